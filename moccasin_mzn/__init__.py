@@ -1,0 +1,1 @@
+"""Rematerialization schedules for computation graphs: least extra compute within a memory budget."""

@@ -1,0 +1,381 @@
+"""The computation graph: what to compute, how long it takes, how much memory its output needs.
+
+Nothing here knows of budgets or of schedules; see `simulate` for what a sequence of computations costs.
+"""
+
+from __future__ import annotations
+
+import heapq
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.errors import InputError, shown
+
+if TYPE_CHECKING:
+    import networkx
+
+NodeId = int | str
+
+TOTAL_LIMIT = 2**53
+"""Largest total of all sizes, and of all durations.
+
+Every sum up to it is exact in a double, and it leaves a factor of 512 for recomputations and for a solver's
+coefficients before CP-SAT's limit of 2**62 is reached.
+"""
+
+_ID_LIMIT = 2**63
+_CYCLE_NODES_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class WorkingSet:
+    """What must be in memory together while one node is computed: its inputs and its output."""
+
+    node: int
+    """Position of the node in `ComputationGraph.nodes`."""
+    memory: int
+    """In the graph's size unit."""
+
+
+@dataclass(frozen=True)
+class ComputationGraph:
+    """A directed acyclic graph of operations, each with one output.
+
+    ::
+
+        nodes      ("a", "b", "c", "d")          a, 3 s, 4 B
+        durations  ( 3,   1,   2,   1 )           |      \\
+        sizes      ( 4,   2,   2,   1 )        b, 1 s   c, 2 s       edge u -> v:
+        edges      ((0, 1), (0, 2),             2 B      2 B         v reads the output of u
+                    (1, 3), (2, 3))                \\     /
+        order      (0, 2, 1, 3)                  d, 1 s, 1 B
+
+    Nodes have an id, which is what files and people use, and a position 0..n-1, which is what the program
+    uses: `edges`, `order` and every other collection of nodes in this package hold positions.
+
+    Lists are accepted where tuples are declared and are stored as tuples. Everything is checked at birth, in
+    time proportional to nodes and edges (but for the heap that breaks ties in `topological_order`).
+
+    Raises:
+        InputError: an empty graph; an id that is not an int or a printable non-empty str, is given twice, or is
+            written like another (1 and "1"); a size or duration that is not an int (bool, float and str are
+            refused) or is negative; a total over `TOTAL_LIMIT`; an edge to an unknown node, from a node to
+            itself, or given twice; a cycle; an order that is not a topological order of all nodes.
+    """
+
+    nodes: tuple[NodeId, ...]
+    """Ids as in the file."""
+    durations: tuple[int, ...]
+    """Time one computation of each node takes, in `duration_unit`, 0 or more."""
+    sizes: tuple[int, ...]
+    """Memory the output of each node takes, in `size_unit`, 0 or more."""
+    edges: tuple[tuple[int, int], ...]
+    """(tail, head): the head reads the output of the tail."""
+    order: tuple[int, ...] | None = None
+    """Input order, a topological order; None if none was given."""
+    name: str = ""
+    labels: tuple[str, ...] | None = None
+    """Human names, one per node; need not be unique."""
+    duration_unit: str = "unit"
+    size_unit: str = "unit"
+    attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Free-form provenance, such as `made_by`; JSON values only if the graph is to be written."""
+
+    def __post_init__(self) -> None:
+        for name in ("nodes", "durations", "sizes", "order", "labels"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _as_tuple(name, getattr(self, name)))
+        edges = tuple(_as_tuple("edge", edge) for edge in _as_tuple("edges", self.edges))
+        object.__setattr__(self, "edges", edges)
+        object.__setattr__(self, "attributes", dict(self.attributes))
+        _check_ids(self.nodes)
+        _check_amounts(self.nodes, "duration", self.durations)
+        _check_amounts(self.nodes, "size", self.sizes)
+        _check_labels(self.nodes, self.labels)
+        _check_texts(self)
+        _check_edges(self.nodes, self.edges)
+        if len(self._kahn) < len(self.nodes):
+            raise InputError(f"cycle: {_cycle_text(self)}")
+        if self.order is not None:
+            self.check_order(self.order)
+
+    # --- structure ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def predecessors(self) -> tuple[tuple[int, ...], ...]:
+        """For each node the nodes whose output it reads, in the order of `edges`."""
+        return _adjacency(len(self.nodes), ((head, tail) for tail, head in self.edges))
+
+    @cached_property
+    def successors(self) -> tuple[tuple[int, ...], ...]:
+        """For each node the nodes that read its output, in the order of `edges`."""
+        return _adjacency(len(self.nodes), self.edges)
+
+    @cached_property
+    def index(self) -> dict[NodeId, int]:
+        """Position of each id, exactly as the id is typed in `nodes`."""
+        return {node: position for position, node in enumerate(self.nodes)}
+
+    @cached_property
+    def _index_by_text(self) -> dict[str, int]:
+        return {str(node): position for position, node in enumerate(self.nodes)}
+
+    def position_of(self, node: NodeId) -> int:
+        """Position of the node with this id, where "3" also finds 3 (order files and command lines hold text).
+
+        Raises:
+            InputError: no node has this id.
+        """
+        if type(node) in (int, str):
+            position = self.index.get(node)
+            if position is None and type(node) is str:
+                position = self._index_by_text.get(node)
+            if position is not None:
+                return position
+        raise InputError(f"node {shown(node)} is not in the graph")
+
+    # --- orders ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _kahn(self) -> tuple[int, ...]:
+        """Kahn's algorithm, smallest position first; shorter than `nodes` if there is a cycle."""
+        waiting = [len(inputs) for inputs in self.predecessors]
+        ready = [v for v, count in enumerate(waiting) if count == 0]  # ascending, hence a heap
+        order = []
+        while ready:
+            v = heapq.heappop(ready)
+            order.append(v)
+            for head in self.successors[v]:
+                waiting[head] -= 1
+                if waiting[head] == 0:
+                    heapq.heappush(ready, head)
+        return tuple(order)
+
+    def topological_order(self) -> tuple[int, ...]:
+        """The topological order that always takes the ready node of smallest position."""
+        return self._kahn
+
+    def input_order(self) -> tuple[int, ...]:
+        """The order that came with the graph, or `topological_order()` if none did."""
+        return self.topological_order() if self.order is None else self.order
+
+    def check_order(self, order: Sequence[int]) -> None:
+        """Check that `order` holds every position once and every edge's tail before its head.
+
+        Raises:
+            InputError: it does not; the message names the node or the edge.
+        """
+        place: list[int | None] = [None] * len(self.nodes)
+        for at, v in enumerate(order):
+            if type(v) is not int or not 0 <= v < len(self.nodes):
+                raise InputError(f"order[{at}]: {shown(v)} is not a position 0..{len(self.nodes) - 1}")
+            if place[v] is not None:
+                raise InputError(f"order[{at}]: node {self.nodes[v]} was already at order[{place[v]}]")
+            place[v] = at
+        for v, at in enumerate(place):
+            if at is None:
+                raise InputError(f"order: node {self.nodes[v]} is missing")
+        for tail, head in self.edges:
+            if place[tail] > place[head]:
+                raise InputError(
+                    f"order is not topological: edge {self.nodes[tail]} -> {self.nodes[head]}, but "
+                    f"{self.nodes[head]} is at order[{place[head]}], {self.nodes[tail]} at order[{place[tail]}]"
+                )
+
+    # --- totals ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def total_duration(self) -> int:
+        """Duration of computing every node once, in `duration_unit`."""
+        return sum(self.durations)
+
+    @cached_property
+    def total_size(self) -> int:
+        """Memory of all outputs together, in `size_unit`."""
+        return sum(self.sizes)
+
+    def working_set(self, node: int) -> int:
+        """Memory of the inputs and the output of the node at this position, in `size_unit`."""
+        return self.sizes[node] + sum(self.sizes[u] for u in self.predecessors[node])
+
+    def largest_working_set(self) -> WorkingSet:
+        """The node (the first of equals) that needs most memory for itself: no budget below it is feasible."""
+        node = max(range(len(self.nodes)), key=self.working_set)
+        return WorkingSet(node, self.working_set(node))
+
+    # --- networkx ----------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_networkx(
+        cls,
+        g: networkx.DiGraph,
+        duration: str = "duration",
+        size: str = "size",
+        order: Iterable[NodeId] | None = None,
+    ) -> ComputationGraph:
+        """Convert a networkx graph; integers of other types (numpy's) become ints.
+
+        Args:
+            g: directed, no multigraph. A node attribute `label` on every node becomes `labels`; the graph
+                attributes `name`, `duration_unit` and `size_unit` are used, the others become `attributes`.
+            duration, size: node attributes to read.
+            order: ids in input order; default: the graph attribute `order`, if there.
+
+        Raises:
+            InputError: an undirected graph or multigraph, a missing attribute, or what the constructor refuses.
+        """
+        if not g.is_directed() or g.is_multigraph():
+            raise InputError("the networkx graph must be directed and no multigraph")
+        values = dict(g.nodes(data=True))
+        for node, data in values.items():
+            for attribute in (duration, size):
+                if attribute not in data:
+                    raise InputError(f"node {shown(node)}: attribute {attribute!r} is missing")
+        position = {node: at for at, node in enumerate(values)}
+        about = dict(g.graph)
+        file_order = about.pop("order", None)
+        order = file_order if order is None else order
+        labelled = bool(values) and all("label" in data for data in values.values())
+        return cls(
+            nodes=tuple(_plain(node) for node in values),
+            durations=tuple(_plain(data[duration]) for data in values.values()),
+            sizes=tuple(_plain(data[size]) for data in values.values()),
+            edges=tuple((position[tail], position[head]) for tail, head in g.edges()),
+            order=None if order is None else _positions(position, "order", order),
+            name=about.pop("name", ""),
+            labels=tuple(data["label"] for data in values.values()) if labelled else None,
+            duration_unit=about.pop("duration_unit", "unit"),
+            size_unit=about.pop("size_unit", "unit"),
+            attributes=about,
+        )
+
+    def to_networkx(self) -> networkx.DiGraph:
+        """The same graph for networkx, as `from_networkx` reads it back."""
+        import networkx  # here, because most uses of this module do not need it and it loads slowly
+
+        g = networkx.DiGraph(**self.attributes)
+        g.graph.update(name=self.name, duration_unit=self.duration_unit, size_unit=self.size_unit)
+        if self.order is not None:
+            g.graph["order"] = [self.nodes[v] for v in self.order]
+        for v, node in enumerate(self.nodes):
+            g.add_node(node, duration=self.durations[v], size=self.sizes[v])
+            if self.labels is not None:
+                g.nodes[node]["label"] = self.labels[v]
+        g.add_edges_from((self.nodes[tail], self.nodes[head]) for tail, head in self.edges)
+        return g
+
+
+def _positions(index: Mapping[NodeId, int], what: str, ids: Iterable[NodeId]) -> tuple[int, ...]:
+    """Positions of `ids`; `what` names the collection in the message.
+
+    Raises:
+        InputError: an id is not in `index`; the message says where in `ids`.
+    """
+    found = []
+    for at, node in enumerate(ids):
+        known = type(node) is not bool and isinstance(node, (str, numbers.Integral)) and node in index
+        if not known:
+            raise InputError(f"{what}[{at}]: node {shown(node)} is not in the graph")
+        found.append(index[node])
+    return tuple(found)
+
+
+def _plain(value: Any) -> Any:
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return int(value) if is_integer else value
+
+
+def _as_tuple(name: str, values: Any) -> tuple:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InputError(f"{name}: expected a sequence, got {shown(values)}")
+    return tuple(values)
+
+
+def _adjacency(n: int, pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
+    lists: list[list[int]] = [[] for _ in range(n)]
+    for at, to in pairs:
+        lists[at].append(to)
+    return tuple(map(tuple, lists))
+
+
+def _check_ids(nodes: tuple[NodeId, ...]) -> None:
+    if not nodes:
+        raise InputError("the graph has no nodes")
+    seen: dict[str, NodeId] = {}
+    for at, node in enumerate(nodes):
+        if type(node) not in (int, str):
+            raise InputError(f"nodes[{at}]: id {shown(node)} is neither an integer nor a string")
+        if type(node) is int and abs(node) >= _ID_LIMIT:
+            raise InputError(f"nodes[{at}]: id {shown(node)} is not a 64-bit integer")
+        # Ids stand alone on a line of an order file and inside one-line messages.
+        if type(node) is str and (not node or node != node.strip() or not node.isprintable()):
+            raise InputError(f"nodes[{at}]: id {shown(node)} is empty, has blanks around it or is not printable")
+        text = str(node)
+        if text in seen:
+            same = type(seen[text]) is type(node)
+            what = "is given twice" if same else f"is written like the id {shown(seen[text])}"
+            raise InputError(f"nodes[{at}]: id {shown(node)} {what}")
+        seen[text] = node
+
+
+def _check_amounts(nodes: tuple[NodeId, ...], what: str, values: tuple[int, ...]) -> None:
+    if len(values) != len(nodes):
+        raise InputError(f"{len(nodes)} nodes, but {len(values)} {what}s")
+    for node, value in zip(nodes, values, strict=True):
+        if type(value) is not int or value < 0:
+            raise InputError(f"node {node}: {what} is {shown(value)}, expected an integer >= 0")
+        if value > TOTAL_LIMIT:
+            raise InputError(f"node {node}: {what} is {shown(value)}, over the limit 2**53; use a larger unit")
+    if sum(values) > TOTAL_LIMIT:
+        raise InputError(f"the {what}s sum to {sum(values)}, over the limit 2**53; use a larger unit")
+
+
+def _check_labels(nodes: tuple[NodeId, ...], labels: tuple[str, ...] | None) -> None:
+    if labels is None:
+        return
+    if len(labels) != len(nodes):
+        raise InputError(f"{len(nodes)} nodes, but {len(labels)} labels")
+    for node, label in zip(nodes, labels, strict=True):
+        if type(label) is not str:
+            raise InputError(f"node {node}: label is {shown(label)}, expected a string")
+
+
+def _check_texts(graph: ComputationGraph) -> None:
+    for what in ("name", "duration_unit", "size_unit"):
+        if type(getattr(graph, what)) is not str:
+            raise InputError(f"{what} is {shown(getattr(graph, what))}, expected a string")
+
+
+def _check_edges(nodes: tuple[NodeId, ...], edges: tuple[tuple[int, int], ...]) -> None:
+    seen: set[tuple[int, int]] = set()
+    for at, edge in enumerate(edges):
+        if len(edge) != 2:
+            raise InputError(f"edges[{at}]: {shown(edge)} is not a pair")
+        for end in edge:
+            if type(end) is not int or not 0 <= end < len(nodes):
+                raise InputError(f"edges[{at}]: {shown(end)} is not the position of a node 0..{len(nodes) - 1}")
+        if edge[0] == edge[1]:
+            raise InputError(f"edges[{at}]: node {nodes[edge[0]]} reads itself")
+        if edge in seen:
+            raise InputError(f"edges[{at}]: edge {nodes[edge[0]]} -> {nodes[edge[1]]} is given twice")
+        seen.add(edge)
+
+
+def _cycle_text(graph: ComputationGraph) -> str:
+    """One cycle of a graph that has one; the middle of a long one is left out."""
+    stuck = set(range(len(graph.nodes))) - set(graph._kahn)
+    # Every stuck node has a stuck predecessor, so walking backwards must come back to a node already met.
+    v, met = min(stuck), {}
+    while v not in met:
+        met[v] = len(met)
+        v = next(u for u in graph.predecessors[v] if u in stuck)
+    cycle = list(met)[met[v] :][::-1]
+    first = cycle.index(min(cycle))
+    cycle = cycle[first:] + cycle[: first + 1]
+    names = [str(graph.nodes[u]) for u in cycle]
+    if len(names) - 1 <= _CYCLE_NODES_SHOWN:
+        return " -> ".join(names)
+    return " -> ".join([*names[:4], "...", *names[-3:]]) + f" ({len(names) - 1} nodes)"

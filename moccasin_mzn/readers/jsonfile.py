@@ -1,0 +1,94 @@
+"""Bytes on disk to JSON values, with every way this fails told in one line; and back to disk, all or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from os import PathLike
+from typing import Any
+
+from moccasin_mzn.errors import InputError, shown
+
+SIZE_LIMIT = 2**30
+"""Largest file read, in bytes: a graph of 100,000 nodes takes about 10 MB."""
+
+
+def load_text(path: str | PathLike[str]) -> str:
+    """The text of a UTF-8 file.
+
+    Raises:
+        InputError: it cannot be read, is larger than `SIZE_LIMIT` or is not UTF-8.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read(SIZE_LIMIT + 1)  # not stat: a pipe has no size
+    except OSError as error:
+        raise InputError(f"{path}: cannot read: {error.strerror or error}") from None
+    if len(data) > SIZE_LIMIT:
+        raise InputError(f"{path}: larger than the limit of {SIZE_LIMIT} bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}: line {line}: byte 0x{data[error.start]:02x} is not UTF-8") from None
+
+
+def load_json(path: str | PathLike[str]) -> Any:
+    """The JSON value in a file; strict: no NaN, no infinity, no key twice in one object.
+
+    Raises:
+        InputError: what `load_text` raises, or the text is not JSON; with line and column where they are known.
+    """
+    return parse_json(load_text(path), path)
+
+
+def parse_json(text: str, path: str | PathLike[str]) -> Any:
+    """The JSON value in `text`, which was read from `path`; see `load_json`."""
+    if not text.strip():
+        raise InputError(f"{path}: the file is empty")
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        truncated = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+        hint = " (is the file cut short?)" if truncated else ""
+        raise InputError(f"{path}: line {error.lineno} column {error.colno}: {error.msg}{hint}") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except ValueError:  # int() refuses thousands of digits
+        raise InputError(f"{path}: an integer has too many digits") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply") from None
+
+
+def replace_file(path: str | PathLike[str], text: str) -> None:
+    """Write `text` as UTF-8 so that `path` holds, at any moment, either its old content or all of the new.
+
+    Raises:
+        InputError: it cannot be written; `path` is then as it was.
+    """
+    target = os.path.realpath(path)  # through a link, which stays one
+    temporary = f"{target}.{os.getpid()}.tmp"
+    try:
+        try:
+            with open(temporary, "x", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+            os.replace(temporary, target)
+        except BaseException:
+            if os.path.exists(temporary):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise InputError(f"{name} is not a JSON number")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise InputError(f"key {shown(twice)} is given twice in one object")
+    return result

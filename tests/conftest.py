@@ -1,0 +1,17 @@
+"""Fixtures for all tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[1].parent / "shared"
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The folder of published graphs, which is not part of the product."""
+    if not SHARED.is_dir():
+        pytest.skip("the published graphs (../shared) are not here")
+    return SHARED
