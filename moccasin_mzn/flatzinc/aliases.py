@@ -1,0 +1,59 @@
+"""Which variables are the same up to negation, found before any of them is created.
+
+`bool2int`, `bool_eq` and `bool_not` between variables need no constraint and no second variable: both names become one
+CP-SAT literal. A hint for one is then a hint for the other.
+"""
+
+from __future__ import annotations
+
+from .syntax import Constraint, FlatZinc
+
+
+class Aliases:
+    """`absorbed` holds the ids of the constraints that the aliases make true; `booleans` says for an integer variable
+    which bool it copies."""
+
+    def __init__(self, file: FlatZinc) -> None:
+        self.absorbed: set[int] = set()
+        self.booleans: dict[str, str] = {}
+        self._parents: dict[str, tuple[str, bool]] = {}
+        variables = file.variables
+        for variable in variables.values():
+            if variable.is_bool and type(variable.value) is str and variable.value in variables:
+                self._join(variable.value, variable.name, False)
+        readers = {"bool2int": self._channel, "bool_eq": self._equal, "bool_not": self._opposite}
+        for constraint in file.constraints:
+            reader = readers.get(constraint.name)
+            if reader and len(constraint.arguments) == 2:
+                left, right = constraint.arguments
+                if type(left) is str and type(right) is str and left in variables and right in variables:
+                    reader(constraint, left, right)
+
+    def root(self, name: str) -> tuple[str, bool]:
+        """The bool that stands for `name`, and whether `name` is its negation."""
+        negated = False
+        while name in self._parents:
+            name, flip = self._parents[name]
+            negated ^= flip
+        return name, negated
+
+    def _channel(self, constraint: Constraint, literal: str, integer: str) -> None:
+        if integer not in self.booleans:
+            self.booleans[integer] = literal
+            self.absorbed.add(id(constraint))
+
+    def _equal(self, constraint: Constraint, left: str, right: str) -> None:
+        if self._join(left, right, False):
+            self.absorbed.add(id(constraint))
+
+    def _opposite(self, constraint: Constraint, left: str, right: str) -> None:
+        if self._join(left, right, True):
+            self.absorbed.add(id(constraint))
+
+    def _join(self, left: str, right: str, opposite: bool) -> bool:
+        """Make the roots of both one; False if they are one already."""
+        (left_root, left_flip), (right_root, right_flip) = self.root(left), self.root(right)
+        if left_root == right_root:
+            return False
+        self._parents[right_root] = (left_root, left_flip ^ right_flip ^ opposite)
+        return True

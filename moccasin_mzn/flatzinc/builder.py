@@ -1,0 +1,232 @@
+"""A CP-SAT model under construction, addressed by plain integers.
+
+A *literal* is the index of a 0-1 variable or, for its negation, -1 minus that index; `~literal` negates. A `Term` is
+an integer operand: coefficient * variable + offset. Constants are terms and literals like all else, so that constraints
+need no special cases for them. The model is written straight into its protocol buffer, which costs a fifth of the
+`LinearExpr` operators.
+
+`when` is a list of enforcement literals everywhere: the constraint holds if all of them are true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ortools.sat.python import cp_model
+
+from .intset import HIGHEST, LOWEST, IntSet
+from .syntax import FlatZincError
+
+TRUE = 0
+FALSE = ~TRUE
+
+
+class ModelError(FlatZincError):
+    """A constraint that CP-SAT cannot represent, by its numbers or its arguments."""
+
+
+class Term(NamedTuple):
+    """The integer `coefficient * variable + offset`; a constant has coefficient 0."""
+
+    variable: int
+    coefficient: int
+    offset: int
+
+    def plus(self, amount: int) -> Term:
+        """The term moved by a constant."""
+        return Term(self.variable, self.coefficient, self.offset + amount)
+
+
+def constant(value: int) -> Term:
+    """The integer `value` as an operand."""
+    return Term(0, 0, value)
+
+
+def as_term(literal: int) -> Term:
+    """The 0-1 integer that equals the literal."""
+    if literal in (TRUE, FALSE):
+        return constant(int(literal == TRUE))
+    return Term(literal, 1, 0) if literal >= 0 else Term(~literal, -1, 1)
+
+
+class Builder:
+    """Adds variables and constraints to `model`; keeps the bounds of every variable in `lower` and `upper`."""
+
+    def __init__(self, *, unique: bool = False) -> None:
+        """`unique` pins auxiliary variables to one value wherever they are free, for enumeration."""
+        self.model = cp_model.CpModel()
+        self.unique = unique
+        self.lower: list[int] = []
+        self.upper: list[int] = []
+        self.hint_rules: list[tuple[int, Callable[[Callable[[Term], int | None]], int | None]]] = []
+        self._variables = self.model.proto.variables
+        self._constraints = self.model.proto.constraints
+        self._value_literals: dict[tuple[Term, int], int] = {}
+        self.integer(1, 1)
+
+    # Variables
+
+    def integer(self, low: int, high: int) -> Term:
+        """A new integer variable in `low..high`."""
+        return self.integer_in([low, high])
+
+    def integer_in(self, domain: Sequence[int]) -> Term:
+        """A new integer variable whose domain is given as low, high, low, high, ..."""
+        if not LOWEST <= domain[0] <= domain[-1] <= HIGHEST:
+            raise ModelError("the domain of a variable does not fit in 64 bits")
+        self._variables.add().domain.extend(domain)
+        self.lower.append(domain[0])
+        self.upper.append(domain[-1])
+        return Term(len(self.lower) - 1, 1, 0)
+
+    def boolean(self) -> int:
+        """A new literal."""
+        return self.integer(0, 1).variable
+
+    def bounds(self, term: Term) -> tuple[int, int]:
+        """The least and greatest value of the operand."""
+        variable, coefficient, offset = term
+        ends = (coefficient * self.lower[variable] + offset, coefficient * self.upper[variable] + offset)
+        return ends if coefficient >= 0 else ends[::-1]
+
+    def fixed(self, literal: int) -> bool | None:
+        """The value of a literal that is constant by its domain, else None."""
+        low, high = self.bounds(as_term(literal))
+        return bool(low) if low == high else None
+
+    def suggest(self, variable: int, rule: Callable[[Callable[[Term], int | None]], int | None]) -> None:
+        """Let a hint for an auxiliary variable follow from the hints of others: `rule` gets a function term -> hinted
+        value (None if not hinted) and returns the value to hint, or None."""
+        self.hint_rules.append((variable, rule))
+
+    def sizes(self) -> tuple[int, int]:
+        """How many 0-1 variables there are and how many others, constants aside."""
+        booleans = sum(low == 0 and high == 1 for low, high in zip(self.lower, self.upper))
+        constants = sum(low == high for low, high in zip(self.lower, self.upper))
+        return booleans, len(self.lower) - booleans - constants
+
+    # Constraints
+
+    def new(self, when: Sequence[int] = ()):
+        """A new, still empty constraint proto."""
+        proto = self._constraints.add()
+        if when:
+            proto.enforcement_literal.extend(when)
+        return proto
+
+    def linear(self, coefficients: Sequence[int], terms: Sequence[Term], domain: Sequence[int], when=()) -> None:
+        """The sum of coefficient * term lies in the domain low, high, low, high, ..., where `LOWEST` and `HIGHEST`
+        stand for no bound."""
+        variables, factors, offset = [], [], 0
+        for factor, (variable, coefficient, constant_part) in zip(coefficients, terms, strict=True):
+            offset += factor * constant_part
+            factor *= coefficient
+            if factor:
+                variables.append(variable)
+                factors.append(factor)
+        if offset:
+            domain = [end if end in (LOWEST, HIGHEST) else end - offset for end in domain]
+        if not all(LOWEST <= number <= HIGHEST for number in (*domain, *factors)):
+            raise ModelError("the numbers of a linear constraint do not fit in 64 bits")
+        proto = self.new(when).linear
+        proto.vars.extend(variables)
+        proto.coeffs.extend(factors)
+        proto.domain.extend(domain)
+
+    def constraint_count(self) -> int:
+        """How many constraints there are: the index that the next one gets."""
+        return len(self._constraints)
+
+    def clause(self, literals: Sequence[int], when=()) -> None:
+        """One of the literals is true."""
+        self.new(when).bool_or.literals.extend(literals)
+
+    def all_true(self, literals: Sequence[int], when=()) -> None:
+        """All of the literals are true."""
+        self.new(when).bool_and.literals.extend(literals)
+
+    def false(self, when=()) -> None:
+        """The model, or the conjunction of `when`, is false."""
+        self.clause([], when)
+
+    def equal(self, left: Term, right: Term, when=()) -> None:
+        """left = right"""
+        self.linear((1, -1), (left, right), (0, 0), when)
+
+    def at_most(self, left: Term, right: Term, when=()) -> None:
+        """left <= right"""
+        self.linear((1, -1), (left, right), (LOWEST, 0), when)
+
+    def within(self, term: Term, values: IntSet, when=()) -> None:
+        """The operand takes one of the values."""
+        if values.ranges:
+            self.linear((1,), (term,), values.flat(), when)
+        else:
+            self.false(when)
+
+    def conjunction(self, literals: Sequence[int]) -> int:
+        """A literal that equals the conjunction of others."""
+        literals = [literal for literal in dict.fromkeys(literals) if literal != TRUE]
+        if not literals or FALSE in literals:
+            return FALSE if literals else TRUE
+        if len(literals) == 1:
+            return literals[0]
+        both = self.boolean()
+        self.all_true(literals, [both])
+        self.clause([both, *(~literal for literal in literals)])
+        self.suggest(both, lambda value: _minimum([value(as_term(literal)) for literal in literals]))
+        return both
+
+    def sum_of(self, left: Term, right: Term) -> Term:
+        """An operand that equals the sum of two others."""
+        if not left.coefficient or not right.coefficient:
+            return left.plus(right.offset) if left.coefficient else right.plus(left.offset)
+        (left_low, left_high), (right_low, right_high) = self.bounds(left), self.bounds(right)
+        total = self.integer(left_low + right_low, left_high + right_high)
+        self.linear((1, 1, -1), (left, right, total), (0, 0))
+        self.suggest(total.variable, lambda value: _sum((value(left), value(right))))
+        return total
+
+    def equals_value(self, term: Term, value: int) -> int:
+        """The literal `term = value`, the same one for every call with the same arguments."""
+        key = (term, value)
+        if key not in self._value_literals:
+            literal = self._value_literals[key] = self.boolean()
+            self.linear((1,), (term,), (value, value), [literal])
+            self.linear((1,), (term,), (LOWEST, value - 1, value + 1, HIGHEST), [~literal])
+        return self._value_literals[key]
+
+    def block(self, terms: Sequence[Term], values: Sequence[int]) -> None:
+        """Not all of the operands have the value that they have in a solution, given by variable index."""
+        literals = []
+        for variable in dict.fromkeys(term.variable for term in terms):
+            value = values[variable]
+            if self.lower[variable] == 0 and self.upper[variable] == 1:
+                literals.append(~variable if value else variable)
+            else:
+                literals.append(~self.equals_value(Term(variable, 1, 0), value))
+        self.clause(literals)
+
+    @staticmethod
+    def write(term: Term, proto) -> None:
+        """Copy an operand into a `LinearExpressionProto`."""
+        if not all(LOWEST <= number <= HIGHEST for number in term):
+            raise ModelError("the numbers of an expression do not fit in 64 bits")
+        if term.coefficient:
+            proto.vars.append(term.variable)
+            proto.coeffs.append(term.coefficient)
+        proto.offset = term.offset
+
+    def write_all(self, terms: Sequence[Term], protos) -> None:
+        """Copy operands into a repeated field of `LinearExpressionProto`."""
+        for term in terms:
+            self.write(term, protos.add())
+
+
+def _sum(values: tuple[int | None, ...]) -> int | None:
+    return None if None in values else sum(values)
+
+
+def _minimum(values: list[int | None]) -> int | None:
+    return None if None in values else min(values)

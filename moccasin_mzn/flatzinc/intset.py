@@ -1,0 +1,75 @@
+"""Sets of integers as sorted, disjoint, closed ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+LOWEST = -(2**63)
+HIGHEST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class IntSet:
+    """A set of integers; `ranges` are closed `(low, high)` pairs, ascending, disjoint and not adjacent.
+
+    `LOWEST` and `HIGHEST` as ends mean unbounded.
+    """
+
+    ranges: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def of_range(low: int, high: int) -> IntSet:
+        """The set `low..high`, empty if `low > high`."""
+        return IntSet(((low, high),) if low <= high else ())
+
+    @staticmethod
+    def of_values(values: Iterable[int]) -> IntSet:
+        """The set of the given values, in any order, repeated or not."""
+        ranges: list[tuple[int, int]] = []
+        for value in sorted(set(values)):
+            if ranges and ranges[-1][1] == value - 1:
+                ranges[-1] = (ranges[-1][0], value)
+            else:
+                ranges.append((value, value))
+        return IntSet(tuple(ranges))
+
+    def __contains__(self, value: int) -> bool:
+        return any(low <= value <= high for low, high in self.ranges)
+
+    def __iter__(self) -> Iterator[int]:
+        for low, high in self.ranges:
+            yield from range(low, high + 1)
+
+    def __and__(self, other: IntSet) -> IntSet:
+        pairs = (
+            (max(low, other_low), min(high, other_high))
+            for low, high in self.ranges
+            for other_low, other_high in other.ranges
+        )
+        return IntSet(tuple(sorted(pair for pair in pairs if pair[0] <= pair[1])))
+
+    def complement(self) -> IntSet:
+        """All 64-bit integers outside the set."""
+        result, low = [], LOWEST
+        for first, last in self.ranges:
+            if low < first:
+                result.append((low, first - 1))
+            low = last + 1
+        if low <= HIGHEST:
+            result.append((low, HIGHEST))
+        return IntSet(tuple(result))
+
+    def flat(self) -> list[int]:
+        """`[low, high, low, high, ...]`, the form of CP-SAT domains."""
+        return [end for pair in self.ranges for end in pair]
+
+    def __str__(self) -> str:
+        if not self.ranges:
+            return "1..0"
+        if len(self.ranges) == 1:
+            return f"{self.ranges[0][0]}..{self.ranges[0][1]}"
+        return "{" + ",".join(map(str, self)) + "}"
+
+
+ANY = IntSet.of_range(LOWEST, HIGHEST)

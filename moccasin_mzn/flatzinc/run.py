@@ -1,0 +1,228 @@
+"""One run of the solver: from the command line to the exit status."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+
+from ortools.sat.python import cp_model
+
+from .builder import ModelError
+from .clock import seconds_since_start
+from .options import Options
+from .parser import parse
+from .search import add_hints, add_strategies
+from .statistics import Statistic
+from .stopping import StopFlag
+from .stream import SolutionStream
+from .syntax import FlatZincError
+from .translate import Problem, translate
+
+RESERVE = 0.1
+"""Seconds of the time limit kept for printing."""
+PATIENCE = 0.1
+"""Seconds a search may take to end after a signal; MiniZinc 2.6 kills 0.2 s after its SIGTERM."""
+
+
+def run(options: Options, stop: StopFlag) -> int:
+    """Solve the file and print its solutions on stdout; the exit status.
+
+    Does not return but ends the process if the search does not stop when told to.
+    """
+    try:
+        with open(options.path, encoding="utf-8") as file:
+            text = file.read()
+        items = parse(text, options.path)
+        problem = translate(items, unique=items.solve.goal == "satisfy" and options.enumerates)
+        session = Session(problem, options)
+    except (OSError, FlatZincError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return session.run(stop)
+
+
+class Session:
+    """A translated problem together with its solver and its output.
+
+    Raises `ModelError` on creation if CP-SAT refuses the model or the parameters.
+    """
+
+    def __init__(self, problem: Problem, options: Options) -> None:
+        self.problem = problem
+        self.options = options
+        self.stream = SolutionStream(problem, options, sys.stdout)
+        self.solver = cp_model.CpSolver()
+        self.status = cp_model.UNKNOWN
+        self.failure: BaseException | None = None
+        self.stopping = False
+        self.initial_time = 0.0
+        self.sizes = problem.builder.sizes()
+        self._configure()
+        if problem.cut:
+            names = ", ".join(list(problem.cut.values())[:5])
+            print(f"% unbounded variables are searched within -2^40..2^40: {names}", file=sys.stderr)
+        complaint = problem.builder.model.validate()
+        if complaint:
+            raise ModelError(f"CP-SAT refuses the model: {' '.join(complaint.split())[:500]}")
+
+    def _configure(self) -> None:
+        options, parameters = self.options, self.solver.parameters
+        parameters.catch_sigint_signal = False
+        parameters.num_workers = options.workers or os.cpu_count() or 1
+        if options.seed is not None:
+            parameters.random_seed = options.seed % 2**31
+        if self.problem.objective is None and options.enumerates:
+            parameters.num_workers = 1
+            parameters.enumerate_all_solutions = True
+            parameters.keep_all_feasible_solutions_in_presolve = True
+        strategies = 0 if options.free else add_strategies(self.problem)
+        if strategies and parameters.num_workers == 1:
+            parameters.search_branching = cp_model.FIXED_SEARCH
+            parameters.keep_all_feasible_solutions_in_presolve = True  # or presolve decides before the search does
+        add_hints(self.problem)
+        if options.verbose:
+            parameters.log_search_progress = True
+            parameters.log_to_stdout = False
+            self.solver.log_callback = lambda line: print(line, file=sys.stderr, flush=True)
+        if not parameters.merge_text_format(options.params):
+            raise ModelError(f"CP-SAT does not understand the parameters {options.params!r}")
+
+    def run(self, stop: StopFlag) -> int:
+        """Solve, print, and return the exit status."""
+        self.initial_time = seconds_since_start()
+        if self._limit_time() <= 0:
+            self.stream.finish("stopped", self.statistics({}))
+            return 0
+        # Python handles signals in the main thread only, which therefore has to stay out of the solver.
+        stop.armed = True
+        thread = threading.Thread(target=self._solve, daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(0.05)
+            self.stream.tell_bound(self.statistics({}))
+            if stop.requested or self._overdue():
+                self._abandon(thread)
+        if self.failure is not None:
+            print(f"error: {self.failure}", file=sys.stderr)
+            return 1
+        return self._conclude()
+
+    def _limit_time(self) -> float:
+        """Give the solver what is left of the time limit; how many seconds that is."""
+        if self.options.limit is None:
+            return math.inf
+        left = self.options.limit - seconds_since_start() - RESERVE
+        self.solver.parameters.max_time_in_seconds = max(left, 0.0)
+        return left
+
+    def _overdue(self) -> bool:
+        """Has the solver overrun its time limit? It looks at its clock too seldom in presolve."""
+        return self.options.limit is not None and seconds_since_start() > self.options.limit + RESERVE
+
+    def _abandon(self, thread: threading.Thread) -> None:
+        """Stop the search; print the best solution and leave without waiting for it much longer."""
+        self.stopping = True
+        self.solver.stop_search()
+        thread.join(PATIENCE)
+        if thread.is_alive():
+            self.stream.finish("stopped", self.statistics({}))
+            sys.stderr.flush()
+            os._exit(0)
+
+    def _solve(self) -> None:
+        try:
+            self.solver.best_bound_callback = self.stream.better_bound
+            self.status = self.solver.solve(self.problem.builder.model, _Callback(self))
+            if self.stream.flooded:
+                self._enumerate_by_blocking()
+        except BaseException as error:  # reported by the main thread
+            self.failure = error
+
+    def floods(self) -> bool:
+        """Is the solver enumerating, to no avail?"""
+        return self.solver.parameters.enumerate_all_solutions and self.stream.flooded
+
+    def _enumerate_by_blocking(self) -> None:
+        """Solve again and again, each time without the outputs printed so far.
+
+        Needed where auxiliary variables are free: every solution that the solver enumerates would then come again for
+        each of their values.
+        """
+        self.solver.parameters.enumerate_all_solutions = False
+        blocked = 0
+        while not self.stream.satisfied and not self.stopping:
+            for values in self.stream.distinct[blocked:]:
+                self.problem.builder.block(self.stream.output_terms(), values)
+            blocked = len(self.stream.distinct)
+            self._limit_time()
+            self.status = self.solver.solve(self.problem.builder.model, _Callback(self))
+            if self.status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+                break
+
+    def _conclude(self) -> int:
+        solver = self.solver
+        if self.status == cp_model.MODEL_INVALID:
+            print("error: CP-SAT refuses the model or its parameters", file=sys.stderr)
+            return 1
+        statistics = self.statistics(_counters(solver))
+        if self.status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            if self.problem.objective is not None:
+                self.stream.better_bound(solver.best_objective_bound)
+            self.stream.solution(list(solver.response_proto.solution), statistics)
+        self.stream.finish(self._outcome(), statistics)
+        return 0
+
+    def _outcome(self) -> str:
+        """What the end of the search proves about the file, whose unbounded variables may have been cut."""
+        cut, problem = self.problem.cut, self.problem
+        if self.status not in (cp_model.OPTIMAL, cp_model.INFEASIBLE) or self.stream.satisfied:
+            return "stopped"
+        if not cut:
+            return "complete"
+        if self.status == cp_model.INFEASIBLE or self.stream.values is None or problem.objective is None:
+            return "stopped"
+        builder, values = problem.builder, self.stream.values
+        if all(builder.lower[index] < values[index] < builder.upper[index] for index in cut):
+            return "complete"
+        return "unbounded" if problem.objective_is_free() else "stopped"
+
+    def statistics(self, counters: dict[str, Statistic]) -> dict[str, Statistic]:
+        """What there is to tell at this moment, besides the objective."""
+        booleans, integers = self.sizes
+        return {
+            "boolVariables": booleans,
+            "intVariables": integers,
+            "initTime": self.initial_time,
+            "solveTime": seconds_since_start() - self.initial_time,
+            **counters,
+        }
+
+
+def _counters(solver) -> dict[str, Statistic]:
+    """Search statistics of a `CpSolver` or a solution callback."""
+    return {
+        "nodes": solver.num_branches,
+        "failures": solver.num_conflicts,
+        "propagations": solver.num_binary_propagations + solver.num_integer_propagations,
+    }
+
+
+class _Callback(cp_model.CpSolverSolutionCallback):
+    """Hands every solution over to the stream."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+
+    def on_solution_callback(self) -> None:
+        session = self.session
+        try:
+            if session.problem.objective is not None:
+                session.stream.better_bound(self.best_objective_bound)
+            session.stream.solution(list(self.response_proto.solution), session.statistics(_counters(self)))
+        except BaseException as error:  # an exception may not pass through the solver
+            session.failure = error
+        if session.failure or session.stream.satisfied or session.floods():
+            self.stop_search()

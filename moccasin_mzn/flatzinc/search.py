@@ -1,0 +1,110 @@
+"""Annotations of the solve item: search strategies and warm starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ortools.sat.python import cp_model
+
+from .builder import ModelError, Term, as_term
+from .completion import Completion
+from .symbols import Symbols
+from .syntax import Call, Expression
+from .translate import Problem
+
+_VARIABLE_CHOICE = {
+    "input_order": cp_model.CHOOSE_FIRST,
+    "first_fail": cp_model.CHOOSE_MIN_DOMAIN_SIZE,
+    "anti_first_fail": cp_model.CHOOSE_MAX_DOMAIN_SIZE,
+    "smallest": cp_model.CHOOSE_LOWEST_MIN,
+    "largest": cp_model.CHOOSE_HIGHEST_MAX,
+}
+_VALUE_CHOICE = {
+    "indomain": cp_model.SELECT_MIN_VALUE,
+    "indomain_min": cp_model.SELECT_MIN_VALUE,
+    "indomain_max": cp_model.SELECT_MAX_VALUE,
+    "indomain_median": cp_model.SELECT_MEDIAN_VALUE,
+    "indomain_middle": cp_model.SELECT_MEDIAN_VALUE,
+    "indomain_split": cp_model.SELECT_LOWER_HALF,
+    "indomain_reverse_split": cp_model.SELECT_UPPER_HALF,
+    "indomain_random": cp_model.SELECT_RANDOM_HALF,
+}
+_SEARCHES = {"int_search": "Ints", "bool_search": "Bools"}
+_WARM_STARTS = ("warm_start", "warm_start_int", "warm_start_bool")
+
+
+def add_strategies(problem: Problem) -> int:
+    """Turn the search annotations into decision strategies, in their order; how many there were.
+
+    Choices that CP-SAT does not have become input order and least value.
+    """
+    count = 0
+    for call in _calls(problem.file.solve.annotations):
+        if call.name in _SEARCHES and len(call.arguments) >= 3:
+            count += _add_strategy(problem, call)
+    return count
+
+
+def _add_strategy(problem: Problem, call: Call) -> int:
+    operands = problem.symbols.converters[_SEARCHES[call.name]](call.arguments[0])
+    terms = [as_term(operand) if call.name == "bool_search" else operand for operand in operands]
+    terms = [term for term in terms if term.coefficient]
+    if not terms:
+        return 0
+    strategy = problem.builder.model.proto.search_strategy.add()
+    problem.builder.write_all(terms, strategy.exprs)
+    strategy.variable_selection_strategy = _VARIABLE_CHOICE.get(call.arguments[1], cp_model.CHOOSE_FIRST)
+    strategy.domain_reduction_strategy = _VALUE_CHOICE.get(call.arguments[2], cp_model.SELECT_MIN_VALUE)
+    return 1
+
+
+def add_hints(problem: Problem) -> int:
+    """Turn the warm starts into hints, the first one for each variable; how many variables got one.
+
+    Variables that follow from hinted ones are hinted too, see `completion`.
+    """
+    hints: dict[int, int] = {}
+    for call in _calls(problem.file.solve.annotations):
+        if call.name in _WARM_STARTS and len(call.arguments) == 2:
+            _collect_hints(problem, call, hints)
+    if hints:
+        Completion(problem, hints).run()
+        proto = problem.builder.model.proto.solution_hint
+        proto.vars.extend(list(hints))
+        proto.values.extend(list(hints.values()))
+    return len(hints)
+
+
+def _collect_hints(problem: Problem, call: Call, hints: dict[int, int]) -> None:
+    symbols = problem.symbols
+    variables, values = symbols.list(call.arguments[0]), symbols.list(call.arguments[1])
+    if len(variables) != len(values):
+        raise ModelError(f"{call.name}: {len(variables)} variables, but {len(values)} values")
+    for variable, value in zip(variables, values, strict=True):
+        term, value = _operand(symbols, variable), _operand(symbols, value)
+        if term is None or value is None or not term.coefficient:
+            continue
+        steps, rest = divmod(value.offset - term.offset, term.coefficient)
+        if rest == 0:
+            hints.setdefault(term.variable, steps)
+
+
+def _operand(symbols: Symbols, value: Expression) -> Term | None:
+    """An operand that may be bool or int; None for floats and sets."""
+    if type(value) is bool or value in symbols.literals:
+        return as_term(symbols.literal(value))
+    if type(value) is int or value in symbols.integers:
+        return symbols.term(value)
+    return None
+
+
+def _calls(annotations) -> Iterator[Call]:
+    """The calls among the annotations, in order, those inside of `seq_search` and `warm_start_array` too."""
+    for item in annotations:
+        if isinstance(item, list):
+            yield from _calls(item)
+        elif isinstance(item, Call):
+            if item.name in ("seq_search", "warm_start_array"):
+                yield from _calls(item.arguments)
+            else:
+                yield item

@@ -1,0 +1,107 @@
+"""What a FlatZinc file says, item by item, before any meaning is given to it.
+
+Expressions are plain Python values: an `int`, `bool` or `float` for a literal, a `str` for an identifier, a `list` for
+an array literal, and the classes `IntSet`, `Text` and `Call` below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .intset import IntSet
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string literal, without its quotes and escapes; it can only stand in annotations."""
+
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An annotation with arguments, `int_search(xs, first_fail, indomain_min)`."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+
+
+Expression = int | bool | float | str | list | IntSet | Text | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """`var DOMAIN: NAME`. A `domain` of None is unbounded; for a bool it is always None."""
+
+    name: str
+    is_bool: bool
+    domain: IntSet | None
+    is_output: bool
+    value: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class VariableArray:
+    """`array [1..n] of var TYPE: NAME = [...]`; `output` holds the index sets of `output_array`, if it is there."""
+
+    name: str
+    is_bool: bool
+    elements: list[Expression]
+    output: tuple[IntSet, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """`constraint NAME(ARGUMENTS)`; `defines` is the variable of a `defines_var` annotation, `position` an offset
+    into the text."""
+
+    name: str
+    arguments: list[Expression]
+    defines: str | None
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Solve:
+    """The solve item; `goal` is "satisfy", "minimize" or "maximize"."""
+
+    goal: str
+    objective: Expression | None
+    annotations: tuple[Expression, ...]
+
+
+@dataclass(slots=True)
+class FlatZinc:
+    """All items of one file. `parameters` holds scalars, sets and arrays of parameters by name."""
+
+    source: str
+    text: str
+    parameters: dict[str, Expression] = field(default_factory=dict)
+    variables: dict[str, Variable] = field(default_factory=dict)
+    arrays: dict[str, VariableArray] = field(default_factory=dict)
+    constraints: list[Constraint] = field(default_factory=list)
+    solve: Solve | None = None
+
+    def where(self, position: int) -> str:
+        """`file:line:column` of an offset into the text, both counted from 1."""
+        line = self.text.count("\n", 0, position) + 1
+        column = position - (self.text.rfind("\n", 0, position) + 1) + 1
+        return f"{self.source}:{line}:{column}"
+
+
+class FlatZincError(Exception):
+    """What is wrong with the input, in one line fit for stderr."""
+
+
+class FlatZincSyntaxError(FlatZincError):
+    """The text is no FlatZinc; the message starts with file, line and column."""
+
+
+class UnsupportedError(FlatZincError):
+    """Good FlatZinc that this solver cannot handle."""
+
+
+def names_in(annotations: Iterable[Expression]) -> set[str]:
+    """The names of the annotations, with or without arguments."""
+    return {item.name if isinstance(item, Call) else item for item in annotations if isinstance(item, (Call, str))}

@@ -1,0 +1,133 @@
+"""Cumulative and reservoir against direct enumeration in Python, on random small instances."""
+
+from __future__ import annotations
+
+from fzn_support import check_against, domain, flatzinc, solutions
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+EXAMPLES = settings(max_examples=120, deadline=None)
+
+int_operand = st.one_of(
+    st.integers(-1, 3).map(str),
+    st.tuples(st.integers(-2, 2), st.integers(0, 2)).map(lambda pair: f"{pair[0]}..{pair[0] + pair[1]}"),
+    st.sets(st.integers(-2, 3), min_size=1, max_size=3).map(lambda values: "{" + ",".join(map(str, values)) + "}"),
+)
+natural = st.one_of(st.integers(0, 2).map(str), st.sampled_from(["0..1", "1..2", "0..2", "{0,2}"]))
+literal = st.sampled_from(["bool", "bool", "true", "false"])
+
+
+class Declarations(dict):
+    """Collects the variables of a random instance."""
+
+    def operand(self, name: str, kind: str) -> str:
+        """The text of an operand that is a constant, or a new variable of this type."""
+        if kind in ("true", "false") or kind.lstrip("-").isdigit():
+            return kind
+        self[name] = kind
+        return name
+
+    def operands(self, name: str, kinds) -> list[str]:
+        return [self.operand(f"{name}{index}", kind) for index, kind in enumerate(kinds)]
+
+
+def value(text: str, assignment: dict):
+    """An operand under an assignment."""
+    if text in ("true", "false"):
+        return text == "true"
+    return assignment[text] if text in assignment else int(text)
+
+
+def array(texts: list[str]) -> str:
+    return "[" + ",".join(texts) + "]"
+
+
+def small(declarations: dict[str, str]) -> bool:
+    size = 1
+    for kind in declarations.values():
+        size *= len(domain(kind))
+    return size <= 3000
+
+
+TIMES = range(-4, 8)
+
+
+def check(constraint: str, declarations: Declarations, holds) -> None:
+    """Compare the plain and the half-reified form."""
+    if not small(declarations):
+        return
+    check_against(constraint, declarations, lambda **assignment: holds(assignment))
+    name, _, arguments = constraint.partition("(")
+    check_against(
+        f"{name}_imp({arguments[:-1]},r)",
+        declarations | {"r": "bool"},
+        lambda r, **assignment: not r or holds(assignment),
+    )
+
+
+@EXAMPLES
+@given(st.lists(st.tuples(literal, int_operand, int_operand, natural), max_size=3), int_operand)
+def test_cumulative_intervals(tasks, capacity):
+    declarations = Declarations()
+    active, start, end, height = (
+        declarations.operands(name, [task[column] for task in tasks]) for column, name in enumerate("asez")
+    )
+    limit = declarations.operand("c", capacity)
+
+    def holds(assignment) -> bool:
+        rows = [tuple(value(text, assignment) for text in row) for row in zip(active, start, end, height)]
+        rows = [row[1:] for row in rows if row[0]]
+        load = max(sum(amount for first, last, amount in rows if first <= time <= last) for time in TIMES)
+        return all(first <= last for first, last, _ in rows) and load <= value(limit, assignment)
+
+    arguments = ",".join([array(active), array(start), array(end), array(height), limit])
+    check(f"fzn_cumulative_intervals({arguments})", declarations, holds)
+
+
+@EXAMPLES
+@given(st.lists(st.tuples(literal, int_operand, int_operand, natural), max_size=3), int_operand, st.booleans())
+def test_cumulative(tasks, capacity, optional):
+    declarations = Declarations()
+    present, start, duration, height = (
+        declarations.operands(name, [task[column] for task in tasks]) for column, name in enumerate("psdz")
+    )
+    limit = declarations.operand("c", capacity)
+    if not optional:
+        declarations = Declarations({name: kind for name, kind in declarations.items() if name[0] != "p"})
+
+    def holds(assignment) -> bool:
+        columns = (start, duration, height) if not optional else (start, duration, height, present)
+        rows = [tuple(value(text, assignment) for text in row) for row in zip(*columns)]
+        rows = [row for row in rows if not optional or row[3]]
+        loads = [sum(row[2] for row in rows if row[0] <= time < row[0] + row[1]) for time in TIMES]
+        return not start or max(loads) <= value(limit, assignment)
+
+    columns = [array(start), array(duration), array(height), limit]
+    if optional:
+        check(f"fzn_cumulative_optional({','.join([array(present), *columns])})", declarations, holds)
+    else:
+        check(f"fzn_cumulative({','.join(columns)})", declarations, holds)
+
+
+@EXAMPLES
+@given(st.lists(st.tuples(int_operand, st.integers(-2, 2), literal), max_size=4), st.integers(-3, 1))
+def test_reservoir(events, least):
+    declarations = Declarations()
+    time = declarations.operands("t", [event[0] for event in events])
+    change = [event[1] for event in events]
+    active = declarations.operands("a", [event[2] for event in events])
+
+    def holds(assignment) -> bool:
+        rows = [(value(t, assignment), c, value(a, assignment)) for t, c, a in zip(time, change, active)]
+        levels = [sum(c for t, c, a in rows if a and t <= moment) for moment in TIMES]
+        return min(levels) >= least
+
+    arguments = ",".join([array(time), array(list(map(str, change))), array(active), str(least)])
+    check(f"fzn_reservoir({arguments})", declarations, holds)
+
+
+def test_size_of_an_interval_reaches_over_the_whole_domain():
+    text = flatzinc(
+        "fzn_cumulative_intervals([true],[s],[e],[1],1)", {"s": "-1000000000..1000000000", "e": "-5..2000000000"}
+    ).replace("solve satisfy", "constraint int_lin_le([1,-1],[s,e],-3000000000); solve satisfy")
+    assert solutions(text) == [{"s": -1000000000, "e": 2000000000}]
