@@ -1,0 +1,81 @@
+"""Memory budgets as people give them: absolute, or a fraction of what the input order needs."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from moccasin_mzn.errors import InputError, shown
+
+_UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_FORM = re.compile(r"(?P<number>\d+(?P<decimals>\.\d+)?)\s*(?P<unit>[A-Za-z]*|%)", re.ASCII)
+_EXPECTED = "expected a fraction of the peak (0.8 or 80%) or an amount of memory (4096, 512 MiB, 1.5 GiB)"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A memory budget: exactly one of the two is set.
+
+    Raises:
+        InputError: an amount below 1; a fraction of 0 or less, or over 1.
+    """
+
+    amount: int | None = None
+    """In the graph's size unit."""
+    fraction: Fraction | None = None
+    """Of the peak of the input order with every node computed once."""
+
+    def __post_init__(self) -> None:
+        if (self.amount is None) == (self.fraction is None):
+            raise InputError("budget: give either an amount or a fraction")
+        if self.amount is not None and self.amount < 1:
+            raise InputError(f"budget {self.amount} is not positive")
+        if self.fraction is not None and not 0 < self.fraction <= 1:
+            raise InputError(f"budget {float(self.fraction):g} is not a fraction of the peak, over 0 and up to 1")
+
+    def resolve(self, peak: int) -> int:
+        """The budget in the graph's size unit: a fraction f of `peak` is rounded up, ceil(f * peak)."""
+        if self.amount is not None:
+            return self.amount
+        return math.ceil(self.fraction * peak)
+
+    @classmethod
+    def of(cls, value: Budget | int | float | Fraction | str) -> Budget:
+        """An int is an amount, a float or Fraction a fraction, a str is read as by `parse`.
+
+        Raises:
+            InputError: the value is none of these, or nonsense.
+        """
+        if isinstance(value, Budget):
+            return value
+        if isinstance(value, str):
+            return cls.parse(value)
+        if isinstance(value, float) and math.isfinite(value):
+            return cls(fraction=Fraction(repr(value)))  # 0.9 is nine tenths, not the nearest double
+        if isinstance(value, Fraction):
+            return cls(fraction=value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return cls(amount=value)
+        raise InputError(f"budget {shown(value)}: {_EXPECTED}")
+
+    @classmethod
+    def parse(cls, text: str) -> Budget:
+        """Read a budget: with a decimal point or % a fraction of the peak, an integer or a number with a unit
+        (B, KiB, MiB, GiB, TiB) an amount.
+
+        Raises:
+            InputError: it is neither.
+        """
+        form = _FORM.fullmatch(text.strip())
+        if form is None:
+            raise InputError(f"budget {shown(text)}: {_EXPECTED}")
+        number, unit = Fraction(form["number"]), form["unit"].lower()
+        if unit == "%":
+            return cls(fraction=number / 100)
+        if unit not in _UNITS:
+            raise InputError(f"budget {shown(text)}: unknown unit {form['unit']}, {_EXPECTED}")
+        if form["decimals"] and not unit:
+            return cls(fraction=number)
+        return cls(amount=math.floor(number * _UNITS[unit]))

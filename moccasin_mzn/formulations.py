@@ -1,0 +1,111 @@
+"""The models by name, and the translation between their solutions and sequences of computations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.presolve import ModelData
+from moccasin_mzn.simulate import simulate
+
+FORMULATIONS = ("staged", "general")
+PRECEDENCES = ("served-by", "reservoir")
+
+
+@dataclass(frozen=True)
+class Formulation:
+    """One of the paper's formulations with one form of its precedence constraint.
+
+    Raises:
+        InputError: an unknown name; the message lists the known ones.
+    """
+
+    name: str = "staged"
+    """"staged": the input order is kept (2.3); "general": the order is open (2.1)."""
+    precedence: str = "served-by"
+    """"served-by": half-reified booleans; "reservoir": as published (2.2)."""
+
+    def __post_init__(self) -> None:
+        for what, value, known in (
+            ("formulation", self.name, FORMULATIONS),
+            ("precedence", self.precedence, PRECEDENCES),
+        ):
+            if value not in known:
+                raise InputError(f"unknown {what} {shown(value)}, expected one of {', '.join(known)}")
+
+    @property
+    def staged(self) -> bool:
+        return self.name == "staged"
+
+    def model(self, objective: str) -> Path:
+        """The model file for an objective, "duration" or "peak" (phase 1)."""
+        suffix = {"served-by": "", "reservoir": "_reservoir"}[self.precedence]
+        suffix += {"duration": "", "peak": "_peak"}[objective]
+        return models_folder() / f"{self.name}{suffix}.mzn"
+
+
+def models_folder() -> Path:
+    """Where the `.mzn` files are: inside an installed package, or beside the package in a checkout."""
+    package = Path(str(resources.files("moccasin_mzn")))
+    installed = package / "models"
+    return installed if installed.is_dir() else package.parent / "models"
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Values of the model's arrays, one entry per computation: `active`, and the events `start` and `end` (closed)."""
+
+    active: tuple[bool, ...]
+    start: tuple[int, ...]
+    end: tuple[int, ...]
+
+
+def decode(data: ModelData, intervals: Intervals) -> tuple[int, ...]:
+    """The sequence a solution stands for: active computations by start, as positions in `graph.nodes`."""
+    performed = sorted(
+        (start, node)
+        for active, start, node in zip(intervals.active, intervals.start, data.computation_nodes, strict=True)
+        if active
+    )
+    return tuple(data.order[node - 1] for _, node in performed)
+
+
+def encode(graph: ComputationGraph, data: ModelData, sequence: Sequence[int], staged: bool) -> Intervals:
+    """The solution that stands for a sequence, with every interval ending at its last read; inverse of `decode`.
+
+    The sequence computes each node 1..C_v times; with staged events it keeps the input order.
+    """
+    events = staged_events(data, sequence) if staged else range(1, len(sequence) + 1)
+    copies: list[list[tuple[int, int]]] = [[] for _ in graph.nodes]
+    for interval in simulate(graph, sequence).intervals:
+        copies[interval.node].append((events[interval.start - 1], events[interval.end - 1]))
+    active, start, end = [], [], []
+    unused = len(sequence)  # free events: inactive computations take the events after the last
+    for number, (v, count) in enumerate(zip(data.order, data.max_computations, strict=True), 1):
+        for i in range(count):
+            active.append(i < len(copies[v]))
+            if active[-1]:
+                first, last = copies[v][i]
+            elif staged:
+                first = last = len(data.order) * (data.earliest_stage[number - 1] - 1) + number
+            else:
+                unused += 1
+                first = last = unused
+            start.append(first)
+            end.append(last)
+    return Intervals(tuple(active), tuple(start), tuple(end))
+
+
+def staged_events(data: ModelData, sequence: Sequence[int]) -> list[int]:
+    """The staged event n (k - 1) + v of each computation in a sequence that keeps the input order (paper, 2.3)."""
+    number = {v: k for k, v in enumerate(data.order, 1)}
+    events, stage = [], 1
+    for v in sequence:
+        events.append(len(data.order) * (stage - 1) + number[v])
+        if number[v] == stage:
+            stage += 1
+    return events

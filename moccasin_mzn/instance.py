@@ -1,0 +1,89 @@
+"""A rematerialization problem: a graph, its input order, a budget, and how often each node may be computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from os import PathLike
+
+from moccasin_mzn.budget import Budget
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.readers import read_order
+from moccasin_mzn.simulate import Simulation, simulate
+
+
+@dataclass(frozen=True)
+class Instance:
+    """What is to be solved (paper, section 2).
+
+    Raises:
+        InputError: an order that is not topological; a budget below 1; a count of computations below 1, named by node.
+    """
+
+    graph: ComputationGraph
+    order: tuple[int, ...]
+    """Input order: positions in `graph.nodes`."""
+    budget: int
+    """M, in the graph's size unit."""
+    max_computations: tuple[int, ...]
+    """C_v: how often each node may be computed, by position in `graph.nodes`; 1 or more."""
+
+    def __post_init__(self) -> None:
+        self.graph.check_order(self.order)
+        if self.budget < 1:
+            raise InputError(f"budget {self.budget} is not positive")
+        if len(self.max_computations) != len(self.graph.nodes):
+            raise InputError(
+                f"max_computations: {len(self.max_computations)} values for {len(self.graph.nodes)} nodes"
+            )
+        for node, count in zip(self.graph.nodes, self.max_computations, strict=True):
+            if type(count) is not int or count < 1:
+                raise InputError(f"max_computations of node {node}: {shown(count)} is not an integer >= 1")
+
+    @cached_property
+    def baseline(self) -> Simulation:
+        """The input order with every node computed once: least duration, but perhaps too much memory."""
+        return simulate(self.graph, self.order)
+
+    @classmethod
+    def build(
+        cls,
+        graph: ComputationGraph,
+        budget: Budget | int | float | Fraction | str,
+        *,
+        order: str | PathLike[str] | Sequence[int] = "input",
+        max_computations: int | Sequence[int] = 2,
+    ) -> Instance:
+        """An instance from what people say.
+
+        Args:
+            graph: the computation graph.
+            budget: see `Budget.of`; a fraction refers to the peak of the order chosen here.
+            order: "input" (the file's, or else a topological one), "topological", a file of ids, or positions.
+            max_computations: C_v, one for all nodes or one for each.
+
+        Raises:
+            InputError: nonsense in any of them.
+        """
+        positions = chosen_order(graph, order)
+        counts = max_computations if isinstance(max_computations, Sequence) else [max_computations] * len(graph.nodes)
+        peak = simulate(graph, positions).peak
+        return cls(graph, positions, Budget.of(budget).resolve(peak), tuple(counts))
+
+
+def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Sequence[int]) -> tuple[int, ...]:
+    """The order meant by "input", "topological", a file of node ids, or a sequence of positions.
+
+    Raises:
+        InputError: the file cannot be read, or is no topological order of the graph.
+    """
+    if isinstance(order, str) and order == "input":
+        return graph.input_order()
+    if isinstance(order, str) and order == "topological":
+        return graph.topological_order()
+    if isinstance(order, str | PathLike):
+        return read_order(order, graph)
+    return tuple(order)

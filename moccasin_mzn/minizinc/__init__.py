@@ -1,0 +1,1 @@
+"""MiniZinc: data files, solvers, runs."""

@@ -1,0 +1,20 @@
+"""MiniZinc data files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+Value = bool | int | Sequence[bool] | Sequence[int]
+
+
+def dzn_text(data: Mapping[str, Value]) -> str:
+    """`data` as the text of a `.dzn` file, one item a line."""
+    return "".join(f"{name} = {_literal(value)};\n" for name, value in data.items())
+
+
+def _literal(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    return f"[{', '.join(map(_literal, value))}]"

@@ -1,0 +1,153 @@
+"""What `solve` answers, and what it tells on the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from moccasin_mzn.formulations import Formulation
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.simulate import Simulation
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A new incumbent or a new bound, while the search goes on."""
+
+    seconds: float
+    """Since `solve` was called."""
+    phase: str
+    """"peak": phase 1, a schedule within the budget is sought; "duration": phase 2, it is made shorter."""
+    peak: int
+    """Of the incumbent, in the graph's size unit."""
+    duration: int | None
+    """Of the incumbent, in the graph's duration unit; None while no incumbent is within the budget."""
+    bound: int
+    """No schedule within the budget is shorter, in the graph's duration unit."""
+    recomputations: int
+    """Computations of the incumbent beyond one per node."""
+
+
+Listener = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Wall-clock time of each step."""
+
+    read: float = 0.0
+    model: float = 0.0
+    """Presolve and writing the data."""
+    flatten: float = 0.0
+    """MiniZinc's compilation."""
+    solve: float = 0.0
+    total: float = 0.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """The best schedule found, as judged by the simulator, and what is proven about it."""
+
+    instance: Instance
+    formulation: Formulation
+    solver: str
+    status: str
+    """"optimal": proven for this formulation; "feasible": not proven; "infeasible": proven that there is no schedule;
+    "unknown": none found in time."""
+    reason: str
+    """One line: why the status is what it is."""
+    sequence: tuple[int, ...] | None
+    """Positions in `graph.nodes` in the order of computing them; None without a schedule."""
+    simulation: Simulation | None
+    """The judge's account of `sequence`."""
+    duration_bound: int
+    """No schedule within the budget is shorter, in the graph's duration unit."""
+    seconds: Seconds
+    interrupted: bool = False
+    """True if the user stopped the search."""
+
+    @property
+    def found(self) -> bool:
+        """True if there is a schedule."""
+        return self.sequence is not None
+
+    @property
+    def valid(self) -> bool:
+        """True if the judge accepts the schedule."""
+        return self.simulation is not None and self.simulation.feasible
+
+    @property
+    def duration(self) -> int | None:
+        """In the graph's duration unit."""
+        return self.simulation.duration if self.simulation else None
+
+    @property
+    def peak(self) -> int | None:
+        """In the graph's size unit."""
+        return self.simulation.peak if self.simulation else None
+
+    @property
+    def tdi_percent(self) -> float | None:
+        """Total duration increase: 100 * (duration / duration with every node computed once - 1)."""
+        return percent_over(self.duration, self.instance.baseline.duration) if self.found else None
+
+    @property
+    def gap_percent(self) -> float | None:
+        """100 * (duration - duration_bound) / duration."""
+        if not self.found:
+            return None
+        return 100 * (self.duration - self.duration_bound) / self.duration if self.duration else 0.0
+
+    @property
+    def recomputed(self) -> dict[int, list[int]]:
+        """For each node computed more than once: where in the sequence (from 1) it is computed again."""
+        again: dict[int, list[int]] = {}
+        if self.sequence:
+            counts = Counter(self.sequence)
+            seen = set()
+            for position, v in enumerate(self.sequence, 1):
+                if counts[v] > 1 and v in seen:
+                    again.setdefault(v, []).append(position)
+                seen.add(v)
+        return again
+
+    def as_dict(self) -> dict[str, Any]:
+        """The object that `solve --json` prints; node ids as in the file, positions in the sequence from 1."""
+        graph, baseline = self.instance.graph, self.instance.baseline
+        counts = sorted(set(self.instance.max_computations))
+        return {
+            "graph": graph.name,
+            "nodes": len(graph.nodes),
+            "edges": len(graph.edges),
+            "formulation": self.formulation.name,
+            "precedence": self.formulation.precedence,
+            "solver": self.solver,
+            "max_computations": counts[0] if len(counts) == 1 else list(self.instance.max_computations),
+            "budget": self.instance.budget,
+            "baseline_peak": baseline.peak,
+            "baseline_duration": baseline.duration,
+            "status": self.status,
+            "reason": self.reason,
+            "interrupted": self.interrupted,
+            "peak": self.peak,
+            "duration": self.duration,
+            "tdi_percent": self.tdi_percent,
+            "duration_bound": self.duration_bound,
+            "gap_percent": self.gap_percent,
+            "valid": self.valid,
+            "seconds": {name: round(value, 3) for name, value in vars(self.seconds).items()},
+            "sequence": [graph.nodes[v] for v in self.sequence] if self.found else None,
+            "intervals": [
+                {"node": graph.nodes[interval.node], "start": interval.start, "end": interval.end}
+                for interval in self.simulation.intervals
+            ]
+            if self.found
+            else None,
+        }
+
+
+def percent_over(value: float, base: float) -> float:
+    """By how many percent `value` exceeds `base`; 0 if both are 0."""
+    return 100 * (value / base - 1) if base else 0.0

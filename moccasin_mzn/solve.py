@@ -1,0 +1,253 @@
+"""The whole chain as one function: graph, instance, presolve, MiniZinc, decoding, simulation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from os import PathLike
+from typing import Any
+
+from moccasin_mzn.budget import Budget
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formulations import Formulation, Intervals, decode, encode
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.minizinc.dzn import dzn_text
+from moccasin_mzn.minizinc.run import Limits, Outcome, run_model
+from moccasin_mzn.minizinc.run import Listener as RunListener
+from moccasin_mzn.minizinc.solvers import Backend, find_backend
+from moccasin_mzn.presolve import ModelData, presolve
+from moccasin_mzn.result import Listener, Progress, Result, Seconds
+from moccasin_mzn.simulate import Simulation, judge
+
+
+def solve(
+    graph: ComputationGraph,
+    budget: Budget | int | float | Fraction | str,
+    *,
+    solver: str = "cp-sat",
+    formulation: str = "staged",
+    precedence: str = "served-by",
+    max_computations: int | Sequence[int] = 2,
+    order: str | PathLike[str] | Sequence[int] = "input",
+    time_limit: float | None = None,
+    threads: int | None = None,
+    seed: int | None = None,
+    two_phase: bool | None = None,
+    on_progress: Listener | None = None,
+) -> Result:
+    """Find the shortest schedule of `graph` whose peak memory is within `budget`.
+
+    Args:
+        graph: the computation graph.
+        budget: an int in the graph's size unit, a float as a fraction of the input order's peak, or text like "80%".
+        solver: "cp-sat", or any solver MiniZinc knows.
+        formulation: "staged" (paper, 2.3) or "general" (2.1).
+        precedence: "served-by" or "reservoir" (2.2).
+        max_computations: C_v, how often a node may be computed; one for all or one for each node.
+        order: "input", "topological", a file of node ids, or positions in `graph.nodes`.
+        time_limit: seconds, compilation included; None: until proven.
+        threads: of the solver; None: as many as the solver likes.
+        seed: of the solver; None: the solver's own.
+        two_phase: first seek any schedule within the budget (paper, 2.4), then shorten it; None: with cp-sat, which
+            makes use of it.
+        on_progress: called with every new incumbent and bound.
+
+    Returns:
+        The best schedule found. An interrupt from the keyboard ends the search, not this function.
+
+    Raises:
+        InputError: nonsense in an argument, MiniZinc missing, an unknown solver, or a solver that failed.
+    """
+    begin = time.monotonic()
+    _check_limits(time_limit, threads, seed)
+    form = Formulation(formulation, precedence)
+    instance = Instance.build(graph, budget, order=order, max_computations=max_computations)
+    known = _known_at_once(instance)
+    if known is not None:
+        status, reason, sequence = known
+        simulation = judge(graph, sequence, instance.budget) if sequence else None
+        seconds = Seconds(total=time.monotonic() - begin)
+        bound = instance.baseline.duration
+        return Result(instance, form, solver, status, reason, sequence, simulation, bound, seconds)
+    backend = find_backend(solver)
+    search = _Search(instance, form, backend, Limits(time_limit, threads, seed), on_progress, begin)
+    search.run(backend.is_cp_sat if two_phase is None else two_phase)
+    return search.result()
+
+
+def _check_limits(time_limit: float | None, threads: int | None, seed: int | None) -> None:
+    if time_limit is not None and not 0 < time_limit < 1e9:  # NaN fails too
+        raise InputError(f"time limit {shown(time_limit)} is not a positive number of seconds")
+    if threads is not None and threads < 1:
+        raise InputError(f"threads {threads} is not positive")
+    if seed is not None and not 0 <= seed < 2**31:
+        raise InputError(f"seed {seed} is not in 0..2147483647")
+
+
+def _known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None] | None:
+    """Status, reason and sequence where no search is needed."""
+    graph, budget = instance.graph, instance.budget
+    if instance.baseline.peak <= budget:
+        return "optimal", "the input order fits the budget with every node computed once", instance.order
+    need = graph.largest_working_set()
+    if need.memory > budget:
+        reason = (
+            f"node {graph.nodes[need.node]} alone needs {need.memory} for its inputs and its output, "
+            f"{need.memory - budget} over the budget {budget}"
+        )
+        return "infeasible", reason, None
+    return None
+
+
+@dataclass
+class _Search:
+    """The state of one call of `solve`: what is found, what is proven, what time is left."""
+
+    instance: Instance
+    formulation: Formulation
+    backend: Backend
+    limits: Limits
+    on_progress: Listener | None
+    begin: float
+    best: Simulation | None = None
+    """Of the best schedule within the budget."""
+    best_sequence: tuple[int, ...] | None = None
+    status: str = "unknown"
+    reason: str = "no schedule was found within the time limit"
+    interrupted: bool = False
+    bound: int = 0
+    model_seconds: float = 0.0
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def run(self, two_phase: bool) -> None:
+        """Presolve, then phase 1 if asked for, then phase 2 unless the answer is known."""
+        self.bound = self.instance.baseline.duration
+        start = time.monotonic()
+        data = presolve(self.instance, self.formulation.staged)
+        self.model_seconds += time.monotonic() - start
+        if two_phase:
+            self._run_phase("peak", data, self.instance.order)
+            if self.status == "infeasible" or self.interrupted or self.best is None:
+                return
+        self._run_phase("duration", data, self.best_sequence)
+
+    def _run_phase(self, phase: str, data: ModelData, incumbent: tuple[int, ...] | None) -> None:
+        remaining = self._remaining()
+        if remaining is not None and remaining <= 0:
+            return
+        start = time.monotonic()
+        text = dzn_text(self._model_data(data, incumbent))
+        self.model_seconds += time.monotonic() - start
+        outcome = run_model(
+            self.backend,
+            self.formulation.model(phase),
+            text,
+            Limits(remaining, self.limits.threads, self.limits.seed),
+            RunListener(
+                solution=lambda values: self._note_solution(phase, data, values),
+                bound=lambda bound: self._note_bound(phase, data, bound),
+            ),
+        )
+        self.outcomes.append(outcome)
+        self.interrupted |= outcome.interrupted
+        self._conclude(phase, data, outcome)
+
+    def _model_data(self, data: ModelData, incumbent: tuple[int, ...] | None) -> dict[str, Any]:
+        """The items of the `.dzn` file, as declared in `models/lib/instance.mzn`."""
+        empty = Intervals((), (), ())
+        graph, staged = self.instance.graph, self.formulation.staged
+        intervals = encode(graph, data, incumbent, staged) if incumbent else empty
+        return {
+            "nodes": len(data.size),
+            "duration": data.duration,
+            "size": data.size,
+            "edges": len(data.edges),
+            "tail": [tail for tail, _ in data.edges],
+            "head": [head for _, head in data.edges],
+            "budget": data.budget,
+            "input_order_memory": data.input_order_memory,
+            "max_computations": data.max_computations,
+            "earliest_stage": data.earliest_stage,
+            "latest_stage": data.latest_stage,
+            "incumbent_active": intervals.active,
+            "incumbent_start": intervals.start,
+            "incumbent_end": intervals.end,
+        }
+
+    def _note_solution(self, phase: str, data: ModelData, values: Any) -> None:
+        """Judge an improving solution of the model; only the judge's figures count."""
+        intervals = Intervals(tuple(values.active), tuple(values.start), tuple(values.end))
+        sequence = decode(data, intervals)
+        simulation = judge(self.instance.graph, sequence, self.instance.budget)
+        flaw = next((v for v in simulation.violations if v.kind != "over-budget" or phase == "duration"), None)
+        if flaw is not None:
+            raise InputError(f"{self.backend.name} returned a schedule that the simulator rejects: {flaw.message}")
+        if simulation.feasible and (self.best is None or simulation.duration < self.best.duration):
+            self.best, self.best_sequence = simulation, sequence
+        self._report(phase, simulation)
+
+    def _note_bound(self, phase: str, data: ModelData, bound: int) -> None:
+        if phase == "duration" and bound * data.duration_scale > self.bound:
+            self.bound = bound * data.duration_scale
+            if self.best is not None:
+                self._report(phase, self.best)
+
+    def _conclude(self, phase: str, data: ModelData, outcome: Outcome) -> None:
+        proven_over_budget = phase == "peak" and outcome.status == "optimal" and self.best is None
+        if outcome.status == "infeasible" or proven_over_budget:
+            self.status = "infeasible"
+            self.reason = f"proven: no schedule {self._scope()} fits the budget {self.instance.budget}"
+        elif phase == "duration" and outcome.status == "optimal":
+            self.status, self.bound = "optimal", self.best.duration
+            self.reason = f"proven: no schedule {self._scope()} is shorter"
+        elif self.best is not None:
+            self.status = "feasible"
+            self.reason = "stopped by the user" if self.interrupted else "the time limit came before a proof"
+        elif self.interrupted:
+            self.reason = "stopped by the user before a schedule was found"
+
+    def _scope(self) -> str:
+        """What a proof ranges over."""
+        counts = sorted(set(self.instance.max_computations))
+        most = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        return f"with at most {most} computations per node" + (" in this order" if self.formulation.staged else "")
+
+    def _remaining(self) -> float | None:
+        return None if self.limits.seconds is None else self.limits.seconds - (time.monotonic() - self.begin)
+
+    def _report(self, phase: str, simulation: Simulation) -> None:
+        if self.on_progress is not None:
+            self.on_progress(
+                Progress(
+                    seconds=time.monotonic() - self.begin,
+                    phase=phase,
+                    peak=simulation.peak,
+                    duration=self.best.duration if self.best else None,
+                    bound=self.bound,
+                    recomputations=len(simulation.memory) - len(self.instance.graph.nodes),
+                )
+            )
+
+    def result(self) -> Result:
+        flatten = sum(outcome.flatten_seconds for outcome in self.outcomes)
+        seconds = Seconds(
+            model=self.model_seconds,
+            flatten=flatten,
+            solve=sum(outcome.seconds for outcome in self.outcomes) - flatten,
+            total=time.monotonic() - self.begin,
+        )
+        return Result(
+            self.instance,
+            self.formulation,
+            self.backend.name,
+            self.status,
+            self.reason,
+            self.best_sequence,
+            self.best,
+            min(self.bound, self.best.duration) if self.best else self.bound,
+            seconds,
+            self.interrupted,
+        )
