@@ -12,6 +12,10 @@ from itertools import accumulate
 
 from moccasin_mzn.instance import Instance
 
+CRITICAL_STAGES = 3
+"""Redundant constraints are spent on this many stages: one already speeds up proofs several times, but each costs
+variables and constraints in proportion to nodes and edges, and more than a few slow the search down again."""
+
 
 @dataclass(frozen=True)
 class ModelData:
@@ -35,6 +39,8 @@ class ModelData:
     """First stage in which a recomputation can be of use."""
     latest_stage: tuple[int, ...]
     """Last stage in which the output can be read."""
+    critical_stage: tuple[int, ...]
+    """Stages of the input order over the budget that get redundant constraints of their own."""
 
     @property
     def computation_nodes(self) -> tuple[int, ...]:
@@ -54,6 +60,7 @@ def presolve(instance: Instance, staged: bool) -> ModelData:
     duration_scale = math.gcd(*graph.durations) or 1
     size = tuple(graph.sizes[v] // size_scale for v in order)
     budget = instance.budget // size_scale
+    memory = tuple(amount // size_scale for amount in instance.baseline.memory)
     readers = [sorted(number[x] for x in graph.successors[v]) for v in order]
     counts = [
         instance.max_computations[v] if size[k] > 0 and readers[k] else 1 for k, v in enumerate(order)
@@ -70,10 +77,11 @@ def presolve(instance: Instance, staged: bool) -> ModelData:
         size=size,
         edges=tuple((k, x) for k, heads in enumerate(readers, 1) for x in heads),
         budget=budget,
-        input_order_memory=tuple(memory // size_scale for memory in instance.baseline.memory),
+        input_order_memory=memory,
         max_computations=tuple(counts),
         earliest_stage=tuple(earliest),
         latest_stage=tuple(latest),
+        critical_stage=_critical_stages(memory, budget) if staged else (),
     )
 
 
@@ -119,3 +127,17 @@ def _crowded_stages(size: Sequence[int], latest: Sequence[int], budget: int) -> 
         change[v] += size[v]
         change[last] -= size[v]
     return [memory > budget for memory in accumulate(change[:-1])]
+
+
+def _critical_stages(memory: Sequence[int], budget: int) -> tuple[int, ...]:
+    """The highest local maxima of the input order's memory over the budget, as stages in ascending order.
+
+    Args:
+        memory: at each stage.
+        budget: in the same unit.
+    """
+    padded = [0, *memory, 0]
+    hills = [
+        k for k in range(1, len(memory) + 1) if padded[k] > budget and padded[k - 1] <= padded[k] > padded[k + 1]
+    ]
+    return tuple(sorted(sorted(hills, key=lambda k: -padded[k])[:CRITICAL_STAGES]))

@@ -172,6 +172,7 @@ class _Search:
             "max_computations": data.max_computations,
             "earliest_stage": data.earliest_stage,
             "latest_stage": data.latest_stage,
+            "critical_stage": data.critical_stage,
             "incumbent_active": intervals.active,
             "incumbent_start": intervals.start,
             "incumbent_end": intervals.end,
