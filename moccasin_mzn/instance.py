@@ -20,7 +20,7 @@ class Instance:
     """What is to be solved (paper, section 2).
 
     Raises:
-        InputError: an order that is not topological; a budget below 1; a count of computations below 1, named by node.
+        InputError: an order that is not topological; a negative budget; a count of computations below 1, named by node.
     """
 
     graph: ComputationGraph
@@ -33,8 +33,8 @@ class Instance:
 
     def __post_init__(self) -> None:
         self.graph.check_order(self.order)
-        if self.budget < 1:
-            raise InputError(f"budget {self.budget} is not positive")
+        if self.budget < 0:
+            raise InputError(f"budget {self.budget} is negative")
         if len(self.max_computations) != len(self.graph.nodes):
             raise InputError(
                 f"max_computations: {len(self.max_computations)} values for {len(self.graph.nodes)} nodes"

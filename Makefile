@@ -1,0 +1,30 @@
+# Two commands do everything: `make solve` and `make test`. Both first set up what is missing.
+
+PYTHON ?= python3
+GRAPH ?= data/unet_training.json
+BUDGET ?= 0.8
+BIN := .venv/bin
+
+.PHONY: solve test test-slow lint data clean
+
+solve: .venv/ready
+	$(BIN)/python -m moccasin_mzn solve $(GRAPH) --budget $(BUDGET) --time-limit 120
+
+test: .venv/ready
+	$(BIN)/python -m pytest -n 2
+
+test-slow: .venv/ready
+	$(BIN)/python -m pytest -n 2 -m slow
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+data: .venv/ready
+	$(BIN)/python scripts/make_data.py
+
+.venv/ready: pyproject.toml scripts/setup.sh
+	PYTHON="$(PYTHON)" sh scripts/setup.sh
+
+clean:
+	rm -rf .venv

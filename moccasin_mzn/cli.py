@@ -1,0 +1,179 @@
+"""The command line. Exit status 0: a valid schedule; 1: none; 2: bad usage or input, told in one line."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from moccasin_mzn.errors import InputError
+
+EXIT_FOUND, EXIT_NONE, EXIT_BAD_INPUT = 0, 1, 2
+
+GRAPH = click.argument("graph", type=click.Path(path_type=Path))
+ORDER = click.option(
+    "--order", default="input", show_default=True, metavar="input|topological|FILE",
+    help="Input order: the graph file's (else a topological one), a topological one, or a file of node ids.",
+)  # fmt: skip
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="moccasin_mzn", message="%(version)s")
+def main() -> None:
+    """Decide which tensors of a computation graph to drop and recompute, so that peak memory stays within a budget."""
+
+
+@main.command()
+@GRAPH
+@click.option("--budget", required=True, metavar="0.8|80%|BYTES|1.5GiB",
+              help="Most memory: a fraction of the input order's peak, or an amount.")  # fmt: skip
+@click.option("--solver", default="cp-sat", show_default=True, help="cp-sat, or any solver MiniZinc knows.")
+@click.option("--formulation", default="staged", show_default=True, metavar="staged|general",
+              help="Keep the input order, or leave it open.")  # fmt: skip
+@click.option("--precedence", default="served-by", show_default=True, metavar="served-by|reservoir",
+              help="Form of the precedence constraints.")  # fmt: skip
+@click.option("--max-computations", type=int, default=2, show_default=True, metavar="C",
+              help="How often a node may be computed.")  # fmt: skip
+@ORDER
+@click.option("--time-limit", type=float, metavar="SECONDS", help="Default: until proven.")
+@click.option("--threads", type=int, metavar="N", help="Default: one per core with cp-sat.")
+@click.option("--seed", type=int, metavar="N", help="Random seed of the solver.")
+@click.option("--two-phase/--one-phase", default=None,
+              help="Seek any schedule within the budget first. Default: with cp-sat.")  # fmt: skip
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
+def solve(graph: Path, budget: str, output: Path | None, as_json: bool, **options: Any) -> int:
+    """Find the shortest schedule of GRAPH within a memory budget, and prove it.
+
+    Ctrl-C ends the search and keeps the best schedule found.
+    """
+    from rich.console import Console
+
+    from moccasin_mzn.budget import Budget
+    from moccasin_mzn.instance import Instance
+    from moccasin_mzn.readers import read_graph
+    from moccasin_mzn.report import ProgressLines, print_result
+    from moccasin_mzn.solve import solve as solve_graph
+
+    begin = time.monotonic()
+    if output is not None:
+        _check_writable(output)
+    parsed_budget = Budget.parse(budget)
+    computation_graph = read_graph(graph)
+    read_seconds = time.monotonic() - begin
+    instance = Instance.build(computation_graph, parsed_budget, order=options["order"])
+    progress = ProgressLines(
+        Console(stderr=True), computation_graph, instance.budget, instance.baseline.duration
+    )
+    result = solve_graph(computation_graph, parsed_budget, on_progress=progress, **options)
+    progress.flush()
+    seconds = replace(result.seconds, read=read_seconds, total=time.monotonic() - begin)
+    result = replace(result, seconds=seconds)
+    text = json.dumps(result.as_dict()) + "\n"
+    if output is not None and result.found:
+        _write(output, text)
+    if as_json:
+        sys.stdout.write(text)
+    else:
+        print_result(Console(), result)
+    if not result.found:
+        click.echo(f"no schedule: {result.reason}", err=True)
+    return EXIT_FOUND if result.found else EXIT_NONE
+
+
+@main.command()
+@GRAPH
+@ORDER
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+def info(graph: Path, order: str, as_json: bool) -> int:
+    """Tell the size of GRAPH, what its input order needs, and below which budget nothing is feasible."""
+    from rich.console import Console
+
+    from moccasin_mzn.instance import Instance
+    from moccasin_mzn.readers import read_graph
+    from moccasin_mzn.report import print_info
+
+    computation_graph = read_graph(graph)
+    instance = Instance.build(computation_graph, "100%", order=order)
+    if not as_json:
+        print_info(Console(), instance, order)
+        return EXIT_FOUND
+    need = computation_graph.largest_working_set()
+    facts = {
+        "graph": computation_graph.name,
+        "nodes": len(computation_graph.nodes),
+        "edges": len(computation_graph.edges),
+        "peak": instance.baseline.peak,
+        "duration": instance.baseline.duration,
+        "least_budget_bound": need.memory,
+        "least_budget_node": computation_graph.nodes[need.node],
+    }
+    click.echo(json.dumps(facts))
+    return EXIT_FOUND
+
+
+@main.command()
+@GRAPH
+@click.argument("schedule", type=click.Path(path_type=Path))
+@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the one the schedule says it was made for.")
+@ORDER
+def validate(graph: Path, schedule: Path, budget: str | None, order: str) -> int:
+    """Judge SCHEDULE of GRAPH, wherever it was made: exit status 0 if it is valid, else 1 and the first violation.
+
+    SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes. --order matters only for a
+    budget given as a fraction.
+    """
+    from moccasin_mzn.instance import Instance
+    from moccasin_mzn.readers import read_graph, read_schedule
+    from moccasin_mzn.simulate import simulate
+    from moccasin_mzn.validate import validate_schedule
+
+    computation_graph = read_graph(graph)
+    claimed = read_schedule(schedule, computation_graph)
+    amount = Instance.build(computation_graph, budget, order=order).budget if budget is not None else claimed.budget
+    violations = validate_schedule(computation_graph, claimed, amount)
+    if violations:
+        click.echo(f"invalid: {violations[0].message}")
+        if len(violations) > 1:
+            click.echo(f"({len(violations) - 1} more violations follow)")
+        return EXIT_NONE
+    simulation = simulate(computation_graph, claimed.sequence)
+    within = "no budget" if amount is None else f"budget {amount}"
+    click.echo(f"valid: peak {simulation.peak}, duration {simulation.duration}, {within}")
+    return EXIT_FOUND
+
+
+def _check_writable(path: Path) -> None:
+    """Refuse at once what could not be written after a long search."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a directory")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.parent}")
+
+
+def _write(path: Path, text: str) -> None:
+    from moccasin_mzn.readers.jsonfile import replace_file
+
+    replace_file(path, text)
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line and return the exit status; every refusal is one line on stderr."""
+    try:
+        return main.main(args=arguments, standalone_mode=False) or EXIT_FOUND
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help())
+        return EXIT_BAD_INPUT
+    except click.ClickException as error:
+        message = error.format_message()
+    except InputError as error:
+        message = str(error)
+    except click.Abort:
+        message = "interrupted"
+    click.echo(f"error: {message}", err=True)
+    return EXIT_BAD_INPUT

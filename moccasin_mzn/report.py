@@ -1,0 +1,171 @@
+"""What a person sees: progress lines while the search runs, and tables at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.result import Progress, Result, percent_over
+
+_BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+_NODES_SHOWN = 20
+_PROFILE_WIDTH = 64
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+
+
+def memory_text(amount: int, unit: str) -> str:
+    """An amount of memory: in binary multiples if it is in bytes, else with thousands separators."""
+    if unit != "byte":
+        return f"{amount:,}" + ("" if unit == "unit" else f" {unit}")
+    for step, name in _BYTE_STEPS:
+        if amount >= step:
+            return f"{amount / step:,.2f} {name}"
+    return f"{amount} B"
+
+
+def duration_text(duration: int, unit: str) -> str:
+    """A duration with thousands separators and its unit."""
+    return f"{duration:,}" + ("" if unit == "unit" else f" {unit}")
+
+
+class ProgressLines:
+    """Prints a line for each new incumbent or bound that changes what a person reads, at most a few per second."""
+
+    def __init__(self, console: Console, graph: ComputationGraph, budget: int, baseline_duration: int) -> None:
+        self._console = console
+        self._graph = graph
+        self._budget = budget
+        self._baseline = baseline_duration
+        self._last: tuple = ()
+        self._last_time = -1.0
+        self._held_back: str | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        """Print the line, or hold it back if one was printed just before."""
+        state = (progress.phase, progress.peak if progress.phase == "peak" else progress.duration, progress.bound)
+        if state == self._last:
+            return
+        self._last = state
+        self._held_back = self._line(progress)
+        if progress.seconds - self._last_time >= 0.25:
+            self._last_time = progress.seconds
+            self.flush()
+
+    def flush(self) -> None:
+        """Print the line held back, if any."""
+        if self._held_back is not None:
+            self._console.print(self._held_back, highlight=False, markup=False)
+            self._held_back = None
+
+    def _line(self, progress: Progress) -> str:
+        start = f"{progress.seconds:8.1f} s  {len(self._graph.nodes)} + {progress.recomputations} nodes  "
+        if progress.phase == "peak" or progress.duration is None:
+            over = progress.peak - self._budget
+            reached = f"{over:,} over the budget" if over > 0 else "within the budget"
+            return f"{start}peak {progress.peak:,}, {reached}"
+        gap = 100 * (progress.duration - progress.bound) / progress.duration if progress.duration else 0.0
+        return (
+            f"{start}incumbent +{percent_over(progress.duration, self._baseline):.3f} %"
+            f"  bound +{percent_over(progress.bound, self._baseline):.3f} %  gap {gap:.3f} %"
+        )
+
+
+def _plain_table(title: str | None = None) -> Table:
+    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def print_result(console: Console, result: Result) -> None:
+    """The answer as a table, and which nodes are recomputed where."""
+    graph, baseline = result.instance.graph, result.instance.baseline
+    table = _plain_table(f"{graph.name or 'graph'}: {len(graph.nodes)} nodes, {len(graph.edges)} edges")
+    for heading in ("", "input order", "schedule"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    table.add_row("budget", "", memory_text(result.instance.budget, graph.size_unit))
+    peaks = [memory_text(baseline.peak, graph.size_unit)]
+    durations = [duration_text(baseline.duration, graph.duration_unit)]
+    if result.found:
+        peaks.append(memory_text(result.peak, graph.size_unit))
+        durations.append(duration_text(result.duration, graph.duration_unit))
+    table.add_row("peak memory", *peaks)
+    table.add_row("duration", *durations)
+    if result.found:
+        table.add_row("duration increase (TDI)", "", f"{result.tdi_percent:.3f} %")
+        table.add_row("bound on the increase", "", f"{percent_over(result.duration_bound, baseline.duration):.3f} %")
+        table.add_row("gap", "", f"{result.gap_percent:.3f} %")
+        table.add_row("judged by the simulator", "", "valid" if result.valid else "INVALID")
+    console.print(table)
+    if result.found:
+        _print_profiles(console, result)
+    console.print(f"{result.status}: {result.reason}", highlight=False, markup=False)
+    console.print(_seconds_line(result), highlight=False, markup=False)
+    if result.found:
+        _print_recomputed(console, result)
+
+
+def _print_profiles(console: Console, result: Result) -> None:
+    """Memory over the sequence, before and after, each bar the maximum of its share of the positions."""
+    baseline, top = result.instance.baseline, result.instance.baseline.peak
+    for name, memory in (("input order", baseline.memory), ("schedule", result.simulation.memory)):
+        console.print(f"{name:>12}  {bars(memory, top)}", highlight=False, markup=False)
+    share = f"budget {100 * result.instance.budget / top:.0f} % of the height" if top else ""
+    console.print(f"{'memory':>12}  {share}\n", highlight=False, markup=False)
+
+
+def bars(values: Sequence[int], top: int, width: int = _PROFILE_WIDTH) -> str:
+    """A line of block characters; a full block stands for `top`."""
+    width = min(width, len(values))
+    cells = [max(values[k * len(values) // width : (k + 1) * len(values) // width]) for k in range(width)]
+    return "".join(_BLOCKS[min(8, -(-8 * cell // top))] if top else _BLOCKS[0] for cell in cells)
+
+
+def _seconds_line(result: Result) -> str:
+    return "seconds: " + ", ".join(f"{name} {value:.2f}" for name, value in vars(result.seconds).items())
+
+
+def _print_recomputed(console: Console, result: Result) -> None:
+    graph, recomputed = result.instance.graph, result.recomputed
+    if not recomputed:
+        console.print("no node is recomputed")
+        return
+    console.print()
+    table = _plain_table(f"{len(recomputed)} nodes recomputed, {len(result.sequence)} computations in all")
+    for heading in ("node", "size", "duration", "first at", "again at", "before"):
+        table.add_column(heading, justify="left" if heading in ("node", "before") else "right")
+    for v, positions in list(recomputed.items())[:_NODES_SHOWN]:
+        table.add_row(
+            node_text(graph, v),
+            memory_text(graph.sizes[v], graph.size_unit),
+            f"{graph.durations[v]:,}",
+            str(result.sequence.index(v) + 1),
+            ", ".join(map(str, positions)),
+            ", ".join(node_text(graph, result.sequence[p]) for p in positions if p < len(result.sequence)),
+        )
+    console.print(table)
+    if len(recomputed) > _NODES_SHOWN:
+        console.print(f"... and {len(recomputed) - _NODES_SHOWN} more; --output FILE or --json tells them all")
+
+
+def node_text(graph: ComputationGraph, v: int) -> str:
+    """The id of a node, with its human name if it has one."""
+    return f"{graph.nodes[v]} ({graph.labels[v]})" if graph.labels else str(graph.nodes[v])
+
+
+def print_info(console: Console, instance: Instance, order_name: str) -> None:
+    """Size of a graph, cost of its input order, and the least budget that can be feasible at all."""
+    graph, baseline, need = instance.graph, instance.baseline, instance.graph.largest_working_set()
+    table = _plain_table(graph.name or "graph")
+    table.add_column("")
+    table.add_column("", justify="right")
+    table.add_row("nodes", f"{len(graph.nodes):,}")
+    table.add_row("edges", f"{len(graph.edges):,}")
+    table.add_row(f"peak memory, {order_name} order", memory_text(baseline.peak, graph.size_unit))
+    table.add_row("duration, every node once", duration_text(baseline.duration, graph.duration_unit))
+    table.add_row("no budget is feasible below", memory_text(need.memory, graph.size_unit))
+    table.add_row("as a fraction of the peak", f"{need.memory / baseline.peak:.3f}" if baseline.peak else "-")
+    table.add_row("needed by node", node_text(graph, need.node))
+    console.print(table)
