@@ -67,9 +67,7 @@ def solve(graph: Path, budget: str, output: Path | None, as_json: bool, **option
     computation_graph = read_graph(graph)
     read_seconds = time.monotonic() - begin
     instance = Instance.build(computation_graph, parsed_budget, order=options["order"])
-    progress = ProgressLines(
-        Console(stderr=True), computation_graph, instance.budget, instance.baseline.duration
-    )
+    progress = ProgressLines(Console(stderr=True), computation_graph, instance.budget, instance.baseline.duration)
     result = solve_graph(computation_graph, parsed_budget, on_progress=progress, **options)
     progress.flush()
     seconds = replace(result.seconds, read=read_seconds, total=time.monotonic() - begin)

@@ -36,9 +36,7 @@ class Instance:
         if self.budget < 0:
             raise InputError(f"budget {self.budget} is negative")
         if len(self.max_computations) != len(self.graph.nodes):
-            raise InputError(
-                f"max_computations: {len(self.max_computations)} values for {len(self.graph.nodes)} nodes"
-            )
+            raise InputError(f"max_computations: {len(self.max_computations)} values for {len(self.graph.nodes)} nodes")
         for node, count in zip(self.graph.nodes, self.max_computations, strict=True):
             if type(count) is not int or count < 1:
                 raise InputError(f"max_computations of node {node}: {shown(count)} is not an integer >= 1")

@@ -62,9 +62,7 @@ def presolve(instance: Instance, staged: bool) -> ModelData:
     budget = instance.budget // size_scale
     memory = tuple(amount // size_scale for amount in instance.baseline.memory)
     readers = [sorted(number[x] for x in graph.successors[v]) for v in order]
-    counts = [
-        instance.max_computations[v] if size[k] > 0 and readers[k] else 1 for k, v in enumerate(order)
-    ]
+    counts = [instance.max_computations[v] if size[k] > 0 and readers[k] else 1 for k, v in enumerate(order)]
     if staged:
         counts, earliest, latest = _useful_stages(size, readers, counts, budget)
     else:
@@ -137,7 +135,5 @@ def _critical_stages(memory: Sequence[int], budget: int) -> tuple[int, ...]:
         budget: in the same unit.
     """
     padded = [0, *memory, 0]
-    hills = [
-        k for k in range(1, len(memory) + 1) if padded[k] > budget and padded[k - 1] <= padded[k] > padded[k + 1]
-    ]
+    hills = [k for k in range(1, len(memory) + 1) if padded[k] > budget and padded[k - 1] <= padded[k] > padded[k + 1]]
     return tuple(sorted(sorted(hills, key=lambda k: -padded[k])[:CRITICAL_STAGES]))

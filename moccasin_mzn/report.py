@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
@@ -108,19 +109,25 @@ def print_result(console: Console, result: Result) -> None:
 
 
 def _print_profiles(console: Console, result: Result) -> None:
-    """Memory over the sequence, before and after, each bar the maximum of its share of the positions."""
-    baseline, top = result.instance.baseline, result.instance.baseline.peak
+    """Memory over the sequence, before and after; what is over the budget in red."""
+    baseline, top, budget = result.instance.baseline, result.instance.baseline.peak, result.instance.budget
     for name, memory in (("input order", baseline.memory), ("schedule", result.simulation.memory)):
-        console.print(f"{name:>12}  {bars(memory, top)}", highlight=False, markup=False)
-    share = f"budget {100 * result.instance.budget / top:.0f} % of the height" if top else ""
-    console.print(f"{'memory':>12}  {share}\n", highlight=False, markup=False)
+        line = Text(f"{name:>12}  ")
+        for cell in shares(memory, _PROFILE_WIDTH):
+            line.append(block(cell, top), style="red" if cell > budget else "green")
+        console.print(line)
+    console.print()
 
 
-def bars(values: Sequence[int], top: int, width: int = _PROFILE_WIDTH) -> str:
-    """A line of block characters; a full block stands for `top`."""
+def shares(values: Sequence[int], width: int) -> list[int]:
+    """The maximum of each of up to `width` equal shares of `values`."""
     width = min(width, len(values))
-    cells = [max(values[k * len(values) // width : (k + 1) * len(values) // width]) for k in range(width)]
-    return "".join(_BLOCKS[min(8, -(-8 * cell // top))] if top else _BLOCKS[0] for cell in cells)
+    return [max(values[k * len(values) // width : (k + 1) * len(values) // width]) for k in range(width)]
+
+
+def block(value: int, top: int) -> str:
+    """A block character as high as `value`; a full one stands for `top`."""
+    return _BLOCKS[min(8, -(-8 * value // top))] if top else _BLOCKS[0]
 
 
 def _seconds_line(result: Result) -> str:

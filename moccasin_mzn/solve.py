@@ -15,10 +15,11 @@ from moccasin_mzn.formulations import Formulation, Intervals, decode, encode
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.minizinc.dzn import dzn_text
-from moccasin_mzn.minizinc.run import Limits, Outcome, run_model
+from moccasin_mzn.minizinc.run import Limits, Outcome, SolverError, run_model
 from moccasin_mzn.minizinc.run import Listener as RunListener
 from moccasin_mzn.minizinc.solvers import Backend, find_backend
 from moccasin_mzn.presolve import ModelData, presolve
+from moccasin_mzn.prune import pruned
 from moccasin_mzn.result import Listener, Progress, Result, Seconds
 from moccasin_mzn.simulate import Simulation, judge
 
@@ -119,6 +120,8 @@ class _Search:
     reason: str = "no schedule was found within the time limit"
     interrupted: bool = False
     bound: int = 0
+    latest_duration: int = 0
+    """Of the latest solution of phase 2, as the solver left it."""
     model_seconds: float = 0.0
     outcomes: list[Outcome] = field(default_factory=list)
 
@@ -153,7 +156,9 @@ class _Search:
         )
         self.outcomes.append(outcome)
         self.interrupted |= outcome.interrupted
-        self._conclude(phase, data, outcome)
+        if self.best is not None:
+            self._keep(pruned(self.instance.graph, self.best_sequence, self.instance.budget))
+        self._conclude(phase, outcome)
 
     def _model_data(self, data: ModelData, incumbent: tuple[int, ...] | None) -> dict[str, Any]:
         """The items of the `.dzn` file, as declared in `models/lib/instance.mzn`."""
@@ -185,10 +190,20 @@ class _Search:
         simulation = judge(self.instance.graph, sequence, self.instance.budget)
         flaw = next((v for v in simulation.violations if v.kind != "over-budget" or phase == "duration"), None)
         if flaw is not None:
-            raise InputError(f"{self.backend.name} returned a schedule that the simulator rejects: {flaw.message}")
+            raise SolverError(f"{self.backend.name} returned a schedule that the simulator rejects: {flaw.message}")
+        if phase == "duration":
+            self.latest_duration = simulation.duration
+            if values.objective * data.duration_scale != simulation.duration:
+                raise SolverError(
+                    f"{self.backend.name} reports {values.objective * data.duration_scale}, "
+                    f"but the simulator finds a duration of {simulation.duration}"
+                )
         if simulation.feasible and (self.best is None or simulation.duration < self.best.duration):
-            self.best, self.best_sequence = simulation, sequence
+            self._keep(sequence)
         self._report(phase, simulation)
+
+    def _keep(self, sequence: tuple[int, ...]) -> None:
+        self.best, self.best_sequence = judge(self.instance.graph, sequence, self.instance.budget), sequence
 
     def _note_bound(self, phase: str, data: ModelData, bound: int) -> None:
         if phase == "duration" and bound * data.duration_scale > self.bound:
@@ -196,19 +211,29 @@ class _Search:
             if self.best is not None:
                 self._report(phase, self.best)
 
-    def _conclude(self, phase: str, data: ModelData, outcome: Outcome) -> None:
+    def _conclude(self, phase: str, outcome: Outcome) -> None:
         proven_over_budget = phase == "peak" and outcome.status == "optimal" and self.best is None
         if outcome.status == "infeasible" or proven_over_budget:
+            self._refuse_contradiction("there is no schedule", self.best is not None)
             self.status = "infeasible"
             self.reason = f"proven: no schedule {self._scope()} fits the budget {self.instance.budget}"
         elif phase == "duration" and outcome.status == "optimal":
-            self.status, self.bound = "optimal", self.best.duration
-            self.reason = f"proven: no schedule {self._scope()} is shorter"
+            self.bound = max(self.bound, self.latest_duration)
+            self.status, self.reason = "optimal", f"proven: no schedule {self._scope()} is shorter"
         elif self.best is not None:
             self.status = "feasible"
             self.reason = "stopped by the user" if self.interrupted else "the time limit came before a proof"
         elif self.interrupted:
             self.reason = "stopped by the user before a schedule was found"
+        if self.best is not None:
+            self._refuse_contradiction(f"no schedule is shorter than {self.bound}", self.best.duration < self.bound)
+
+    def _refuse_contradiction(self, claim: str, contradicted: bool) -> None:
+        """A proof that a schedule at hand refutes is an error of the model or of the solver, never an answer."""
+        if contradicted:
+            raise SolverError(
+                f"{self.backend.name} claims that {claim}, but the simulator accepts {self.best.duration}"
+            )
 
     def _scope(self) -> str:
         """What a proof ranges over."""
@@ -248,7 +273,7 @@ class _Search:
             self.reason,
             self.best_sequence,
             self.best,
-            min(self.bound, self.best.duration) if self.best else self.bound,
+            self.bound,
             seconds,
             self.interrupted,
         )

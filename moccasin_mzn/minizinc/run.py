@@ -82,9 +82,7 @@ def run_model(backend: Backend, model: Path, data: str, limits: Limits, listener
     return outcome
 
 
-async def _stream(
-    backend: Backend, files: list[Path], limits: Limits, listener: Listener, outcome: Outcome
-) -> None:
+async def _stream(backend: Backend, files: list[Path], limits: Limits, listener: Listener, outcome: Outcome) -> None:
     import minizinc
 
     instance = _listening(minizinc.Instance)(backend.solver, None, backend.driver)

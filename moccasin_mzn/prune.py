@@ -1,0 +1,27 @@
+"""Dropping recomputations that a schedule does not need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.simulate import judge
+
+
+def pruned(graph: ComputationGraph, sequence: Sequence[int], budget: int) -> tuple[int, ...]:
+    """A schedule within the budget from which no single recomputation can be taken away.
+
+    Solvers leave useless recomputations where they cost nothing, and phase 1 (paper, 2.4) where it does not count them.
+
+    Args:
+        sequence: a schedule within the budget, positions in `graph.nodes`.
+        budget: in the graph's size unit.
+    """
+    kept: list[int | None] = list(sequence)
+    first = {v: t for t, v in reversed(list(enumerate(sequence)))}
+    again = [t for t, v in enumerate(sequence) if first[v] != t]  # first computations stay: they keep the input order
+    for t in sorted(again, key=lambda t: -graph.durations[sequence[t]]):  # the costliest first
+        kept[t] = None
+        if not judge(graph, [v for v in kept if v is not None], budget).feasible:
+            kept[t] = sequence[t]
+    return tuple(v for v in kept if v is not None)
