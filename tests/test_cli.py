@@ -1,0 +1,299 @@
+"""The command line as a person meets it: exit status, one-line refusals, tables, JSON."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from moccasin_mzn.cli import run
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.readers import read_graph, write_graph
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+UNET = str(DATA / "unet_training.json")
+
+
+@pytest.fixture
+def command(capfd):
+    """Runs a command line in this process; returns exit status, stdout and stderr."""
+
+    def call(*arguments):
+        status = run([str(argument) for argument in arguments])
+        return status, *capfd.readouterr()
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def schedule(tmp_path_factory):
+    """The U-Net at 80 % of its peak, solved once: (path of the schedule, its content)."""
+    path = tmp_path_factory.mktemp("schedule") / "schedule.json"
+    assert run(["solve", UNET, "--budget", "0.8", "--time-limit", "60", "--output", str(path)]) == 0
+    return path, json.loads(path.read_text())
+
+
+def test_solve_prints_a_table(command):
+    status, out, err = command("solve", UNET, "--budget", "80%", "--time-limit", 60)
+    assert status == 0
+    for text in ("1.57 GiB", "0.078 %", "valid", "optimal: proven", "nodes recomputed", "seconds: read"):
+        assert text in out
+    assert "incumbent +0.078 %" in err  # progress
+
+
+def test_solve_prints_one_json_object(command):
+    status, out, err = command(
+        "solve", UNET, "--budget", "0.8", "--time-limit", 60, "--json", "--seed", 3, "--threads", 2
+    )
+    assert status == 0
+    told = json.loads(out)
+    keys = """graph nodes edges formulation solver max_computations budget baseline_peak baseline_duration status peak
+        duration tdi_percent duration_bound gap_percent valid seconds sequence intervals"""
+    assert set(keys.split()) <= told.keys()
+    assert (told["status"], told["valid"], told["formulation"], told["solver"]) == ("optimal", True, "staged", "cp-sat")
+    assert err
+
+
+def test_output_is_validated(command, schedule):
+    path, told = schedule
+    status, out, _ = command("validate", UNET, path, "--budget", told["budget"])
+    assert (status, out) == (0, f"valid: peak {told['peak']}, duration {told['duration']}, budget {told['budget']}\n")
+    assert command("validate", UNET, path)[0] == 0  # the budget it was made for
+    assert command("validate", UNET, path, "--budget", "0.79")[0] == 1
+
+
+def last_recomputation(sequence):
+    return max(t for t, v in enumerate(sequence) if v in sequence[:t])
+
+
+def damage_drop_recomputation(told):
+    del told["sequence"][last_recomputation(told["sequence"])]
+    del told["intervals"], told["peak"], told["duration"]
+
+
+def damage_drop_node(told):
+    told["sequence"].remove(told["sequence"][-1])
+
+
+def damage_swap(told):
+    told["sequence"][0], told["sequence"][1] = told["sequence"][1], told["sequence"][0]
+
+
+def damage_interval(told):
+    longest = max(told["intervals"], key=lambda interval: interval["end"] - interval["start"])
+    longest["end"] -= 1
+
+
+def damage_peak(told):
+    told["peak"] -= 1
+
+
+def damage_duration(told):
+    told["duration"] += 1
+
+
+def damage_keep_nothing_recomputed(told):
+    told.pop("intervals"), told.pop("peak"), told.pop("duration")
+    told["sequence"] = list(dict.fromkeys(told["sequence"]))
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (damage_drop_recomputation, "invalid: position [0-9]+: memory [0-9]+ is [0-9]+ over the budget"),
+        (damage_keep_nothing_recomputed, "invalid: position [0-9]+: memory [0-9]+ is [0-9]+ over the budget"),
+        (damage_drop_node, "invalid: (position .*interval of node|node .* is never computed)"),
+        (damage_swap, "invalid: position 1: node [0-9]+ reads node [0-9]+, which is not computed before"),
+        (
+            damage_interval,
+            r"invalid: position [0-9]+: the interval of node [0-9]+ ends at [0-9]+, before its last read",
+        ),
+        (damage_peak, "invalid: peak claimed is [0-9]+, but the sequence has peak"),
+        (damage_duration, "invalid: duration claimed is [0-9]+, but the sequence has duration"),
+    ],
+)
+def test_damaged_schedules_are_rejected_for_the_right_reason(command, schedule, tmp_path, damage, reason):
+    told = json.loads(json.dumps(schedule[1]))
+    damage(told)
+    path = tmp_path / "damaged.json"
+    path.write_text(json.dumps(told))
+    status, out, _ = command("validate", UNET, path)
+    assert status == 1
+    assert re.match(reason, out), out
+
+
+def test_info(command):
+    status, out, _ = command("info", UNET)
+    assert status == 0
+    assert "832.00 MiB" in out
+    facts = json.loads(command("info", UNET, "--json")[1])
+    assert (facts["nodes"], facts["edges"]) == (63, 135)
+    assert facts["least_budget_bound"] == 872_415_232
+    assert facts["peak"] == 2_109_734_912
+
+
+def test_an_infeasible_budget_is_an_answer(command, tmp_path):
+    output = tmp_path / "none.json"
+    status, out, err = command("solve", UNET, "--budget", "0.3", "--json", "--output", output)
+    assert status == 1
+    assert json.loads(out)["status"] == "infeasible"
+    assert "no schedule: node 61 alone needs 872415232" in err
+    assert not output.exists()
+
+
+def test_no_schedule_in_time_is_told_apart(command):
+    status, out, err = command("solve", UNET, "--budget", "0.8", "--time-limit", "0.05", "--json")
+    assert status == 1
+    assert json.loads(out)["status"] == "unknown"
+    assert "no schedule: no schedule was found within the time limit" in err
+
+
+def test_an_all_zero_graph(command, tmp_path):
+    path = tmp_path / "zero.json"
+    write_graph(ComputationGraph((0, 1), (0, 0), (0, 0), ((0, 1),)), path)
+    assert command("info", path)[0] == 0
+    assert command("solve", path, "--budget", "1")[0] == 0
+
+
+def graph_text(a=None, **changes):
+    nodes = [a or {"id": "a", "duration": 1, "size": 2}, {"id": "b", "duration": 1, "size": 2}]
+    document = {"format": "moccasin-graph", "version": 1, "nodes": nodes, "edges": [{"source": "a", "target": "b"}]}
+    return json.dumps({**document, **changes})
+
+
+BAD_FILES = [
+    ("{", "bad.json: .*line 1"),
+    ("", "bad.json: "),
+    ("[]", "bad.json: no known graph format"),
+    (graph_text()[:-20], "bad.json: .*line 1"),
+    (graph_text(nodes=[], edges=[]), "bad.json: .*(empty|no nodes)"),
+    (
+        graph_text(edges=[{"source": "a", "target": "b"}, {"source": "b", "target": "a"}]),
+        "bad.json: cycle: a -> b -> a",
+    ),
+    (graph_text(edges=[{"source": "a", "target": "z"}]), "bad.json: edges.0.: node 'z' is not in the graph"),
+    (graph_text(a={"id": "a", "duration": 1, "size": -2}), "bad.json: .*node a.*-2"),
+    (graph_text(a={"id": "a", "duration": 1.5, "size": 2}), "bad.json: .*node a.*1.5"),
+    (graph_text(a={"id": "a", "duration": 1}), "bad.json: .*size"),
+    (graph_text(a={"id": "b", "duration": 1, "size": 2}, edges=[]), "bad.json: .*b.*(twice|duplicate|again)"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_FILES)
+@pytest.mark.parametrize("verb", [["info"], ["solve", "--budget", "0.8"]])
+def test_bad_graph_files_get_one_line(command, tmp_path, verb, text, message):
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    assert_refused(command(verb[0], path, *verb[1:]), message)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["solve", "no/such.json", "--budget", "0.8"], "no/such.json: "),
+        (["solve", str(DATA), "--budget", "0.8"], "data: "),
+        (["solve", UNET], "Missing option '--budget'"),
+        (["solve", UNET, "--budget", "lots"], "budget 'lots': expected a fraction"),
+        (["solve", UNET, "--budget", "-1"], "budget '-1'"),
+        (["solve", UNET, "--budget", "80"], "no error"),
+        (["solve", UNET, "--budget", "80.0"], "budget 80 is not a fraction of the peak"),
+        (
+            ["solve", UNET, "--budget", "0.8", "--solver", "nonesuch"],
+            "unknown solver 'nonesuch', MiniZinc knows cp-sat",
+        ),
+        (["solve", UNET, "--budget", "0.8", "--formulation", "magic"], "unknown formulation 'magic'"),
+        (["solve", UNET, "--budget", "0.8", "--precedence", "magic"], "unknown precedence 'magic'"),
+        (["solve", UNET, "--budget", "0.8", "--max-computations", "0"], "max_computations of node 0: 0"),
+        (["solve", UNET, "--budget", "0.8", "--max-computations", "two"], "'two' is not a valid integer"),
+        (["solve", UNET, "--budget", "0.8", "--time-limit", "-3"], "time limit -3.0 is not a positive number"),
+        (["solve", UNET, "--budget", "0.8", "--threads", "0"], "threads 0 is not positive"),
+        (["solve", UNET, "--budget", "0.8", "--order", "no/such/order"], "no/such/order: "),
+        (["solve", UNET, "--budget", "0.8", "--output", "no/such/folder/x.json"], "there is no folder no/such/folder"),
+        (["solve", UNET, "--budget", "0.8", "--output", str(DATA)], "data: is a directory"),
+        (["validate", UNET, "no/such.json"], "no/such.json: "),
+        (["validate", UNET, UNET], 'expected a key "sequence"'),
+        (["solve", UNET, "--budget", "0.8", "--nonsense"], "No such option '?--nonsense"),
+        (["nonsense"], "No such command 'nonsense'"),
+    ],
+)
+def test_bad_usage_gets_one_line(command, arguments, message):
+    if message == "no error":  # 80 bytes: a budget that no schedule can meet is an answer
+        assert command(*arguments)[0] == 1
+        return
+    assert_refused(command(*arguments), message)
+
+
+def test_an_unknown_node_in_a_schedule(command, tmp_path):
+    path = tmp_path / "schedule.json"
+    path.write_text('["nobody"]')
+    assert_refused(command("validate", UNET, path), "schedule.json: .*nobody")
+
+
+def test_a_wrong_order_file_names_the_edge(command, tmp_path):
+    graph = read_graph(UNET)
+    path = tmp_path / "order.txt"
+    path.write_text("\n".join(str(graph.nodes[v]) for v in reversed(graph.topological_order())))
+    assert_refused(
+        command("solve", UNET, "--budget", "0.8", "--order", path), "order.txt: order is not topological: edge"
+    )
+
+
+def test_a_missing_minizinc(command, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert_refused(command("solve", UNET, "--budget", "0.8"), "MiniZinc is not on PATH; install it")
+
+
+def test_nothing_is_overwritten_by_a_refusal(command, tmp_path):
+    output = tmp_path / "schedule.json"
+    output.write_text("precious")
+    assert command("solve", UNET, "--budget", "0.8", "--solver", "nonesuch", "--output", output)[0] == 2
+    assert command("solve", UNET, "--budget", "0.3", "--output", output)[0] == 1
+    assert output.read_text() == "precious"
+
+
+def assert_refused(answer, message):
+    """Exit status 2, nothing on stdout, and one line on stderr."""
+    status, out, err = answer
+    assert (status, out) == (2, ""), err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1, err
+    assert re.search(message, err), err
+
+
+def hard_graph(n=150, span=40):
+    """A random graph on which an incumbent comes quickly, and a proof at 90 % of the peak does not."""
+    draw = random.Random(1)
+    edges = sorted({(u, v) for v in range(1, n) for u in draw.sample(range(max(0, v - span), v), min(v, 2))})
+    amounts = [[draw.randint(1, 99) for _ in range(n)] for _ in range(2)]
+    return ComputationGraph(tuple(range(n)), tuple(amounts[0]), tuple(amounts[1]), tuple(edges), tuple(range(n)))
+
+
+def test_ctrl_c_keeps_the_best_schedule(command, tmp_path):
+    graph, output = tmp_path / "hard.json", tmp_path / "schedule.json"
+    write_graph(hard_graph(), graph)
+    arguments = ["solve", graph, "--budget", "0.9", "--time-limit", "100", "--json", "--output", output]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "moccasin_mzn", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # the signal goes to the whole group, as from a terminal
+    )
+    for line in process.stderr:
+        if "incumbent" in line:
+            break
+    os.killpg(process.pid, signal.SIGINT)
+    asked = time.monotonic()
+    out, err = process.communicate(timeout=30)
+    assert time.monotonic() - asked < 10
+    assert process.returncode == 0, err
+    told = json.loads(out)
+    assert (told["status"], told["interrupted"], told["valid"]) == ("feasible", True, True)
+    assert told["reason"] == "stopped by the user"
+    assert command("validate", graph, output)[0] == 0
