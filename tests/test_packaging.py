@@ -1,0 +1,30 @@
+"""The wheel alone, without the checkout, runs from any folder."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_the_wheel_runs_from_any_folder(tmp_path):
+    wheels, site, elsewhere = tmp_path / "wheels", tmp_path / "site", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", wheels, ROOT]
+    subprocess.run(pip, check=True, capture_output=True)
+    (wheel,) = wheels.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(site)
+    where = "import moccasin_mzn.formulations as f; print(f.models_folder())"
+    environment = {**os.environ, "PYTHONPATH": str(site)}  # before the checkout that is installed for the tests
+    folder = subprocess.check_output([sys.executable, "-c", where], cwd=elsewhere, env=environment, text=True)
+    assert Path(folder.strip()) == site / "moccasin_mzn" / "models"
+    assert {path.relative_to(ROOT / "models") for path in (ROOT / "models").rglob("*.mzn")} == {
+        path.relative_to(site / "moccasin_mzn" / "models") for path in (site / "moccasin_mzn" / "models").rglob("*.mzn")
+    }
+    graph = ROOT / "data" / "unet_training.json"
+    command = [sys.executable, "-m", "moccasin_mzn", "solve", graph, "--budget", "0.8", "--json"]
+    answer = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(answer.stdout)["status"] == "optimal"
