@@ -47,7 +47,9 @@ def main() -> None:
               help="Seek any schedule within the budget first. Default: with cp-sat.")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
-def solve(graph: Path, budget: str, output: Path | None, as_json: bool, **options: Any) -> int:
+def solve(
+    graph: Path, budget: str, order: str, max_computations: int, output: Path | None, as_json: bool, **options: Any
+) -> int:
     """Find the shortest schedule of GRAPH within a memory budget, and prove it.
 
     Ctrl-C ends the search and keeps the best schedule found.
@@ -58,20 +60,19 @@ def solve(graph: Path, budget: str, output: Path | None, as_json: bool, **option
     from moccasin_mzn.instance import Instance
     from moccasin_mzn.readers import read_graph
     from moccasin_mzn.report import ProgressLines, print_result
-    from moccasin_mzn.solve import solve as solve_graph
+    from moccasin_mzn.solve import Options, solve_instance
 
     begin = time.monotonic()
     if output is not None:
         _check_writable(output)
-    parsed_budget = Budget.parse(budget)
+    checked_options, checked_budget = Options(**options), Budget.parse(budget)
     computation_graph = read_graph(graph)
     read_seconds = time.monotonic() - begin
-    instance = Instance.build(computation_graph, parsed_budget, order=options["order"])
-    progress = ProgressLines(Console(stderr=True), computation_graph, instance.budget, instance.baseline.duration)
-    result = solve_graph(computation_graph, parsed_budget, on_progress=progress, **options)
+    instance = Instance.build(computation_graph, checked_budget, order=order, max_computations=max_computations)
+    progress = ProgressLines(Console(stderr=True), instance)
+    result = solve_instance(instance, checked_options, progress, begin)
     progress.flush()
-    seconds = replace(result.seconds, read=read_seconds, total=time.monotonic() - begin)
-    result = replace(result, seconds=seconds)
+    result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=time.monotonic() - begin))
     text = json.dumps(result.as_dict()) + "\n"
     if output is not None and result.found:
         _write(output, text)

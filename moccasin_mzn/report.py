@@ -37,11 +37,11 @@ def duration_text(duration: int, unit: str) -> str:
 class ProgressLines:
     """Prints a line for each new incumbent or bound that changes what a person reads, at most a few per second."""
 
-    def __init__(self, console: Console, graph: ComputationGraph, budget: int, baseline_duration: int) -> None:
+    def __init__(self, console: Console, instance: Instance) -> None:
         self._console = console
-        self._graph = graph
-        self._budget = budget
-        self._baseline = baseline_duration
+        self._nodes = len(instance.graph.nodes)
+        self._budget = instance.budget
+        self._baseline = instance.baseline.duration
         self._last: tuple = ()
         self._last_time = -1.0
         self._held_back: str | None = None
@@ -64,7 +64,7 @@ class ProgressLines:
             self._held_back = None
 
     def _line(self, progress: Progress) -> str:
-        start = f"{progress.seconds:8.1f} s  {len(self._graph.nodes)} + {progress.recomputations} nodes  "
+        start = f"{progress.seconds:8.1f} s  {self._nodes} + {progress.recomputations} nodes  "
         if progress.phase == "peak" or progress.duration is None:
             over = progress.peak - self._budget
             reached = f"{over:,} over the budget" if over > 0 else "within the budget"

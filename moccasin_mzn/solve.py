@@ -63,29 +63,55 @@ def solve(
         InputError: nonsense in an argument, MiniZinc missing, an unknown solver, or a solver that failed.
     """
     begin = time.monotonic()
-    _check_limits(time_limit, threads, seed)
-    form = Formulation(formulation, precedence)
+    options = Options(solver, formulation, precedence, time_limit, threads, seed, two_phase)
     instance = Instance.build(graph, budget, order=order, max_computations=max_computations)
+    return solve_instance(instance, options, on_progress, begin)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to solve an instance; the meanings are those of the arguments of `solve`.
+
+    Raises:
+        InputError: an unknown formulation or precedence, or nonsense as a limit.
+    """
+
+    solver: str = "cp-sat"
+    formulation: str = "staged"
+    precedence: str = "served-by"
+    time_limit: float | None = None
+    threads: int | None = None
+    seed: int | None = None
+    two_phase: bool | None = None
+
+    def __post_init__(self) -> None:
+        Formulation(self.formulation, self.precedence)
+        if self.time_limit is not None and not 0 < self.time_limit < 1e9:  # NaN fails too
+            raise InputError(f"time limit {shown(self.time_limit)} is not a positive number of seconds")
+        if self.threads is not None and self.threads < 1:
+            raise InputError(f"threads {self.threads} is not positive")
+        if self.seed is not None and not 0 <= self.seed < 2**31:
+            raise InputError(f"seed {self.seed} is not in 0..2147483647")
+
+
+def solve_instance(
+    instance: Instance, options: Options, on_progress: Listener | None = None, begin: float | None = None
+) -> Result:
+    """`solve` for an instance at hand. The time limit counts from `begin`, by `time.monotonic()`; default: from now."""
+    begin = time.monotonic() if begin is None else begin
+    form = Formulation(options.formulation, options.precedence)
     known = _known_at_once(instance)
     if known is not None:
         status, reason, sequence = known
-        simulation = judge(graph, sequence, instance.budget) if sequence else None
+        simulation = judge(instance.graph, sequence, instance.budget) if sequence else None
         seconds = Seconds(total=time.monotonic() - begin)
         bound = instance.baseline.duration
-        return Result(instance, form, solver, status, reason, sequence, simulation, bound, seconds)
-    backend = find_backend(solver)
-    search = _Search(instance, form, backend, Limits(time_limit, threads, seed), on_progress, begin)
-    search.run(backend.is_cp_sat if two_phase is None else two_phase)
+        return Result(instance, form, options.solver, status, reason, sequence, simulation, bound, seconds)
+    backend = find_backend(options.solver)
+    limits = Limits(options.time_limit, options.threads, options.seed)
+    search = _Search(instance, form, backend, limits, on_progress, begin)
+    search.run(backend.is_cp_sat if options.two_phase is None else options.two_phase)
     return search.result()
-
-
-def _check_limits(time_limit: float | None, threads: int | None, seed: int | None) -> None:
-    if time_limit is not None and not 0 < time_limit < 1e9:  # NaN fails too
-        raise InputError(f"time limit {shown(time_limit)} is not a positive number of seconds")
-    if threads is not None and threads < 1:
-        raise InputError(f"threads {threads} is not positive")
-    if seed is not None and not 0 <= seed < 2**31:
-        raise InputError(f"seed {seed} is not in 0..2147483647")
 
 
 def _known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None] | None:

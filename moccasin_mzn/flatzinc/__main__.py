@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("=====UNKNOWN=====", flush=True)
         return 0
     except BrokenPipeError:  # nobody listens any more
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (open until the end)
         return 1
 
 

@@ -102,8 +102,8 @@ class Builder:
 
     def sizes(self) -> tuple[int, int]:
         """How many 0-1 variables there are and how many others, constants aside."""
-        booleans = sum(low == 0 and high == 1 for low, high in zip(self.lower, self.upper))
-        constants = sum(low == high for low, high in zip(self.lower, self.upper))
+        booleans = sum(low == 0 and high == 1 for low, high in zip(self.lower, self.upper, strict=True))
+        constants = sum(low == high for low, high in zip(self.lower, self.upper, strict=True))
         return booleans, len(self.lower) - booleans - constants
 
     # Constraints

@@ -77,7 +77,7 @@ def domain(kind: str) -> list:
 def assignments(declarations: dict[str, str]) -> list[dict[str, object]]:
     """All combinations of values of the variables."""
     combinations = itertools.product(*map(domain, declarations.values()))
-    return [dict(zip(declarations, values)) for values in combinations]
+    return [dict(zip(declarations, values, strict=False)) for values in combinations]
 
 
 def check_against(constraint: str, declarations: dict[str, str], holds) -> None:

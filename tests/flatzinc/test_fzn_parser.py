@@ -87,7 +87,7 @@ def test_text_keeps_its_escapes_out():
 
 
 @pytest.mark.parametrize(
-    "text, place, message",
+    ("text", "place", "message"),
     [
         ("var 1..3: x\nsolve satisfy;", "2:1", "';' expected, found 'solve'"),
         ("var bool: b;\nconstraint bool_not(b,,b);\nsolve satisfy;", "2:23", "expression expected, found ','"),

@@ -36,7 +36,7 @@ def test_arrays_are_printed_with_the_index_sets_of_output_array():
 
 
 @pytest.mark.parametrize(
-    "text, out",
+    ("text", "out"),
     [
         ("solve satisfy;", "----------\n"),
         ("constraint bool_eq(false,true); solve satisfy;", "=====UNSATISFIABLE=====\n"),
@@ -125,7 +125,7 @@ def test_statistics_that_minizinc_cannot_read_are_left_out():
 
 
 @pytest.mark.parametrize(
-    "text, message",
+    ("text", "message"),
     [
         ("constraint my_own(1); solve satisfy;", "unsupported constraint my_own"),
         ("var 1..2: x; constraint int_le(x); solve satisfy;", "int_le takes 2 arguments"),

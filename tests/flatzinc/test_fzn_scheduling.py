@@ -75,7 +75,7 @@ def test_cumulative_intervals(tasks, capacity):
     limit = declarations.operand("c", capacity)
 
     def holds(assignment) -> bool:
-        rows = [tuple(value(text, assignment) for text in row) for row in zip(active, start, end, height)]
+        rows = [tuple(value(text, assignment) for text in row) for row in zip(active, start, end, height, strict=False)]
         rows = [row[1:] for row in rows if row[0]]
         load = max(sum(amount for first, last, amount in rows if first <= time <= last) for time in TIMES)
         return all(first <= last for first, last, _ in rows) and load <= value(limit, assignment)
@@ -97,7 +97,7 @@ def test_cumulative(tasks, capacity, optional):
 
     def holds(assignment) -> bool:
         columns = (start, duration, height) if not optional else (start, duration, height, present)
-        rows = [tuple(value(text, assignment) for text in row) for row in zip(*columns)]
+        rows = [tuple(value(text, assignment) for text in row) for row in zip(*columns, strict=False)]
         rows = [row for row in rows if not optional or row[3]]
         loads = [sum(row[2] for row in rows if row[0] <= time < row[0] + row[1]) for time in TIMES]
         return not start or max(loads) <= value(limit, assignment)
@@ -118,7 +118,7 @@ def test_reservoir(events, least):
     active = declarations.operands("a", [event[2] for event in events])
 
     def holds(assignment) -> bool:
-        rows = [(value(t, assignment), c, value(a, assignment)) for t, c, a in zip(time, change, active)]
+        rows = [(value(t, assignment), c, value(a, assignment)) for t, c, a in zip(time, change, active, strict=False)]
         levels = [sum(c for t, c, a in rows if a and t <= moment) for moment in TIMES]
         return min(levels) >= least
 

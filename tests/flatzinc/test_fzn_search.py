@@ -83,7 +83,7 @@ def test_strategies_follow_the_annotations():
 
 
 @pytest.mark.parametrize(
-    "choice, expected",
+    ("choice", "expected"),
     [("input_order,indomain_min", 0), ("input_order,indomain_max", 9), ("first_fail,indomain_median", 4)],
 )
 def test_one_worker_follows_the_search_annotation(choice, expected):
