@@ -10,7 +10,7 @@ from fractions import Fraction
 from moccasin_mzn.errors import InputError, shown
 
 _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
-_FORM = re.compile(r"(?P<number>\d+(?P<decimals>\.\d+)?)\s*(?P<unit>[A-Za-z]*|%)", re.ASCII)
+_FORM = re.compile(r"(?P<number>\d{1,30}(?P<decimals>\.\d{1,30})?)\s*(?P<unit>[A-Za-z]*|%)", re.ASCII)
 _EXPECTED = "expected a fraction of the peak (0.8 or 80%) or an amount of memory (4096, 512 MiB, 1.5 GiB)"
 
 

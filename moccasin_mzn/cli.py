@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,35 +58,51 @@ def solve(
 
     Ctrl-C ends the search and keeps the best schedule found.
     """
-    from rich.console import Console
-
     from moccasin_mzn.budget import Budget
     from moccasin_mzn.instance import Instance
     from moccasin_mzn.readers import read_graph
+    from moccasin_mzn.readers.jsonfile import check_writable, replace_file
     from moccasin_mzn.report import ProgressLines, print_result
     from moccasin_mzn.solve import Options, solve_instance
 
     begin = time.monotonic()
     if output is not None:
-        _check_writable(output)
+        check_writable(output)
     checked_options, checked_budget = Options(**options), Budget.parse(budget)
     computation_graph = read_graph(graph)
     read_seconds = time.monotonic() - begin
     instance = Instance.build(computation_graph, checked_budget, order=order, max_computations=max_computations)
-    progress = ProgressLines(Console(stderr=True), instance)
-    result = solve_instance(instance, checked_options, progress, begin)
+    progress = ProgressLines(instance, sys.stderr)
+    with _stopped_by_signals():
+        result = solve_instance(instance, checked_options, progress, begin)
     progress.flush()
     result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=time.monotonic() - begin))
     text = json.dumps(result.as_dict()) + "\n"
-    if output is not None and result.found:
-        _write(output, text)
     if as_json:
         sys.stdout.write(text)
     else:
-        print_result(Console(), result)
+        print_result(result, sys.stdout)
+    sys.stdout.flush()
+    if output is not None and result.found:
+        replace_file(output, text)
     if not result.found:
         click.echo(f"no schedule: {result.reason}", err=True)
     return EXIT_FOUND if result.found else EXIT_NONE
+
+
+@contextlib.contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """Being told to end (SIGTERM, as from `timeout` or a job scheduler; SIGHUP) stops the search as Ctrl-C does."""
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {name: signal.signal(getattr(signal, name), signal.default_int_handler) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
 
 
 @main.command()
@@ -91,8 +111,6 @@ def solve(
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def info(graph: Path, order: str, as_json: bool) -> int:
     """Tell the size of GRAPH, what its input order needs, and below which budget nothing is feasible."""
-    from rich.console import Console
-
     from moccasin_mzn.instance import Instance
     from moccasin_mzn.readers import read_graph
     from moccasin_mzn.report import print_info
@@ -100,7 +118,7 @@ def info(graph: Path, order: str, as_json: bool) -> int:
     computation_graph = read_graph(graph)
     instance = Instance.build(computation_graph, "100%", order=order)
     if not as_json:
-        print_info(Console(), instance, order)
+        print_info(instance, order, sys.stdout)
         return EXIT_FOUND
     need = computation_graph.largest_working_set()
     facts = {
@@ -147,22 +165,11 @@ def validate(graph: Path, schedule: Path, budget: str | None, order: str) -> int
     return EXIT_FOUND
 
 
-def _check_writable(path: Path) -> None:
-    """Refuse at once what could not be written after a long search."""
-    if path.is_dir():
-        raise InputError(f"{path}: is a directory")
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {path.parent}")
-
-
-def _write(path: Path, text: str) -> None:
-    from moccasin_mzn.readers.jsonfile import replace_file
-
-    replace_file(path, text)
-
-
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit status; every refusal is one line on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a name that the terminal cannot show is no reason to fail
     try:
         return main.main(args=arguments, standalone_mode=False) or EXIT_FOUND
     except click.exceptions.NoArgsIsHelpError as error:

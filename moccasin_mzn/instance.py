@@ -84,4 +84,6 @@ def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Sequence[
         return graph.topological_order()
     if isinstance(order, str | PathLike):
         return read_order(order, graph)
-    return tuple(order)
+    if isinstance(order, Sequence):
+        return tuple(order)
+    raise InputError(f"order {shown(order)}: expected input, topological, a file or a sequence of positions")

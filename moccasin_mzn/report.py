@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TextIO
 
 from rich import box
 from rich.console import Console
@@ -17,6 +18,7 @@ _BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _NODES_SHOWN = 20
 _PROFILE_WIDTH = 64
 _BLOCKS = " ▁▂▃▄▅▆▇█"
+_ASCII_BLOCKS = " .:-=+*#@"
 
 
 def memory_text(amount: int, unit: str) -> str:
@@ -37,8 +39,8 @@ def duration_text(duration: int, unit: str) -> str:
 class ProgressLines:
     """Prints a line for each new incumbent or bound that changes what a person reads, at most a few per second."""
 
-    def __init__(self, console: Console, instance: Instance) -> None:
-        self._console = console
+    def __init__(self, instance: Instance, out: TextIO) -> None:
+        self._console = _console(out)
         self._nodes = len(instance.graph.nodes)
         self._budget = instance.budget
         self._baseline = instance.baseline.duration
@@ -60,7 +62,7 @@ class ProgressLines:
     def flush(self) -> None:
         """Print the line held back, if any."""
         if self._held_back is not None:
-            self._console.print(self._held_back, highlight=False, markup=False)
+            self._console.print(self._held_back, soft_wrap=True)
             self._held_back = None
 
     def _line(self, progress: Progress) -> str:
@@ -80,8 +82,14 @@ def _plain_table(title: str | None = None) -> Table:
     return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
 
 
-def print_result(console: Console, result: Result) -> None:
+def _console(out: TextIO) -> Console:
+    """Names from files are shown as they are: nothing in them is markup."""
+    return Console(file=out, markup=False, highlight=False, emoji=False)
+
+
+def print_result(result: Result, out: TextIO) -> None:
     """The answer as a table, and which nodes are recomputed where."""
+    console = _console(out)
     graph, baseline = result.instance.graph, result.instance.baseline
     table = _plain_table(f"{graph.name or 'graph'}: {len(graph.nodes)} nodes, {len(graph.edges)} edges")
     for heading in ("", "input order", "schedule"):
@@ -102,8 +110,8 @@ def print_result(console: Console, result: Result) -> None:
     console.print(table)
     if result.found:
         _print_profiles(console, result)
-    console.print(f"{result.status}: {result.reason}", highlight=False, markup=False)
-    console.print(_seconds_line(result), highlight=False, markup=False)
+    console.print(f"{result.status}: {result.reason}", soft_wrap=True)
+    console.print(_seconds_line(result), soft_wrap=True)
     if result.found:
         _print_recomputed(console, result)
 
@@ -114,7 +122,8 @@ def _print_profiles(console: Console, result: Result) -> None:
     for name, memory in (("input order", baseline.memory), ("schedule", result.simulation.memory)):
         line = Text(f"{name:>12}  ")
         for cell in shares(memory, _PROFILE_WIDTH):
-            line.append(block(cell, top), style="red" if cell > budget else "green")
+            character = block(cell, top, _ASCII_BLOCKS if console.options.ascii_only else _BLOCKS)
+            line.append(character, style="red" if cell > budget else "green")
         console.print(line)
     console.print()
 
@@ -125,9 +134,10 @@ def shares(values: Sequence[int], width: int) -> list[int]:
     return [max(values[k * len(values) // width : (k + 1) * len(values) // width]) for k in range(width)]
 
 
-def block(value: int, top: int) -> str:
-    """A block character as high as `value`; a full one stands for `top`."""
-    return _BLOCKS[min(8, -(-8 * value // top))] if top else _BLOCKS[0]
+def block(value: int, top: int, blocks: str = _BLOCKS) -> str:
+    """The character of `blocks`, from empty to full, that is as high as `value`; the full one stands for `top`."""
+    full = len(blocks) - 1
+    return blocks[min(full, -(-full * value // top))] if top else blocks[0]
 
 
 def _seconds_line(result: Result) -> str:
@@ -162,8 +172,9 @@ def node_text(graph: ComputationGraph, v: int) -> str:
     return f"{graph.nodes[v]} ({graph.labels[v]})" if graph.labels else str(graph.nodes[v])
 
 
-def print_info(console: Console, instance: Instance, order_name: str) -> None:
+def print_info(instance: Instance, order_name: str, out: TextIO) -> None:
     """Size of a graph, cost of its input order, and the least budget that can be feasible at all."""
+    console = _console(out)
     graph, baseline, need = instance.graph, instance.baseline, instance.graph.largest_working_set()
     table = _plain_table(graph.name or "graph")
     table.add_column("")

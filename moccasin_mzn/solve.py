@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -57,10 +58,12 @@ def solve(
         on_progress: called with every new incumbent and bound.
 
     Returns:
-        The best schedule found. An interrupt from the keyboard ends the search, not this function.
+        The best schedule found. An interrupt from the keyboard ends the search, not this function; so does a solver
+        that fails after it has found a schedule.
 
     Raises:
-        InputError: nonsense in an argument, MiniZinc missing, an unknown solver, or a solver that failed.
+        InputError: nonsense in an argument, MiniZinc missing, an unknown solver, a solver that failed
+            before it found a schedule, or one that the simulator contradicts (`JudgeError`).
     """
     begin = time.monotonic()
     options = Options(solver, formulation, precedence, time_limit, threads, seed, two_phase)
@@ -86,12 +89,13 @@ class Options:
 
     def __post_init__(self) -> None:
         Formulation(self.formulation, self.precedence)
-        if self.time_limit is not None and not 0 < self.time_limit < 1e9:  # NaN fails too
-            raise InputError(f"time limit {shown(self.time_limit)} is not a positive number of seconds")
-        if self.threads is not None and self.threads < 1:
-            raise InputError(f"threads {self.threads} is not positive")
-        if self.seed is not None and not 0 <= self.seed < 2**31:
-            raise InputError(f"seed {self.seed} is not in 0..2147483647")
+        seconds = self.time_limit
+        if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < math.inf):  # NaN fails too
+            raise InputError(f"time limit {shown(seconds)} is not a positive number of seconds")
+        if self.threads is not None and (type(self.threads) is not int or self.threads < 1):
+            raise InputError(f"threads {shown(self.threads)} is not a positive integer")
+        if self.seed is not None and (type(self.seed) is not int or not 0 <= self.seed < 2**31):
+            raise InputError(f"seed {shown(self.seed)} is not an integer in 0..2147483647")
 
 
 def solve_instance(
@@ -129,6 +133,10 @@ def _known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None
     return None
 
 
+class JudgeError(InputError):
+    """The simulator contradicts the solver: an error of a model or of the solver, never an answer."""
+
+
 @dataclass
 class _Search:
     """The state of one call of `solve`: what is found, what is proven, what time is left."""
@@ -143,8 +151,10 @@ class _Search:
     """Of the best schedule within the budget."""
     best_sequence: tuple[int, ...] | None = None
     status: str = "unknown"
-    reason: str = "no schedule was found within the time limit"
+    reason: str = ""
     interrupted: bool = False
+    failure: str | None = None
+    """Why the solver failed after it had found a schedule."""
     bound: int = 0
     latest_duration: int = 0
     """Of the latest solution of phase 2, as the solver left it."""
@@ -152,16 +162,23 @@ class _Search:
     outcomes: list[Outcome] = field(default_factory=list)
 
     def run(self, two_phase: bool) -> None:
-        """Presolve, then phase 1 if asked for, then phase 2 unless the answer is known."""
+        """Presolve, then phase 1 if asked for, then phase 2 unless the answer is known.
+
+        An interrupt from the keyboard, at whatever moment, ends the search with what is found.
+        """
         self.bound = self.instance.baseline.duration
-        start = time.monotonic()
-        data = presolve(self.instance, self.formulation.staged)
-        self.model_seconds += time.monotonic() - start
-        if two_phase:
-            self._run_phase("peak", data, self.instance.order)
-            if self.status == "infeasible" or self.interrupted or self.best is None:
-                return
-        self._run_phase("duration", data, self.best_sequence)
+        try:
+            start = time.monotonic()
+            data = presolve(self.instance, self.formulation.staged)
+            self.model_seconds += time.monotonic() - start
+            if two_phase:
+                self._run_phase("peak", data, self.instance.order)
+            within_budget = self.best is not None and self.best.duration > self.bound
+            if (within_budget or not two_phase) and not self.stopped:
+                self._run_phase("duration", data, self.best_sequence)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        self._conclude()
 
     def _run_phase(self, phase: str, data: ModelData, incumbent: tuple[int, ...] | None) -> None:
         remaining = self._remaining()
@@ -170,21 +187,28 @@ class _Search:
         start = time.monotonic()
         text = dzn_text(self._model_data(data, incumbent))
         self.model_seconds += time.monotonic() - start
-        outcome = run_model(
-            self.backend,
-            self.formulation.model(phase),
-            text,
-            Limits(remaining, self.limits.threads, self.limits.seed),
-            RunListener(
-                solution=lambda values: self._note_solution(phase, data, values),
-                bound=lambda bound: self._note_bound(phase, data, bound),
-            ),
+        listener = RunListener(
+            solution=lambda values: self._note_solution(phase, data, values),
+            bound=lambda bound: self._note_bound(phase, data, bound),
         )
+        limits = Limits(remaining, self.limits.threads, self.limits.seed)
+        try:
+            outcome = run_model(self.backend, self.formulation.model(phase), text, limits, listener)
+        except SolverError as error:
+            if self.best is None:
+                raise
+            self.failure = str(error)
+            return
         self.outcomes.append(outcome)
         self.interrupted |= outcome.interrupted
+        self._note_proof(phase, outcome)
         if self.best is not None:
             self._keep(pruned(self.instance.graph, self.best_sequence, self.instance.budget))
-        self._conclude(phase, outcome)
+
+    @property
+    def stopped(self) -> bool:
+        """True if no further phase may begin."""
+        return self.interrupted or self.failure is not None
 
     def _model_data(self, data: ModelData, incumbent: tuple[int, ...] | None) -> dict[str, Any]:
         """The items of the `.dzn` file, as declared in `models/lib/instance.mzn`."""
@@ -216,11 +240,11 @@ class _Search:
         simulation = judge(self.instance.graph, sequence, self.instance.budget)
         flaw = next((v for v in simulation.violations if v.kind != "over-budget" or phase == "duration"), None)
         if flaw is not None:
-            raise SolverError(f"{self.backend.name} returned a schedule that the simulator rejects: {flaw.message}")
+            raise JudgeError(f"{self.backend.name} returned a schedule that the simulator rejects: {flaw.message}")
         if phase == "duration":
             self.latest_duration = simulation.duration
             if values.objective * data.duration_scale != simulation.duration:
-                raise SolverError(
+                raise JudgeError(
                     f"{self.backend.name} reports {values.objective * data.duration_scale}, "
                     f"but the simulator finds a duration of {simulation.duration}"
                 )
@@ -237,35 +261,48 @@ class _Search:
             if self.best is not None:
                 self._report(phase, self.best)
 
-    def _conclude(self, phase: str, outcome: Outcome) -> None:
+    def _note_proof(self, phase: str, outcome: Outcome) -> None:
+        """Take what the end of a run proves."""
         proven_over_budget = phase == "peak" and outcome.status == "optimal" and self.best is None
         if outcome.status == "infeasible" or proven_over_budget:
             self._refuse_contradiction("there is no schedule", self.best is not None)
             self.status = "infeasible"
-            self.reason = f"proven: no schedule {self._scope()} fits the budget {self.instance.budget}"
         elif phase == "duration" and outcome.status == "optimal":
             self.bound = max(self.bound, self.latest_duration)
-            self.status, self.reason = "optimal", f"proven: no schedule {self._scope()} is shorter"
-        elif self.best is not None:
-            self.status = "feasible"
-            self.reason = "stopped by the user" if self.interrupted else "the time limit came before a proof"
-        elif self.interrupted:
-            self.reason = "stopped by the user before a schedule was found"
-        if self.best is not None:
-            self._refuse_contradiction(f"no schedule is shorter than {self.bound}", self.best.duration < self.bound)
+
+    def _conclude(self) -> None:
+        """Status and reason, from what is found and proven."""
+        if self.status == "infeasible":
+            self.reason = f"proven: no schedule {self._scope()} fits the budget {self.instance.budget}"
+        elif self.best is None:
+            self.reason = f"no schedule was found {self._ending()}"
+        else:
+            contradicted = self.best.duration < self.bound
+            self._refuse_contradiction(f"no schedule is shorter than {self.bound}", contradicted)
+            if self.best.duration == self.bound:
+                self.status, self.reason = "optimal", f"proven: no schedule {self._scope()} is shorter"
+            else:
+                self.status, self.reason = "feasible", f"no proof was found {self._ending()}"
+
+    def _ending(self) -> str:
+        if self.interrupted:
+            return "before the user stopped the search"
+        if self.failure is not None:
+            return f"before the solver failed: {self.failure}"
+        remaining = self._remaining()
+        return "within the time limit" if remaining is not None and remaining < 1 else "before the solver gave up"
 
     def _refuse_contradiction(self, claim: str, contradicted: bool) -> None:
         """A proof that a schedule at hand refutes is an error of the model or of the solver, never an answer."""
         if contradicted:
-            raise SolverError(
-                f"{self.backend.name} claims that {claim}, but the simulator accepts {self.best.duration}"
-            )
+            raise JudgeError(f"{self.backend.name} claims that {claim}, but the simulator accepts {self.best.duration}")
 
     def _scope(self) -> str:
         """What a proof ranges over."""
         counts = sorted(set(self.instance.max_computations))
         most = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        return f"with at most {most} computations per node" + (" in this order" if self.formulation.staged else "")
+        kind = "in stages of the input order " if self.formulation.staged else ""
+        return f"{kind}with at most {most} computations per node"
 
     def _remaining(self) -> float | None:
         return None if self.limits.seconds is None else self.limits.seconds - (time.monotonic() - self.begin)

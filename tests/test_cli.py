@@ -212,7 +212,7 @@ def test_bad_graph_files_get_one_line(command, tmp_path, verb, text, message):
         (["solve", UNET, "--budget", "0.8", "--max-computations", "0"], "max_computations of node 0: 0"),
         (["solve", UNET, "--budget", "0.8", "--max-computations", "two"], "'two' is not a valid integer"),
         (["solve", UNET, "--budget", "0.8", "--time-limit", "-3"], "time limit -3.0 is not a positive number"),
-        (["solve", UNET, "--budget", "0.8", "--threads", "0"], "threads 0 is not positive"),
+        (["solve", UNET, "--budget", "0.8", "--threads", "0"], "threads 0 is not a positive integer"),
         (["solve", UNET, "--budget", "0.8", "--order", "no/such/order"], "no/such/order: "),
         (["solve", UNET, "--budget", "0.8", "--output", "no/such/folder/x.json"], "there is no folder no/such/folder"),
         (["solve", UNET, "--budget", "0.8", "--output", str(DATA)], "data: is a directory"),
@@ -295,5 +295,5 @@ def test_ctrl_c_keeps_the_best_schedule(command, tmp_path):
     assert process.returncode == 0, err
     told = json.loads(out)
     assert (told["status"], told["interrupted"], told["valid"]) == ("feasible", True, True)
-    assert told["reason"] == "stopped by the user"
+    assert told["reason"] == "no proof was found before the user stopped the search"
     assert command("validate", graph, output)[0] == 0

@@ -47,7 +47,7 @@ def test_a_node_that_alone_is_over_the_budget_is_named():
 def test_infeasible_is_proven(two_phase):
     result = solve(SKIP, 8, max_computations=1, two_phase=two_phase, time_limit=60)
     assert (result.status, result.duration, result.gap_percent) == ("infeasible", None, None)
-    assert result.reason == "proven: no schedule with at most 1 computations per node in this order fits the budget 8"
+    assert result.reason == "proven: no schedule in stages of the input order with at most 1 computations per node fits the budget 8"
 
 
 def test_counts_of_computations_per_node():
@@ -90,8 +90,8 @@ def test_the_answer_as_an_object():
         ({"precedence": "x"}, "unknown precedence 'x'"),
         ({"time_limit": 0}, "time limit 0 is not a positive number"),
         ({"time_limit": float("nan")}, "time limit nan is not a positive number"),
-        ({"threads": 0}, "threads 0 is not positive"),
-        ({"seed": -1}, "seed -1 is not in 0"),
+        ({"threads": 0}, "threads 0 is not a positive integer"),
+        ({"seed": -1}, "seed -1 is not an integer in 0"),
         ({"max_computations": 0}, "max_computations of node x: 0 is not"),
         ({"order": "no/such/file"}, "no/such/file: "),
     ],

@@ -132,7 +132,7 @@ class SolutionStream:
         if self.problem.objective is not None:
             self._bound_told, self._bound_time = self.bound, time.monotonic()
             values["objective"] = self.objective
-            values["objectiveBound"] = _integer(self.bound)
+            values["objectiveBound"] = _integer_bound(self.bound, self.problem.maximize)
         return statistics_block({**values, **statistics})
 
     def _write(self, text: str) -> None:
@@ -140,6 +140,13 @@ class SolutionStream:
         self.out.flush()
 
 
-def _integer(bound: float | None) -> int | None:
-    """A bound as the integer that it is, None if there is no bound yet."""
-    return None if bound is None or not math.isfinite(bound) or abs(bound) >= 2**62 else round(bound)
+def _integer_bound(bound: float | None, maximize: bool) -> int | None:
+    """A bound as the integer that it is, None if there is no bound yet.
+
+    CP-SAT tells it as a double; where that is not exact for integers, the next one on the safe side is taken.
+    """
+    if bound is None or not math.isfinite(bound) or abs(bound) >= 2**62:
+        return None
+    if abs(bound) >= 2**53:
+        bound = math.nextafter(bound, math.inf if maximize else -math.inf)
+    return round(bound)

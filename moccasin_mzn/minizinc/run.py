@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+import queue
 import tempfile
+import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +21,8 @@ from moccasin_mzn.minizinc.solvers import Backend
 
 GRACE_SECONDS = 10
 """How long after its time limit MiniZinc may take to end before it is stopped from here."""
+LONGEST_SECONDS = 2_000_000
+"""MiniZinc 2.6 counts milliseconds in 32 bits."""
 
 
 class SolverError(InputError):
@@ -64,7 +69,9 @@ class Listener:
 def run_model(backend: Backend, model: Path, data: str, limits: Limits, listener: Listener) -> Outcome:
     """Compile `model` with the `.dzn` text `data` and solve it.
 
-    An interrupt from the keyboard stops the run and is reported in the outcome, not raised.
+    MiniZinc is driven from a thread of its own, so that this works inside a running event loop too; the listener is
+    called in the caller's thread. An interrupt from the keyboard stops the run and is reported in the outcome, not
+    raised. Whatever ends the run, MiniZinc and the solver are stopped before this returns.
 
     Raises:
         SolverError: MiniZinc or the solver failed.
@@ -74,43 +81,121 @@ def run_model(backend: Backend, model: Path, data: str, limits: Limits, listener
     with tempfile.TemporaryDirectory(prefix="moccasin-") as folder:
         data_file = Path(folder) / "instance.dzn"
         data_file.write_text(data, encoding="utf-8")
+        events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        job = _Job(lambda: _stream(backend, [model, data_file], limits, events.put), events.put)
+        job.start()
         try:
-            asyncio.run(_stream(backend, [model, data_file], limits, listener, outcome))
+            _dispatch(events, listener, outcome)
         except KeyboardInterrupt:
             outcome.interrupted = True
+            job.cancel()
+            with contextlib.suppress(SolverError):  # MiniZinc got the same signal
+                _dispatch(events, listener, outcome)
+        finally:
+            job.cancel()
+            job.join(GRACE_SECONDS)
     outcome.seconds = time.monotonic() - begin
     return outcome
 
 
-async def _stream(backend: Backend, files: list[Path], limits: Limits, listener: Listener, outcome: Outcome) -> None:
+Event = tuple[str, Any]
+"""What the thread tells: ("solution", arrays), ("status", Status), ("statistics", dict), and ("end", None or error)."""
+
+
+def _dispatch(events: queue.SimpleQueue[Event], listener: Listener, outcome: Outcome) -> None:
+    """Take events up to the end of the run.
+
+    Raises:
+        SolverError: the run ended with one.
+    """
+    while True:
+        kind, content = events.get()
+        if kind == "solution":
+            outcome.status = "feasible"
+            listener.solution(content)
+        elif kind == "status":
+            _note_status(content, outcome)
+        elif kind == "statistics":
+            _note_statistics(content, listener, outcome)
+        elif content is None:
+            return
+        else:
+            raise content
+
+
+class _Job(threading.Thread):
+    """Runs a coroutine in an event loop of its own, until it ends or is cancelled."""
+
+    def __init__(self, coroutine: Callable[[], Coroutine], put: Callable[[Event], None]) -> None:
+        super().__init__(name="minizinc", daemon=True)
+        self._coroutine = coroutine
+        self._put = put
+        self._lock = threading.Lock()
+        self._cancel_task: Callable[[], None] | None = None
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Stop the coroutine, which ends its processes; without effect after its end."""
+        with self._lock:
+            self._cancelled = True
+            if self._cancel_task is not None:
+                self._cancel_task()
+
+    def run(self) -> None:
+        error: Exception | None = None
+        try:
+            asyncio.run(self._main())
+        except asyncio.CancelledError:
+            pass
+        except Exception as failure:
+            error = failure
+        self._put(("end", error))
+
+    async def _main(self) -> None:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        with self._lock:
+            if self._cancelled:
+                return
+            self._cancel_task = lambda: loop.call_soon_threadsafe(task.cancel)
+        try:
+            await self._coroutine()
+        finally:
+            with self._lock:
+                self._cancel_task = None
+
+
+async def _stream(backend: Backend, files: list[Path], limits: Limits, put: Callable[[Event], None]) -> None:
     import minizinc
 
-    instance = _listening(minizinc.Instance)(backend.solver, None, backend.driver)
-    instance.heard = lambda statistics: _note_statistics(statistics, listener, outcome)
-    for file in files:
-        instance.add_file(file, parse_data=False)
     patience = None if limits.seconds is None else limits.seconds + GRACE_SECONDS
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", minizinc.error.MiniZincWarning)
+            instance = _listening(minizinc.Instance)(backend.solver, None, backend.driver)
+            instance.heard = lambda statistics: put(("statistics", dict(statistics)))
+            for file in files:
+                instance.add_file(file, parse_data=False)
             async with asyncio.timeout(patience):
                 async for result in instance.solutions(**_options(backend, limits)):
                     if result.solution is not None:
-                        outcome.status = "feasible"
-                        listener.solution(result.solution)
-                    _note_status(result.status, outcome)
+                        put(("solution", result.solution))
+                    put(("status", result.status))
     except TimeoutError:
         pass  # what was found until then stands
     except minizinc.error.MiniZincError as error:
         raise SolverError(f"{backend.name}: {_first_line(error)}") from None
+    except OSError as error:
+        raise SolverError(f"{backend.name}: MiniZinc cannot be run: {error.strerror or error}") from None
 
 
 def _options(backend: Backend, limits: Limits) -> dict[str, Any]:
     """Flags, as far as the solver has them."""
     flags = backend.solver.stdFlags
-    options: dict[str, Any] = {"intermediate_solutions": True, "free_search": "-f" in flags}
+    options: dict[str, Any] = {"free_search": "-f" in flags}
+    if {"-i", "-a"} & set(flags):
+        options["intermediate_solutions"] = True
     if limits.seconds is not None:
-        options["time_limit"] = timedelta(seconds=max(limits.seconds, 0.001))
+        options["time_limit"] = timedelta(seconds=min(max(limits.seconds, 0.001), LONGEST_SECONDS))
     if limits.threads is not None and "-p" in flags:
         options["processes"] = limits.threads
     if limits.seed is not None and "-r" in flags:
@@ -138,7 +223,8 @@ def _note_statistics(statistics: dict[str, Any], listener: Listener, outcome: Ou
         outcome.flatten_seconds = flatten.total_seconds()
     bound = statistics.get("objectiveBound")
     if isinstance(bound, int | float) and math.isfinite(bound):
-        outcome.bound = math.ceil(bound - 1e-6)  # durations and sizes are integers
+        # Durations and sizes are integers; the bound may have passed through a double, which is exact up to 2**53 only.
+        outcome.bound = math.ceil(bound - max(1e-6, abs(bound) * 2**-51))
         listener.bound(outcome.bound)
 
 

@@ -37,11 +37,14 @@ def find_backend(name: str) -> Backend:
         InputError: MiniZinc is not installed or too old, or it knows no such solver; the message lists those it knows.
     """
     driver = _driver()
-    minizinc = _minizinc()
+    import minizinc
+
     if name == CP_SAT:
         return Backend(driver, minizinc.Solver(**solver_configuration()), name)
     try:
         return Backend(driver, minizinc.Solver.lookup(name, driver), name)
+    except minizinc.error.MiniZincError as error:
+        raise InputError(f"MiniZinc cannot list its solvers: {_one_line(error)}") from None
     except LookupError:
         known = {solver.id.rsplit(".", 1)[-1] for solvers in driver.available_solvers().values() for solver in solvers}
         raise InputError(
@@ -49,22 +52,24 @@ def find_backend(name: str) -> Backend:
         ) from None
 
 
-def _minizinc():
-    """The `minizinc` package, which looks for the executable when imported and warns if there is none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        import minizinc
-    return minizinc
-
-
 def _driver() -> minizinc.Driver:
-    minizinc = _minizinc()
     try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # the package looks for MiniZinc when it is imported
+            import minizinc
         driver = minizinc.Driver.find()
-    except minizinc.error.ConfigurationError as error:
-        raise InputError(" ".join(str(error).split())) from None
+    except (AssertionError, OSError) as error:  # it tells no version, or does not start
+        raise InputError(f"the MiniZinc on PATH does not run: {_one_line(error) or 'it tells no version'}") from None
+    except Exception as error:
+        if type(error).__name__ != "ConfigurationError":  # of the package, which may have failed to load
+            raise
+        raise InputError(_one_line(error)) from None
     if driver is None:
         raise InputError(
             "MiniZinc is not on PATH; install it (apt-get install minizinc, brew install minizinc, or minizinc.org)"
         )
     return driver
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from os import PathLike
 from typing import Any
 
@@ -77,6 +78,25 @@ def replace_file(path: str | PathLike[str], text: str) -> None:
             if os.path.exists(temporary):
                 os.unlink(temporary)
             raise
+    except OSError as error:
+        raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
+
+
+def check_writable(path: str | PathLike[str]) -> None:
+    """Refuse now what `replace_file` would refuse after a long search.
+
+    Raises:
+        InputError: `path` is a directory, or no file can be made beside it.
+    """
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if os.path.isdir(target):
+        raise InputError(f"{path}: is a directory")
+    if not os.path.isdir(folder):
+        raise InputError(f"{path}: there is no folder {os.path.dirname(path)}")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
 
