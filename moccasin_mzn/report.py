@@ -53,9 +53,10 @@ class ProgressLines:
         state = (progress.phase, progress.peak if progress.phase == "peak" else progress.duration, progress.bound)
         if state == self._last:
             return
+        turning_point = self._last[:1] != state[:1] or (progress.phase == "peak" and progress.peak <= self._budget)
         self._last = state
         self._held_back = self._line(progress)
-        if progress.seconds - self._last_time >= 0.25:
+        if turning_point or progress.seconds - self._last_time >= 0.25:
             self._last_time = progress.seconds
             self.flush()
 

@@ -2,12 +2,9 @@
 
 import json
 import os
-import random
 import re
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -266,34 +263,32 @@ def assert_refused(answer, message):
     assert re.search(message, err), err
 
 
-def hard_graph(n=150, span=40):
-    """A random graph on which an incumbent comes quickly, and a proof at 90 % of the peak does not."""
-    draw = random.Random(1)
-    edges = sorted({(u, v) for v in range(1, n) for u in draw.sample(range(max(0, v - span), v), min(v, 2))})
-    amounts = [[draw.randint(1, 99) for _ in range(n)] for _ in range(2)]
-    return ComputationGraph(tuple(range(n)), tuple(amounts[0]), tuple(amounts[1]), tuple(edges), tuple(range(n)))
+def test_names_are_shown_as_they_are(command, tmp_path):
+    """Brackets in names are no markup, and what the terminal cannot show is no reason to fail."""
+    path = tmp_path / "skip.json"
+    edges = ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
+    nodes = ("[relu]", "[/x]", "[b]b[/b]", ":smile:", 'say "ü"')
+    write_graph(ComputationGraph(nodes, (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), edges, name="[blue]n[/x]"), path)
+    status, out, _ = command("solve", path, "--budget", "8")
+    assert status == 0
+    for text in ("[blue]n[/x]: 5 nodes", "[relu]"):
+        assert text in out
+    assert "[blue]n[/x]" in command("info", path)[1]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    arguments = [sys.executable, "-m", "moccasin_mzn", "solve", path, "--budget", "8"]
+    answer = subprocess.run(arguments, env=environment, capture_output=True, text=True)
+    assert (answer.returncode, answer.stderr.count("Traceback")) == (0, 0)
+    assert "[relu]" in answer.stdout
 
 
-def test_ctrl_c_keeps_the_best_schedule(command, tmp_path):
-    graph, output = tmp_path / "hard.json", tmp_path / "schedule.json"
-    write_graph(hard_graph(), graph)
-    arguments = ["solve", graph, "--budget", "0.9", "--time-limit", "100", "--json", "--output", output]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "moccasin_mzn", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # the signal goes to the whole group, as from a terminal
-    )
-    for line in process.stderr:
-        if "incumbent" in line:
-            break
-    os.killpg(process.pid, signal.SIGINT)
-    asked = time.monotonic()
-    out, err = process.communicate(timeout=30)
-    assert time.monotonic() - asked < 10
-    assert process.returncode == 0, err
-    told = json.loads(out)
-    assert (told["status"], told["interrupted"], told["valid"]) == ("feasible", True, True)
-    assert told["reason"] == "no proof was found before the user stopped the search"
-    assert command("validate", graph, output)[0] == 0
+def test_an_unwritable_output_is_refused_before_the_search(command):
+    assert_refused(command("solve", UNET, "--budget", "0.8", "--output", "/proc/x.json"), "/proc/x.json: ")
+
+
+def test_seed_and_threads_reach_the_solver():
+    from moccasin_mzn.minizinc.run import Limits, _options
+    from moccasin_mzn.minizinc.solvers import find_backend
+
+    options = _options(find_backend("cp-sat"), Limits(seconds=9e9, threads=3, seed=5))
+    assert (options["processes"], options["random_seed"], options["free_search"]) == (3, 5, True)
+    assert options["time_limit"].total_seconds() == 2_000_000

@@ -59,7 +59,7 @@ def test_critical_stages_are_the_highest_hills_over_the_budget():
 @settings(max_examples=150, deadline=None)
 @given(graphs(max_nodes=6), st.data())
 def test_staged_presolve_loses_no_optimal_schedule(graph, data):
-    """The brute force with presolve's counts and stages finds what it finds without them."""
+    """The brute force with presolve's counts finds what it finds without them (the stages: see test_cross_check)."""
     order = graph.topological_order()
     graph = ComputationGraph(
         tuple(range(len(order))),

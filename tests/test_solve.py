@@ -47,7 +47,10 @@ def test_a_node_that_alone_is_over_the_budget_is_named():
 def test_infeasible_is_proven(two_phase):
     result = solve(SKIP, 8, max_computations=1, two_phase=two_phase, time_limit=60)
     assert (result.status, result.duration, result.gap_percent) == ("infeasible", None, None)
-    assert result.reason == "proven: no schedule in stages of the input order with at most 1 computations per node fits the budget 8"
+    assert (
+        result.reason
+        == "proven: no schedule in stages of the input order with at most 1 computations per node fits the budget 8"
+    )
 
 
 def test_counts_of_computations_per_node():
