@@ -38,7 +38,7 @@ def main() -> None:
               help="Most memory: a fraction of the input order's peak, or an amount.")  # fmt: skip
 @click.option("--solver", default="cp-sat", show_default=True, help="cp-sat, or any solver MiniZinc knows.")
 @click.option("--formulation", default="staged", show_default=True, metavar="staged|general",
-              help="Keep the input order, or leave it open.")  # fmt: skip
+              help="Stages of the input order, or any order.")  # fmt: skip
 @click.option("--precedence", default="served-by", show_default=True, metavar="served-by|reservoir",
               help="Form of the precedence constraints.")  # fmt: skip
 @click.option("--max-computations", type=int, default=2, show_default=True, metavar="C",

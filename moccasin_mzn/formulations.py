@@ -25,7 +25,7 @@ class Formulation:
     """
 
     name: str = "staged"
-    """"staged": the input order is kept (2.3); "general": the order is open (2.1)."""
+    """"staged": stages of the input order (2.3); "general": the order is open (2.1)."""
     precedence: str = "served-by"
     """"served-by": half-reified booleans; "reservoir": as published (2.2)."""
 
@@ -77,7 +77,7 @@ def decode(data: ModelData, intervals: Intervals) -> tuple[int, ...]:
 def encode(graph: ComputationGraph, data: ModelData, sequence: Sequence[int], staged: bool) -> Intervals:
     """The solution that stands for a sequence, with every interval ending at its last read; inverse of `decode`.
 
-    The sequence computes each node 1..C_v times; with staged events it keeps the input order.
+    The sequence computes each node 1..C_v times; with staged events it is in stages of the input order.
     """
     events = staged_events(data, sequence) if staged else range(1, len(sequence) + 1)
     copies: list[list[tuple[int, int]]] = [[] for _ in graph.nodes]
@@ -91,7 +91,7 @@ def encode(graph: ComputationGraph, data: ModelData, sequence: Sequence[int], st
             if active[-1]:
                 first, last = copies[v][i]
             elif staged:
-                first = last = len(data.order) * (data.earliest_stage[number - 1] - 1) + number
+                first = last = _staged_event(data, data.earliest_stage[number - 1], number)
             else:
                 unused += 1
                 first = last = unused
@@ -101,11 +101,16 @@ def encode(graph: ComputationGraph, data: ModelData, sequence: Sequence[int], st
 
 
 def staged_events(data: ModelData, sequence: Sequence[int]) -> list[int]:
-    """The staged event n (k - 1) + v of each computation in a sequence that keeps the input order (paper, 2.3)."""
+    """The staged event of each computation in a sequence that is in stages of the input order (paper, 2.3)."""
     number = {v: k for k, v in enumerate(data.order, 1)}
     events, stage = [], 1
     for v in sequence:
-        events.append(len(data.order) * (stage - 1) + number[v])
+        events.append(_staged_event(data, stage, number[v]))
         if number[v] == stage:
             stage += 1
     return events
+
+
+def _staged_event(data: ModelData, stage: int, number: int) -> int:
+    """n (k - 1) + v: where node v is computed in stage k, both counted from 1, as in `models/lib/staged.mzn`."""
+    return len(data.order) * (stage - 1) + number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -105,10 +104,9 @@ class Result:
         """For each node computed more than once: where in the sequence (from 1) it is computed again."""
         again: dict[int, list[int]] = {}
         if self.sequence:
-            counts = Counter(self.sequence)
             seen = set()
             for position, v in enumerate(self.sequence, 1):
-                if counts[v] > 1 and v in seen:
+                if v in seen:
                     again.setdefault(v, []).append(position)
                 seen.add(v)
         return again

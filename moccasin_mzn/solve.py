@@ -203,7 +203,8 @@ class _Search:
         self.interrupted |= outcome.interrupted
         self._note_proof(phase, outcome)
         if self.best is not None:
-            self._keep(pruned(self.instance.graph, self.best_sequence, self.instance.budget))
+            sequence = pruned(self.instance.graph, self.best_sequence, self.instance.budget)
+            self.best, self.best_sequence = judge(self.instance.graph, sequence, self.instance.budget), sequence
 
     @property
     def stopped(self) -> bool:
@@ -249,11 +250,8 @@ class _Search:
                     f"but the simulator finds a duration of {simulation.duration}"
                 )
         if simulation.feasible and (self.best is None or simulation.duration < self.best.duration):
-            self._keep(sequence)
+            self.best, self.best_sequence = simulation, sequence
         self._report(phase, simulation)
-
-    def _keep(self, sequence: tuple[int, ...]) -> None:
-        self.best, self.best_sequence = judge(self.instance.graph, sequence, self.instance.budget), sequence
 
     def _note_bound(self, phase: str, data: ModelData, bound: int) -> None:
         if phase == "duration" and bound * data.duration_scale > self.bound:

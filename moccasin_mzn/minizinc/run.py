@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -44,16 +44,12 @@ class Outcome:
 
     status: str = "unknown"
     """"optimal" (proven), "feasible", "infeasible" (proven) or "unknown"."""
-    bound: int | None = None
-    """Best bound the solver reported on the objective of the model; None if it reports none."""
     interrupted: bool = False
     """True if the user stopped the run."""
     flatten_seconds: float = 0.0
     """Time MiniZinc took to compile the model."""
     seconds: float = 0.0
     """Time of the whole run."""
-    statistics: dict[str, Any] = field(default_factory=dict)
-    """All statistics by MiniZinc's names."""
 
 
 @dataclass(frozen=True)
@@ -217,15 +213,13 @@ def _listening(instance_class: type) -> type:
 
 
 def _note_statistics(statistics: dict[str, Any], listener: Listener, outcome: Outcome) -> None:
-    outcome.statistics.update(statistics)
     flatten = statistics.get("flatTime")
     if flatten is not None:
         outcome.flatten_seconds = flatten.total_seconds()
     bound = statistics.get("objectiveBound")
     if isinstance(bound, int | float) and math.isfinite(bound):
         # Durations and sizes are integers; the bound may have passed through a double, which is exact up to 2**53 only.
-        outcome.bound = math.ceil(bound - max(1e-6, abs(bound) * 2**-51))
-        listener.bound(outcome.bound)
+        listener.bound(math.ceil(bound - max(1e-6, abs(bound) * 2**-51)))
 
 
 def _note_status(status: Any, outcome: Outcome) -> None:

@@ -57,13 +57,12 @@ def _driver() -> minizinc.Driver:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # the package looks for MiniZinc when it is imported
             import minizinc
-        driver = minizinc.Driver.find()
+        try:
+            driver = minizinc.Driver.find()
+        except minizinc.error.ConfigurationError as error:  # too old
+            raise InputError(_one_line(error)) from None
     except (AssertionError, OSError) as error:  # it tells no version, or does not start
         raise InputError(f"the MiniZinc on PATH does not run: {_one_line(error) or 'it tells no version'}") from None
-    except Exception as error:
-        if type(error).__name__ != "ConfigurationError":  # of the package, which may have failed to load
-            raise
-        raise InputError(_one_line(error)) from None
     if driver is None:
         raise InputError(
             "MiniZinc is not on PATH; install it (apt-get install minizinc, brew install minizinc, or minizinc.org)"
