@@ -76,8 +76,7 @@ class Session:
         if self.problem.objective is None and options.enumerates:
             parameters.num_workers = 1
             parameters.enumerate_all_solutions = True
-            # Told to keep all solutions, CP-SAT 9.15's presolve still lost one of 452 (its probing does): go without.
-            parameters.cp_model_presolve = False
+            parameters.keep_all_feasible_solutions_in_presolve = True
         strategies = 0 if options.free else add_strategies(self.problem)
         if strategies and parameters.num_workers == 1:
             parameters.search_branching = cp_model.FIXED_SEARCH
@@ -136,7 +135,8 @@ class Session:
         try:
             self.solver.best_bound_callback = self.stream.better_bound
             self.status = self.solver.solve(self.problem.builder.model, _Callback(self))
-            if self.stream.flooded:
+            ended = self.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+            if self.solver.parameters.enumerate_all_solutions and (ended or self.stream.flooded):
                 self._enumerate_by_blocking()
         except BaseException as error:  # reported by the main thread
             self.failure = error
@@ -149,7 +149,8 @@ class Session:
         """Solve again and again, each time without the outputs printed so far.
 
         Needed where auxiliary variables are free: every solution that the solver enumerates would then come again for
-        each of their values.
+        each of their values. And needed after every enumeration: CP-SAT 9.15 loses solutions of cumulative when it
+        enumerates, though not when it solves. Only a proof that nothing is left tells that all was found.
         """
         self.solver.parameters.enumerate_all_solutions = False
         blocked = 0
