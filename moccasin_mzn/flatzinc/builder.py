@@ -10,7 +10,7 @@ need no special cases for them. The model is written straight into its protocol 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ortools.sat.python import cp_model
@@ -20,6 +20,8 @@ from .syntax import FlatZincError
 
 TRUE = 0
 FALSE = ~TRUE
+MANY = 1_000_000
+"""The largest domain whose values are listed one by one."""
 
 
 class ModelError(FlatZincError):
@@ -62,7 +64,7 @@ class Builder:
         self.hint_rules: list[tuple[int, Callable[[Callable[[Term], int | None]], int | None]]] = []
         self._variables = self.model.proto.variables
         self._constraints = self.model.proto.constraints
-        self._value_literals: dict[tuple[Term, int], int] = {}
+        self._value_literals: dict[tuple[int, int], int] = {}
         self.integer(1, 1)
 
     # Variables
@@ -89,6 +91,21 @@ class Builder:
         variable, coefficient, offset = term
         ends = (coefficient * self.lower[variable] + offset, coefficient * self.upper[variable] + offset)
         return ends if coefficient >= 0 else ends[::-1]
+
+    def domain(self, variable: int) -> IntSet:
+        """The domain that a variable was created with."""
+        ends = list(self._variables[variable].domain)
+        return IntSet(tuple(zip(ends[::2], ends[1::2], strict=True)))
+
+    def values(self, term: Term) -> list[int]:
+        """All values of an operand, ascending; `ModelError` if there are more than `MANY`."""
+        variable, coefficient, offset = term
+        if not coefficient:
+            return [offset]
+        domain = self.domain(variable)
+        if sum(high - low + 1 for low, high in domain.ranges) > MANY:
+            raise ModelError(f"a variable with more than {MANY} values where each value needs a literal")
+        return sorted(coefficient * value + offset for value in domain)
 
     def fixed(self, literal: int) -> bool | None:
         """The value of a literal that is constant by its domain, else None."""
@@ -189,24 +206,39 @@ class Builder:
         return total
 
     def equals_value(self, term: Term, value: int) -> int:
-        """The literal `term = value`, the same one for every call with the same arguments."""
-        key = (term, value)
+        """The literal `term = value`: the same one for every call with the same arguments, constant if the domain
+        decides it, and the variable itself if that is 0-1."""
+        variable, coefficient, offset = term
+        if not coefficient:
+            return TRUE if value == offset else FALSE
+        value, rest = divmod(value - offset, coefficient)
+        if rest or value not in self.domain(variable):
+            return FALSE
+        low, high = self.lower[variable], self.upper[variable]
+        if low == high:
+            return TRUE
+        if (low, high) == (0, 1):
+            return variable if value else ~variable
+        key = (variable, value)
         if key not in self._value_literals:
-            literal = self._value_literals[key] = self.boolean()
-            self.linear((1,), (term,), (value, value), [literal])
-            self.linear((1,), (term,), (LOWEST, value - 1, value + 1, HIGHEST), [~literal])
+            self._value_literals[key] = self.truth((1,), (Term(variable, 1, 0),), IntSet.of_range(value, value))
         return self._value_literals[key]
+
+    def truth(self, coefficients: Sequence[int], terms: Sequence[Term], values: IntSet) -> int:
+        """A literal that is true exactly if the sum of coefficient * term is among the values."""
+        literal = self.boolean()
+        for condition, allowed in ((literal, values), (~literal, values.complement())):
+            if allowed.ranges:
+                self.linear(coefficients, terms, allowed.flat(), [condition])
+            else:
+                self.clause([~condition])
+        self.suggest(literal, lambda value: _among(_dot(coefficients, map(value, terms)), values))
+        return literal
 
     def block(self, terms: Sequence[Term], values: Sequence[int]) -> None:
         """Not all of the operands have the value that they have in a solution, given by variable index."""
-        literals = []
-        for variable in dict.fromkeys(term.variable for term in terms):
-            value = values[variable]
-            if self.lower[variable] == 0 and self.upper[variable] == 1:
-                literals.append(~variable if value else variable)
-            else:
-                literals.append(~self.equals_value(Term(variable, 1, 0), value))
-        self.clause(literals)
+        variables = dict.fromkeys(term.variable for term in terms)
+        self.clause([~self.equals_value(Term(variable, 1, 0), values[variable]) for variable in variables])
 
     @staticmethod
     def write(term: Term, proto) -> None:
@@ -226,6 +258,15 @@ class Builder:
 
 def _sum(values: tuple[int | None, ...]) -> int | None:
     return None if None in values else sum(values)
+
+
+def _dot(coefficients: Sequence[int], values: Iterable[int | None]) -> int | None:
+    products = [None if value is None else factor * value for factor, value in zip(coefficients, values, strict=True)]
+    return None if None in products else sum(products)
+
+
+def _among(value: int | None, values: IntSet) -> int | None:
+    return None if value is None else int(value in values)
 
 
 def _minimum(values: list[int | None]) -> int | None:

@@ -1,3 +1,16 @@
 """The constraints, by family; importing a module of this package registers them."""
 
-from . import boolean, element, integer, linear, scheduling  # noqa: F401
+from . import (  # noqa: F401
+    arithmetic,
+    boolean,
+    comparison,
+    counting,
+    element,
+    extension,
+    extremes,
+    linear,
+    ordering,
+    packing,
+    scheduling,
+    successors,
+)

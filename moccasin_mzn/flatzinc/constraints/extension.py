@@ -1,0 +1,1 @@
+"""Constraints given by their tuples or by an automaton: table, regular."""

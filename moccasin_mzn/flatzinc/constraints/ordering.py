@@ -1,0 +1,1 @@
+"""Orders of arrays and of values: lexicographic, value precedence."""

@@ -1,0 +1,1 @@
+"""Items into bins and boxes into the plane."""

@@ -1,0 +1,1 @@
+"""Constraints on arrays of successors: circuit, subcircuit, inverse."""
