@@ -35,6 +35,10 @@ class Term(NamedTuple):
     coefficient: int
     offset: int
 
+    def times(self, factor: int) -> Term:
+        """The term multiplied by a constant."""
+        return Term(self.variable, self.coefficient * factor, self.offset * factor)
+
     def plus(self, amount: int) -> Term:
         """The term moved by a constant."""
         return Term(self.variable, self.coefficient, self.offset + amount)
@@ -65,6 +69,7 @@ class Builder:
         self._variables = self.model.proto.variables
         self._constraints = self.model.proto.constraints
         self._value_literals: dict[tuple[int, int], int] = {}
+        self._set_literals: dict[tuple[int, IntSet], int] = {}
         self.integer(1, 1)
 
     # Variables
@@ -97,15 +102,18 @@ class Builder:
         ends = list(self._variables[variable].domain)
         return IntSet(tuple(zip(ends[::2], ends[1::2], strict=True)))
 
+    def size(self, term: Term) -> int:
+        """How many values an operand has."""
+        return sum(high - low + 1 for low, high in self.domain(term.variable).ranges) if term.coefficient else 1
+
     def values(self, term: Term) -> list[int]:
         """All values of an operand, ascending; `ModelError` if there are more than `MANY`."""
         variable, coefficient, offset = term
         if not coefficient:
             return [offset]
-        domain = self.domain(variable)
-        if sum(high - low + 1 for low, high in domain.ranges) > MANY:
-            raise ModelError(f"a variable with more than {MANY} values where each value needs a literal")
-        return sorted(coefficient * value + offset for value in domain)
+        if self.size(term) > MANY:
+            raise ModelError(f"a variable with more than {MANY} values where each of them needs a literal or a tuple")
+        return sorted(coefficient * value + offset for value in self.domain(variable))
 
     def fixed(self, literal: int) -> bool | None:
         """The value of a literal that is constant by its domain, else None."""
@@ -224,14 +232,37 @@ class Builder:
             self._value_literals[key] = self.truth((1,), (Term(variable, 1, 0),), IntSet.of_range(value, value))
         return self._value_literals[key]
 
+    def is_in(self, term: Term, values: IntSet) -> int:
+        """The literal `term is one of values`, shared and simplified as that of `equals_value`."""
+        variable, coefficient, offset = term
+        if not coefficient:
+            return TRUE if offset in values else FALSE
+        domain = self.domain(variable)
+        if coefficient == 1:
+            inside = domain & IntSet(tuple(_shifted(pair, -offset) for pair in values.ranges))
+        else:
+            inside = IntSet.of_values(value for value in domain if coefficient * value + offset in values)
+        outside = domain & inside.complement()
+        for part, negated in ((inside, False), (outside, True)):
+            if not part.ranges or part.ranges[0][0] == part.ranges[-1][1]:
+                is_part = self.equals_value(Term(variable, 1, 0), part.ranges[0][0]) if part.ranges else FALSE
+                return ~is_part if negated else is_part
+        key = (variable, inside)
+        if key not in self._set_literals:
+            self._set_literals[key] = self.truth((1,), (Term(variable, 1, 0),), inside)
+        return self._set_literals[key]
+
     def truth(self, coefficients: Sequence[int], terms: Sequence[Term], values: IntSet) -> int:
         """A literal that is true exactly if the sum of coefficient * term is among the values."""
+        bounds = [self.bounds(term.times(factor)) for factor, term in zip(coefficients, terms, strict=True)]
+        possible = IntSet.of_range(sum(low for low, _ in bounds), sum(high for _, high in bounds))
+        if not (possible & values).ranges:
+            return FALSE
+        if not (possible & values.complement()).ranges:
+            return TRUE
         literal = self.boolean()
         for condition, allowed in ((literal, values), (~literal, values.complement())):
-            if allowed.ranges:
-                self.linear(coefficients, terms, allowed.flat(), [condition])
-            else:
-                self.clause([~condition])
+            self.linear(coefficients, terms, allowed.flat(), [condition])
         self.suggest(literal, lambda value: _among(_dot(coefficients, map(value, terms)), values))
         return literal
 
@@ -254,6 +285,11 @@ class Builder:
         """Copy operands into a repeated field of `LinearExpressionProto`."""
         for term in terms:
             self.write(term, protos.add())
+
+
+def _shifted(pair: tuple[int, int], amount: int) -> tuple[int, int]:
+    """A range moved by an amount, unless it is unbounded there."""
+    return tuple(end if end in (LOWEST, HIGHEST) else end + amount for end in pair)
 
 
 def _sum(values: tuple[int | None, ...]) -> int | None:

@@ -153,6 +153,7 @@ class Session:
         enumerates, though not when it solves. Only a proof that nothing is left tells that all was found.
         """
         self.solver.parameters.enumerate_all_solutions = False
+        self.solver.parameters.keep_all_feasible_solutions_in_presolve = False
         blocked = 0
         while not self.stream.satisfied and not self.stopping:
             for values in self.stream.distinct[blocked:]:
