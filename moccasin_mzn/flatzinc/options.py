@@ -16,8 +16,9 @@ class Options:
         all_solutions: all solutions of a satisfaction problem, all improving ones of an optimisation problem (-a).
         intermediate: print every improving solution as it is found (-i).
         count: how many solutions of a satisfaction problem to print (-n).
-        free: ignore the search annotations (-f).
-        workers: number of CP-SAT workers, None for one a core (-p).
+        free: search as CP-SAT likes; search annotations only hint at values (-f).
+        workers: number of CP-SAT workers (-p); None for one a core, or a single one if there are search annotations
+            to follow.
         seed: random seed (-r).
         statistics, verbose: -s, -v.
         limit: seconds from the start of the process (-t gives milliseconds), or None.
@@ -55,8 +56,14 @@ def parse_options(arguments: list[str]) -> Options:
     parser.add_argument("-a", "--all-solutions", action="store_true", help="all, or all improving, solutions")
     parser.add_argument("-i", "--intermediate", action="store_true", help="print improving solutions when found")
     parser.add_argument("-n", "--count", type=int, default=1, metavar="N", help="stop after N solutions")
-    parser.add_argument("-f", "--free", action="store_true", help="ignore search annotations")
-    parser.add_argument("-p", "--workers", type=int, metavar="N", help="number of workers (default: all cores)")
+    parser.add_argument("-f", "--free", action="store_true", help="free search: annotations only hint at values")
+    parser.add_argument(
+        "-p",
+        "--workers",
+        type=int,
+        metavar="N",
+        help="number of workers (default: all cores, or one to follow search annotations)",
+    )
     parser.add_argument("-r", "--seed", type=int, metavar="N", help="random seed")
     parser.add_argument("-s", "--statistics", action="store_true", help="print statistics")
     parser.add_argument("-v", "--verbose", action="store_true", help="log the search on stderr")

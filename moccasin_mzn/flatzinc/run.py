@@ -77,17 +77,24 @@ class Session:
             parameters.num_workers = 1
             parameters.enumerate_all_solutions = True
             parameters.keep_all_feasible_solutions_in_presolve = True
-        strategies = 0 if options.free else add_strategies(self.problem)
-        if strategies and parameters.num_workers == 1:
-            parameters.search_branching = cp_model.FIXED_SEARCH
-            parameters.keep_all_feasible_solutions_in_presolve = True  # or presolve decides before the search does
-        add_hints(self.problem)
+        if not options.free and add_strategies(self.problem):
+            self._fix_search()
+        add_hints(self.problem, from_strategies=options.free)
         if options.verbose:
             parameters.log_search_progress = True
             parameters.log_to_stdout = False
             self.solver.log_callback = lambda line: print(line, file=sys.stderr, flush=True)
         if not parameters.merge_text_format(options.params):
             raise ModelError(f"CP-SAT does not understand the parameters {options.params!r}")
+
+    def _fix_search(self) -> None:
+        """Let one worker follow the search annotations, unless more workers are asked for: then one of them does."""
+        parameters = self.solver.parameters
+        if self.options.workers is None:
+            parameters.num_workers = 1
+        if parameters.num_workers == 1:
+            parameters.search_branching = cp_model.FIXED_SEARCH
+            parameters.keep_all_feasible_solutions_in_presolve = True  # or presolve decides before the search does
 
     def run(self, stop: StopFlag) -> int:
         """Solve, print, and return the exit status."""

@@ -29,6 +29,14 @@ _VALUE_CHOICE = {
     "indomain_reverse_split": cp_model.SELECT_UPPER_HALF,
     "indomain_random": cp_model.SELECT_RANDOM_HALF,
 }
+_LEAST, _GREATEST = 0, 1
+_FIRST_VALUE = {
+    "indomain": _LEAST,
+    "indomain_min": _LEAST,
+    "indomain_split": _LEAST,
+    "indomain_max": _GREATEST,
+    "indomain_reverse_split": _GREATEST,
+}
 _SEARCHES = {"int_search": "Ints", "bool_search": "Bools"}
 _WARM_STARTS = ("warm_start", "warm_start_int", "warm_start_bool")
 
@@ -46,9 +54,7 @@ def add_strategies(problem: Problem) -> int:
 
 
 def _add_strategy(problem: Problem, call: Call) -> int:
-    operands = problem.symbols.converters[_SEARCHES[call.name]](call.arguments[0])
-    terms = [as_term(operand) if call.name == "bool_search" else operand for operand in operands]
-    terms = [term for term in terms if term.coefficient]
+    terms = _searched(problem, call)
     if not terms:
         return 0
     strategy = problem.builder.model.proto.search_strategy.add()
@@ -58,10 +64,18 @@ def _add_strategy(problem: Problem, call: Call) -> int:
     return 1
 
 
-def add_hints(problem: Problem) -> int:
+def _searched(problem: Problem, call: Call) -> list[Term]:
+    """The variables of a search annotation as operands, without constants."""
+    operands = problem.symbols.converters[_SEARCHES[call.name]](call.arguments[0])
+    terms = [as_term(operand) if call.name == "bool_search" else operand for operand in operands]
+    return [term for term in terms if term.coefficient]
+
+
+def add_hints(problem: Problem, *, from_strategies: bool = False) -> int:
     """Turn the warm starts into hints, the first one for each variable; how many variables got one.
 
-    Variables that follow from hinted ones are hinted too, see `completion`.
+    Variables that follow from hinted ones are hinted too, see `completion`. Without a warm start, `from_strategies`
+    hints the value that each search annotation would try first.
     """
     hints: dict[int, int] = {}
     for call in _calls(problem.file.solve.annotations):
@@ -69,10 +83,21 @@ def add_hints(problem: Problem) -> int:
             _collect_hints(problem, call, hints)
     if hints:
         Completion(problem, hints).run()
+    elif from_strategies:
+        _collect_first_values(problem, hints)
+    if hints:
         proto = problem.builder.model.proto.solution_hint
         proto.vars.extend(list(hints))
         proto.values.extend(list(hints.values()))
     return len(hints)
+
+
+def _collect_first_values(problem: Problem, hints: dict[int, int]) -> None:
+    for call in _calls(problem.file.solve.annotations):
+        if call.name in _SEARCHES and len(call.arguments) >= 3 and call.arguments[2] in _FIRST_VALUE:
+            for term in _searched(problem, call):
+                first = problem.builder.bounds(term)[_FIRST_VALUE[call.arguments[2]]]
+                hints.setdefault(term.variable, (first - term.offset) // term.coefficient)
 
 
 def _collect_hints(problem: Problem, call: Call, hints: dict[int, int]) -> None:

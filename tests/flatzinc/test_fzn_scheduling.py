@@ -1,6 +1,8 @@
-"""Cumulative and reservoir against direct enumeration in Python, on random small instances."""
+"""Scheduling constraints and diffn against direct enumeration in Python, on random small instances."""
 
 from __future__ import annotations
+
+import itertools
 
 from fzn_support import check_against, domain, flatzinc, solutions
 from hypothesis import example, given, settings
@@ -130,6 +132,48 @@ def test_reservoir(events, least):
 
     arguments = ",".join([array(time), array(list(map(str, change))), array(active), str(least)])
     check(f"fzn_reservoir({arguments})", declarations, holds)
+
+
+@EXAMPLES
+@given(st.lists(st.tuples(literal, int_operand, int_operand), max_size=3), st.booleans(), st.booleans())
+def test_disjunctive(tasks, strict, optional):
+    declarations = Declarations()
+    present, start, duration = (
+        declarations.operands(name, [task[column] for task in tasks]) for column, name in enumerate("psd")
+    )
+    if not optional:
+        declarations = Declarations({name: kind for name, kind in declarations.items() if name[0] != "p"})
+        present = ["true"] * len(tasks)
+
+    def holds(assignment) -> bool:
+        rows = [tuple(value(text, assignment) for text in row) for row in zip(present, start, duration, strict=False)]
+        busy = [(first, length) for here, first, length in rows if here and (strict or length)]
+        pairs = itertools.combinations(busy, 2)
+        apart = all(one + length <= other or other + more <= one for (one, length), (other, more) in pairs)
+        return apart and all(length >= 0 for _, _, length in rows)
+
+    name = f"fzn_disjunctive{'_strict' * strict}{'_optional' * optional}"
+    columns = [array(present)] * optional + [array(start), array(duration)]
+    check(f"{name}({','.join(columns)})", declarations, holds)
+
+
+@EXAMPLES
+@given(st.lists(st.tuples(int_operand, int_operand, int_operand, int_operand), max_size=3), st.booleans())
+def test_diffn(boxes, strict):
+    declarations = Declarations()
+    names = ("x", "y", "dx", "dy")
+    columns = [declarations.operands(name, [box[axis] for box in boxes]) for axis, name in enumerate(names)]
+
+    def apart(one, other) -> bool:
+        gaps = [one[0] + one[2] <= other[0], other[0] + other[2] <= one[0]]
+        gaps += [one[1] + one[3] <= other[1], other[1] + other[3] <= one[1]]
+        return any(gaps) or (not strict and 0 in (*one[2:], *other[2:]))
+
+    def holds(assignment) -> bool:
+        rows = [tuple(value(text, assignment) for text in row) for row in zip(*columns, strict=False)]
+        return all(apart(one, other) for one, other in itertools.combinations(rows, 2))
+
+    check(f"fzn_diffn{'_nonstrict' * (not strict)}({','.join(map(array, columns))})", declarations, holds)
 
 
 def test_size_of_an_interval_reaches_over_the_whole_domain():

@@ -3,6 +3,7 @@
 from . import (  # noqa: F401
     arithmetic,
     boolean,
+    boxes,
     comparison,
     counting,
     element,

@@ -1,11 +1,11 @@
-"""Array access by a variable index, counted from 1; an index outside the array is false."""
+"""Array access by a variable index, counted from 1 or from a given one; an index outside the array is false."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ..builder import Builder, as_term, constant
-from ..registry import Bool, Bools, Int, Ints, Pars, When, relation
+from ..registry import Bool, Bools, Int, Ints, Par, Pars, When, relation
 
 
 def _at(index: int, values: Sequence[int]) -> int:
@@ -35,3 +35,17 @@ def array_int_element(builder: Builder, index: Int, values: Pars, value: Int, wh
 def array_var_bool_element(builder: Builder, index: Int, literals: Bools, value: Bool, when: When) -> None:
     """literals[index] = value"""
     array_var_int_element(builder, index, [as_term(literal) for literal in literals], as_term(value), when)
+
+
+@relation("array_var_int_element_from", value=lambda first, index, values: _at(index - first + 1, values))
+def array_var_int_element_from(builder: Builder, first: Par, index: Int, terms: Ints, value: Int, when: When) -> None:
+    """terms[index] = value, counted from `first`"""
+    array_var_int_element(builder, index.plus(1 - first), terms, value, when)
+
+
+@relation("array_var_bool_element_from", value=lambda first, index, values: _at(index - first + 1, values))
+def array_var_bool_element_from(
+    builder: Builder, first: Par, index: Int, literals: Bools, value: Bool, when: When
+) -> None:
+    """literals[index] = value, counted from `first`"""
+    array_var_bool_element(builder, index.plus(1 - first), literals, value, when)

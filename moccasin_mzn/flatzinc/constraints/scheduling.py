@@ -1,10 +1,11 @@
-"""Resources over time: cumulative and reservoir."""
+"""Resources over time: cumulative, disjunctive and reservoir."""
 
 from __future__ import annotations
 
 from ..builder import FALSE, TRUE, Builder, ModelError, Term, constant
-from ..intset import HIGHEST, LOWEST
+from ..intset import HIGHEST, IntSet
 from ..registry import Bools, Int, Ints, Par, Pars, When, relation
+from .intervals import closed_interval, interval, positive
 
 
 @relation("fzn_cumulative")
@@ -29,13 +30,9 @@ def cumulative_optional(
         if longest <= 0 or presence == FALSE or builder.bounds(amount)[1] == 0:
             continue
         if shortest < 0:  # such a task never runs, but a CP-SAT interval may not have a negative size
-            positive = builder.boolean()
-            builder.linear((1,), (length,), (1, HIGHEST), [positive])
-            builder.linear((1,), (length,), (LOWEST, 0), [~positive])
-            builder.suggest(positive, lambda value, length=length: _if_known(value(length), lambda size: size > 0))
-            presence = builder.conjunction([presence, positive])
+            presence = builder.conjunction([presence, positive(builder, length)])
         end = builder.sum_of(first, length)
-        tasks.append((_interval(builder, first, length, end, builder.conjunction([presence, *when])), amount))
+        tasks.append((interval(builder, first, length, end, builder.conjunction([presence, *when])), amount))
     _resource(builder, tasks, capacity, when)
 
 
@@ -53,8 +50,39 @@ def cumulative_intervals(
             builder.at_most(first, last, [presence, *when])
         else:
             both = builder.conjunction([presence, *when])
-            tasks.append((_closed_interval(builder, first, last, both), amount))
+            tasks.append((closed_interval(builder, first, last, both), amount))
     _resource(builder, tasks, capacity, when)
+
+
+@relation("fzn_disjunctive")
+def disjunctive(builder: Builder, start: Ints, duration: Ints, when: When) -> None:
+    """No two tasks overlap; durations are not negative, and a task without duration may run at any time."""
+    disjunctive_optional(builder, [TRUE] * len(start), start, duration, when)
+
+
+@relation("fzn_disjunctive_optional")
+def disjunctive_optional(builder: Builder, present: Bools, start: Ints, duration: Ints, when: When) -> None:
+    """As `disjunctive`, counting only the tasks that are present; the durations of all are not negative."""
+    busy = []
+    for presence, length in zip(present, duration, strict=True):
+        busy.append(builder.conjunction([presence, positive(builder, length)]))
+    _no_overlap(builder, busy, start, duration, when)
+
+
+@relation("fzn_disjunctive_strict")
+def disjunctive_strict(builder: Builder, start: Ints, duration: Ints, when: When) -> None:
+    """No two tasks overlap; durations are not negative, and a task without duration may not run inside of another."""
+    disjunctive_strict_optional(builder, [TRUE] * len(start), start, duration, when)
+
+
+@relation("fzn_disjunctive_strict_optional")
+def disjunctive_strict_optional(builder: Builder, present: Bools, start: Ints, duration: Ints, when: When) -> None:
+    """As `disjunctive_strict`, counting only the tasks that are present; the durations of all are not negative."""
+    running = []
+    for presence, length in zip(present, duration, strict=True):
+        possible = builder.truth((1,), (length,), IntSet.of_range(0, HIGHEST))
+        running.append(builder.conjunction([presence, possible]))
+    _no_overlap(builder, running, start, duration, when)
 
 
 @relation("fzn_reservoir")
@@ -74,6 +102,19 @@ def reservoir(builder: Builder, time: Ints, change: Pars, active: Bools, least: 
     proto.active_literals.extend([literal for _, _, literal in events])
 
 
+def _no_overlap(builder: Builder, running: Bools, start: Ints, duration: Ints, when: When) -> None:
+    """The tasks that are running do not overlap; no duration is negative."""
+    intervals = []
+    for literal, first, length in zip(running, start, duration, strict=True):
+        if builder.bounds(length)[0] < 0:
+            builder.linear((1,), (length,), (0, HIGHEST), when)
+        presence = builder.conjunction([literal, *when])
+        if presence != FALSE:
+            intervals.append(interval(builder, first, length, builder.sum_of(first, length), presence))
+    if len(intervals) > 1:
+        builder.new(when).no_overlap.intervals.extend(intervals)
+
+
 def _resource(builder: Builder, tasks: list[tuple[int, Term]], capacity: Term, when: When) -> None:
     """The cumulative constraint itself, over (index of an interval constraint, height)."""
     if any(builder.bounds(height)[0] < 0 for _, height in tasks):
@@ -86,37 +127,3 @@ def _resource(builder: Builder, tasks: list[tuple[int, Term]], capacity: Term, w
     builder.write(capacity, proto.capacity)
     proto.intervals.extend([interval for interval, _ in tasks])
     builder.write_all([height for _, height in tasks], proto.demands)
-
-
-def _closed_interval(builder: Builder, first: Term, last: Term, presence: int) -> int:
-    """The interval of the times first..last, both included, as long as `presence` is true."""
-    enforced = [] if presence == TRUE else [presence]
-    (earliest, latest_start), (earliest_end, latest) = builder.bounds(first), builder.bounds(last)
-    longest = latest - earliest + 1
-    if earliest == latest_start and earliest_end == latest and longest >= 1:
-        return _interval(builder, first, constant(longest), last.plus(1), presence)
-    # Exactly as wide as the ends allow: a size too small would cut off solutions without a word.
-    size = builder.integer(1, max(longest, 1))
-    builder.suggest(size.variable, lambda value: _length(value(first), value(last), longest))
-    builder.linear((1, 1, -1), (first, size, last.plus(1)), (0, 0), enforced)
-    if builder.unique and enforced:
-        builder.linear((1,), (size,), (1, 1), [~presence])
-    return _interval(builder, first, size, last.plus(1), presence)
-
-
-def _interval(builder: Builder, start: Term, size: Term, end: Term, presence: int) -> int:
-    """The index of an interval constraint; that start + size = end holds is up to the caller."""
-    index = builder.constraint_count()
-    proto = builder.new([] if presence == TRUE else [presence]).interval
-    builder.write(start, proto.start)
-    builder.write(size, proto.size)
-    builder.write(end, proto.end)
-    return index
-
-
-def _length(first: int | None, last: int | None, longest: int) -> int | None:
-    return None if first is None or last is None else max(1, min(last - first + 1, longest))
-
-
-def _if_known(value, rule):
-    return None if value is None else int(rule(value))
