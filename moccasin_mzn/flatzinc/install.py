@@ -1,0 +1,112 @@
+"""Makes the solver known to every MiniZinc of this user, and to the MiniZinc IDE."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from .configuration import FILE_NAME, solver_configuration, write_configuration
+
+
+class InstallError(Exception):
+    """Why nothing was changed, in one line."""
+
+
+def user_solver_folder() -> Path:
+    """Where MiniZinc looks for the solver configurations of this user: what the MiniZinc on PATH says, or else what all
+    versions from 2.6 on use."""
+    try:
+        return Path(json.loads(_minizinc("--config-dirs"))["userSolverConfigDir"])
+    except (InstallError, ValueError, KeyError, TypeError):
+        if os.name == "nt":
+            return Path(os.environ.get("APPDATA", Path.home())) / "MiniZinc" / "solvers"
+        return Path.home() / ".minizinc" / "solvers"
+
+
+def install(folder: Path) -> tuple[Path, str]:
+    """Write the configuration into `folder`, made if missing; the path of the file, and "wrote", "replaced" or "kept".
+
+    Raises `InstallError` if there is a file of this name that is not ours, the folder cannot be written, or MiniZinc
+    could not start the solver.
+    """
+    path = folder / FILE_NAME
+    _check_command()
+    present = _read_ours(path)
+    if present == solver_configuration():
+        return path, "kept"
+    try:
+        write_configuration(folder)
+    except OSError as error:
+        raise InstallError(f"{path}: cannot write: {error.strerror or error}") from None
+    return path, "wrote" if present is None else "replaced"
+
+
+def remove(folder: Path) -> tuple[Path, bool]:
+    """Undo `install`; the path of the file, and whether it was there.
+
+    Raises `InstallError` if the file is not ours, or cannot be removed.
+    """
+    path = folder / FILE_NAME
+    if _read_ours(path) is None:
+        return path, False
+    try:
+        path.unlink()
+    except OSError as error:
+        raise InstallError(f"{path}: cannot remove: {error.strerror or error}") from None
+    return path, True
+
+
+def rivals() -> list[str]:
+    """Ids of other solvers that MiniZinc also finds under the name `cp-sat`; none if there is no MiniZinc on PATH."""
+    own = solver_configuration()
+    try:
+        solvers = json.loads(_minizinc("--solvers-json"))
+    except (InstallError, ValueError):
+        return []
+    found = [item for item in solvers if isinstance(item, dict) and item.get("id") != own["id"]]
+    names = {own["id"].rpartition(".")[2], *own["tags"]} - {"cp", "int"}
+    return [item["id"] for item in found if names & {item.get("id", "").rpartition(".")[2], *item.get("tags", ())}]
+
+
+def minizinc_is_there() -> bool:
+    """Is there a MiniZinc on PATH?"""
+    return shutil.which("minizinc") is not None
+
+
+def _read_ours(path: Path) -> dict | None:
+    """The configuration in a file, None if there is no file; `InstallError` for one that we did not write."""
+    try:
+        present = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InstallError(f"{path}: cannot read: {error.strerror or error}") from None
+    except ValueError:
+        present = None
+    if not isinstance(present, dict) or present.get("id") != solver_configuration()["id"]:
+        raise InstallError(f"{path}: belongs to another solver, left as it is")
+    return present
+
+
+def _check_command() -> None:
+    """MiniZinc starts the solver in folders of its own, where only an installed package is found."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [*solver_configuration()["executable"], "--help"]
+    with tempfile.TemporaryDirectory() as folder:
+        ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
+    if ended.returncode:
+        raise InstallError(f"{sys.executable} finds no moccasin_mzn outside of its own folder: pip install it first")
+
+
+def _minizinc(option: str) -> str:
+    try:
+        return subprocess.run(
+            ["minizinc", option], capture_output=True, text=True, encoding="utf-8", timeout=60, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InstallError(f"minizinc {option}: {error}") from None
