@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graph import ComputationGraph
@@ -46,6 +47,29 @@ class Formulation:
         suffix = {"served-by": "", "reservoir": "_reservoir"}[self.precedence]
         suffix += {"duration": "", "peak": "_peak"}[objective]
         return models_folder() / f"{self.name}{suffix}.mzn"
+
+    def data_items(
+        self, graph: ComputationGraph, data: ModelData, incumbent: Sequence[int] | None = None
+    ) -> dict[str, Any]:
+        """The items of the `.dzn` file, as declared in `models/lib/instance.mzn`; the warm start is `incumbent`."""
+        intervals = encode(graph, data, incumbent, self.staged) if incumbent else Intervals((), (), ())
+        return {
+            "nodes": len(data.size),
+            "duration": data.duration,
+            "size": data.size,
+            "edges": len(data.edges),
+            "tail": [tail for tail, _ in data.edges],
+            "head": [head for _, head in data.edges],
+            "budget": data.budget,
+            "input_order_memory": data.input_order_memory,
+            "max_computations": data.max_computations,
+            "earliest_stage": data.earliest_stage,
+            "latest_stage": data.latest_stage,
+            "critical_stage": data.critical_stage,
+            "incumbent_active": intervals.active,
+            "incumbent_start": intervals.start,
+            "incumbent_end": intervals.end,
+        }
 
 
 def models_folder() -> Path:

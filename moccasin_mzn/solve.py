@@ -12,7 +12,7 @@ from typing import Any
 
 from moccasin_mzn.budget import Budget
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formulations import Formulation, Intervals, decode, encode
+from moccasin_mzn.formulations import Formulation, Intervals, decode
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.minizinc.dzn import dzn_text
@@ -185,7 +185,7 @@ class _Search:
         if remaining is not None and remaining <= 0:
             return
         start = time.monotonic()
-        text = dzn_text(self._model_data(data, incumbent))
+        text = dzn_text(self.formulation.data_items(self.instance.graph, data, incumbent))
         self.model_seconds += time.monotonic() - start
         listener = RunListener(
             solution=lambda values: self._note_solution(phase, data, values),
@@ -210,29 +210,6 @@ class _Search:
     def stopped(self) -> bool:
         """True if no further phase may begin."""
         return self.interrupted or self.failure is not None
-
-    def _model_data(self, data: ModelData, incumbent: tuple[int, ...] | None) -> dict[str, Any]:
-        """The items of the `.dzn` file, as declared in `models/lib/instance.mzn`."""
-        empty = Intervals((), (), ())
-        graph, staged = self.instance.graph, self.formulation.staged
-        intervals = encode(graph, data, incumbent, staged) if incumbent else empty
-        return {
-            "nodes": len(data.size),
-            "duration": data.duration,
-            "size": data.size,
-            "edges": len(data.edges),
-            "tail": [tail for tail, _ in data.edges],
-            "head": [head for _, head in data.edges],
-            "budget": data.budget,
-            "input_order_memory": data.input_order_memory,
-            "max_computations": data.max_computations,
-            "earliest_stage": data.earliest_stage,
-            "latest_stage": data.latest_stage,
-            "critical_stage": data.critical_stage,
-            "incumbent_active": intervals.active,
-            "incumbent_start": intervals.start,
-            "incumbent_end": intervals.end,
-        }
 
     def _note_solution(self, phase: str, data: ModelData, values: Any) -> None:
         """Judge an improving solution of the model; only the judge's figures count."""
