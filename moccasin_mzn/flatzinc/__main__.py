@@ -16,6 +16,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse_options(sys.argv[1:] if arguments is None else arguments)
     stop = StopFlag()
     try:
+        if options.limit is not None:
+            stop.set_after(options.limit - seconds_since_start())
         from .run import run  # imports ortools, which takes half a second in which signals already count
 
         return run(options, stop)
