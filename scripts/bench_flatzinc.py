@@ -3,9 +3,9 @@
     python scripts/bench_flatzinc.py GRAPH[@BUDGET] ... [--repeats 3] [--time-limit 10] [--threads 2] [--plain]
     python scripts/bench_flatzinc.py FILE.fzn ...
 
-A budget is a fraction of the peak or an amount; without one, 0.8. MiniZinc flattens the model first, with the library of
-the solver or, under --plain, with its standard library alone, which decomposes all. Every figure comes from a process of
-its own and is the median of the repeats; memory is the most that the process held. `solve` ends at the time limit or
+A budget is a fraction of the peak or an amount; without one, 0.8. MiniZinc flattens the model first, with the library
+of the solver or, under --plain, with its standard library alone, which decomposes all. Every figure comes from a process
+of its own and is the median of the repeats; memory is the most that the process held. `solve` ends at the time limit or
 with a proof. Machines are noisy: compare rows of one run only.
 """
 
@@ -38,7 +38,7 @@ def main() -> None:
         print(json.dumps(measure(arguments.measure, arguments.threads, arguments.time_limit)))
         return
     table = Table(
-        "input", "MB", "constraints", "flatten s", "read s", "build s", "MB held", "solve s", "MB held", "status"
+        "input", "MB", "constraints", "flatten s", "read s", "build s", "MiB held", "solve s", "MiB held", "status"
     )
     table.columns[0].overflow = "fold"
     for name in track(arguments.inputs, console=Console(stderr=True)):
@@ -97,6 +97,7 @@ def measure(file: str, threads: int, limit: float) -> dict:
 
     from moccasin_mzn.flatzinc.parser import parse
     from moccasin_mzn.flatzinc.search import add_hints
+    from moccasin_mzn.flatzinc.statistics import peak_megabytes
     from moccasin_mzn.flatzinc.translate import translate
 
     start = time.monotonic()
@@ -118,19 +119,6 @@ def measure(file: str, threads: int, limit: float) -> dict:
         "megabytes": peak_megabytes(),
         "status": solver.status_name(status).lower(),
     }
-
-
-def peak_megabytes() -> float:
-    """The most memory that this process has held."""
-    import psutil
-
-    info = psutil.Process().memory_info()
-    if hasattr(info, "peak_wset"):  # Windows
-        return info.peak_wset / 1e6
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
 if __name__ == "__main__":

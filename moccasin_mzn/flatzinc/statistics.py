@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 
 from .intset import HIGHEST, LOWEST
@@ -22,6 +23,16 @@ def statistics_block(values: Mapping[str, Statistic]) -> str:
         if text is not None:
             lines.append(f"%%%mzn-stat: {name}={text}\n")
     return "".join(lines) + "%%%mzn-stat-end\n"
+
+
+def peak_megabytes() -> float | None:
+    """The most memory that this process has held, None where the operating system does not say."""
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
 def _text(value: Statistic) -> str | None:
