@@ -4,8 +4,8 @@
     python scripts/bench_flatzinc.py FILE.fzn ...
 
 A budget is a fraction of the peak or an amount; without one, 0.8. MiniZinc flattens the model first, with the library
-of the solver or, under --plain, with its standard library alone, which decomposes all. Every figure comes from a process
-of its own and is the median of the repeats; memory is the most that the process held. `solve` ends at the time limit or
+of the solver or, under --plain, with its standard library alone, which decomposes all. Every figure is from a process
+of its own, the median of the repeats; memory is the most that the process held. `solve` ends at the time limit or
 with a proof. Machines are noisy: compare rows of one run only.
 """
 
