@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from cases import MODEL_NAMES, MODELS, Case, data_text, draw_case, least_capacity, least_duration
 
-from moccasin_mzn.flatzinc.configuration import write_configuration
+from moccasin_mzn.flatzinc.configuration import LIBRARY, write_configuration
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNNER = ROOT / "scripts" / "minizinc-wasm.cjs"
@@ -95,6 +95,70 @@ def test_models_compile_for_the_standard_library(tmp_path, model, solver, seed):
     assert "CORRECT: duration" in out
     assert "INCORRECT" not in out
     assert int(re.findall(r"_objective = (-?\d+)", out)[-1]) == expected_objective(case, model)
+
+
+GLOBALS = {
+    "extension": """
+        constraint table(x[1..2], [|1,2|2,3|3,1|4,4|]);
+        constraint b -> regular(x, 2, 4, [|1,2,0,0|2,1,2,0|], 1, {2});
+    """,
+    "circuit": "constraint circuit(x); constraint b -> x[1] > 2;",
+    "subcircuit": "constraint b -> subcircuit(x); constraint b \\/ x[1] = x[2]; constraint x[3] = 1;",
+    "inverse": "array [1..4] of var 1..4: y; constraint inverse(x, y); constraint b <-> y[1] < 3;",
+    "counting": """
+        constraint count(x, 2) >= 1; constraint b -> among(2, x, {1, 3});
+        constraint global_cardinality(x, [1, 2], [y, z]); var 0..2: y; var 0..2: z;
+        constraint b <-> at_most(1, x, 4);
+    """,
+    "ordering": "constraint lex_less(x[1..2], x[3..4]); constraint b <-> value_precede_chain([1, 2, 3], x);",
+    "packing": """
+        constraint bin_packing_load([y, z, 2, 0], x, [1, 2, 1, 2]); var 0..5: y; var 0..5: z;
+        constraint b -> diffn([x[1], x[2]], [x[3], x[4]], [2, 1], [1, 2]);
+    """,
+    "scheduling": """
+        constraint cumulative(x, [1, 2, 1, 3], [1, 1, 2, 1], 2); constraint b -> disjunctive(x[1..3], [1, 2, 1]);
+    """,
+    "optional": """
+        array [1..2] of var opt 1..3: s; constraint cumulative(s, [2, 2], [1, 1], 1);
+        constraint b -> disjunctive(s, [1, 2]);
+        constraint x[1] = (s[1] default 4) /\\ x[2] = (s[2] default 4) /\\ x[3] = x[4];
+    """,
+    "extremes": """
+        constraint max(x) = 3 /\\ min(x) = 1; constraint arg_max(x) = 2; constraint b <-> all_different(x[1..3]);
+    """,
+    "arithmetic": """
+        constraint x[1] * x[2] = x[3] + 2; constraint x[4] div x[1] = x[2] mod 3; constraint b -> pow(x[1], 2) > 5;
+    """,
+    "sets": """
+        var set of 1..4: s; constraint forall (i in 1..4) (x[i] in s); constraint b <-> card(s) = 2;
+        constraint x[1] = x[3];
+    """,
+}
+
+
+@pytest.mark.parametrize("family", GLOBALS)
+def test_globals_mean_the_same_to_both(tmp_path, family):
+    """What 2.10 and the MiniZinc on PATH compile for our solver has the same solutions, all of them."""
+    model = tmp_path / "model.mzn"
+    items = 'include "globals.mzn"; array [1..4] of var 1..4: x; var bool: b; solve satisfy;'
+    model.write_text(items + GLOBALS[family])
+    solver, found = write_configuration(tmp_path), []
+    for command in (NEWER, NATIVE) if shutil.which("minizinc") else (NEWER,):
+        flatzinc = tmp_path / "model.fzn"
+        execute(command, "-c", "--solver", solver, "--no-output-ozn", model, "--fzn", flatzinc)
+        out = execute([sys.executable, "-m", "moccasin_mzn.flatzinc"], "-a", flatzinc)
+        assert out.endswith("==========\n")
+        found.append({tuple(re.findall(r"^[xb] = .*", block, re.MULTILINE)) for block in out.split("-" * 10)[:-1]})
+    assert len(found[0]) > 3
+    assert all(solutions == found[0] for solutions in found)
+
+
+def test_the_whole_library_compiles(tmp_path):
+    model, flatzinc, solver = tmp_path / "model.mzn", tmp_path / "model.fzn", write_configuration(tmp_path)
+    files = sorted(path.name for path in LIBRARY.glob("fzn_*.mzn"))
+    model.write_text("".join(f'include "{name}";' for name in ["globals.mzn", *files]) + "solve satisfy;")
+    execute(NEWER, "-c", "--solver", solver, "--no-output-ozn", model, "--fzn", flatzinc)
+    assert flatzinc.read_text().endswith("solve  satisfy;\n")
 
 
 def test_the_version_is_new_enough():
