@@ -6,7 +6,7 @@ CP-SAT literal. A hint for one is then a hint for the other.
 
 from __future__ import annotations
 
-from .syntax import Constraint, FlatZinc
+from .syntax import Constraint, Expression, FlatZinc
 
 
 class Aliases:
@@ -17,25 +17,38 @@ class Aliases:
         self.absorbed: set[int] = set()
         self.booleans: dict[str, str] = {}
         self._parents: dict[str, tuple[str, bool]] = {}
-        variables = file.variables
+        self._variables = variables = file.variables
         for variable in variables.values():
-            if variable.is_bool and type(variable.value) is str and variable.value in variables:
+            if variable.is_bool and self._is_bool(variable.value):
                 self._join(variable.value, variable.name, False)
         readers = {"bool2int": self._channel, "bool_eq": self._equal, "bool_not": self._opposite}
         for constraint in file.constraints:
             reader = readers.get(constraint.name)
             if reader and len(constraint.arguments) == 2:
                 left, right = constraint.arguments
-                if type(left) is str and type(right) is str and left in variables and right in variables:
+                if self._is_bool(left) and (self._is_int if reader == self._channel else self._is_bool)(right):
                     reader(constraint, left, right)
 
     def root(self, name: str) -> tuple[str, bool]:
         """The bool that stands for `name`, and whether `name` is its negation."""
-        negated = False
-        while name in self._parents:
-            name, flip = self._parents[name]
+        negated, parents = False, self._parents
+        while name in parents:
+            parent, flip = parents[name]
+            if parent in parents:  # halve the path for the next time
+                parent, more = parents[parent]
+                flip ^= more
+                parents[name] = parent, flip
+            name = parent
             negated ^= flip
         return name, negated
+
+    def _is_bool(self, value: Expression | None) -> bool:
+        """Is this the name of a bool variable?"""
+        return type(value) is str and value in self._variables and self._variables[value].is_bool
+
+    def _is_int(self, value: Expression | None) -> bool:
+        """Is this the name of an integer variable?"""
+        return type(value) is str and value in self._variables and not self._variables[value].is_bool
 
     def _channel(self, constraint: Constraint, literal: str, integer: str) -> None:
         if integer not in self.booleans:

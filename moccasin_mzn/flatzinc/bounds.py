@@ -52,6 +52,13 @@ class _Propagation:
             "array_var_int_element_from": lambda _, index, terms, result: self._narrow(result, self._hull(terms)),
             "int_div": lambda left, right, result: self._narrow(result, _within(self.interval(left))),
             "int_mod": lambda left, right, result: self._narrow(result, _within(self.interval(left))),
+            "fzn_table_int_flat": self._table,
+            "fzn_circuit_offset": lambda terms, first: self._narrow_all(terms, first, len(terms)),
+            "fzn_subcircuit_offset": lambda terms, first: self._narrow_all(terms, first, len(terms)),
+            "fzn_inverse_offset": self._inverse,
+            "fzn_regular_flat": lambda terms, first, width, *_: self._narrow_all(terms, first, width),
+            "fzn_regular_nfa_flat": lambda terms, first, width, *_: self._narrow_all(terms, first, width),
+            "fzn_cost_regular_flat": self._cost_regular,
         }
 
     def run(self) -> dict[str, Interval]:
@@ -107,10 +114,33 @@ class _Propagation:
             return
         low, high = self.known[value]
         narrowed = max(low, limits[0]), min(high, limits[1])
-        if narrowed != (low, high) and narrowed[0] <= narrowed[1]:
+        if narrowed[0] > narrowed[1]:  # a contradiction, which any finite domain leaves to the solver to show
+            narrowed = narrowed[::-1]
+        if narrowed != (low, high):
             self.known[value] = narrowed
             self.updates[value] += 1
             self.queue.append(value)
+
+    def _narrow_all(self, terms: list[Expression], first: int, count: int) -> None:
+        """All terms are in first, first + 1, ..., so many numbers."""
+        for term in terms:
+            self._narrow(term, (first, first + count - 1))
+
+    def _table(self, terms: list[Expression], rows: list[int]) -> None:
+        for column, term in enumerate(terms):
+            if rows:
+                values = rows[column :: len(terms)]
+                self._narrow(term, (min(values), max(values)))
+
+    def _inverse(self, terms: list[Expression], inverses: list[Expression], first: int, other: int) -> None:
+        self._narrow_all(terms, other, len(inverses))
+        self._narrow_all(inverses, first, len(terms))
+
+    def _cost_regular(
+        self, terms: list[Expression], first: int, width: int, heads, start, finals, costs: list[int], total: Expression
+    ) -> None:
+        self._narrow_all(terms, first, width)
+        self._narrow(total, (len(terms) * min(costs), len(terms) * max(costs)))
 
     def _linear(self, factors: list[int], terms: list[Expression], total: int, *, exact: bool) -> None:
         """sum factors * terms <= total, or = total"""

@@ -20,6 +20,8 @@ from .syntax import FlatZincError
 
 TRUE = 0
 FALSE = ~TRUE
+LIMIT = 2**62 - 1
+"""The greatest magnitude that CP-SAT allows for a value."""
 MANY = 1_000_000
 """The largest domain whose values are listed one by one."""
 
@@ -69,6 +71,7 @@ class Builder:
         self._variables = self.model.proto.variables
         self._constraints = self.model.proto.constraints
         self._value_literals: dict[tuple[int, int], int] = {}
+        self._domains: dict[int, IntSet] = {}
         self._set_literals: dict[tuple[int, IntSet], int] = {}
         self.integer(1, 1)
 
@@ -80,8 +83,8 @@ class Builder:
 
     def integer_in(self, domain: Sequence[int]) -> Term:
         """A new integer variable whose domain is given as low, high, low, high, ..."""
-        if not LOWEST <= domain[0] <= domain[-1] <= HIGHEST:
-            raise ModelError("the domain of a variable does not fit in 64 bits")
+        if not -LIMIT <= domain[0] <= domain[-1] <= LIMIT:
+            raise ModelError("CP-SAT refuses the model: a domain goes beyond -2^62+1..2^62-1")
         self._variables.add().domain.extend(domain)
         self.lower.append(domain[0])
         self.upper.append(domain[-1])
@@ -99,8 +102,10 @@ class Builder:
 
     def domain(self, variable: int) -> IntSet:
         """The domain that a variable was created with."""
-        ends = list(self._variables[variable].domain)
-        return IntSet(tuple(zip(ends[::2], ends[1::2], strict=True)))
+        if variable not in self._domains:
+            ends = list(self._variables[variable].domain)
+            self._domains[variable] = IntSet(tuple(zip(ends[::2], ends[1::2], strict=True)))
+        return self._domains[variable]
 
     def size(self, term: Term) -> int:
         """How many values an operand has."""
@@ -229,8 +234,22 @@ class Builder:
             return variable if value else ~variable
         key = (variable, value)
         if key not in self._value_literals:
-            self._value_literals[key] = self.truth((1,), (Term(variable, 1, 0),), IntSet.of_range(value, value))
+            self._value_literals[key] = self._new_value_literal(variable, value)
         return self._value_literals[key]
+
+    def _new_value_literal(self, variable: int, value: int) -> int:
+        """The literal `variable = value`: what `truth` would make, but quicker, as large models have many of them."""
+        literal = self.boolean()
+        for condition, domain in ((literal, (value, value)), (~literal, (LOWEST, value - 1, value + 1, HIGHEST))):
+            proto = self._constraints.add()
+            proto.enforcement_literal.append(condition)
+            linear = proto.linear
+            linear.vars.append(variable)
+            linear.coeffs.append(1)
+            linear.domain.extend(domain)
+        term = Term(variable, 1, 0)
+        self.suggest(literal, lambda known: _is_equal(known(term), value))
+        return literal
 
     def is_in(self, term: Term, values: IntSet) -> int:
         """The literal `term is one of values`, shared and simplified as that of `equals_value`."""
@@ -243,10 +262,12 @@ class Builder:
         else:
             inside = IntSet.of_values(value for value in domain if coefficient * value + offset in values)
         outside = domain & inside.complement()
-        for part, negated in ((inside, False), (outside, True)):
-            if not part.ranges or part.ranges[0][0] == part.ranges[-1][1]:
-                is_part = self.equals_value(Term(variable, 1, 0), part.ranges[0][0]) if part.ranges else FALSE
-                return ~is_part if negated else is_part
+        if not inside.ranges or not outside.ranges:
+            return TRUE if inside.ranges else FALSE
+        if inside.ranges[0][0] == inside.ranges[-1][1]:
+            return self.equals_value(Term(variable, 1, 0), inside.ranges[0][0])
+        if outside.ranges[0][0] == outside.ranges[-1][1]:
+            return ~self.equals_value(Term(variable, 1, 0), outside.ranges[0][0])
         key = (variable, inside)
         if key not in self._set_literals:
             self._set_literals[key] = self.truth((1,), (Term(variable, 1, 0),), inside)
@@ -299,6 +320,10 @@ def _sum(values: tuple[int | None, ...]) -> int | None:
 def _dot(coefficients: Sequence[int], values: Iterable[int | None]) -> int | None:
     products = [None if value is None else factor * value for factor, value in zip(coefficients, values, strict=True)]
     return None if None in products else sum(products)
+
+
+def _is_equal(value: int | None, other: int) -> int | None:
+    return None if value is None else int(value == other)
 
 
 def _among(value: int | None, values: IntSet) -> int | None:

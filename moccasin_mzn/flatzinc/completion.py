@@ -18,6 +18,8 @@ from .translate import Problem
 
 Step = Callable[[], Iterable[int]]
 """Tries to find a value; returns the variables of which one has to become known before it is worth another try."""
+UNDEFINED = (ValueError, ArithmeticError, LookupError)
+"""What functions raise where they have no value, such as the maximum of nothing or a division by a hinted 0."""
 
 
 class Completion:
@@ -47,7 +49,10 @@ class Completion:
 
     def _auxiliaries(self) -> None:
         for variable, rule in self.problem.builder.hint_rules:
-            value = rule(self.value)
+            try:
+                value = rule(self.value)
+            except UNDEFINED:
+                continue
             if value is not None:
                 self.hints.setdefault(variable, value)
 
@@ -92,21 +97,24 @@ class Completion:
         return step
 
     def _function(self, handler, operands: list) -> Step:
-        """The value of one operand follows from all the others."""
+        """The value of one operand, which may be an array, follows from all the others."""
         target = handler.target % len(operands)
-        result = as_term(operands[target]) if handler.kinds[target] == "Bool" else operands[target]
+        kind, operand = handler.kinds[target], operands[target]
+        results = operand if kind == "Ints" else [as_term(operand) if kind == "Bool" else operand]
         others = [pair for index, pair in enumerate(zip(handler.kinds, operands, strict=True)) if index != target]
 
         def step() -> Iterable[int]:
-            if self.value(result) is None:
+            if None in map(self.value, results):
                 try:
                     values = [self._evaluate(kind, operand) for kind, operand in others]
                 except _Unknown as unknown:
                     return unknown.args
                 try:
-                    self._learn(result, int(handler.value(*values)))
-                except ValueError:  # such as the maximum of nothing
-                    pass
+                    found = handler.value(*values)
+                except UNDEFINED:
+                    return ()
+                for term, number in zip(results, found if kind == "Ints" else [found], strict=False):
+                    self._learn(term, int(number))
             return ()
 
         return step

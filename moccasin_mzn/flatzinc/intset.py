@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 LOWEST = -(2**63)
 HIGHEST = 2**63 - 1
+MOST_LISTED = 4_000_000
+"""The largest set that may be iterated over, before memory runs out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class IntSet:
         return any(low <= value <= high for low, high in self.ranges)
 
     def __iter__(self) -> Iterator[int]:
+        if sum(high - low + 1 for low, high in self.ranges) > MOST_LISTED:
+            raise ValueError(f"a set of more than {MOST_LISTED} values would have to be listed")
         for low, high in self.ranges:
             yield from range(low, high + 1)
 

@@ -1,31 +1,35 @@
 """FlatZinc text -> `syntax.FlatZinc`.
 
-Almost every line of a large file has one of three simple shapes (a constraint, a variable, an array without sets),
-which `_Shortcuts` reads with one regular expression and the JSON reader each. All else goes through the grammar below,
-token by token, and so does a line that a shortcut cannot read: errors are only ever reported by the grammar.
+Almost every line of a large file has one of three simple shapes, which `shortcuts` reads. All else goes through the
+grammar below, token by token, and so does a line that a shortcut cannot read: errors are only ever reported by the
+grammar.
 """
 
 from __future__ import annotations
 
-import json
-import re
-
 from .intset import IntSet
+from .shortcuts import Shortcuts
 from .syntax import (
     Call,
     Constraint,
     Expression,
     FlatZinc,
     FlatZincSyntaxError,
+    FloatSet,
     Solve,
     UnsupportedError,
     Variable,
     VariableArray,
+    describe,
     names_in,
 )
 from .tokens import Tokens, skip_blanks
 
-_MORE_DIGITS_THAN_64_BITS_NEED = re.compile(r"\d{19}")
+MAX_DEPTH = 100
+"""How deep arrays and annotations may be nested."""
+MAX_LENGTH = 10_000_000
+"""How many variables an array without a literal may declare."""
+_PARAMETER_TYPES = {"bool": (bool,), "int": (int,), "float": (float, int), "set": (IntSet, FloatSet)}
 
 
 def parse(text: str, source: str = "FlatZinc") -> FlatZinc:
@@ -36,79 +40,12 @@ def parse(text: str, source: str = "FlatZinc") -> FlatZinc:
     file = FlatZinc(source, text)
     grammar = _Grammar(file)
     position, end = 0, len(text)
-    shortcuts = _Shortcuts(file)
+    shortcuts = Shortcuts(file)
     while position < end:
         position = shortcuts.item(position) or grammar.item(position)
     if file.solve is None:
         raise FlatZincSyntaxError(f"{file.where(end)}: there is no solve item")
     return file
-
-
-class _Shortcuts:
-    """One regular expression per frequent item; every method returns the offset after the item, or 0."""
-
-    _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-    _ANNOTATIONS = rf"((?:\s*::\s*{_NAME}(?:\({_NAME}\))?)*)"
-    _PLAIN = r"([^][(){}.;:\"%=\n]*(?:\[[^][(){}.;:\"%=\n]*\][^][(){}.;:\"%=\n]*)*)"
-    _CONSTRAINT = re.compile(rf"constraint ({_NAME})\({_PLAIN}\){_ANNOTATIONS}\s*;\s*")
-    _VARIABLE = re.compile(rf"var (?:(bool)|(-?\d+)\.\.(-?\d+)) *: ({_NAME}){_ANNOTATIONS}\s*;\s*")
-    _ARRAY = re.compile(
-        rf"array *\[1\.\.\d+\] of (?:(var) )?(?:(bool)|int) *: ({_NAME}){_ANNOTATIONS} *= *\[{_PLAIN}\]\s*;\s*"
-    )
-    _IDENTIFIER = re.compile(r"(?!true\b|false\b)[A-Za-z_][A-Za-z0-9_]*")
-    _DEFINES = re.compile(rf"::\s*defines_var\(({_NAME})\)")
-    _OUTPUT = re.compile(r"::\s*output_var\b")
-
-    def __init__(self, file: FlatZinc) -> None:
-        self.file = file
-        self.readers = {"con": self._constraint, "var": self._variable, "arr": self._array}
-        if _MORE_DIGITS_THAN_64_BITS_NEED.search(file.text):
-            self.readers = {}  # let the grammar check every integer
-
-    def item(self, position: int) -> int:
-        """Read the item at `position` if it has a simple shape; 0 if not."""
-        reader = self.readers.get(self.file.text[position : position + 3])
-        return reader(position) if reader else 0
-
-    def _values(self, text: str) -> list[Expression] | None:
-        try:
-            return json.loads("[" + self._IDENTIFIER.sub(r'"\g<0>"', text) + "]")
-        except ValueError:
-            return None
-
-    def _constraint(self, position: int) -> int:
-        match = self._CONSTRAINT.match(self.file.text, position)
-        if not match:
-            return 0
-        name, arguments, annotations = match.groups()
-        values = self._values(arguments)
-        if values is None:
-            return 0
-        defines = self._DEFINES.search(annotations) if annotations else None
-        self.file.constraints.append(Constraint(name, values, defines and defines[1], position))
-        return match.end()
-
-    def _variable(self, position: int) -> int:
-        match = self._VARIABLE.match(self.file.text, position)
-        if not match:
-            return 0
-        is_bool, low, high, name, annotations = match.groups()
-        domain = None if is_bool else IntSet.of_range(int(low), int(high))
-        is_output = bool(annotations) and bool(self._OUTPUT.search(annotations))
-        self.file.variables[name] = Variable(name, bool(is_bool), domain, is_output, None)
-        return match.end()
-
-    def _array(self, position: int) -> int:
-        match = self._ARRAY.match(self.file.text, position)
-        values = self._values(match[5]) if match else None
-        if values is None:
-            return 0
-        var, is_bool, name = match.group(1, 2, 3)
-        if var:
-            self.file.arrays[name] = VariableArray(name, bool(is_bool), values, None)
-        else:
-            self.file.parameters[name] = values
-        return match.end()
 
 
 class _Grammar:
@@ -117,6 +54,8 @@ class _Grammar:
     def __init__(self, file: FlatZinc) -> None:
         self.file = file
         self.tokens = Tokens(file)
+        self.position = 0
+        self.depth = 0
 
     def item(self, position: int) -> int:
         """Read the item at `position` and return the offset of the next one."""
@@ -124,6 +63,7 @@ class _Grammar:
         tokens.seek(position)
         if tokens.kind == "end":
             return len(self.file.text)
+        self.position = tokens.start
         readers = {
             "predicate": self._predicate,
             "constraint": self._constraint,
@@ -144,17 +84,13 @@ class _Grammar:
             self.tokens.advance()
 
     def _constraint(self) -> None:
-        position = self.tokens.start
         self.tokens.advance()
         name = self.tokens.take_name()
         self.tokens.expect("(")
         arguments = self._expressions(")")
-        defined = [
-            item.arguments[0]
-            for item in self._annotations()
-            if isinstance(item, Call) and item.name == "defines_var" and isinstance(item.arguments[0], str)
-        ]
-        self.file.constraints.append(Constraint(name, arguments, defined[0] if defined else None, position))
+        calls = [item for item in self._annotations() if isinstance(item, Call) and item.name == "defines_var"]
+        defined = [call.arguments[0] for call in calls if call.arguments and type(call.arguments[0]) is str]
+        self.file.constraints.append(Constraint(name, arguments, defined[0] if defined else None, self.position))
 
     def _solve(self) -> None:
         tokens = self.tokens
@@ -166,14 +102,14 @@ class _Grammar:
             raise tokens.unexpected("satisfy, minimize or maximize")
         goal = tokens.take_name()
         objective = None if goal == "satisfy" else self._expression()
-        self.file.solve = Solve(goal, objective, annotations)
+        self.file.solve = Solve(goal, objective, annotations, self.position)
 
     def _variable(self) -> None:
         tokens = self.tokens
         tokens.advance()
         is_bool, domain = self._variable_type()
         tokens.expect(":")
-        name = tokens.take_name()
+        name = self._new_name()
         annotations = self._annotations()
         value = self._expression() if tokens.accept("=") else None
         self.file.variables[name] = Variable(name, is_bool, domain, "output_var" in names_in(annotations), value)
@@ -181,29 +117,59 @@ class _Grammar:
     def _array(self) -> None:
         tokens = self.tokens
         tokens.advance()
-        tokens.expect("[")
-        self._expressions("]")
+        length = self._length()
         tokens.expect("of")
-        is_variable = tokens.accept("var")
-        is_bool = self._variable_type()[0] if is_variable else self._parameter_type()
-        tokens.expect(":")
-        name = tokens.take_name()
-        annotations = self._annotations()
-        tokens.expect("=")
-        start, elements = tokens.start, self._expression()
-        if not isinstance(elements, list):
-            raise FlatZincSyntaxError(f"{self.file.where(start)}: array literal expected")
-        if is_variable:
-            self.file.arrays[name] = VariableArray(name, is_bool, elements, self._output_sets(annotations))
+        if tokens.accept("var"):
+            is_bool, domain = self._variable_type()
+            tokens.expect(":")
+            name = self._new_name()
+            output = self._output_sets(self._annotations())
+            elements = (
+                self._elements(name, length) if tokens.at("=") else self._own_variables(name, length, is_bool, domain)
+            )
+            self.file.arrays[name] = VariableArray(name, is_bool, elements, output)
         else:
-            self.file.parameters[name] = elements
+            kind = self._parameter_type()
+            tokens.expect(":")
+            name = self._new_name()
+            self._annotations()
+            self.file.parameters[name] = self._elements(name, length, kind)
+
+    def _elements(self, name: str, length: int, kind: str | None = None) -> list[Expression]:
+        """The right-hand side of an array; `kind` is the type of a parameter's elements."""
+        self.tokens.expect("=")
+        start, elements = self.tokens.start, self._expression()
+        if type(elements) is not list:
+            raise self._error(start, "array literal expected")
+        if len(elements) != length:
+            raise self._error(start, f"{name} has {length} elements, but {len(elements)} are given")
+        return elements if kind is None else [self._parameter_value(kind, element, start) for element in elements]
+
+    def _own_variables(self, array: str, length: int, is_bool: bool, domain: IntSet | None) -> list[str]:
+        """The variables of an array that is declared without a literal, as in FlatZinc before MiniZinc 2."""
+        if length > MAX_LENGTH:
+            raise self._error(self.position, f"an array of more than {MAX_LENGTH} variables")
+        names = [f"{array}[{index}]" for index in range(1, length + 1)]
+        for name in names:
+            self.file.variables[name] = Variable(name, is_bool, domain, False, None)
+            self.file.positions[name] = self.position
+        return names
+
+    def _length(self) -> int:
+        """The size of the index set `[low..high]`."""
+        self.tokens.expect("[")
+        low = self.tokens.take_int()
+        self.tokens.expect("..")
+        high = self.tokens.take_int()
+        self.tokens.expect("]")
+        return max(high - low + 1, 0)
 
     def _output_sets(self, annotations: tuple[Expression, ...]) -> tuple[IntSet, ...] | None:
         for item in annotations:
             if isinstance(item, Call) and item.name == "output_array":
-                sets = item.arguments[0]
-                if not isinstance(sets, list) or not all(isinstance(index, IntSet) for index in sets):
-                    raise self.tokens.error("output_array needs a list of index sets")
+                sets = item.arguments[0] if item.arguments else None
+                if type(sets) is not list or not all(isinstance(index, IntSet) for index in sets):
+                    raise self._error(self.position, "output_array needs a list of index sets")
                 return tuple(sets)
         return None
 
@@ -211,40 +177,63 @@ class _Grammar:
         tokens = self.tokens
         if tokens.kind not in ("name", "int", "float") and not tokens.at("{"):
             raise tokens.unexpected("an item")
-        self._parameter_type()
+        kind = self._parameter_type()
         tokens.expect(":")
-        name = tokens.take_name()
+        name = self._new_name()
         self._annotations()
         tokens.expect("=")
-        self.file.parameters[name] = self._expression()
+        start = tokens.start
+        self.file.parameters[name] = self._parameter_value(kind, self._expression(), start)
+
+    def _new_name(self) -> str:
+        """The name that the item declares."""
+        tokens, name = self.tokens, self.tokens.text
+        if name in ("true", "false"):
+            raise tokens.unexpected("name")
+        if name in self.file.positions:
+            raise tokens.error(f"{name} is declared twice")
+        self.file.positions[name] = self.position
+        return tokens.take_name()
+
+    def _parameter_value(self, kind: str, value: Expression, start: int) -> Expression:
+        """The value of a parameter, given as a literal or by the name of one declared before."""
+        if type(value) is str and value in self.file.parameters:
+            value = self.file.parameters[value]
+        if type(value) not in _PARAMETER_TYPES[kind]:
+            raise self._error(start, f"a constant of type {kind} expected, found {describe(value)}")
+        return value
 
     def _variable_type(self) -> tuple[bool, IntSet | None]:
         """(is it bool, domain)"""
-        tokens = self.tokens
+        tokens, start = self.tokens, self.tokens.start
         if tokens.accept("bool"):
             return True, None
         if tokens.accept("int"):
             return False, None
-        if tokens.at("set") or tokens.at("float") or tokens.kind == "float":
-            kind = "set" if tokens.at("set") else "float"
-            raise UnsupportedError(f"{self.file.where(tokens.start)}: var {kind} is not supported")
-        start, domain = tokens.start, self._expression()
+        if tokens.at("set") or tokens.at("float"):
+            raise self._unsupported(start, tokens.text)
+        domain = self._expression()
+        if isinstance(domain, (float, FloatSet)):
+            raise self._unsupported(start, "float")
         if not isinstance(domain, IntSet):
-            raise FlatZincSyntaxError(f"{self.file.where(start)}: type expected")
+            raise self._error(start, "type expected")
         return False, domain
 
-    def _parameter_type(self) -> bool:
-        """Step over the type of a parameter; is it bool?"""
-        tokens = self.tokens
-        if tokens.accept("set"):
+    def _parameter_type(self) -> str:
+        """Step over the type of a parameter: bool, int, float or set."""
+        tokens, start = self.tokens, self.tokens.start
+        is_set = tokens.accept("set")
+        if is_set:
             tokens.expect("of")
         for name in ("bool", "int", "float"):
             if tokens.accept(name):
-                return name == "bool"
+                return "set" if is_set else name
         if tokens.kind == "name":
-            raise tokens.unexpected("an item")
-        self._expression()
-        return False
+            raise tokens.unexpected("type" if is_set or start != self.position else "an item")
+        domain = self._expression()
+        if not isinstance(domain, (IntSet, FloatSet)):
+            raise self._error(start, "type expected")
+        return "set" if is_set else "int" if isinstance(domain, IntSet) else "float"
 
     def _annotations(self) -> tuple[Expression, ...]:
         annotations = []
@@ -257,11 +246,15 @@ class _Grammar:
     def _expressions(self, closing: str) -> list[Expression]:
         """A comma-separated list up to and with `closing`."""
         tokens, values = self.tokens, []
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise tokens.error(f"nested more than {MAX_DEPTH} deep")
         while not tokens.at(closing):
             values.append(self._expression())
             if not tokens.accept(","):
                 break
         tokens.expect(closing)
+        self.depth -= 1
         return values
 
     def _expression(self) -> Expression:
@@ -281,23 +274,26 @@ class _Grammar:
             return self._named()
         raise tokens.unexpected("expression")
 
-    def _float(self) -> float:
+    def _float(self) -> Expression:
         tokens = self.tokens
         value = float(tokens.text)
         tokens.advance()
-        if tokens.accept(".."):
-            tokens.advance()
-        return value
+        if not tokens.accept(".."):
+            return value
+        if tokens.kind not in ("float", "int"):
+            raise tokens.unexpected("float")
+        tokens.advance()
+        return FloatSet()
 
     def _set(self) -> Expression:
         start = self.tokens.start
         self.tokens.advance()
-        values = self._expressions("}")
-        if all(type(value) is int for value in values):
+        types = set(map(type, values := self._expressions("}")))
+        if types <= {int}:
             return IntSet.of_values(values)
-        if all(type(value) in (int, float) for value in values):
-            return values
-        raise FlatZincSyntaxError(f"{self.file.where(start)}: a set of integers expected")
+        if types <= {int, float}:
+            return FloatSet()
+        raise self._error(start, "a set of integers expected")
 
     def _named(self) -> Expression:
         """true, false, an identifier, a call, or one element of an array declared before."""
@@ -313,6 +309,12 @@ class _Grammar:
         tokens.expect("]")
         array = self.file.arrays.get(name)
         elements = array.elements if array else self.file.parameters.get(name)
-        if not isinstance(elements, list) or not 1 <= index <= len(elements):
-            raise FlatZincSyntaxError(f"{self.file.where(start)}: there is no element {name}[{index}]")
+        if type(elements) is not list or not 1 <= index <= len(elements):
+            raise self._error(start, f"there is no element {name}[{index}]")
         return elements[index - 1]
+
+    def _error(self, position: int, message: str) -> FlatZincSyntaxError:
+        return FlatZincSyntaxError(f"{self.file.where(position)}: {message}")
+
+    def _unsupported(self, position: int, kind: str) -> UnsupportedError:
+        return UnsupportedError(f"{self.file.where(position)}: var {kind} is not supported")

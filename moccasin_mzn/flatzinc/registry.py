@@ -37,8 +37,8 @@ KINDS = ("Int", "Ints", "Bool", "Bools", "Par", "Pars", "Set", "Sets")
 class Handler:
     """How to post a constraint of this name: the kinds of its arguments, and the function they go to.
 
-    If `value` is there, the argument at `target` follows from the values of the others (in order, without it). Warm
-    starts are completed with it.
+    If `value` is there, the argument at `target`, an array of integers perhaps, follows from the values of the others
+    (in order, without it). Warm starts are completed with it.
     """
 
     name: str

@@ -14,16 +14,18 @@ from .clock import seconds_since_start
 from .options import Options
 from .parser import parse
 from .search import add_hints, add_strategies
-from .statistics import Statistic
+from .statistics import Statistic, peak_megabytes
 from .stopping import StopFlag
 from .stream import SolutionStream
-from .syntax import FlatZincError
-from .translate import Problem, translate
+from .syntax import FlatZinc, FlatZincError
+from .translate import UNBOUNDED, Problem, translate
 
+MAGNITUDES = (UNBOUNDED, 2**30, 2**20)
+"""Where to cut the domains of unbounded variables, in the order of trial."""
 RESERVE = 0.1
 """Seconds of the time limit kept for printing."""
 PATIENCE = 0.1
-"""Seconds a search may take to end after a signal; MiniZinc 2.6 kills 0.2 s after its SIGTERM."""
+"""Seconds a search may take to end after a signal or the time limit; MiniZinc 2.6 kills 0.2 s after its SIGTERM."""
 
 
 def run(options: Options, stop: StopFlag) -> int:
@@ -32,15 +34,30 @@ def run(options: Options, stop: StopFlag) -> int:
     Does not return but ends the process if the search does not stop when told to.
     """
     try:
-        with open(options.path, encoding="utf-8") as file:
+        with open(options.path, encoding="utf-8", errors="surrogateescape") as file:  # strings may hold any bytes
             text = file.read()
         items = parse(text, options.path)
-        problem = translate(items, unique=items.solve.goal == "satisfy" and options.enumerates)
-        session = Session(problem, options)
-    except (OSError, FlatZincError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        session = _session(items, options)
+    except OSError as error:
+        print(f"{options.path}: {error.strerror}", file=sys.stderr)
+        return 1
+    except FlatZincError as error:
+        print(error, file=sys.stderr)
         return 1
     return session.run(stop)
+
+
+def _session(items: FlatZinc, options: Options) -> Session:
+    """The session of a file; where sums or products of cut domains overflow, narrower ones are tried."""
+    unique = items.solve.goal == "satisfy" and options.enumerates
+    for magnitude in MAGNITUDES:
+        problem = translate(items, unique=unique, unbounded=magnitude)
+        if not problem.cut or not problem.builder.model.validate():
+            break
+    if problem.cut:
+        names = ", ".join(cut.name for cut in list(problem.cut.values())[:5])
+        print(f"% unbounded variables are searched up to 2^{magnitude.bit_length() - 1}: {names}", file=sys.stderr)
+    return Session(problem, options)
 
 
 class Session:
@@ -60,12 +77,10 @@ class Session:
         self.initial_time = 0.0
         self.sizes = problem.builder.sizes()
         self._configure()
-        if problem.cut:
-            names = ", ".join(list(problem.cut.values())[:5])
-            print(f"% unbounded variables are searched within -2^40..2^40: {names}", file=sys.stderr)
         complaint = problem.builder.model.validate()
         if complaint:
-            raise ModelError(f"CP-SAT refuses the model: {' '.join(complaint.split())[:500]}")
+            place = problem.place_of_refusal()
+            raise ModelError(f"{place}: CP-SAT refuses the model: {' '.join(complaint.split())[:500]}")
 
     def _configure(self) -> None:
         options, parameters = self.options, self.solver.parameters
@@ -85,7 +100,7 @@ class Session:
             parameters.log_to_stdout = False
             self.solver.log_callback = lambda line: print(line, file=sys.stderr, flush=True)
         if not parameters.merge_text_format(options.params):
-            raise ModelError(f"CP-SAT does not understand the parameters {options.params!r}")
+            raise ModelError(f"--params: CP-SAT does not understand {options.params!r}")
 
     def _fix_search(self) -> None:
         """Let one worker follow the search annotations, unless more workers are asked for: then one of them does."""
@@ -109,7 +124,7 @@ class Session:
         while thread.is_alive():
             thread.join(0.05)
             self.stream.tell_bound(self.statistics({}))
-            if stop.requested or self._overdue():
+            if stop.requested:
                 self._abandon(thread)
         if self.failure is not None:
             print(f"error: {self.failure}", file=sys.stderr)
@@ -123,10 +138,6 @@ class Session:
         left = self.options.limit - seconds_since_start() - RESERVE
         self.solver.parameters.max_time_in_seconds = max(left, 0.0)
         return left
-
-    def _overdue(self) -> bool:
-        """Has the solver overrun its time limit? It looks at its clock too seldom in presolve."""
-        return self.options.limit is not None and seconds_since_start() > self.options.limit + RESERVE
 
     def _abandon(self, thread: threading.Thread) -> None:
         """Stop the search; print the best solution and leave without waiting for it much longer."""
@@ -194,7 +205,12 @@ class Session:
         if self.status == cp_model.INFEASIBLE or self.stream.values is None or problem.objective is None:
             return "stopped"
         builder, values = problem.builder, self.stream.values
-        if all(builder.lower[index] < values[index] < builder.upper[index] for index in cut):
+        at_cut = (
+            (item.below and values[index] == builder.lower[index])
+            or (item.above and values[index] == builder.upper[index])
+            for index, item in cut.items()
+        )
+        if not any(at_cut):
             return "complete"
         return "unbounded" if problem.objective_is_free() else "stopped"
 
@@ -202,10 +218,13 @@ class Session:
         """What there is to tell at this moment, besides the objective."""
         booleans, integers = self.sizes
         return {
+            "variables": booleans + integers,
             "boolVariables": booleans,
             "intVariables": integers,
+            "propagators": self.problem.builder.constraint_count(),
             "initTime": self.initial_time,
             "solveTime": seconds_since_start() - self.initial_time,
+            "peakMem": peak_megabytes(),
             **counters,
         }
 
@@ -215,6 +234,7 @@ def _counters(solver) -> dict[str, Statistic]:
     return {
         "nodes": solver.num_branches,
         "failures": solver.num_conflicts,
+        "restarts": solver.response_proto.num_restarts,
         "propagations": solver.num_binary_propagations + solver.num_integer_propagations,
     }
 

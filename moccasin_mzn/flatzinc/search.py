@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ortools.sat.python import cp_model
 
-from .builder import ModelError, Term, as_term
+from .builder import LIMIT, ModelError, Term, as_term
 from .completion import Completion
 from .symbols import Symbols
 from .syntax import Call, Expression
@@ -59,14 +59,23 @@ def _add_strategy(problem: Problem, call: Call) -> int:
         return 0
     strategy = problem.builder.model.proto.search_strategy.add()
     problem.builder.write_all(terms, strategy.exprs)
-    strategy.variable_selection_strategy = _VARIABLE_CHOICE.get(call.arguments[1], cp_model.CHOOSE_FIRST)
-    strategy.domain_reduction_strategy = _VALUE_CHOICE.get(call.arguments[2], cp_model.SELECT_MIN_VALUE)
+    _, variable_choice, value_choice = map(_name, call.arguments[:3])
+    strategy.variable_selection_strategy = _VARIABLE_CHOICE.get(variable_choice, cp_model.CHOOSE_FIRST)
+    strategy.domain_reduction_strategy = _VALUE_CHOICE.get(value_choice, cp_model.SELECT_MIN_VALUE)
     return 1
 
 
+def _name(value: Expression) -> str:
+    """The expression itself if it is a name."""
+    return value if type(value) is str else ""
+
+
 def _searched(problem: Problem, call: Call) -> list[Term]:
-    """The variables of a search annotation as operands, without constants."""
-    operands = problem.symbols.converters[_SEARCHES[call.name]](call.arguments[0])
+    """The variables of a search annotation as operands, without constants; none if they are of another type."""
+    try:
+        operands = problem.symbols.converters[_SEARCHES[call.name]](call.arguments[0])
+    except ModelError:
+        return []
     terms = [as_term(operand) if call.name == "bool_search" else operand for operand in operands]
     return [term for term in terms if term.coefficient]
 
@@ -94,31 +103,35 @@ def add_hints(problem: Problem, *, from_strategies: bool = False) -> int:
 
 def _collect_first_values(problem: Problem, hints: dict[int, int]) -> None:
     for call in _calls(problem.file.solve.annotations):
-        if call.name in _SEARCHES and len(call.arguments) >= 3 and call.arguments[2] in _FIRST_VALUE:
+        if call.name in _SEARCHES and len(call.arguments) >= 3 and _name(call.arguments[2]) in _FIRST_VALUE:
             for term in _searched(problem, call):
                 first = problem.builder.bounds(term)[_FIRST_VALUE[call.arguments[2]]]
                 hints.setdefault(term.variable, (first - term.offset) // term.coefficient)
 
 
 def _collect_hints(problem: Problem, call: Call, hints: dict[int, int]) -> None:
-    symbols = problem.symbols
-    variables, values = symbols.list(call.arguments[0]), symbols.list(call.arguments[1])
+    symbols, file = problem.symbols, problem.file
+    try:
+        variables, values = map(symbols.list, call.arguments)
+    except ModelError:
+        return
     if len(variables) != len(values):
-        raise ModelError(f"{call.name}: {len(variables)} variables, but {len(values)} values")
+        place = file.where(file.solve.position)
+        raise ModelError(f"{place}: {call.name}: {len(variables)} variables, but {len(values)} values")
     for variable, value in zip(variables, values, strict=True):
         term, value = _operand(symbols, variable), _operand(symbols, value)
-        if term is None or value is None or not term.coefficient:
+        if term is None or value is None or not term.coefficient or value.coefficient:
             continue
         steps, rest = divmod(value.offset - term.offset, term.coefficient)
-        if rest == 0:
+        if rest == 0 and -LIMIT <= steps <= LIMIT:
             hints.setdefault(term.variable, steps)
 
 
 def _operand(symbols: Symbols, value: Expression) -> Term | None:
     """An operand that may be bool or int; None for floats and sets."""
-    if type(value) is bool or value in symbols.literals:
+    if type(value) is bool or (type(value) is str and value in symbols.literals):
         return as_term(symbols.literal(value))
-    if type(value) is int or value in symbols.integers:
+    if type(value) is int or (type(value) is str and value in symbols.integers):
         return symbols.term(value)
     return None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from .builder import FALSE, TRUE, ModelError, Term, constant
 from .intset import IntSet
-from .syntax import Expression, FlatZinc
+from .syntax import Expression, FlatZinc, describe
 
 
 class Symbols:
@@ -18,6 +18,7 @@ class Symbols:
     """
 
     def __init__(self, file: FlatZinc) -> None:
+        self.file = file
         self.parameters = file.parameters
         self.elements = {name: array.elements for name, array in file.arrays.items()}
         self.elements.update({name: value for name, value in file.parameters.items() if isinstance(value, list)})
@@ -46,7 +47,7 @@ class Symbols:
             return self.integers[value]
         if type(value) is int:
             return Term(0, 0, value)
-        raise _mismatch("an integer", value)
+        raise self._mismatch("an integer", value)
 
     def literal(self, value: Expression) -> int:
         """A boolean operand."""
@@ -54,7 +55,7 @@ class Symbols:
             return self.literals[value]
         if type(value) is bool:
             return TRUE if value else FALSE
-        raise _mismatch("a bool", value)
+        raise self._mismatch("a bool", value)
 
     def integer(self, value: Expression) -> int:
         """An integer parameter."""
@@ -62,14 +63,14 @@ class Symbols:
             return value
         if type(value) is str and type(self.parameters.get(value)) is int:
             return self.parameters[value]
-        raise _mismatch("an integer constant", value)
+        raise self._mismatch("an integer constant", value)
 
     def set(self, value: Expression) -> IntSet:
         """A set parameter."""
-        value = self.parameters.get(value) if type(value) is str else value
-        if isinstance(value, IntSet):
-            return value
-        raise _mismatch("a set constant", value)
+        content = self.parameters.get(value) if type(value) is str else value
+        if isinstance(content, IntSet):
+            return content
+        raise self._mismatch("a set constant", value)
 
     def list(self, value: Expression) -> list[Expression]:
         """The elements of an array, given by name or as a literal."""
@@ -77,7 +78,7 @@ class Symbols:
             return value
         if type(value) is str and value in self.elements:
             return self.elements[value]
-        raise _mismatch("an array", value)
+        raise self._mismatch("an array", value)
 
     def _array(self, kind: str, value: Expression) -> list:
         if type(value) is not str:
@@ -87,6 +88,7 @@ class Symbols:
             self._arrays[key] = list(map(self.converters[kind], self.list(value)))
         return self._arrays[key]
 
-
-def _mismatch(wanted: str, value: Expression) -> ModelError:
-    return ModelError(f"{wanted} expected, found {value if isinstance(value, (str, int)) else type(value).__name__}")
+    def _mismatch(self, wanted: str, value: Expression) -> ModelError:
+        if type(value) is str and value not in self.file.positions:
+            return ModelError(f"{value} is not declared")
+        return ModelError(f"{wanted} expected, found {describe(value)}")

@@ -1,7 +1,7 @@
 """What a FlatZinc file says, item by item, before any meaning is given to it.
 
 Expressions are plain Python values: an `int`, `bool` or `float` for a literal, a `str` for an identifier, a `list` for
-an array literal, and the classes `IntSet`, `Text` and `Call` below.
+an array literal, and the classes `IntSet`, `FloatSet`, `Text` and `Call`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ class Call:
     arguments: tuple[Expression, ...]
 
 
-Expression = int | bool | float | str | list | IntSet | Text | Call
+@dataclass(frozen=True, slots=True)
+class FloatSet:
+    """A set of floats; nothing in a model of integers needs to know which."""
+
+
+Expression = int | bool | float | str | list | IntSet | FloatSet | Text | Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +69,18 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Solve:
-    """The solve item; `goal` is "satisfy", "minimize" or "maximize"."""
+    """The solve item; `goal` is "satisfy", "minimize" or "maximize", `position` an offset into the text."""
 
     goal: str
     objective: Expression | None
     annotations: tuple[Expression, ...]
+    position: int
 
 
 @dataclass(slots=True)
 class FlatZinc:
-    """All items of one file. `parameters` holds scalars, sets and arrays of parameters by name."""
+    """All items of one file. `parameters` holds scalars, sets and arrays of parameters by name; `positions` says for
+    every name where in the text its declaration starts."""
 
     source: str
     text: str
@@ -82,6 +89,7 @@ class FlatZinc:
     arrays: dict[str, VariableArray] = field(default_factory=dict)
     constraints: list[Constraint] = field(default_factory=list)
     solve: Solve | None = None
+    positions: dict[str, int] = field(default_factory=dict)
 
     def where(self, position: int) -> str:
         """`file:line:column` of an offset into the text, both counted from 1."""
@@ -91,11 +99,11 @@ class FlatZinc:
 
 
 class FlatZincError(Exception):
-    """What is wrong with the input, in one line fit for stderr."""
+    """What is wrong with the input, in one line that starts with the place."""
 
 
 class FlatZincSyntaxError(FlatZincError):
-    """The text is no FlatZinc; the message starts with file, line and column."""
+    """The text is no FlatZinc."""
 
 
 class UnsupportedError(FlatZincError):
@@ -105,3 +113,14 @@ class UnsupportedError(FlatZincError):
 def names_in(annotations: Iterable[Expression]) -> set[str]:
     """The names of the annotations, with or without arguments."""
     return {item.name if isinstance(item, Call) else item for item in annotations if isinstance(item, (Call, str))}
+
+
+def describe(value: Expression) -> str:
+    """An expression in a few words, for messages."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float, str)):
+        return str(value)
+    if isinstance(value, Call):
+        return f"{value.name}(...)"
+    return {list: "an array", Text: "a string"}.get(type(value), "a set")

@@ -8,18 +8,20 @@ from .intset import HIGHEST, LOWEST
 from .syntax import FlatZinc, FlatZincSyntaxError, Text
 
 _TOKEN = re.compile(
-    r"""(?:\s+|%[^\n]*)*
+    r"""(?:\s+|%[^\n]*)*+
     (?: (?P<float>-?\d+(?:\.\d+(?:[eE][-+]?\d+)?|[eE][-+]?\d+))
       | (?P<int>-?(?:0x[0-9a-fA-F]+|0o[0-7]+|\d+))(?![A-Za-z_0-9])
       | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
-      | (?P<string>"(?:[^"\\\n]|\\.)*")
+      | (?P<string>"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+")
       | (?P<symbol>\.\.|::|[][(){},:;=])
       | (?P<end>\Z)
     )""",
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
-_BLANKS = re.compile(r"(?:\s+|%[^\n]*)*")
+_BLANKS = re.compile(r"(?:\s+|%[^\n]*)*+", re.ASCII)
 _ESCAPES = {"n": "\n", "t": "\t"}
+LONG = 40
+"""How many characters of a token a message quotes."""
 
 
 def skip_blanks(text: str, position: int) -> int:
@@ -59,7 +61,7 @@ class Tokens:
 
     def unexpected(self, wanted: str) -> FlatZincSyntaxError:
         """The error "WANTED expected, found ..."."""
-        found = "end of file" if self.kind == "end" else repr(self.text)
+        found = "end of file" if self.kind == "end" else repr(self.text[:LONG])
         return self.error(f"{wanted} expected, found {found}")
 
     def at(self, text: str) -> bool:
@@ -91,10 +93,13 @@ class Tokens:
         if self.kind != "int":
             raise self.unexpected("integer")
         digits = self.text.lstrip("-")
-        value = int(digits, {"0x": 16, "0o": 8}.get(digits[:2], 10))
+        try:
+            value = int(digits, {"0x": 16, "0o": 8}.get(digits[:2], 10))
+        except ValueError:  # Python reads no more than some thousand decimal digits
+            value = HIGHEST + 2  # fits as little as its negative does
         value = -value if self.text.startswith("-") else value
         if not LOWEST <= value <= HIGHEST:
-            raise self.error(f"integer {self.text} does not fit in 64 bits")
+            raise self.error(f"integer {self.text[:LONG]} does not fit in 64 bits")
         self.advance()
         return value
 

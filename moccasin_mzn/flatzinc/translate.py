@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
+from operator import itemgetter
+
+from ortools.sat.python import cp_model
 
 from . import constraints  # noqa: F401  (registers the handlers)
 from .aliases import Aliases
-from .builder import Builder, ModelError, Term, as_term, constant
+from .bounds import implied_bounds
+from .builder import LIMIT, Builder, ModelError, Term, as_term, constant
 from .registry import HANDLERS
 from .symbols import Symbols
 from .syntax import FlatZinc, UnsupportedError, Variable
 
 UNBOUNDED = 2**40
-"""Magnitude at which the domain of a `var int` without any bound is cut."""
+"""Magnitude at which a domain is cut that neither its type nor a constraint bounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A variable whose domain was cut, below or above or on both sides."""
+
+    name: str
+    below: bool
+    above: bool
 
 
 @dataclass(slots=True)
 class Problem:
     """A translated file: the model, the meaning of its names, and what to optimise.
 
-    `objective` is None for satisfaction. `cut` maps the CP-SAT variables whose domain was cut at `UNBOUNDED` to their
-    names.
+    `objective` is None for satisfaction. `cut` holds the variables whose domain was cut by the index of the CP-SAT
+    variable. `origins` says from which CP-SAT constraint on which place of the text is to answer for them.
     """
 
     file: FlatZinc
@@ -28,11 +45,13 @@ class Problem:
     symbols: Symbols
     objective: Term | None = None
     maximize: bool = False
-    cut: dict[int, str] = field(default_factory=dict)
+    cut: dict[int, Cut] = field(default_factory=dict)
+    origins: list[tuple[int, int]] = field(default_factory=list)
 
     def objective_is_free(self) -> bool:
-        """Does no constraint of the file mention the objective, so that no bound but that of its type holds it back?"""
+        """Does nothing in the file mention the objective, so that no bound but that of its type holds it back?"""
         name = self.file.solve.objective
+        values = [(item.name, item.value) for item in self.file.variables.values() if item.value is not None]
 
         def mentions(value: object) -> bool:
             if isinstance(value, list):
@@ -40,28 +59,65 @@ class Problem:
             array = self.file.arrays.get(value) if isinstance(value, str) else None
             return value == name or (array is not None and mentions(array.elements))
 
-        return isinstance(name, str) and not any(mentions(item.arguments) for item in self.file.constraints)
+        return (
+            isinstance(name, str)
+            and not any(name in pair for pair in values)
+            and not any(mentions(item.arguments) for item in self.file.constraints)
+        )
+
+    def place_of_refusal(self) -> str:
+        """`file:line:column` of the first item with which CP-SAT finds the model invalid."""
+        file, proto = self.file, self.builder.model.proto
+        posted = list(proto.constraints)
+
+        def invalid(count: int) -> bool:
+            model = cp_model.CpModel()
+            model.proto.variables.extend(proto.variables)
+            model.proto.constraints.extend(posted[:count])
+            return bool(model.validate())
+
+        count = bisect_left(range(len(posted) + 1), True, key=invalid)
+        origin = bisect_right(self.origins, count - 1, key=itemgetter(0)) - 1
+        return file.where(file.solve.position if count > len(posted) else self.origins[max(origin, 0)][1])
 
 
-def translate(file: FlatZinc, *, unique: bool = False) -> Problem:
-    """Build the CP-SAT model of a file; `unique` as for `Builder`.
+def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDED) -> Problem:
+    """Build the CP-SAT model of a file; `unique` as for `Builder`. Domains are cut at the magnitude `unbounded`.
 
     Raises `UnsupportedError` for an unknown constraint and `ModelError` for one that CP-SAT cannot represent.
     """
     problem = Problem(file, Builder(unique=unique), Symbols(file))
-    aliases = Aliases(file)
+    aliases, bounds = Aliases(file), implied_bounds(file)
     for variable in file.variables.values():
         if variable.is_bool:
             _declare_bool(problem, aliases, variable)
-    for variable in file.variables.values():
-        if not variable.is_bool:
-            _declare_int(problem, aliases, variable)
+    try:
+        for variable in file.variables.values():
+            if not variable.is_bool:
+                _declare_int(problem, aliases, variable, bounds.get(variable.name, (-inf, inf)), unbounded)
+    except ModelError as error:
+        raise ModelError(f"{file.where(file.positions[variable.name])}: {error}") from None
     for variable in file.variables.values():
         if variable.value is not None:
-            _assign(problem, variable)
+            with _item(problem, file.positions[variable.name]):
+                _assign(problem, variable)
+    for array in file.arrays.values():
+        with _item(problem, file.positions[array.name]):
+            problem.symbols.converters["Bools" if array.is_bool else "Ints"](array.name)
     _post_constraints(problem, aliases)
-    _set_objective(problem)
+    with _item(problem, file.solve.position):
+        _set_objective(problem)
     return problem
+
+
+@contextmanager
+def _item(problem: Problem, position: int) -> Iterator[None]:
+    """Let an item of the file answer for what goes wrong, and for the constraints that are added."""
+    problem.origins.append((problem.builder.constraint_count(), position))
+    try:
+        yield
+    except ModelError as error:
+        raise ModelError(f"{problem.file.where(position)}: {error}") from None
 
 
 def _declare_bool(problem: Problem, aliases: Aliases, variable: Variable) -> None:
@@ -72,7 +128,10 @@ def _declare_bool(problem: Problem, aliases: Aliases, variable: Variable) -> Non
     literals[variable.name] = ~literals[root] if negated else literals[root]
 
 
-def _declare_int(problem: Problem, aliases: Aliases, variable: Variable) -> None:
+def _declare_int(
+    problem: Problem, aliases: Aliases, variable: Variable, bounds: tuple[float, float], unbounded: int
+) -> None:
+    """`bounds` are what the constraints imply where the type says nothing."""
     builder, symbols = problem.builder, problem.symbols
     twin = aliases.booleans.get(variable.name)
     if twin is not None:
@@ -80,14 +139,23 @@ def _declare_int(problem: Problem, aliases: Aliases, variable: Variable) -> None
         if variable.domain is not None and not (0 in variable.domain and 1 in variable.domain):
             builder.within(term, variable.domain)
     elif variable.domain is None:
-        term = builder.integer(-UNBOUNDED, UNBOUNDED)
-        problem.cut[term.variable] = variable.name
+        term = _declare_unbounded(problem, variable.name, *bounds, unbounded)
     elif variable.domain.ranges:
         term = builder.integer_in(variable.domain.flat())
     else:
         term = constant(0)
         builder.false()
     symbols.integers[variable.name] = term
+
+
+def _declare_unbounded(problem: Problem, name: str, low: float, high: float, unbounded: int) -> Term:
+    below, above = low < -LIMIT, high > LIMIT
+    least = int(low) if not below else -unbounded if above else min(-unbounded, int(high) - unbounded)
+    greatest = int(high) if not above else max(unbounded, least + unbounded)
+    term = problem.builder.integer(max(least, -LIMIT), min(greatest, LIMIT))
+    if below or above:
+        problem.cut[term.variable] = Cut(name, below, above)
+    return term
 
 
 def _assign(problem: Problem, variable: Variable) -> None:
@@ -103,20 +171,23 @@ def _assign(problem: Problem, variable: Variable) -> None:
 
 def _post_constraints(problem: Problem, aliases: Aliases) -> None:
     builder, file, converters = problem.builder, problem.file, problem.symbols.converters
-    absorbed = aliases.absorbed
+    absorbed, origins = aliases.absorbed, problem.origins
     for item in file.constraints:
         if id(item) in absorbed:
             continue
         handler = HANDLERS.get(item.name)
         if handler is None:
-            raise UnsupportedError(f"unsupported constraint {item.name}")
+            raise UnsupportedError(f"{file.where(item.position)}: unsupported constraint {item.name}")
         if len(item.arguments) != len(handler.kinds):
             raise ModelError(f"{file.where(item.position)}: {item.name} takes {len(handler.kinds)} arguments")
+        origins.append((builder.constraint_count(), item.position))
         try:
             operands = [converters[kind](value) for kind, value in zip(handler.kinds, item.arguments, strict=True)]
             handler.post(builder, *operands)
-        except (ModelError, ValueError) as error:  # ValueError: two arrays differ in length
+        except ModelError as error:
             raise ModelError(f"{file.where(item.position)}: {item.name}: {error}") from None
+        except (ValueError, LookupError, ArithmeticError) as error:  # such as two arrays that differ in length
+            raise ModelError(f"{file.where(item.position)}: {item.name}: unfit arguments ({error})") from None
 
 
 def _set_objective(problem: Problem) -> None:

@@ -42,12 +42,13 @@ def hard(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("flags", [[], ["-i", "-s"]])
 def test_a_signal_ends_the_search_at_once_and_keeps_the_best_solution(hard, number, flags):
-    process = subprocess.Popen([*COMMAND, *flags, hard], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
-    time.sleep(1.6)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen([*COMMAND, "-v", *flags, hard], **pipes, text=True, env=ENVIRONMENT)
+    assert any(line.startswith("#2 ") for line in process.stderr)  # the log tells of the second solution
     process.send_signal(number)
     sent = time.monotonic()
     out, _ = process.communicate(timeout=20)
-    assert time.monotonic() - sent < 0.8
+    assert time.monotonic() - sent < 1.5
     assert process.returncode == 0
     assert re.search(r"^cost = \d+;$", out, re.MULTILINE)
     assert "----------\n" in out and "==========" not in out
@@ -64,8 +65,8 @@ def test_a_signal_before_the_search():
 
 def test_the_time_limit_counts_from_the_start_of_the_process(hard):
     started = time.monotonic()
-    result = subprocess.run([*COMMAND, "-t", "1500", hard], capture_output=True, text=True, env=ENVIRONMENT, timeout=20)
-    assert 1.0 < time.monotonic() - started < 2.2
+    result = subprocess.run([*COMMAND, "-t", "3000", hard], capture_output=True, text=True, env=ENVIRONMENT, timeout=20)
+    assert 2.5 < time.monotonic() - started < 4
     assert result.returncode == 0
     assert result.stdout.count("----------") == 1 and "==========" not in result.stdout
 
@@ -77,11 +78,11 @@ def test_unknown_flags_and_wrong_input(tmp_path):
     result = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=20)
     assert result.returncode == 1 and result.stdout == ""
     assert "ignored arguments: --no-such-flag" in result.stderr
-    assert "error: unsupported constraint what" in result.stderr
+    assert f"{path}:1:1: unsupported constraint what\n" in result.stderr
 
 
 def test_minizinc_streams_solutions_and_bounds(hard):
-    result = minizinc("--solver", "cp-sat", "-i", "-s", "--json-stream", "--time-limit", 2500, hard.with_suffix(".mzn"))
+    result = minizinc("--solver", "cp-sat", "-i", "-s", "--json-stream", "--time-limit", 4000, hard.with_suffix(".mzn"))
     messages = [json.loads(line) for line in result.stdout.splitlines()]
     found = [message for message in messages if message["type"] == "solution"]
     costs = [int(message["output"]["default"].strip().removeprefix("cost=")) for message in found]
@@ -207,6 +208,7 @@ def test_own_globals_reach_the_solver_whole(tmp_path):
 
 def test_the_library_declares_only_what_the_solver_knows():
     text = "\n".join(re.sub(r"%.*", "", path.read_text()) for path in LIBRARY.glob("*.mzn"))
-    bodyless = re.findall(r"predicate\s+(\w+)\s*\([^()]*\)\s*;", text)
-    assert len(bodyless) > 20 and set(bodyless) <= set(HANDLERS)
-    assert text.count("predicate") == len(bodyless) + 2  # fzn_cumulative_opt and its half-reified form have a body
+    declared = re.findall(r"predicate\s+(\w+)\s*\([^()]*\)\s*(;|=)", text)
+    assert len(declared) == text.count("predicate")
+    bodyless = {name for name, end in declared if end == ";"}
+    assert len(bodyless) > 100 and bodyless <= set(HANDLERS)

@@ -4,6 +4,7 @@ from . import (  # noqa: F401
     arithmetic,
     boolean,
     boxes,
+    cardinality,
     comparison,
     counting,
     element,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from ..builder import Builder, Term, constant
 from ..intset import HIGHEST, LOWEST, IntSet
@@ -25,9 +26,7 @@ def int_times(builder: Builder, left: Int, right: Int, product: Int, when: When)
     if not left.coefficient or not right.coefficient:
         factor, term = (left.offset, right) if not left.coefficient else (right.offset, left)
         return builder.linear((factor, -1), (term, product), (0, 0), when)
-    proto = builder.new(when).int_prod
-    builder.write(product, proto.target)
-    builder.write_all((left, right), proto.exprs)
+    _multiply(builder, [left, right], product, when)
 
 
 @relation("int_abs", value=abs)
@@ -94,6 +93,28 @@ def _divisor(builder: Builder, term: Term, when: When) -> Term:
     return size
 
 
+def _multiply(builder: Builder, factors: list[Term], result: Term, when: When) -> None:
+    """The product of the factors is the result. Only the equality is half-reified: the presolve of CP-SAT 9.15 never
+    ends on a square that is enforced by a literal and has to be negative."""
+    if when:
+        low, high = 1, 1
+        for factor in factors:
+            corners = [one * other for one in (low, high) for other in builder.bounds(factor)]
+            low, high = min(corners), max(corners)
+        total = builder.integer(low, high)
+        builder.equal(total, result, when)
+
+        def suggestion(value: Callable[[Term], int | None]) -> int | None:
+            numbers = [value(factor) for factor in factors]
+            return None if None in numbers else prod(numbers)
+
+        builder.suggest(total.variable, suggestion)
+        result = total
+    proto = builder.new().int_prod
+    builder.write(result, proto.target)
+    builder.write_all(factors, proto.exprs)
+
+
 def _total(builder: Builder, field: str, rule: Callable[[int, int], int], dividend: Term, divisor: Term) -> Term:
     """A new operand, the quotient or remainder by a positive divisor. Its definition is never half-reified: CP-SAT 9.15
     loses solutions of divisions and remainders that are enforced by a literal."""
@@ -131,10 +152,11 @@ def _power_table(builder: Builder, base: Term, exponent: Term, result: Term, whe
 
 def _fixed_power(builder: Builder, base: Term, exponent: int, result: Term, when: When) -> None:
     """As `int_pow`, for a base of many values."""
+    if exponent > 62:  # nothing but -1, 0 and 1 has such a power within 64 bits
+        builder.within(base, IntSet.of_range(-1, 1), when)
+        exponent = 2 + exponent % 2
     if exponent >= 2:
-        proto = builder.new(when).int_prod
-        builder.write(result, proto.target)
-        return builder.write_all([base] * exponent, proto.exprs)
+        return _multiply(builder, [base] * exponent, result, when)
     if exponent >= 0:
         return builder.linear((exponent, -1), (base, result), (exponent - 1,) * 2, when)
     builder.within(base, IntSet(((LOWEST, -1), (1, HIGHEST))), when)
