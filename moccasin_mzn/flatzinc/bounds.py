@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
-from math import inf, isqrt
+from math import inf, isqrt, log2
 
 from .intset import IntSet
 from .syntax import Constraint, Expression, FlatZinc
 
 MOST_UPDATES = 30
 """How often the bounds of one variable may improve: some pairs of constraints would go on forever."""
+DIGITS = 62
+"""Binary digits of the numbers that CP-SAT can represent."""
 
 Interval = tuple[float, float]
 """Least and greatest value; integers, or infinite."""
@@ -52,6 +54,8 @@ class _Propagation:
             "array_var_int_element_from": lambda _, index, terms, result: self._narrow(result, self._hull(terms)),
             "int_div": lambda left, right, result: self._narrow(result, _within(self.interval(left))),
             "int_mod": lambda left, right, result: self._narrow(result, _within(self.interval(left))),
+            "int_pow": self._power,
+            "int_pow_fixed": self._power,
             "fzn_table_int_flat": self._table,
             "fzn_circuit_offset": lambda terms, first: self._narrow_all(terms, first, len(terms)),
             "fzn_subcircuit_offset": lambda terms, first: self._narrow_all(terms, first, len(terms)),
@@ -172,6 +176,13 @@ class _Propagation:
             largest = self.interval(product)[1]
             if 0 <= largest < inf:
                 self._narrow(left, (-isqrt(int(largest)), isqrt(int(largest))))
+
+    def _power(self, base: Expression, exponent: Expression, result: Expression) -> None:
+        low, high = self.interval(base)
+        most = max(self.interval(exponent)[1], 0)
+        largest = max(-low, high, 1)
+        if most * log2(largest) < DIGITS:
+            self._narrow(result, (0 if low >= 0 else -(largest**most), largest**most))
 
     def _abs(self, term: Expression, size: Expression) -> None:
         low, high = self.interval(term)
