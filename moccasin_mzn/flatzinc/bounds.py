@@ -7,7 +7,7 @@ than any guess: interval propagation over those that mention an unbounded variab
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf, isqrt, log2
 
 from .intset import IntSet
@@ -22,17 +22,27 @@ Interval = tuple[float, float]
 """Least and greatest value; integers, or infinite."""
 
 
-def implied_bounds(file: FlatZinc) -> dict[str, Interval]:
-    """An interval for every variable declared as plain `var int`, infinite on a side where nothing is known."""
-    unbounded = [item.name for item in file.variables.values() if not item.is_bool and item.domain is None]
-    return _Propagation(file, unbounded).run() if unbounded else {}
+def implied_bounds(file: FlatZinc, limits: Mapping[str, Interval] | None = None) -> dict[str, Interval]:
+    """An interval for every variable declared as plain `var int`, infinite on a side where nothing is known.
+
+    `limits` says more about some variables of any type.
+    """
+    known: dict[str, Interval] = {}
+    for variable in file.variables.values():
+        if variable.domain is None and not variable.is_bool:
+            known[variable.name] = (-inf, inf)
+    for name, (low, high) in (limits or {}).items():
+        domain = file.variables[name].domain if name in file.variables else None
+        ends = (domain.ranges[0][0], domain.ranges[-1][1]) if domain is not None and domain.ranges else (-inf, inf)
+        known[name] = max(low, ends[0]), min(high, ends[1])
+    return _Propagation(file, known).run() if known else {}
 
 
 class _Propagation:
-    def __init__(self, file: FlatZinc, unbounded: list[str]) -> None:
+    def __init__(self, file: FlatZinc, known: dict[str, Interval]) -> None:
         self.file = file
-        self.known: dict[str, Interval] = dict.fromkeys(unbounded, (-inf, inf))
-        self.updates: dict[str, int] = dict.fromkeys(unbounded, 0)
+        self.known = known
+        self.updates: dict[str, int] = dict.fromkeys(known, 0)
         self.mentions: dict[str, list[Constraint]] = defaultdict(list)
         self.rules = {
             "int_lin_eq": lambda factors, terms, total: self._linear(factors, terms, total, exact=True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from dataclasses import dataclass
 
@@ -49,7 +50,10 @@ class Options:
 
 
 def parse_options(arguments: list[str]) -> Options:
-    """Read the command line; unknown flags are only warned of, on stderr. Exits with 2 if there is no file."""
+    """Read the command line, in which the file comes last; unknown flags are only warned of, on stderr.
+
+    Exits with 2 if there is no file, or a value is none of its flag.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m moccasin_mzn.flatzinc", description="Solve a FlatZinc file with CP-SAT.", allow_abbrev=False
     )
@@ -70,9 +74,26 @@ def parse_options(arguments: list[str]) -> Options:
     parser.add_argument("-t", "--limit", type=float, metavar="MS", help="milliseconds from the start of the process")
     parser.add_argument("--params", default="", metavar="TEXT", help='CP-SAT parameters, "num_workers:4 ..."')
     parser.add_argument("path", metavar="FILE.fzn")
-    known, unknown = parser.parse_known_args(arguments)
+    known, unknown = _known_arguments(parser, arguments[:-1])
     if unknown:
         print(f"% ignored arguments: {' '.join(unknown)}", file=sys.stderr)
-    values = vars(known)
-    values["limit"] = known.limit / 1000 if known.limit else None
+    values = vars(parser.parse_args([*known, *arguments[-1:]]))
+    values["limit"] = values["limit"] / 1000 if values["limit"] else None
     return Options(**values)
+
+
+def _known_arguments(parser: argparse.ArgumentParser, arguments: list[str]) -> tuple[list[str], list[str]]:
+    """The arguments that are flags with their values, and the others, which argparse would take for these: it reads
+    `-node` as `-n ode`, and the value of an unknown flag as the file."""
+    actions = {name: action for action in parser._actions for name in action.option_strings}
+    known, unknown, rest = [], [], list(arguments)
+    while rest:
+        word = rest.pop(0)
+        name = word.partition("=")[0] if word.startswith("--") else re.sub(r"(?<=^-[a-z])\d+(\.\d+)?$", "", word)
+        if name not in actions:
+            unknown.append(word)
+            continue
+        known.append(word)
+        if name == word and actions[name].nargs is None and rest:
+            known.append(rest.pop(0))
+    return known, unknown

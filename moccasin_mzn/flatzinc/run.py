@@ -11,6 +11,7 @@ from ortools.sat.python import cp_model
 
 from .builder import ModelError
 from .clock import seconds_since_start
+from .cuts import are_harmless
 from .options import Options
 from .parser import parse
 from .search import add_hints, add_strategies
@@ -56,7 +57,7 @@ def _session(items: FlatZinc, options: Options) -> Session:
             break
     if problem.cut:
         names = ", ".join(cut.name for cut in list(problem.cut.values())[:5])
-        print(f"% unbounded variables are searched up to 2^{magnitude.bit_length() - 1}: {names}", file=sys.stderr)
+        print(f"% variables without bounds are searched up to 2^{magnitude.bit_length() - 1}: {names}", file=sys.stderr)
     return Session(problem, options)
 
 
@@ -202,17 +203,13 @@ class Session:
             return "stopped"
         if not cut:
             return "complete"
-        if self.status == cp_model.INFEASIBLE or self.stream.values is None or problem.objective is None:
-            return "stopped"
-        builder, values = problem.builder, self.stream.values
-        at_cut = (
-            (item.below and values[index] == builder.lower[index])
-            or (item.above and values[index] == builder.upper[index])
-            for index, item in cut.items()
-        )
-        if not any(at_cut):
-            return "complete"
-        return "unbounded" if problem.objective_is_free() else "stopped"
+        if problem.objective is not None and self.stream.objective is not None:
+            if are_harmless(cut, problem.file, self.stream.objective):
+                return "complete"
+            if problem.objective_is_free():
+                return "unbounded"
+        print("% no proof, since there may be solutions beyond these domains", file=sys.stderr)
+        return "stopped"
 
     def statistics(self, counters: dict[str, Statistic]) -> dict[str, Statistic]:
         """What there is to tell at this moment, besides the objective."""

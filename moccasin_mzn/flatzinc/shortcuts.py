@@ -19,7 +19,8 @@ class Shortcuts:
 
     _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
     _ANNOTATIONS = rf"((?:\s*::\s*{_NAME}(?:\({_NAME}\))?)*)"
-    _PLAIN = r"([^][(){}.;:\"%=\n]*(?:\[[^][(){}.;:\"%=\n]*\][^][(){}.;:\"%=\n]*)*)"
+    _SIMPLE = r"[^][(){}.;:\"%=\n]*+"
+    _PLAIN = rf"({_SIMPLE}(?:\[{_SIMPLE}\]{_SIMPLE})*+)"
     _NEW_NAME = rf"((?!true\b|false\b){_NAME})"
     _CONSTRAINT = re.compile(rf"constraint ({_NAME})\({_PLAIN}\){_ANNOTATIONS}\s*;\s*", re.ASCII)
     _VARIABLE = re.compile(rf"var (?:(bool)|(-?\d+)\.\.(-?\d+)) *: {_NEW_NAME}{_ANNOTATIONS}\s*;\s*", re.ASCII)

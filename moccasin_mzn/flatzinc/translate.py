@@ -15,21 +15,15 @@ from . import constraints  # noqa: F401  (registers the handlers)
 from .aliases import Aliases
 from .bounds import implied_bounds
 from .builder import LIMIT, Builder, ModelError, Term, as_term, constant
+from .cuts import Cut, names_in_constraints
 from .registry import HANDLERS
 from .symbols import Symbols
 from .syntax import FlatZinc, UnsupportedError, Variable
 
+UNFIT = (ValueError, LookupError, ArithmeticError, TypeError)
+"""What Python raises where arrays differ in length or numbers exceed the 64 bits of a protocol buffer."""
 UNBOUNDED = 2**40
 """Magnitude at which a domain is cut that neither its type nor a constraint bounds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A variable whose domain was cut, below or above or on both sides."""
-
-    name: str
-    below: bool
-    above: bool
 
 
 @dataclass(slots=True)
@@ -50,20 +44,7 @@ class Problem:
 
     def objective_is_free(self) -> bool:
         """Does nothing in the file mention the objective, so that no bound but that of its type holds it back?"""
-        name = self.file.solve.objective
-        values = [(item.name, item.value) for item in self.file.variables.values() if item.value is not None]
-
-        def mentions(value: object) -> bool:
-            if isinstance(value, list):
-                return any(map(mentions, value))
-            array = self.file.arrays.get(value) if isinstance(value, str) else None
-            return value == name or (array is not None and mentions(array.elements))
-
-        return (
-            isinstance(name, str)
-            and not any(name in pair for pair in values)
-            and not any(mentions(item.arguments) for item in self.file.constraints)
-        )
+        return self.file.solve.objective not in names_in_constraints(self.file)
 
     def place_of_refusal(self) -> str:
         """`file:line:column` of the first item with which CP-SAT finds the model invalid."""
@@ -107,6 +88,9 @@ def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDE
     _post_constraints(problem, aliases)
     with _item(problem, file.solve.position):
         _set_objective(problem)
+    if problem.cut:
+        matter = {*names_in_constraints(file), file.solve.objective}
+        problem.cut = {index: cut for index, cut in problem.cut.items() if cut.name in matter}
     return problem
 
 
@@ -154,7 +138,7 @@ def _declare_unbounded(problem: Problem, name: str, low: float, high: float, unb
     greatest = int(high) if not above else max(unbounded, least + unbounded)
     term = problem.builder.integer(max(least, -LIMIT), min(greatest, LIMIT))
     if below or above:
-        problem.cut[term.variable] = Cut(name, below, above)
+        problem.cut[term.variable] = Cut(name, *problem.builder.bounds(term))
     return term
 
 
@@ -186,8 +170,9 @@ def _post_constraints(problem: Problem, aliases: Aliases) -> None:
             handler.post(builder, *operands)
         except ModelError as error:
             raise ModelError(f"{file.where(item.position)}: {item.name}: {error}") from None
-        except (ValueError, LookupError, ArithmeticError) as error:  # such as two arrays that differ in length
-            raise ModelError(f"{file.where(item.position)}: {item.name}: unfit arguments ({error})") from None
+        except UNFIT as error:
+            reason = str(error).partition("\n")[0]
+            raise ModelError(f"{file.where(item.position)}: {item.name}: unfit arguments ({reason})") from None
 
 
 def _set_objective(problem: Problem) -> None:

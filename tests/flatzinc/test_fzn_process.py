@@ -74,10 +74,10 @@ def test_the_time_limit_counts_from_the_start_of_the_process(hard):
 def test_unknown_flags_and_wrong_input(tmp_path):
     path = tmp_path / "f.fzn"
     path.write_text("constraint what(1); solve satisfy;")
-    command = [*COMMAND, "--no-such-flag", path]
-    result = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=20)
+    flags = ["--no-such-flag", "3", "-node", "5", "-n3", "-restart", "luby"]
+    result = subprocess.run([*COMMAND, *flags, path], capture_output=True, text=True, env=ENVIRONMENT, timeout=20)
     assert result.returncode == 1 and result.stdout == ""
-    assert "ignored arguments: --no-such-flag" in result.stderr
+    assert "ignored arguments: --no-such-flag 3 -node 5 -restart luby\n" in result.stderr
     assert f"{path}:1:1: unsupported constraint what\n" in result.stderr
 
 

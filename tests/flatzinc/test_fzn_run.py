@@ -35,6 +35,9 @@ def test_arrays_are_printed_with_the_index_sets_of_output_array():
     )
 
 
+UNKNOWN = "=====UNKNOWN=====\n"
+
+
 @pytest.mark.parametrize(
     ("text", "out"),
     [
@@ -55,7 +58,18 @@ def test_arrays_are_printed_with_the_index_sets_of_output_array():
         ("var int: x; solve maximize x;", "=====UNBOUNDED=====\n"),
         ("var int: x :: output_var; constraint int_le(x,5); solve maximize x;", "x = 5;\n----------\n==========\n"),
         ("var int: x; constraint int_lin_le([-1],[x],-8000000000000); solve satisfy;", "----------\n"),
-        ("var int: x; var int: y; constraint int_lt(x,y); constraint int_lt(y,x); solve satisfy;", "=====UNKNOWN=====\n"),
+        (
+            "var int: x; var int: y; constraint int_lt(x,y); constraint int_lt(y,x); solve satisfy;",
+            "=====UNKNOWN=====\n",
+        ),
+        # a variable that nothing constrains does not stand in the way of a proof
+        ("var int: u; var 1..1: x; constraint int_ne(x,1); solve satisfy;", "=====UNSATISFIABLE=====\n"),
+        # b = 0 takes an x beyond the domain that is searched
+        (
+            "var int: x; var 0..1: b :: output_var; var bool: r; constraint int_le_reif(2199023255552,x,r);"
+            "constraint int_eq_reif(b,0,r); solve minimize b;",
+            "b = 1;\n----------\n",
+        ),
     ],
 )
 def test_statuses(text, out):

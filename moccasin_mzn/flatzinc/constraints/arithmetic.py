@@ -65,8 +65,15 @@ def int_mod(builder: Builder, left: Int, right: Int, result: Int, when: When) ->
 
 
 def power(base: int, exponent: int) -> int:
-    """base ** exponent, and 1 div base ** -exponent below 0; ValueError for a negative power of 0"""
-    return base**exponent if exponent >= 0 else quotient(1, base**-exponent)
+    """base ** exponent, and 1 div base ** -exponent below 0; ArithmeticError for a negative power of 0 and for results
+    of far more than 64 bits"""
+    if abs(base) == 1:
+        return base if exponent % 2 else 1
+    if base == 0 and exponent < 0:
+        raise ZeroDivisionError("a negative power of 0")
+    if base and exponent > 64:
+        raise OverflowError("a power that does not fit in 64 bits")
+    return base**exponent if exponent >= 0 else 0
 
 
 @relation("int_pow", "int_pow_fixed", value=power)
