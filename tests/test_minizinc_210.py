@@ -157,7 +157,9 @@ def test_the_whole_library_compiles(tmp_path):
     model, flatzinc, solver = tmp_path / "model.mzn", tmp_path / "model.fzn", write_configuration(tmp_path)
     files = sorted(path.name for path in LIBRARY.glob("fzn_*.mzn"))
     model.write_text("".join(f'include "{name}";' for name in ["globals.mzn", *files]) + "solve satisfy;")
-    execute(NEWER, "-c", "--solver", solver, "--no-output-ozn", model, "--fzn", flatzinc)
+    command = [*NEWER, "-c", "--warn-non-authoritative-names", "--solver", solver, model, "--fzn", flatzinc]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
     assert flatzinc.read_text().endswith("solve  satisfy;\n")
 
 

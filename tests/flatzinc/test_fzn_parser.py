@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from fzn_support import compile_model
 
-from moccasin_mzn.flatzinc import parser
 from moccasin_mzn.flatzinc.intset import IntSet
 from moccasin_mzn.flatzinc.parser import parse
-from moccasin_mzn.flatzinc.syntax import Call, FlatZincSyntaxError, Text, UnsupportedError
+from moccasin_mzn.flatzinc.shortcuts import Shortcuts
+from moccasin_mzn.flatzinc.syntax import Call, FlatZincSyntaxError, FloatSet, Text, UnsupportedError
 
 EVERYTHING = r"""% a comment; with "marks"
 predicate own(array [int,int] of int: a, set of int: s, var bool: b);
@@ -143,7 +143,7 @@ solve :: int_search(x, first_fail, indomain_split) maximize sum(i in 1..4)(i * x
 def test_shortcuts_and_grammar_read_the_same(tmp_path, monkeypatch):
     text = compile_model(MODEL, tmp_path)
     fast = parse(text)
-    monkeypatch.setattr(parser._Shortcuts, "item", lambda self, position: 0)
+    monkeypatch.setattr(Shortcuts, "item", lambda self, position: 0)
     assert parse(text) == fast
     assert parse(EVERYTHING) == parse(EVERYTHING)
 
@@ -151,3 +151,154 @@ def test_shortcuts_and_grammar_read_the_same(tmp_path, monkeypatch):
 def test_line_ends_of_windows():
     file = parse(EVERYTHING.replace("\n", "\r\n"))
     assert len(file.constraints) == 5
+
+
+PREDICATES = """
+predicate p0();
+predicate p1(bool: a, int: b, float: c, set of int: d, 1..5: e, {1,3}: f, 1.0..2.5: g, set of 1..5: h, set of {1,3}: i);
+predicate p2(var bool: a, var int: b, var 1..5: c, var {1,3}: d, var float: e, var 1.0..2.5: f, var set of int: g,
+  var set of 1..5: h, var set of {1,3}: i);
+predicate p3(array [int] of int: a, array [1..3] of var 1..5: b, array [int,int] of var bool: c, % ; (
+  array [int] of set of int: d, array [int] of var set of 1..3: e, array [1..2] of float: f); predicate p4(int: a);
+"""
+
+
+def test_predicates_of_all_types_are_skipped():
+    file = parse(PREDICATES + "solve satisfy;")
+    assert not file.parameters and not file.variables and not file.constraints
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0", 0),
+        ("-0", 0),
+        ("007", 7),
+        ("0x1f", 31),
+        ("-0xFF", -255),
+        ("0o17", 15),
+        ("-0o17", -15),
+        ("9223372036854775807", 2**63 - 1),
+        ("-9223372036854775808", -(2**63)),
+        ("0x7fffffffffffffff", 2**63 - 1),
+        ("000000000000000000000000000001", 1),
+        ("true", True),
+        ("false", False),
+        ("[]", []),
+        ("[1,0x2,-3]", [1, 2, -3]),
+        ("[true , %c\n false]", [True, False]),
+        ("[1..3,{},{2,2,1},{5}]", [IntSet(((1, 3),)), IntSet(()), IntSet(((1, 2),)), IntSet(((5, 5),))]),
+        ("{}", IntSet(())),
+        ("3..1", IntSet(())),
+        ("-3..-1", IntSet(((-3, -1),))),
+        ("1 .. 3", IntSet(((1, 3),))),
+        ("{1.5,2}", FloatSet()),
+        ("1.5..2.5", FloatSet()),
+        ("1.5", 1.5),
+        ("-1.5e-3", -0.0015),
+        ("2E5", 200000.0),
+        ("1.0e+2", 100.0),
+        ("nothing", "nothing"),
+        ("_", "_"),
+    ],
+)
+def test_literals_as_arguments_and_in_annotations(text, value):
+    file = parse(f"constraint c({text},{text}) :: a({text}); solve :: b([{text}]) satisfy;")
+    assert file.constraints[0].arguments == [value, value]
+    assert file.solve.annotations == (Call("b", ([value],)),)
+    assert list(map(type, file.constraints[0].arguments)) == [type(value)] * 2
+
+
+@pytest.mark.parametrize(
+    ("declaration", "value"),
+    [
+        ("int: p = -3", -3),
+        ("bool: p = true", True),
+        ("float: p = 2.5", 2.5),
+        ("float: p = 2", 2),
+        ("set of int: p = {3,1}", IntSet(((1, 1), (3, 3)))),
+        ("set of 1..5: p = 2..4", IntSet(((2, 4),))),
+        ("set of float: p = 1.0..2.0", FloatSet()),
+        ("1..5: p = 3", 3),
+        ("{1,3}: p = 3", 3),
+        ("1.0..2.0: p = 1.5", 1.5),
+        ("int: q = 4; int: p = q", 4),
+        ("int: q = 4; array [1..2] of int: p = [q,1]", [4, 1]),
+        ("array [1..2] of int: q = [7,8]; int: p = q[2]", 8),
+        ("array [1..2] of int: p = [1,-2]", [1, -2]),
+        ("array [1..2] of bool: p = [true,false]", [True, False]),
+        ("array [1..2] of float: p = [1.0,2.5]", [1.0, 2.5]),
+        ("array [1..2] of set of int: p = [{},1..2]", [IntSet(()), IntSet(((1, 2),))]),
+        ("array [1..1] of 1..5: p = [3]", [3]),
+        ("array [1..0] of int: p = []", []),
+        ("array [1..0] of set of int: p :: ann = [ ]", []),
+    ],
+)
+def test_parameters_of_all_kinds(declaration, value):
+    assert parse(f"{declaration}; solve satisfy;").parameters["p"] == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "domain"),
+    [
+        ("int", None),
+        ("1..5", IntSet(((1, 5),))),
+        ("-0x5..0o7", IntSet(((-5, 7),))),
+        ("5..1", IntSet(())),
+        ("{}", IntSet(())),
+        ("{5}", IntSet(((5, 5),))),
+        ("{ 7 , -2,%\n7,8}", IntSet(((-2, -2), (7, 8)))),
+        ("8888888889..9999999999", IntSet(((8888888889, 9999999999),))),
+    ],
+)
+def test_domains(kind, domain):
+    file = parse(f"var {kind}: x :: a ::output_var :: b(x) = 1; array [1..1] of var {kind}: y = [x]; solve satisfy;")
+    assert file.variables["x"].domain == domain and file.variables["x"].value == 1
+    assert file.variables["x"].is_output and file.arrays["y"].elements == ["x"]
+
+
+def test_items_in_any_order():
+    file = parse(
+        "solve minimize x; constraint c(xs,n)::defines_var(x); array [1..1] of var int: xs=[x];"
+        "predicate c(int: a); var 1..3: x; int: n = 3;"
+    )
+    assert (file.solve.objective, file.constraints[0].defines, file.arrays["xs"].elements) == ("x", "x", ["x"])
+    assert [file.text[position:][:3] for position in file.positions.values()] == ["arr", "var", "int"]
+
+
+def test_an_array_without_a_literal_declares_its_variables():
+    file = parse(
+        "array [1..2] of var {1,4}: xs :: output_array([1..2]);\nconstraint c(xs[2],xs); solve minimize xs[1];"
+    )
+    assert file.arrays["xs"].elements == ["xs[1]", "xs[2]"] == list(file.variables)
+    assert file.variables["xs[2]"].domain == IntSet(((1, 1), (4, 4)))
+    assert file.constraints[0].arguments == ["xs[2]", "xs"] and file.solve.objective == "xs[1]"
+
+
+def test_nested_annotations():
+    depth = 40
+    file = parse(f'solve :: {"f([" * depth}"a;b % c"{"])" * depth} satisfy;')
+    call = file.solve.annotations[0]
+    for _ in range(depth):
+        call = call.arguments[0][0]
+    assert call == Text("a;b % c")
+
+
+def test_shortcuts_do_not_hide_long_numbers():
+    lines = "".join(f"var 0..{i}: x{i};\nconstraint int_le(x{i},{'1' * (i % 22 + 1)});\n" for i in range(18))
+    assert len(parse(lines + "solve satisfy;").constraints) == 18
+    for line in (
+        "var 0..9999999999999999999: a;",
+        "constraint c(9999999999999999999);",
+        "int: a = -0x8000000000000001;",
+    ):
+        with pytest.raises(FlatZincSyntaxError, match="^f:37:.*does not fit in 64 bits"):
+            parse(f"{lines}{line}\n{lines.replace('x', 'y')}solve satisfy;", "f")
+
+
+@pytest.mark.parametrize("filler", [" " * 3000, "\t\r\n" * 1000, "%" * 3000 + "\n", "% a\n" * 1000, "%\n \n" * 1000])
+def test_blanks_and_comments_take_linear_time(filler):
+    text = f"{filler}int:{filler}n{filler}={filler}3{filler};{filler}solve{filler}satisfy{filler};{filler}"
+    assert parse(text).parameters == {"n": 3}
+    with pytest.raises(FlatZincSyntaxError, match="unexpected character '@'"):
+        parse(text.replace("3", "@"))

@@ -36,7 +36,7 @@ def int_min(builder: Builder, left: Int, right: Int, least: Int, when: When) -> 
 
 
 @relation("array_int_maximum", value=max, target=0)
-def array_intmaximum_of(builder: Builder, greatest: Int, terms: Ints, when: When) -> None:
+def array_int_maximum(builder: Builder, greatest: Int, terms: Ints, when: When) -> None:
     """max(terms) = greatest; false without terms"""
     maximum_of(builder, greatest, terms, when)
 
