@@ -120,7 +120,8 @@ class _Grammar:
         length = self._length()
         tokens.expect("of")
         if tokens.accept("var"):
-            is_bool, domain = self._variable_type()
+            # An array without elements may be of any type.
+            is_bool, domain = self._variable_type() if length else (self._parameter_type() == "bool", None)
             tokens.expect(":")
             name = self._new_name()
             output = self._output_sets(self._annotations())

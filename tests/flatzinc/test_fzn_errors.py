@@ -78,7 +78,7 @@ ERRORS = [
     ("var float: f;", "2:5", "var float is not supported"),
     ("var 1.0..2.5: f;", "2:5", "var float is not supported"),
     ("var {1.0,2.5}: f;", "2:5", "var float is not supported"),
-    ("array [1..0] of var float: f = [];", "2:21", "var float is not supported"),
+    ("array [1..1] of var float: f = [1.0];", "2:21", "var float is not supported"),
     ("var -9223372036854775808..0: z;", "2:1", "CP-SAT refuses the model"),
     ("var 0..4000000000000000000: z;\nconstraint int_le(x,3);\nconstraint int_plus(z,z,z);", "4:1", "CP-SAT refuses"),
     ("solve :: warm_start([x,x],[1]) satisfy;", "2:1", "warm_start: 2 variables, but 1 values"),

@@ -62,6 +62,11 @@ UNKNOWN = "=====UNKNOWN=====\n"
             "var int: x; var int: y; constraint int_lt(x,y); constraint int_lt(y,x); solve satisfy;",
             "=====UNKNOWN=====\n",
         ),
+        (
+            "array [1..0] of var set of int: s :: output_array([1..0]) = []; array [1..0] of var float: f = [];"
+            "solve satisfy;",
+            "s = array1d(1..0, []);\n----------\n",
+        ),
         # a variable that nothing constrains does not stand in the way of a proof
         ("var int: u; var 1..1: x; constraint int_ne(x,1); solve satisfy;", "=====UNSATISFIABLE=====\n"),
         # b = 0 takes an x beyond the domain that is searched
