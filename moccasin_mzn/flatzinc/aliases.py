@@ -1,11 +1,15 @@
 """Which variables are the same up to negation, found before any of them is created.
 
 `bool2int`, `bool_eq` and `bool_not` between variables need no constraint and no second variable: both names become one
-CP-SAT literal. A hint for one is then a hint for the other.
+CP-SAT literal. A hint for one is then a hint for the other. The same goes for the bool of a half (see `halves`) and its
+twin.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from .halves import Half
 from .syntax import Constraint, Expression, FlatZinc
 
 
@@ -13,7 +17,7 @@ class Aliases:
     """`absorbed` holds the ids of the constraints that the aliases make true; `booleans` says for an integer variable
     which bool it copies."""
 
-    def __init__(self, file: FlatZinc) -> None:
+    def __init__(self, file: FlatZinc, halves: Mapping[int, Half]) -> None:
         self.absorbed: set[int] = set()
         self.booleans: dict[str, str] = {}
         self._parents: dict[str, tuple[str, bool]] = {}
@@ -28,6 +32,12 @@ class Aliases:
                 left, right = constraint.arguments
                 if self._is_bool(left) and (self._is_int if reader == self._channel else self._is_bool)(right):
                     reader(constraint, left, right)
+
+        for item in file.constraints:
+            half = halves.get(id(item))
+            if half and half.twin and self._is_bool(half.twin[0]):
+                self._join(half.twin[0], item.arguments[-1], half.twin[1])
+                self.absorbed.add(id(half.clause))
 
     def root(self, name: str) -> tuple[str, bool]:
         """The bool that stands for `name`, and whether `name` is its negation."""

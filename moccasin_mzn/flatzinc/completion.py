@@ -60,6 +60,9 @@ class Completion:
         converters = self.problem.symbols.converters
         for item in self.problem.file.constraints:
             handler = HANDLERS[item.name]
+            half = self.problem.halves.get(id(item))
+            if half and half.twin:
+                continue  # its bool is now one that says more
             if item.name == "int_lin_eq" or handler.value:
                 operands = [converters[kind](value) for kind, value in zip(handler.kinds, item.arguments, strict=True)]
                 if item.name == "int_lin_eq":

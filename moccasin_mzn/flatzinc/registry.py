@@ -38,7 +38,8 @@ class Handler:
     """How to post a constraint of this name: the kinds of its arguments, and the function they go to.
 
     If `value` is there, the argument at `target`, an array of integers perhaps, follows from the values of the others
-    (in order, without it). Warm starts are completed with it.
+    (in order, without it). Warm starts are completed with it. The `halves` of a reified constraint post what follows if
+    its last argument is true, and what follows if it is false.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Handler:
     post: Callable[..., None]
     value: Callable[..., int] | None = None
     target: int = -1
+    halves: tuple[Callable[..., None], Callable[..., None]] | None = None
 
 
 HANDLERS: dict[str, Handler] = {}
@@ -67,7 +69,8 @@ def relation(
             _add(Handler(name, kinds, _unconditional(post), value, target))
             _add(Handler(f"{name}_imp", (*kinds, "Bool"), _half_reified(post), holds))
             if opposite:
-                _add(Handler(f"{name}_reif", (*kinds, "Bool"), _reified(post, opposite), holds))
+                halves = _half_reified(post), _half_refuted(opposite)
+                _add(Handler(f"{name}_reif", (*kinds, "Bool"), _reified(*halves), holds, halves=halves))
         return post
 
     return register
@@ -111,12 +114,14 @@ def _half_reified(post: Callable[..., None]) -> Callable[..., None]:
     return imp
 
 
-def _reified(post: Callable[..., None], opposite: Callable[..., None]) -> Callable[..., None]:
-    holds, fails = _half_reified(post), _half_reified(opposite)
+def _half_refuted(opposite: Callable[..., None]) -> Callable[..., None]:
+    fails = _half_reified(opposite)
+    return lambda builder, *arguments: fails(builder, *arguments[:-1], ~arguments[-1])
 
+
+def _reified(holds: Callable[..., None], fails: Callable[..., None]) -> Callable[..., None]:
     def reif(builder: Builder, *arguments) -> None:
-        *operands, condition = arguments
-        holds(builder, *operands, condition)
-        fails(builder, *operands, ~condition)
+        holds(builder, *arguments)
+        fails(builder, *arguments)
 
     return reif

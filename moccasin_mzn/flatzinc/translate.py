@@ -16,6 +16,7 @@ from .aliases import Aliases
 from .bounds import implied_bounds
 from .builder import LIMIT, Builder, ModelError, Term, as_term, constant
 from .cuts import Cut, names_in_constraints
+from .halves import Half, find_halves
 from .registry import HANDLERS
 from .symbols import Symbols
 from .syntax import FlatZinc, UnsupportedError, Variable
@@ -31,7 +32,8 @@ class Problem:
     """A translated file: the model, the meaning of its names, and what to optimise.
 
     `objective` is None for satisfaction. `cut` holds the variables whose domain was cut by the index of the CP-SAT
-    variable. `origins` says from which CP-SAT constraint on which place of the text is to answer for them.
+    variable. `origins` says from which CP-SAT constraint on which place of the text is to answer for them. `halves` are
+    the reified constraints, by id, of which one direction was posted.
     """
 
     file: FlatZinc
@@ -41,6 +43,7 @@ class Problem:
     maximize: bool = False
     cut: dict[int, Cut] = field(default_factory=dict)
     origins: list[tuple[int, int]] = field(default_factory=list)
+    halves: dict[int, Half] = field(default_factory=dict)
 
     def objective_is_free(self) -> bool:
         """Does nothing in the file mention the objective, so that no bound but that of its type holds it back?"""
@@ -68,7 +71,8 @@ def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDE
     Raises `UnsupportedError` for an unknown constraint and `ModelError` for one that CP-SAT cannot represent.
     """
     problem = Problem(file, Builder(unique=unique), Symbols(file))
-    aliases, bounds = Aliases(file), implied_bounds(file)
+    problem.halves = {} if unique else find_halves(file)
+    aliases, bounds = Aliases(file, problem.halves), implied_bounds(file)
     for variable in file.variables.values():
         if variable.is_bool:
             _declare_bool(problem, aliases, variable)
@@ -155,7 +159,7 @@ def _assign(problem: Problem, variable: Variable) -> None:
 
 def _post_constraints(problem: Problem, aliases: Aliases) -> None:
     builder, file, converters = problem.builder, problem.file, problem.symbols.converters
-    absorbed, origins = aliases.absorbed, problem.origins
+    absorbed, origins, halves = aliases.absorbed, problem.origins, problem.halves
     for item in file.constraints:
         if id(item) in absorbed:
             continue
@@ -167,7 +171,8 @@ def _post_constraints(problem: Problem, aliases: Aliases) -> None:
         origins.append((builder.constraint_count(), item.position))
         try:
             operands = [converters[kind](value) for kind, value in zip(handler.kinds, item.arguments, strict=True)]
-            handler.post(builder, *operands)
+            half = halves.get(id(item))
+            (handler.halves[half.direction] if half else handler.post)(builder, *operands)
         except ModelError as error:
             raise ModelError(f"{file.where(item.position)}: {item.name}: {error}") from None
         except UNFIT as error:
