@@ -96,16 +96,18 @@ def measure(file: str, threads: int, limit: float) -> dict:
     from ortools.sat.python import cp_model
 
     from moccasin_mzn.flatzinc.parser import parse
+    from moccasin_mzn.flatzinc.run import without_garbage_collection
     from moccasin_mzn.flatzinc.search import add_hints
     from moccasin_mzn.flatzinc.statistics import peak_megabytes
     from moccasin_mzn.flatzinc.translate import translate
 
     start = time.monotonic()
-    items = parse(Path(file).read_text(encoding="utf-8"), file)
-    read = time.monotonic()
-    problem = translate(items)
-    add_hints(problem)
-    built = time.monotonic()
+    with without_garbage_collection():
+        items = parse(Path(file).read_text(encoding="utf-8"), file)
+        read = time.monotonic()
+        problem = translate(items)
+        add_hints(problem)
+        built = time.monotonic()
     built_megabytes = peak_megabytes()
     solver = cp_model.CpSolver()
     solver.parameters.num_workers, solver.parameters.max_time_in_seconds = threads, limit

@@ -12,8 +12,9 @@ The same solutions exist for all other variables; b itself may get another value
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from .registry import HANDLERS
 from .syntax import Constraint, Expression, FlatZinc
@@ -37,16 +38,23 @@ class Half:
 
 def find_halves(file: FlatZinc) -> dict[int, Half]:
     """The reified constraints, by id, that one direction is enough for."""
+    try:
+        return _find_halves(file)
+    except TypeError:  # an array inside of an array, which translation refuses with its place
+        return {}
+
+
+def _find_halves(file: FlatZinc) -> dict[int, Half]:
     reified = dict(_reified_constraints(file))
-    uses = Counter(_names(file))
-    signs: dict[str, Counter[int]] = {name: Counter() for name in reified}
+    uses = _count_uses(file, reified)
+    signs: dict[str, list[int]] = {name: [0, 0] for name in reified}
     clauses: dict[str, Constraint] = {}
     for item in file.constraints:
-        for direction, literals in enumerate(_literals(item)):
-            for literal in literals:
-                if type(literal) is str and literal in signs:
-                    signs[literal][direction] += 1
-                    clauses[literal] = item
+        if item.name in ("bool_clause", "array_bool_or"):
+            for direction, literals in enumerate(_literals(item)):
+                for name in filter(reified.__contains__, literals):
+                    signs[name][direction] += 1
+                    clauses[name] = item
     halves = {}
     for name, item in reified.items():
         for direction in (IF_TRUE, IF_FALSE):
@@ -65,17 +73,15 @@ def _reified_constraints(file: FlatZinc) -> Iterator[tuple[str, Constraint]]:
                 yield variable.name, item
 
 
-def _names(file: FlatZinc) -> Iterator[str]:
-    """Every occurrence of a name outside of annotations; one in a named array counts twice, as its use is not known."""
-    for item in file.constraints:
-        for value in item.arguments:
-            if type(value) is str:
-                yield value
-            elif type(value) is list:
-                yield from (element for element in value if type(element) is str)
+def _count_uses(file: FlatZinc, names: Mapping[str, Constraint]) -> Counter[str]:
+    """How often each of the names occurs outside of annotations; in a named array twice, as its use is not known."""
+    arguments = chain.from_iterable(item.arguments for item in file.constraints)
+    occurrences = chain.from_iterable(value if type(value) is list else (value,) for value in arguments)
+    uses = Counter(filter(names.__contains__, occurrences))
     for array in file.arrays.values():
-        yield from (element for element in 2 * array.elements if type(element) is str)
-    yield from (variable.value for variable in file.variables.values() if type(variable.value) is str)
+        uses.update(filter(names.__contains__, 2 * array.elements))
+    uses.update(filter(names.__contains__, (variable.value for variable in file.variables.values())))
+    return uses
 
 
 def _literals(item: Constraint) -> tuple[list[Expression], list[Expression]]:

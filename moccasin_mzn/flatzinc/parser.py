@@ -88,9 +88,8 @@ class _Grammar:
         name = self.tokens.take_name()
         self.tokens.expect("(")
         arguments = self._expressions(")")
-        calls = [item for item in self._annotations() if isinstance(item, Call) and item.name == "defines_var"]
-        defined = [call.arguments[0] for call in calls if call.arguments and type(call.arguments[0]) is str]
-        self.file.constraints.append(Constraint(name, arguments, defined[0] if defined else None, self.position))
+        self._annotations()
+        self.file.constraints.append(Constraint(name, arguments, self.position))
 
     def _solve(self) -> None:
         tokens = self.tokens

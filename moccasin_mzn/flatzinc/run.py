@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ortools.sat.python import cp_model
 
@@ -37,8 +40,8 @@ def run(options: Options, stop: StopFlag) -> int:
     try:
         with open(options.path, encoding="utf-8", errors="surrogateescape") as file:  # strings may hold any bytes
             text = file.read()
-        items = parse(text, options.path)
-        session = _session(items, options)
+        with without_garbage_collection():
+            session = _session(parse(text, options.path), options)
     except OSError as error:
         print(f"{options.path}: {error.strerror}", file=sys.stderr)
         return 1
@@ -46,6 +49,16 @@ def run(options: Options, stop: StopFlag) -> int:
         print(error, file=sys.stderr)
         return 1
     return session.run(stop)
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Reading makes millions of objects that stay: looking through them again and again takes a third of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _session(items: FlatZinc, options: Options) -> Session:

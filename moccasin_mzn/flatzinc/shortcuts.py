@@ -29,8 +29,7 @@ class Shortcuts:
         rf" *= *\[{_PLAIN}\]\s*;\s*",
         re.ASCII,
     )
-    _IDENTIFIER = re.compile(r"\b(?!true\b|false\b)[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-    _DEFINES = re.compile(rf"::\s*defines_var\(({_NAME})\)")
+    _IDENTIFIER = re.compile(r"\b((?!true\b|false\b)[A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
     _OUTPUT = re.compile(r"::\s*output_var\b")
 
     def __init__(self, file: FlatZinc) -> None:
@@ -48,7 +47,7 @@ class Shortcuts:
 
     def _values(self, text: str) -> list[Expression] | None:
         try:
-            return json.loads("[" + self._IDENTIFIER.sub(r'"\g<0>"', text) + "]")
+            return json.loads("[" + '"'.join(self._IDENTIFIER.split(text)) + "]")  # every second part is an identifier
         except ValueError:
             return None
 
@@ -56,12 +55,10 @@ class Shortcuts:
         match = self._CONSTRAINT.match(self.file.text, position)
         if not match or match.end() > self.long_number:
             return 0
-        name, arguments, annotations = match.groups()
-        values = self._values(arguments)
+        values = self._values(match[2])
         if values is None:
             return 0
-        defines = self._DEFINES.search(annotations) if annotations else None
-        self.file.constraints.append(Constraint(name, values, defines and defines[1], position))
+        self.file.constraints.append(Constraint(match[1], values, position))
         return match.end()
 
     def _variable(self, position: int) -> int:

@@ -58,12 +58,10 @@ class VariableArray:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """`constraint NAME(ARGUMENTS)`; `defines` is the variable of a `defines_var` annotation, `position` an offset
-    into the text."""
+    """`constraint NAME(ARGUMENTS)`; `position` is an offset into the text. What annotations say is not needed."""
 
     name: str
     arguments: list[Expression]
-    defines: str | None
     position: int
 
 

@@ -73,6 +73,7 @@ ERRORS = [
     ("array [1..1] of var int: xs :: output_array() = [x];", "2:1", "output_array needs a list of index sets"),
     # unsupported, or too much for the solver
     ("\n constraint my_own(1);", "3:2", "unsupported constraint my_own"),
+    ("constraint bool_eq_reif(b,[[b]],b);", "2:1", "bool_eq_reif: a bool expected, found an array"),
     ("var set of 1..3: s;", "2:5", "var set is not supported"),
     ("array [1..1] of var set of 1..3: s = [{}];", "2:21", "var set is not supported"),
     ("var float: f;", "2:5", "var float is not supported"),

@@ -68,12 +68,12 @@ def test_everything_is_read():
 
 def test_constraints_and_the_solve_item_are_read():
     file = parse(EVERYTHING)
-    assert [(item.name, item.arguments, item.defines) for item in file.constraints] == [
-        ("int_lin_le", ["c", ["x", "y", 7], -15], "y"),
-        ("int_lin_le", [[1], ["x"], 2], None),
-        ("set_in", ["x", IntSet(((1, 3), (8, 8)))], None),
-        ("set_in_reif", [3, IntSet(((1, 4),)), "b"], None),
-        ("mine", [], None),
+    assert [(item.name, item.arguments) for item in file.constraints] == [
+        ("int_lin_le", ["c", ["x", "y", 7], -15]),
+        ("int_lin_le", [[1], ["x"], 2]),
+        ("set_in", ["x", IntSet(((1, 3), (8, 8)))]),
+        ("set_in_reif", [3, IntSet(((1, 4),)), "b"]),
+        ("mine", []),
     ]
     assert (file.solve.goal, file.solve.objective) == ("minimize", "x")
     search, restart = file.solve.annotations
@@ -262,7 +262,7 @@ def test_items_in_any_order():
         "solve minimize x; constraint c(xs,n)::defines_var(x); array [1..1] of var int: xs=[x];"
         "predicate c(int: a); var 1..3: x; int: n = 3;"
     )
-    assert (file.solve.objective, file.constraints[0].defines, file.arrays["xs"].elements) == ("x", "x", ["x"])
+    assert (file.solve.objective, file.constraints[0].name, file.arrays["xs"].elements) == ("x", "c", ["x"])
     assert [file.text[position:][:3] for position in file.positions.values()] == ["arr", "var", "int"]
 
 
