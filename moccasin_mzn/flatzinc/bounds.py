@@ -66,6 +66,14 @@ class _Propagation:
             "int_mod": lambda left, right, result: self._narrow(result, _within(self.interval(left))),
             "int_pow": self._power,
             "int_pow_fixed": self._power,
+            "fzn_count_eq": lambda terms, value, count: self._narrow(count, (0, len(terms))),
+            "fzn_among": lambda count, terms, values: self._narrow(count, (0, len(terms))),
+            "fzn_nvalue": lambda count, terms: self._narrow(count, (0, len(terms))),
+            "fzn_global_cardinality": lambda terms, cover, counts: self._narrow_all(counts, 0, len(terms) + 1),
+            "fzn_global_cardinality_closed": lambda terms, cover, counts: self._narrow_all(counts, 0, len(terms) + 1),
+            "fzn_maximum_arg_int_offset": lambda terms, first, index: self._narrow_all([index], first, len(terms)),
+            "fzn_minimum_arg_int_offset": lambda terms, first, index: self._narrow_all([index], first, len(terms)),
+            "fzn_bin_packing_load_offset": self._loads,
             "fzn_table_int_flat": self._table,
             "fzn_circuit_offset": lambda terms, first: self._narrow_all(terms, first, len(terms)),
             "fzn_subcircuit_offset": lambda terms, first: self._narrow_all(terms, first, len(terms)),
@@ -145,6 +153,11 @@ class _Propagation:
             if rows:
                 values = rows[column :: len(terms)]
                 self._narrow(term, (min(values), max(values)))
+
+    def _loads(self, loads: list[Expression], first: int, bins: list[Expression], weights: list[int]) -> None:
+        least, most = (sum(part(0, weight) for weight in weights) for part in (min, max))
+        self._narrow_all(loads, least, most - least + 1)
+        self._narrow_all(bins, first, len(loads))
 
     def _inverse(self, terms: list[Expression], inverses: list[Expression], first: int, other: int) -> None:
         self._narrow_all(terms, other, len(inverses))
