@@ -8,7 +8,7 @@ from math import prod
 from ..builder import Builder, Term, constant
 from ..intset import HIGHEST, LOWEST, IntSet
 from ..registry import Int, When, relation
-from .extremes import maximum_of, negative
+from .extremes import maximum_of
 
 SMALL_TABLE = 50_000
 """The most rows with which a power is written as a table."""
@@ -32,7 +32,7 @@ def int_times(builder: Builder, left: Int, right: Int, product: Int, when: When)
 @relation("int_abs", value=abs)
 def int_abs(builder: Builder, term: Int, size: Int, when: When) -> None:
     """|term| = size"""
-    maximum_of(builder, size, [term, negative(term)], when)
+    maximum_of(builder, size, [term, term.times(-1)], when)
 
 
 def quotient(left: int, right: int) -> int:
@@ -49,7 +49,7 @@ def int_div(builder: Builder, left: Int, right: Int, result: Int, when: When) ->
     size_is_right = builder.truth((1,), (right,), IntSet.of_range(1, HIGHEST))
     total = _total(builder, "int_div", quotient, left, size)
     builder.equal(result, total, [size_is_right, *when])
-    builder.equal(result, negative(total), [~size_is_right, *when])
+    builder.equal(result, total.times(-1), [~size_is_right, *when])
 
 
 def remainder(left: int, right: int) -> int:
@@ -92,10 +92,10 @@ def _divisor(builder: Builder, term: Term, when: When) -> Term:
     if low > 0:
         return term
     if high < 0:
-        return negative(term)
+        return term.times(-1)
     builder.within(term, IntSet(((LOWEST, -1), (1, HIGHEST))), when)
     size = builder.integer(1, max(-low, high, 1))
-    maximum_of(builder, size, [term, negative(term), constant(1)], [])
+    maximum_of(builder, size, [term, term.times(-1), constant(1)], [])
     builder.suggest(size.variable, lambda value: _if_known(value(term), lambda number: max(abs(number), 1)))
     return size
 

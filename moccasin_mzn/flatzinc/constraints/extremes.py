@@ -9,11 +9,6 @@ from ..intset import LOWEST
 from ..registry import Bools, Int, Ints, Par, When, relation
 
 
-def negative(term: Term) -> Term:
-    """The operand `-term`."""
-    return Term(term.variable, -term.coefficient, -term.offset)
-
-
 def maximum_of(builder: Builder, greatest: Term, terms: list[Term], when: When) -> None:
     """max(terms) = greatest; false without terms"""
     if not terms:
@@ -32,7 +27,7 @@ def int_max(builder: Builder, left: Int, right: Int, greatest: Int, when: When) 
 @relation("int_min", value=min)
 def int_min(builder: Builder, left: Int, right: Int, least: Int, when: When) -> None:
     """min(left, right) = least"""
-    maximum_of(builder, negative(least), [negative(left), negative(right)], when)
+    maximum_of(builder, least.times(-1), [left.times(-1), right.times(-1)], when)
 
 
 @relation("array_int_maximum", value=max, target=0)
@@ -44,7 +39,7 @@ def array_int_maximum(builder: Builder, greatest: Int, terms: Ints, when: When) 
 @relation("array_int_minimum", value=min, target=0)
 def array_int_minimum(builder: Builder, least: Int, terms: Ints, when: When) -> None:
     """min(terms) = least; false without terms"""
-    maximum_of(builder, negative(least), [negative(term) for term in terms], when)
+    maximum_of(builder, least.times(-1), [term.times(-1) for term in terms], when)
 
 
 def _ranks(builder: Builder, terms: Sequence[Term]) -> tuple[list[Term], Term]:
@@ -100,7 +95,7 @@ def _first_minimum(values: list, first: int) -> int:
 
 def not_minimum_arg(builder: Builder, terms: Ints, first: Par, index: Int, when: When) -> None:
     """index is not that of the first minimum"""
-    not_maximum_arg(builder, [negative(term) for term in terms], first, index, when)
+    not_maximum_arg(builder, [term.times(-1) for term in terms], first, index, when)
 
 
 @relation(
@@ -111,7 +106,7 @@ def not_minimum_arg(builder: Builder, terms: Ints, first: Par, index: Int, when:
 )
 def minimum_arg(builder: Builder, terms: Ints, first: Par, index: Int, when: When) -> None:
     """index is that of the first minimum, counted from `first`; false without terms"""
-    maximum_arg(builder, [negative(term) for term in terms], first, index, when)
+    maximum_arg(builder, [term.times(-1) for term in terms], first, index, when)
 
 
 def _first_trues(builder: Builder, literals: Sequence[int]) -> list[int]:

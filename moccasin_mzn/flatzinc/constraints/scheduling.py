@@ -63,10 +63,7 @@ def disjunctive(builder: Builder, start: Ints, duration: Ints, when: When) -> No
 @relation("fzn_disjunctive_optional")
 def disjunctive_optional(builder: Builder, present: Bools, start: Ints, duration: Ints, when: When) -> None:
     """As `disjunctive`, counting only the tasks that are present; the durations of all are not negative."""
-    busy = []
-    for presence, length in zip(present, duration, strict=True):
-        busy.append(builder.conjunction([presence, positive(builder, length)]))
-    _no_overlap(builder, busy, start, duration, when)
+    _no_overlap(builder, present, start, duration, 1, when)
 
 
 @relation("fzn_disjunctive_strict")
@@ -78,11 +75,7 @@ def disjunctive_strict(builder: Builder, start: Ints, duration: Ints, when: When
 @relation("fzn_disjunctive_strict_optional")
 def disjunctive_strict_optional(builder: Builder, present: Bools, start: Ints, duration: Ints, when: When) -> None:
     """As `disjunctive_strict`, counting only the tasks that are present; the durations of all are not negative."""
-    running = []
-    for presence, length in zip(present, duration, strict=True):
-        possible = builder.truth((1,), (length,), IntSet.of_range(0, HIGHEST))
-        running.append(builder.conjunction([presence, possible]))
-    _no_overlap(builder, running, start, duration, when)
+    _no_overlap(builder, present, start, duration, 0, when)
 
 
 @relation("fzn_reservoir")
@@ -102,13 +95,14 @@ def reservoir(builder: Builder, time: Ints, change: Pars, active: Bools, least: 
     proto.active_literals.extend([literal for _, _, literal in events])
 
 
-def _no_overlap(builder: Builder, running: Bools, start: Ints, duration: Ints, when: When) -> None:
-    """The tasks that are running do not overlap; no duration is negative."""
+def _no_overlap(builder: Builder, present: Bools, start: Ints, duration: Ints, shortest: int, when: When) -> None:
+    """The present tasks of at least the shortest duration do not overlap; no duration is negative."""
     intervals = []
-    for literal, first, length in zip(running, start, duration, strict=True):
+    for literal, first, length in zip(present, start, duration, strict=True):
         if builder.bounds(length)[0] < 0:
             builder.linear((1,), (length,), (0, HIGHEST), when)
-        presence = builder.conjunction([literal, *when])
+        counts = builder.truth((1,), (length,), IntSet.of_range(shortest, HIGHEST))
+        presence = builder.conjunction([literal, counts, *when])
         if presence != FALSE:
             intervals.append(interval(builder, first, length, builder.sum_of(first, length), presence))
     if len(intervals) > 1:
