@@ -88,7 +88,9 @@ class ComputationGraph:
         for name in ("nodes", "durations", "sizes", "order", "labels"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _as_tuple(name, getattr(self, name)))
-        edges = tuple(_as_tuple("edge", edge) for edge in _as_tuple("edges", self.edges))
+        edges = _as_tuple("edges", self.edges)
+        if not set(map(type, edges)) <= {tuple}:  # mostly they are, and calls for a million edges cost
+            edges = tuple(_as_tuple("edge", edge) for edge in edges)
         object.__setattr__(self, "edges", edges)
         object.__setattr__(self, "attributes", dict(self.attributes))
         _check_ids(self.nodes)
@@ -107,12 +109,18 @@ class ComputationGraph:
     @cached_property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:
         """For each node the nodes whose output it reads, in the order of `edges`."""
-        return _adjacency(len(self.nodes), ((head, tail) for tail, head in self.edges))
+        inputs: list[list[int]] = [[] for _ in self.nodes]
+        for tail, head in self.edges:
+            inputs[head].append(tail)
+        return tuple(map(tuple, inputs))
 
     @cached_property
     def successors(self) -> tuple[tuple[int, ...], ...]:
         """For each node the nodes that read its output, in the order of `edges`."""
-        return _adjacency(len(self.nodes), self.edges)
+        readers: list[list[int]] = [[] for _ in self.nodes]
+        for tail, head in self.edges:
+            readers[tail].append(head)
+        return tuple(map(tuple, readers))
 
     @cached_property
     def index(self) -> dict[NodeId, int]:
@@ -292,13 +300,6 @@ def _as_tuple(name: str, values: Any) -> tuple:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise InputError(f"{name}: expected a sequence, got {shown(values)}")
     return tuple(values)
-
-
-def _adjacency(n: int, pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
-    lists: list[list[int]] = [[] for _ in range(n)]
-    for at, to in pairs:
-        lists[at].append(to)
-    return tuple(map(tuple, lists))
 
 
 def _check_ids(nodes: tuple[NodeId, ...]) -> None:

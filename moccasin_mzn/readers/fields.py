@@ -60,10 +60,11 @@ def column(values: list[Object], what: str, key: str) -> list[Any]:
     Raises:
         InputError: an object has no such key.
     """
-    for at, value in enumerate(values):
-        if key not in value:
-            raise InputError(f'{what}[{at}]: key "{key}" is missing')
-    return [value[key] for value in values]
+    try:
+        return [value[key] for value in values]
+    except KeyError:
+        at = next(at for at, value in enumerate(values) if key not in value)
+        raise InputError(f'{what}[{at}]: key "{key}" is missing') from None
 
 
 def resolve(ids: list[NodeId], what: str, values: list[Any]) -> list[int]:
@@ -73,12 +74,10 @@ def resolve(ids: list[NodeId], what: str, values: list[Any]) -> list[int]:
         InputError: a value is not among the ids.
     """
     index = {node: at for at, node in enumerate(ids) if type(node) in (int, str)}
-    found = []
-    for at, value in enumerate(values):
-        position = index.get(value) if type(value) in (int, str) else None
-        if position is None:
-            raise InputError(f"{what}[{at}]: node {shown(value)} is not in the graph")
-        found.append(position)
+    found = [index.get(value) if type(value) in (int, str) else None for value in values]
+    if None in found:
+        at = found.index(None)
+        raise InputError(f"{what}[{at}]: node {shown(values[at])} is not in the graph")
     return found
 
 

@@ -1,0 +1,230 @@
+r"""Random layered graphs: the kind of graph the paper calls RL (Gagrani et al., NeurIPS 2022, Appendix A).
+
+A source, layers of random widths, a target. Edges between neighbouring layers are spread evenly, others skip layers::
+
+    layer       0     1     2     3     4
+                .---- 2 --- 4 --- 6 ----.
+    source      0 --- 3 --- 5 --- 7 --- 1      target
+                       \_________/
+                          a skip
+
+The laws were inferred from the published graphs: shapes, edges between neighbouring layers and the rounding of sizes
+are theirs exactly, the weights of sizes and the way to an input order fit best.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from math import ceil, floor, sqrt
+
+import numpy as np
+
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graph import ComputationGraph
+
+Array = np.ndarray
+
+SIZE_MEANS = (0.5, 1.0, 3.0, 5.0)
+SIZE_DEVIATIONS = (0.5, 1.0, 1.0, 1.0)
+SIZE_CUMULATIVE_WEIGHTS = (0.3, 0.6, 0.9)
+"""The mixture of Gaussians that sizes come from, in thousands; the fourth has the rest of the weight."""
+LARGEST_DURATION = 999
+SKIP_REACH = 0.2
+"""A skip ends at most this fraction of its layer further to the right than it begins."""
+
+_RIGHTMOST = 0.999
+
+
+@dataclass(frozen=True)
+class _Laws:
+    """Parameters of the graphs, checked; see `random_layered`."""
+
+    n: int
+    seed: int
+    width: float
+    width_spread: float
+    density: float
+    skips: float
+
+    def __post_init__(self) -> None:
+        for what, least in (("n", 2), ("seed", 0)):
+            value = getattr(self, what)
+            if type(value) is not int or value < least:
+                raise InputError(f"{what} is {shown(value)}, expected an integer of {least} or more")
+        for what in ("width", "width_spread", "density", "skips"):
+            value = getattr(self, what)
+            if type(value) not in (int, float) or not 0 <= value <= 1:
+                raise InputError(f"{what} is {shown(value)}, expected a number from 0 to 1")
+        if self.width in (0, 1) or self.skips == 1:
+            what = "skips" if self.skips == 1 else "width"
+            raise InputError(f"{what} is {getattr(self, what)}, expected a number between 0 and 1")
+
+
+class _Random:
+    """Uniform numbers that are the same everywhere.
+
+    Only the raw bits of PCG64 are used, which numpy promises for a seed; the methods of its `Generator` may change.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._bits = np.random.PCG64(seed)
+
+    def keys(self, count: int) -> Array:
+        """Uniform 64-bit integers."""
+        return self._bits.random_raw(count)
+
+    def fractions(self, count: int) -> Array:
+        """Uniform multiples of 2**-53 in [0, 1)."""
+        return (self.keys(count) >> np.uint64(11)) * 2.0**-53
+
+    def integers(self, least: int | Array, most: int | Array, count: int) -> Array:
+        """Uniform integers, `least` and `most` included."""
+        return (least + np.floor(self.fractions(count) * (most - least + 1))).astype(np.int64)
+
+    def normals(self, count: int) -> Array:
+        """Standard normal numbers by Marsaglia's polar method; of its operations only `log` is not exact."""
+        x, y = 2 * self.fractions(count) - 1, 2 * self.fractions(count) - 1
+        square = x * x + y * y
+        inside = (square > 0) & (square < 1)
+        found = x[inside] * np.sqrt(-2 * np.log(square[inside]) / square[inside])
+        return found if len(found) == count else np.concatenate([found, self.normals(count - len(found))])
+
+
+def random_layered(
+    n: int, seed: int, *, width: float = 0.31, width_spread: float = 0.75, density: float = 0.2, skips: float = 0.14
+) -> ComputationGraph:
+    """A random layered graph of `n` nodes with an input order; in memory and time proportional to its edges.
+
+    Args:
+        n: 2 or more. Id 0 is the source, 1 the target, the others follow layer by layer.
+        seed: the same seed gives the same graph on every platform, but for sizes that the last bit of a logarithm
+            decides (one in 10**12).
+        width: w in 0 < w < 1: layers have about sqrt(n w / (1 - w)) nodes. Published: 0.27, 0.43, 0.36 and 0.31 for
+            n = 100, 250, 500 and 1,000.
+        width_spread: nlv: widths are uniform within this fraction of their mean.
+        density: ed: the fraction of all pairs of neighbouring layers that are edges; what it lacks to 1 is made up for
+            by one edge for each node of the larger layer.
+        skips: scd, below 1: the fraction of all edges that skip layers, but for those drawn twice.
+
+    There are about 1.16 n (1 + density * nodes of a layer) edges: at the default width 6,000, 170,000 and 5 million
+    for n = 1,000, 10,000 and 100,000. See `width_of_layers` for large graphs with fewer.
+
+    Raises:
+        InputError: parameters out of range.
+    """
+    laws = _Laws(n, seed, width, width_spread, density, skips)
+    random = _Random(seed)
+    layers = _layers(laws, random)
+    near = [_between(above, below, laws.density, random) for above, below in zip(layers, layers[1:], strict=False)]
+    tails, heads = np.concatenate([*near, _skips(layers, sum(len(pairs[0]) for pairs in near), laws, random)], axis=1)
+    edges = np.unique(tails * n + heads)
+    tails, heads = edges // n, edges % n
+    number = list(range(n))  # one object for each number, however many edges name it
+    durations = random.integers(1, LARGEST_DURATION, n).tolist()
+    return ComputationGraph(
+        nodes=tuple(number),
+        durations=(0, 0, *durations[2:]),
+        sizes=tuple(_sizes(n, random).tolist()),
+        edges=tuple(zip(map(number.__getitem__, tails.tolist()), map(number.__getitem__, heads.tolist()), strict=True)),
+        order=_random_order(tails, heads, random.keys(n)),
+        name=f"random layered, {n} nodes, width {width}, seed {seed}",
+        attributes={"width": width, "width_spread": width_spread, "density": density, "skips": skips, "seed": seed},
+    )
+
+
+def width_of_layers(n: int, nodes: float) -> float:
+    """The parameter `width` that gives layers of `nodes` nodes in the mean, whatever `n` is; edges then grow like n.
+
+    The largest published graph has layers of 21.2 nodes, and 5.9 edges a node.
+
+    Raises:
+        InputError: `nodes` is not positive.
+    """
+    if not nodes > 0:
+        raise InputError(f"nodes of a layer are {shown(nodes)}, expected a positive number")
+    return nodes * nodes / (n + nodes * nodes)
+
+
+def _layers(laws: _Laws, random: _Random) -> list[Array]:
+    """The nodes of each layer, source and target included."""
+    wanted = ceil(sqrt(laws.n * (1 / laws.width - 1)))
+    mean = laws.n / wanted
+    least = max(1, ceil(mean * (1 - laws.width_spread)))
+    most = max(least, floor(mean * (1 + laws.width_spread)))
+    layers, first = [np.array([0])], 2
+    while first < laws.n:
+        end = min(laws.n, first + int(random.integers(least, most, 1)[0]))
+        layers.append(np.arange(first, end))
+        first = end
+    return [*layers, np.array([1])]
+
+
+def _between(above: Array, below: Array, density: float, random: _Random) -> Array:
+    """Edges from one layer to the next, as an array of tails and one of heads.
+
+    Each node of the larger layer (the later of equals) gets equally many edges, random ones one more, to contiguous
+    nodes of the smaller layer around its own place.
+    """
+    large, small = (below, above) if len(below) >= len(above) else (above, below)
+    s, t = len(large), len(small)
+    count = round(s * t * density + (1 - density) * s)
+    degrees = np.full(s, count // s)
+    degrees[np.argsort(random.keys(s), kind="stable")[: count % s]] += 1
+    middles = np.rint(np.arange(s) * (t - 1) / max(1, s - 1)).astype(np.int64)
+    starts = np.clip(middles - (degrees - 1) // 2, 0, t - degrees)
+    along = np.arange(count) - np.repeat(np.cumsum(degrees) - degrees, degrees)  # 0, 1, ... for each node
+    ends = np.repeat(large, degrees), small[np.repeat(starts, degrees) + along]
+    return np.stack(ends[::-1] if large is below else ends)
+
+
+def _skips(layers: list[Array], near: int, laws: _Laws, random: _Random) -> Array:
+    """Edges that skip at least one layer, some perhaps twice; never from the source or to the target.
+
+    Args:
+        near: number of edges between neighbouring layers.
+    """
+    inner = len(layers) - 2
+    count = round(near * laws.skips / (1 - laws.skips)) if inner >= 3 else 0
+    widths = np.array([len(layer) for layer in layers])
+    firsts = np.array([layer[0] for layer in layers])
+    source = random.integers(1, inner - 2, count)
+    target = random.integers(source + 2, inner, count)
+    left = random.fractions(count)
+    right = np.minimum(left + SKIP_REACH * random.fractions(count), _RIGHTMOST)
+    tails = firsts[source] + np.floor(left * widths[source]).astype(np.int64)
+    return np.stack([tails, firsts[target] + np.floor(right * widths[target]).astype(np.int64)])
+
+
+def _sizes(n: int, random: _Random) -> Array:
+    """Sizes of outputs: a mixture of Gaussians, drawn again until positive, rounded to hundredths, times 1000.
+
+    The product is cut, not rounded, as in the published graphs: 4.06 gives 4059.
+    """
+    kinds = np.searchsorted(SIZE_CUMULATIVE_WEIGHTS, random.fractions(n), side="right")
+    amounts = np.array(SIZE_MEANS)[kinds] + np.array(SIZE_DEVIATIONS)[kinds] * random.normals(n)
+    hundredths = np.rint(amounts[amounts > 0] * 100)
+    sizes = np.floor(1000 * (hundredths / 100)).astype(np.int64)
+    return sizes if len(sizes) == n else np.concatenate([sizes, _sizes(n - len(sizes), random)])
+
+
+def _random_order(tails: Array, heads: Array, keys: Array) -> tuple[int, ...]:
+    """A topological order: of the nodes that are ready always the one with the smallest key; edges sorted by tail."""
+    by_rank = np.argsort(keys, kind="stable")
+    rank = np.empty(len(keys), np.int64)
+    rank[by_rank] = np.arange(len(keys))
+    first = np.searchsorted(tails, np.arange(len(keys) + 1)).tolist()
+    readers = heads.tolist()
+    waiting = np.bincount(heads, minlength=len(keys)).tolist()
+    node_of, rank_of = by_rank.tolist(), rank.tolist()
+    ready = [rank_of[v] for v, count in enumerate(waiting) if count == 0]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        v = node_of[heapq.heappop(ready)]
+        order.append(v)
+        for head in readers[first[v] : first[v + 1]]:
+            waiting[head] -= 1
+            if waiting[head] == 0:
+                heapq.heappush(ready, rank_of[head])
+    return tuple(order)

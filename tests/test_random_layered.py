@@ -1,0 +1,126 @@
+"""Random layered graphs against the published ones and against their laws."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from itertools import pairwise, product
+from pathlib import Path
+from statistics import mean, stdev
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.generators.random_layered import random_layered, width_of_layers
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.readers import read_graph
+from moccasin_mzn.readers.node_link import graph_text
+from moccasin_mzn.simulate import simulate
+
+ROOT = Path(__file__).resolve().parents[1]
+PUBLISHED = [(100, 0.27), (250, 0.43), (500, 0.36), (1000, 0.31)]
+SEEDS = 20
+
+
+def statistics_of(graph: ComputationGraph) -> dict[str, float]:
+    """What generated and published graphs must share."""
+    sources = [v for v, inputs in enumerate(graph.predecessors) if not inputs]
+    targets = [v for v, readers in enumerate(graph.successors) if not readers]
+    assert (sources, targets) == ([0], [1])
+    sizes = sorted(graph.sizes)
+    return {
+        "edges": len(graph.edges),
+        "mean duration": graph.total_duration / len(graph.nodes),
+        "mean size": graph.total_size / len(graph.nodes),
+        "median size": sizes[len(sizes) // 2],
+        "peak over total size": simulate(graph, graph.input_order()).peak / graph.total_size,
+        "readers of the source": len(graph.successors[0]),
+        "most inputs": max(map(len, graph.predecessors)),
+    }
+
+
+@pytest.mark.parametrize(("n", "width"), PUBLISHED)
+def test_the_published_graph_is_one_of_ours(shared, n, width):
+    published = statistics_of(read_graph(shared / "data" / f"random_layered_n{n}.json"))
+    ours = [statistics_of(random_layered(n, seed, width=width)) for seed in range(SEEDS)]
+    for what, value in published.items():
+        values = [found[what] for found in ours]
+        assert abs(value - mean(values)) <= 3.5 * stdev(values), what
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(2, 60),
+    seed=st.integers(0, 2**40),
+    width=st.floats(0.001, 0.999),
+    spread=st.floats(0, 1),
+    density=st.floats(0, 1),
+    skips=st.floats(0, 0.9),
+)
+def test_any_parameters_give_a_graph(n, seed, width, spread, density, skips):
+    graph = random_layered(n, seed, width=width, width_spread=spread, density=density, skips=skips)
+    assert graph.nodes == tuple(range(n))
+    assert graph.durations[:2] == (0, 0)
+    assert all(1 <= duration <= 999 for duration in graph.durations[2:])
+    assert graph.order is not None  # checked at birth
+    assert all(inputs or v == 0 for v, inputs in enumerate(graph.predecessors))
+    assert all(readers or v == 1 for v, readers in enumerate(graph.successors))
+
+
+def test_the_same_seed_gives_the_same_graph_everywhere():
+    text = graph_text(random_layered(300, 7))
+    assert text == graph_text(random_layered(300, 7))
+    assert text != graph_text(random_layered(300, 8))
+    assert (
+        hashlib.sha256(text.encode()).hexdigest() == "9840d8dd64f4cac620e0e98653d0b06660808568b708c7c74a661f1cb840101a"
+    )
+
+
+def test_full_density_without_skips_joins_neighbouring_layers_completely():
+    graph = random_layered(20, 0, density=1, skips=0, width_spread=0)
+    layers = [[0], *([v, v + 1, v + 2] for v in range(2, 20, 3)), [1]]  # of 20 / ceil(sqrt(20 (1 / 0.31 - 1))) nodes
+    assert set(graph.edges) == {pair for above, below in pairwise(layers) for pair in product(above, below)}
+
+
+def test_layers_of_constant_width_keep_edges_proportional_to_nodes():
+    per_node = [len(random_layered(n, 0, width=width_of_layers(n, 21.2)).edges) / n for n in (2_000, 20_000)]
+    assert all(5.5 < ratio < 6.5 for ratio in per_node)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n": 1}, "n is 1, expected an integer of 2 or more"),
+        ({"n": 10.0}, "n is 10.0, expected an integer of 2 or more"),
+        ({"seed": -1}, "seed is -1, expected an integer of 0 or more"),
+        ({"width": 0}, "width is 0, expected a number between 0 and 1"),
+        ({"width": 1.0}, "width is 1.0, expected a number between 0 and 1"),
+        ({"width": float("nan")}, "width is nan, expected a number from 0 to 1"),
+        ({"density": 1.5}, "density is 1.5, expected a number from 0 to 1"),
+        ({"width_spread": "1"}, "width_spread is '1', expected a number from 0 to 1"),
+        ({"skips": 1}, "skips is 1, expected a number between 0 and 1"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(arguments, message):
+    with pytest.raises(InputError) as caught:
+        random_layered(**{"n": 10, "seed": 0, **arguments})
+    assert str(caught.value) == message
+
+
+def test_width_of_layers():
+    assert width_of_layers(1000, 21.2) == pytest.approx(0.31, abs=0.001)
+    with pytest.raises(InputError, match="nodes of a layer are 0, expected a positive number"):
+        width_of_layers(1000, 0)
+
+
+def test_the_script_writes_a_graph_file(tmp_path):
+    path = tmp_path / "g.json"
+    script = [sys.executable, str(ROOT / "scripts" / "make_layered.py")]
+    run = subprocess.run(
+        [*script, "--nodes", "50", "--seed", "3", "--output", str(path)], capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    assert read_graph(path) == random_layered(50, 3)
