@@ -15,28 +15,37 @@ from moccasin_mzn.simulate import simulate
 
 FORMULATIONS = ("staged", "general")
 PRECEDENCES = ("served-by", "reservoir")
+INDICES = ("affine", "triangular")
 
 
 @dataclass(frozen=True)
 class Formulation:
-    """One of the paper's formulations with one form of its precedence constraint.
+    """One of the paper's formulations with one form of its precedence constraint and of its event index.
+
+    `Formulation("staged", "reservoir", "triangular")` is the published one, without redundant constraints.
 
     Raises:
-        InputError: an unknown name; the message lists the known ones.
+        InputError: an unknown name, where the message lists the known ones; or a triangular index of free events.
     """
 
     name: str = "staged"
     """"staged": stages of the input order (2.3); "general": the order is open (2.1)."""
     precedence: str = "served-by"
     """"served-by": half-reified booleans; "reservoir": as published (2.2)."""
+    index: str = "affine"
+    """How staged events are numbered. "affine": starts without holes, and redundant constraints; "triangular": as
+    published (2.3), neither."""
 
     def __post_init__(self) -> None:
         for what, value, known in (
             ("formulation", self.name, FORMULATIONS),
             ("precedence", self.precedence, PRECEDENCES),
+            ("index", self.index, INDICES),
         ):
             if value not in known:
                 raise InputError(f"unknown {what} {shown(value)}, expected one of {', '.join(known)}")
+        if self.index == "triangular" and not self.staged:
+            raise InputError("the triangular index numbers staged events, the general formulation has free ones")
 
     @property
     def staged(self) -> bool:
@@ -44,7 +53,8 @@ class Formulation:
 
     def model(self, objective: str) -> Path:
         """The model file for an objective, "duration" or "peak" (phase 1)."""
-        suffix = {"served-by": "", "reservoir": "_reservoir"}[self.precedence]
+        suffix = {"affine": "", "triangular": "_triangular"}[self.index]
+        suffix += {"served-by": "", "reservoir": "_reservoir"}[self.precedence]
         suffix += {"duration": "", "peak": "_peak"}[objective]
         return models_folder() / f"{self.name}{suffix}.mzn"
 
@@ -52,7 +62,9 @@ class Formulation:
         self, graph: ComputationGraph, data: ModelData, incumbent: Sequence[int] | None = None
     ) -> dict[str, Any]:
         """The items of the `.dzn` file, as declared in `models/lib/instance.mzn`; the warm start is `incumbent`."""
-        intervals = encode(graph, data, incumbent, self.staged) if incumbent else Intervals((), (), ())
+        intervals = Intervals((), (), ())
+        if incumbent:
+            intervals = encode(graph, data, incumbent, self.staged, self.index)
         return {
             "nodes": len(data.size),
             "duration": data.duration,
@@ -98,12 +110,15 @@ def decode(data: ModelData, intervals: Intervals) -> tuple[int, ...]:
     return tuple(data.order[node - 1] for _, node in performed)
 
 
-def encode(graph: ComputationGraph, data: ModelData, sequence: Sequence[int], staged: bool) -> Intervals:
+def encode(
+    graph: ComputationGraph, data: ModelData, sequence: Sequence[int], staged: bool, index: str = "affine"
+) -> Intervals:
     """The solution that stands for a sequence, with every interval ending at its last read; inverse of `decode`.
 
-    The sequence computes each node 1..C_v times; with staged events it is in stages of the input order.
+    The sequence computes each node 1..C_v times; with staged events, numbered by `index`, it is in stages of the input
+    order.
     """
-    events = staged_events(data, sequence) if staged else range(1, len(sequence) + 1)
+    events = staged_events(data, sequence, index) if staged else range(1, len(sequence) + 1)
     copies: list[list[tuple[int, int]]] = [[] for _ in graph.nodes]
     for interval in simulate(graph, sequence).intervals:
         copies[interval.node].append((events[interval.start - 1], events[interval.end - 1]))
@@ -115,7 +130,7 @@ def encode(graph: ComputationGraph, data: ModelData, sequence: Sequence[int], st
             if active[-1]:
                 first, last = copies[v][i]
             elif staged:
-                first = last = _staged_event(data, data.earliest_stage[number - 1], number)
+                first = last = _staged_event(data, data.earliest_stage[number - 1], number, index)
             else:
                 unused += 1
                 first = last = unused
@@ -124,17 +139,22 @@ def encode(graph: ComputationGraph, data: ModelData, sequence: Sequence[int], st
     return Intervals(tuple(active), tuple(start), tuple(end))
 
 
-def staged_events(data: ModelData, sequence: Sequence[int]) -> list[int]:
+def staged_events(data: ModelData, sequence: Sequence[int], index: str = "affine") -> list[int]:
     """The staged event of each computation in a sequence that is in stages of the input order (paper, 2.3)."""
     number = {v: k for k, v in enumerate(data.order, 1)}
     events, stage = [], 1
     for v in sequence:
-        events.append(_staged_event(data, stage, number[v]))
+        events.append(_staged_event(data, stage, number[v], index))
         if number[v] == stage:
             stage += 1
     return events
 
 
-def _staged_event(data: ModelData, stage: int, number: int) -> int:
-    """n (k - 1) + v: where node v is computed in stage k, both counted from 1, as in `models/lib/staged.mzn`."""
-    return len(data.order) * (stage - 1) + number
+def _staged_event(data: ModelData, stage: int, number: int, index: str) -> int:
+    """Where node v is computed in stage k, both counted from 1.
+
+    Affine: n (k - 1) + v, as in `models/lib/staged.mzn`. Triangular: k (k - 1) / 2 + v, where v <= k, as in
+    `models/lib/staged_triangular.mzn`.
+    """
+    before = {"affine": len(data.order) * (stage - 1), "triangular": stage * (stage - 1) // 2}[index]
+    return before + number

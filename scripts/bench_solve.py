@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -22,12 +23,7 @@ from rich.table import Table
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("graphs", nargs="+", metavar="GRAPH[@BUDGET]")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--time-limit", type=float, default=120)
-    parser.add_argument("--threads", type=int, default=2)
-    arguments = parser.parse_args()
+    arguments = parse_arguments(__doc__)
     rows = [(path, budget) for graph in arguments.graphs for path, budget in rows_of(graph)]
     table = Table("graph", "budget", "nodes", "TDI %", "gap %", "optimal", "s median", "s min", "s max")
     for path, budget in track(rows, console=Console(stderr=True)):
@@ -36,16 +32,29 @@ def main() -> None:
     Console(width=max(100, Console().width)).print(table)
 
 
+def parse_arguments(description: str) -> argparse.Namespace:
+    """Graphs, seeds and limits from the command line."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("graphs", nargs="+", metavar="GRAPH[@BUDGET]")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--time-limit", type=float, default=120)
+    parser.add_argument("--threads", type=int, default=2)
+    return parser.parse_args()
+
+
 def rows_of(graph: str) -> list[tuple[str, str]]:
     """(path, budget) for each budget of an argument."""
     path, _, budget = graph.partition("@")
     return [(path, budget)] if budget else [(path, "0.9"), (path, "0.8")]
 
 
-def solve(path: str, budget: str, seed: int, arguments: argparse.Namespace) -> dict:
-    """One run of the command line; its JSON, with the wall-clock seconds of the whole process as `wall`."""
+def solve(path: str, budget: str, seed: int, arguments: argparse.Namespace, options: Sequence[str] = ()) -> dict:
+    """One run of the command line; its JSON, with the wall-clock seconds of the whole process as `wall`.
+
+    `options` are further ones of `solve`.
+    """
     limits = ["--time-limit", str(arguments.time_limit), "--threads", str(arguments.threads), "--seed", str(seed)]
-    command = [sys.executable, "-m", "moccasin_mzn", "solve", path, "--budget", budget, "--json", *limits]
+    command = [sys.executable, "-m", "moccasin_mzn", "solve", path, "--budget", budget, "--json", *limits, *options]
     begin = time.monotonic()
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode == 2:
@@ -67,9 +76,9 @@ def row_text(path: str, budget: str, runs: list[dict]) -> list[str]:
     ]
 
 
-def median_text(values: list[float | None]) -> str:
-    """The median with three decimals; a dash if a run has none."""
-    return "-" if None in values else f"{statistics.median(values):.3f}"
+def median_text(values: list[float | None], decimals: int = 3) -> str:
+    """The median; a dash if a run has none."""
+    return "-" if None in values else f"{statistics.median(values):.{decimals}f}"
 
 
 if __name__ == "__main__":

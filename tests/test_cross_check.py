@@ -1,21 +1,39 @@
 """The models, solvers and `solve` against brute force, on random graphs.
 
-Two formulations, two forms of precedence and two solvers must all find what the oracle finds: the same least duration,
-or that nothing fits.
+Two formulations, two forms of precedence, two indices of staged events and two solvers must all find what the oracle
+finds: the same least duration, or that nothing fits.
 """
 
 from __future__ import annotations
 
-import pytest
-from cases import Case, draw_case, least_duration
+from dataclasses import dataclass
+from pathlib import Path
 
+import pytest
+from cases import Case, draw_case, least_capacity, least_duration
+from oracle import fixed_order_schedule
+
+from moccasin_mzn.formulations import Formulation, Intervals, decode
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.minizinc.dzn import dzn_text
+from moccasin_mzn.minizinc.run import Limits, Listener, run_model
+from moccasin_mzn.minizinc.solvers import find_backend
+from moccasin_mzn.presolve import presolve
 from moccasin_mzn.simulate import judge
 from moccasin_mzn.solve import solve
 
 GRAPHS = 200
 QUICK_GRAPHS = 30
 """So many run by default."""
-SEEDS = [pytest.param(seed, marks=[pytest.mark.slow] if seed >= QUICK_GRAPHS else []) for seed in range(GRAPHS)]
+
+
+def seeds(quick: int) -> list:
+    """Of all graphs; only the first `quick` are run by default."""
+    return [pytest.param(seed, marks=[pytest.mark.slow] if seed >= quick else []) for seed in range(GRAPHS)]
+
+
+SEEDS = seeds(QUICK_GRAPHS)
+CASES_WITH_RECOMPUTATIONS = [2, 3, 4, 16, 40, 59]
 TIME_LIMIT = 120
 """Seconds; none of the graphs should take a tenth of it."""
 
@@ -59,6 +77,83 @@ def test_gecode_finds_what_brute_force_finds(seed, formulation, precedence):
     if formulation == "general" and case.max_computations > 2:  # 18 free events can take Gecode minutes
         case = Case(case.graph, case.budget, 2)
     check(case, formulation, precedence, "gecode")
+
+
+@dataclass
+class Run:
+    """What one run of a model gives."""
+
+    status: str
+    objective: int | None = None
+    """In the graph's own units."""
+    sequence: tuple[int, ...] | None = None
+
+
+def run(
+    case: Case,
+    form: Formulation,
+    objective: str,
+    solver: str,
+    incumbent: tuple[int, ...] | None = None,
+    model: Path | None = None,
+) -> Run:
+    """Presolve a case and solve one model of it, without the rest of `solve`; default: the model of the formulation."""
+    instance = Instance.build(case.graph, case.budget, max_computations=case.max_computations)
+    data = presolve(instance, form.staged)
+    scale = {"duration": data.duration_scale, "peak": data.size_scale}[objective]
+    found = Run("unknown")
+
+    def note(values) -> None:
+        found.objective = values.objective * scale
+        found.sequence = decode(data, Intervals(tuple(values.active), tuple(values.start), tuple(values.end)))
+
+    text = dzn_text(form.data_items(case.graph, data, incumbent))
+    limits = Limits(TIME_LIMIT, 1 if solver == "cp-sat" else None, 0)
+    listener = Listener(solution=note, bound=lambda bound: None)
+    found.status = run_model(find_backend(solver), model or form.model(objective), text, limits, listener).status
+    return found
+
+
+@pytest.mark.parametrize("solver", ["cp-sat", "gecode"])
+@pytest.mark.parametrize("precedence", ["served-by", "reservoir"])
+@pytest.mark.parametrize("seed", seeds(QUICK_GRAPHS // 2))
+def test_the_published_index_finds_what_brute_force_finds(seed, precedence, solver):
+    case = draw_case(seed)
+    expected = least_duration(case, "staged")
+    found = run(case, Formulation("staged", precedence, "triangular"), "duration", solver)
+    assert (found.status, found.objective) == ("infeasible" if expected is None else "optimal", expected)
+    if expected is not None:
+        simulation = judge(case.graph, found.sequence, case.budget)
+        assert simulation.feasible
+        assert simulation.duration == expected
+
+
+@pytest.mark.parametrize("precedence", ["served-by", "reservoir"])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_published_index_finds_the_least_peak(seed, precedence):
+    """Phase 1, from the input order. What is compared is the schedule's peak: presolve rounds the budget down."""
+    case = draw_case(seed)
+    order = case.graph.input_order()
+    found = run(case, Formulation("staged", precedence, "triangular"), "peak", "cp-sat", order)
+    assert found.status == "optimal"
+    assert max(judge(case.graph, found.sequence, case.budget).peak, case.budget) == least_capacity(case, "staged")
+
+
+@pytest.mark.parametrize("index", ["affine", "triangular"])
+@pytest.mark.parametrize("precedence", ["served-by", "reservoir"])
+@pytest.mark.parametrize("seed", CASES_WITH_RECOMPUTATIONS)
+def test_a_warm_start_is_a_solution(tmp_path, seed, precedence, index):
+    """With the warm start as the only solution allowed, a model finds it."""
+    case = draw_case(seed)
+    best = fixed_order_schedule(case.graph, case.graph.input_order(), case.budget, case.max_computations)
+    form = Formulation("staged", precedence, index)
+    model = tmp_path / "fixed.mzn"
+    model.write_text(f'''
+        include "{form.model("duration")}";
+        constraint active = incumbent_active /\\ start = incumbent_start /\\ end = incumbent_end;
+    ''')
+    found = run(case, form, "duration", "cp-sat", best.sequence, model)
+    assert (found.status, found.objective, found.sequence) == ("optimal", best.duration, best.sequence)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -6,17 +6,26 @@ from hypothesis import strategies as st
 from strategies import graphs
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.formulations import FORMULATIONS, PRECEDENCES, Formulation, decode, encode
+from moccasin_mzn.formulations import FORMULATIONS, INDICES, PRECEDENCES, Formulation, decode, encode, staged_events
+from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.minizinc.dzn import dzn_text
 from moccasin_mzn.presolve import presolve
 
 
-@pytest.mark.parametrize("name", FORMULATIONS)
 @pytest.mark.parametrize("precedence", PRECEDENCES)
 @pytest.mark.parametrize("objective", ["duration", "peak"])
-def test_every_model_file_is_there(name, precedence, objective):
-    assert Formulation(name, precedence).model(objective).is_file()
+def test_every_model_file_is_there_and_each_has_its_own(precedence, objective):
+    kinds = [*((name, precedence) for name in FORMULATIONS), ("staged", precedence, "triangular")]
+    models = {Formulation(*kind).model(objective) for kind in kinds}
+    assert len(models) == len(kinds)
+    assert all(model.is_file() for model in models)
+
+
+def test_the_published_formulation_has_no_redundant_constraints():
+    text = Formulation("staged", "reservoir", "triangular").model("duration").read_text()
+    assert "reservoir.mzn" in text and "staged_triangular.mzn" in text
+    assert "cover" not in text and "critical_stages" not in text
 
 
 def test_unknown_names_are_refused():
@@ -24,6 +33,15 @@ def test_unknown_names_are_refused():
         Formulation("stage")
     with pytest.raises(InputError, match="unknown precedence 'x', expected one of served-by, reservoir"):
         Formulation("staged", "x")
+    with pytest.raises(InputError, match="unknown index 'square', expected one of affine, triangular"):
+        Formulation("staged", "reservoir", "square")
+
+
+def test_free_events_have_no_triangular_index():
+    with pytest.raises(
+        InputError, match="the triangular index numbers staged events, the general formulation has free"
+    ):
+        Formulation("general", "reservoir", "triangular")
 
 
 @settings(deadline=None)
@@ -38,13 +56,23 @@ def test_decode_is_the_inverse_of_encode(graph, drawn):
                 sequence.append(u)
                 counts[u] += 1
         sequence.append(v)
-    for staged in (True, False):
-        data = presolve(instance, staged=False)  # keeps every stage open
-        data = type(data)(**{**vars(data), "max_computations": (2,) * len(order), "earliest_stage": (1,) * len(order)})
-        intervals = encode(graph, data, sequence, staged)
+    data = presolve(instance, staged=False)  # keeps every stage open
+    data = type(data)(**{**vars(data), "max_computations": (2,) * len(order), "earliest_stage": (1,) * len(order)})
+    for staged, index in [*((True, index) for index in INDICES), (False, "affine")]:
+        intervals = encode(graph, data, sequence, staged, index)
         assert decode(data, intervals) == tuple(sequence)
         assert all(first <= last for first, last in zip(intervals.start, intervals.end, strict=True))
         assert sum(intervals.active) == len(sequence)
+
+
+def test_staged_events():
+    """The two indices, on the pictures in `models/lib/staged.mzn` and `models/lib/staged_triangular.mzn`."""
+    graph = ComputationGraph(range(4), [1] * 4, [1] * 4, [(0, 1), (1, 2), (2, 3)])
+    data = presolve(Instance.build(graph, 2), staged=True)
+    everything = [0, 0, 1, 0, 1, 2, 0, 1, 2, 3]
+    assert staged_events(data, everything) == [1, 5, 6, 9, 10, 11, 13, 14, 15, 16]
+    assert staged_events(data, everything, "triangular") == list(range(1, 11))
+    assert staged_events(data, [0, 1, 2, 1, 3], "triangular") == [1, 3, 6, 8, 10]
 
 
 def test_dzn_text():
