@@ -1,0 +1,1 @@
+"""Lower bounds from relaxations: on the duration of staged schedules, and on the budget of any schedule."""

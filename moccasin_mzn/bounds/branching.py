@@ -1,0 +1,136 @@
+"""Least cost of a 0-1 program with CP-SAT, whose arithmetic on bounds is exact."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ortools.sat.python import cp_model
+
+from moccasin_mzn.bounds.relaxation import YES, Relaxation
+
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Branched:
+    """What is known about the program when the search ends."""
+
+    bound: int
+    """No solution costs less; only if not `infeasible`."""
+    infeasible: bool
+    """There is none that costs at most what was asked for, and no schedule either."""
+    solution: tuple[bool, ...] | None
+    """The best one found."""
+
+
+def branch(
+    relaxation: Relaxation,
+    *,
+    least: int,
+    most: int | None,
+    deadline: float,
+    seed: int,
+    on_bound: Callable[[int], None],
+    stop: Callable[[bool], bool],
+) -> Branched:
+    """Search until the least cost is known, time is up or `stop(found)` is true, which is asked every 50 ms.
+
+    One worker runs CP-SAT's default search with all linear relaxations and cuts. More of CP-SAT's own workers are
+    worse: two of them hardly look at bounds.
+
+    Args:
+        least: known lower bound from elsewhere; a solution that costs no more ends the search. It is no constraint:
+            a schedule that costs more can be a solution that costs less here, whatever the bound on schedules.
+        most: solutions that cost more are of no interest; None: all are.
+        deadline: on the clock `time.monotonic`.
+        stop: from a thread of its own; `found`: is there a solution yet?
+    """
+    if relaxation.infeasible or (most is not None and most < least):
+        return Branched(least, True, None)
+    model = _model(relaxation, sum(relaxation.cost) if most is None else most)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = seed
+    solver.parameters.max_time_in_seconds = max(0.01, deadline - time.monotonic())
+    solver.parameters.linearization_level = 2
+    solver.parameters.catch_sigint_signal = False
+    best = least
+
+    def improved(value: float) -> None:
+        nonlocal best
+        if round(value) > best and abs(value) < 2**53:
+            best = round(value)
+            on_bound(best)
+
+    solver.best_bound_callback = improved
+    status = _solve(solver, model, least, stop)
+    if status == cp_model.INFEASIBLE:
+        return Branched(best, True, None)
+    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        solution = tuple(map(bool, solver.response_proto.solution))
+        optimum = round(solver.objective_value) if status == cp_model.OPTIMAL else best
+        return Branched(max(best, optimum), False, solution)
+    if status == cp_model.MODEL_INVALID:
+        raise RuntimeError(f"CP-SAT refuses the relaxation: {model.validate()}")
+    return Branched(best, False, None)
+
+
+class _Found(cp_model.CpSolverSolutionCallback):
+    """Remembers that there is a solution; one that costs no more than `least` is enough."""
+
+    def __init__(self, least: int) -> None:
+        super().__init__()
+        self.least = least
+        self.found = False
+
+    def on_solution_callback(self) -> None:
+        self.found = True
+        if round(self.objective_value) <= self.least:
+            self.stop_search()
+
+
+def _solve(solver: cp_model.CpSolver, model: cp_model.CpModel, least: int, stop: Callable[[bool], bool]) -> int:
+    """`solver.solve(model)`, stopped by a second thread."""
+    ended, solutions = threading.Event(), _Found(least)
+
+    def watch() -> None:
+        while not ended.wait(_POLL_SECONDS):
+            if stop(solutions.found):
+                solver.stop_search()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        return solver.solve(model, solutions)
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def _model(relaxation: Relaxation, most: int) -> cp_model.CpModel:
+    model = cp_model.CpModel()
+    proto = model.proto
+    for _ in relaxation.cost:
+        proto.variables.add().domain.extend((0, 1))
+    for columns, premise in relaxation.clauses:
+        literals = columns if premise is None else (*columns, -premise - 1)
+        proto.constraints.add().bool_or.literals.extend(literals)
+    for capacity in relaxation.capacities:
+        constraint = proto.constraints.add()
+        if capacity.when != YES:
+            constraint.enforcement_literal.append(capacity.when)
+        elif capacity.most == 1 and all(weight == 1 for weight in capacity.weights):
+            constraint.at_most_one.literals.extend(capacity.columns)
+            continue
+        constraint.linear.vars.extend(capacity.columns)
+        constraint.linear.coeffs.extend(capacity.weights)
+        lowest = sum(weight for weight in capacity.weights if weight < 0)
+        constraint.linear.domain.extend((lowest, capacity.most))
+    priced = [column for column, cost in enumerate(relaxation.cost) if cost]
+    proto.objective.vars.extend(priced)
+    proto.objective.coeffs.extend(relaxation.cost[column] for column in priced)
+    proto.objective.domain.extend((0, most))
+    return model

@@ -1,0 +1,272 @@
+"""A lower bound on the duration of staged schedules, better and better: relaxations refined where they go wrong.
+
+The block relaxation (see `relaxation`) is solved with few stages; its solution suggests a schedule (see `realise`).
+Where that schedule exceeds the budget, the relaxation does not see enough: a stage or moments are added there. A
+schedule that exceeds nothing is as good as its bound.
+
+A relaxation that is not solved at once is asked for a solution little over the bound. Mostly there is none, which is
+proven sooner than an optimum is, and lifts the bound; otherwise the solution shows what to refine.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from moccasin_mzn.bounds.branching import Branched, branch
+from moccasin_mzn.bounds.cover import cover_bound, highest_hills
+from moccasin_mzn.bounds.realise import Computation, realise
+from moccasin_mzn.bounds.relaxation import Relaxation
+from moccasin_mzn.bounds.stages import Stages
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.simulate import judge
+
+PATIENCE = 1.0
+"""Seconds after which a relaxation is not solved to the end any more, if it is small."""
+CLAUSES_PER_SECOND = 10_000
+"""Large relaxations get more time, one second for so many clauses."""
+STEP = 0.04
+"""How much more than the bound is asked for then, as a fraction of the bound."""
+
+
+@dataclass(frozen=True)
+class DurationBound:
+    """What is proven of all schedules whose first computations are in the input order, within the budget and C_v."""
+
+    value: int
+    """None is shorter; in the graph's duration unit. Of no meaning if `infeasible`."""
+    infeasible: bool
+    """There is none at all."""
+    sequence: tuple[int, ...] | None
+    """The best schedule that the relaxations led to, positions in `graph.nodes`; accepted by the simulator."""
+    reason: str
+    """Why the search ended: "infeasible"; "schedule" or "incumbent", a schedule as good as the bound; "time" or
+    "stopped"; "exhausted", the finest relaxation is solved."""
+
+
+@dataclass
+class _State:
+    """What all workers know. Durations of recomputations are in the unit of `stages`."""
+
+    instance: Instance
+    stages: Stages
+    deadline: float
+    on_bound: Callable[[int], None]
+    on_schedule: Callable[[tuple[int, ...]], None]
+    stop: Callable[[], bool]
+    incumbent: Callable[[], int | None]
+    bound: int = -1
+    """On the duration of recomputations."""
+    own: int | None = None
+    """Duration of the recomputations of `sequence`."""
+    sequence: tuple[int, ...] | None = None
+    reason: str | None = None
+    """Why all is over, if it is."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def value(self) -> int:
+        """The bound in the graph's unit."""
+        return (self.stages.baseline + max(0, self.bound)) * self.stages.duration_scale
+
+    def improve(self, bound: int) -> None:
+        """Take notice of a bound."""
+        with self.lock:
+            if bound > self.bound:
+                self.bound = bound
+                self.on_bound(self.value)
+
+    def offer(self, computations: list[Computation]) -> None:
+        """Take notice of a schedule within the budget, if the simulator agrees that it is one."""
+        sequence = tuple(self.instance.order[c.node] for c in computations)
+        extra = sum(self.stages.duration[c.node] for c in computations) - self.stages.baseline
+        if not judge(self.instance.graph, sequence, self.instance.budget).feasible:
+            raise RuntimeError("the simulator rejects a schedule that fits by its own account")
+        with self.lock:
+            if self.own is None or extra < self.own:
+                self.own, self.sequence = extra, sequence
+                self.on_schedule(sequence)
+
+    def known(self) -> int | None:
+        """What the recomputations of the best known schedule cost."""
+        duration = self.incumbent()
+        if duration is None:
+            return self.own
+        extra = duration // self.stages.duration_scale - self.stages.baseline
+        return extra if self.own is None else min(self.own, extra)
+
+    def over(self) -> bool:
+        """Is it time to end? Then `reason` says why."""
+        if self.reason is None:
+            known = self.known()
+            if known is not None and self.bound >= known:
+                self.end("schedule" if known == self.own else "incumbent")
+            elif self.stop():
+                self.end("stopped")
+            elif time.monotonic() >= self.deadline:
+                self.end("time")
+        return self.reason is not None
+
+    def end(self, reason: str) -> None:
+        with self.lock:
+            self.reason = self.reason or reason
+
+
+def duration_bound(
+    instance: Instance,
+    *,
+    time_limit: float,
+    workers: int = 1,
+    seed: int = 0,
+    on_bound: Callable[[int], None] | None = None,
+    on_schedule: Callable[[tuple[int, ...]], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+    incumbent: Callable[[], int | None] | None = None,
+) -> DurationBound:
+    """Improve the bound until it is met by a schedule, time is up or somebody says so.
+
+    Recomputations may be anywhere after the first computation, in any order.
+
+    Args:
+        time_limit: seconds from now.
+        workers: threads that search, each its own way.
+        on_bound: called with each better bound, in the graph's duration unit, from some thread.
+        on_schedule: called with each better schedule that is met on the way, positions in `graph.nodes`.
+        stop: asked every 50 ms from some thread.
+        incumbent: the duration of the best known schedule of this instance, or None; asked as often. The search
+            ends as soon as the bound meets it.
+    """
+    deadline = time.monotonic() + time_limit
+    state = _State(
+        instance,
+        Stages.of(instance),
+        deadline,
+        on_bound or (lambda bound: None),
+        on_schedule or (lambda sequence: None),
+        stop or (lambda: False),
+        incumbent or (lambda: None),
+    )
+    instant = cover_bound(state.stages)
+    if instant is None:
+        state.end("infeasible")
+    else:
+        state.improve(instant)
+        _search_all([_Search(state, seed + worker) for worker in range(workers)])
+    return DurationBound(state.value, state.reason == "infeasible", state.sequence, state.reason)
+
+
+def _search_all(searches: list[_Search]) -> None:
+    """Run all searches, the first in this thread; an error in any of them ends all and is raised."""
+    errors: list[BaseException] = []
+
+    def guarded(search: _Search) -> None:
+        try:
+            search.run()
+        except BaseException as error:
+            errors.append(error)
+            search.state.end("stopped")
+
+    threads = [threading.Thread(target=guarded, args=(search,), daemon=True) for search in searches[1:]]
+    for thread in threads:
+        thread.start()
+    guarded(searches[0])
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+@dataclass
+class _Search:
+    """One worker: a relaxation that gets finer."""
+
+    state: _State
+    seed: int
+    step: int | None = None
+    """How much more than the bound is asked for; None: anything."""
+    exhausted: bool = False
+    """There is nothing to refine."""
+
+    def run(self) -> None:
+        state = self.state
+        self.chosen = set(highest_hills(state.stages, 1))
+        self.moments: set[int] = set()
+        while not state.over():
+            relaxation = Relaxation.of(state.stages, self.chosen, self.moments)
+            started, known = time.monotonic(), state.known()
+            limits = [most for most in (known, self.step and state.bound + self.step) if most is not None]
+            most = min(limits) - 1 if limits else None
+            if known is None and most is not None and most >= sum(relaxation.cost):
+                most = None  # any solution will do: if there is none, there is no schedule
+            solved = self.solve(relaxation, most, started)
+            if solved.infeasible and most is None:
+                state.end("infeasible")
+            elif solved.infeasible:
+                state.improve(most + 1)
+                if self.step and time.monotonic() < started + patience(relaxation):
+                    self.step *= 2
+            else:
+                state.improve(solved.bound)
+                self.learn(relaxation, solved)
+
+    def solve(self, relaxation: Relaxation, most: int | None, started: float) -> Branched:
+        """The relaxation with solutions of cost up to `most`; not to the end if that takes long."""
+
+        def stop(found: bool) -> bool:
+            enough = (found or self.step is None) and not self.exhausted
+            return self.state.over() or (enough and time.monotonic() > started + patience(relaxation))
+
+        return branch(
+            relaxation,
+            least=self.state.bound,
+            most=most,
+            deadline=self.state.deadline,
+            seed=self.seed,
+            on_bound=self.state.improve,
+            stop=stop,
+        )
+
+    def learn(self, relaxation: Relaxation, solved: Branched) -> None:
+        """Refine where the solution goes wrong; if it is not good enough for that, ask for a better one."""
+        if solved.solution is not None:
+            computations = realise(relaxation, solved.solution)
+            if all(c.memory <= self.state.stages.budget for c in computations):
+                return self.state.offer(computations)
+            cost = sum(cost for cost, true in zip(relaxation.cost, solved.solution, strict=True) if true)
+            if self.exhausted and cost <= solved.bound:
+                return self.state.end("exhausted")
+            if cost <= self.state.bound + self.little() and not self.exhausted:
+                self.exhausted = not self.refine(computations)
+                self.step = None if self.exhausted else self.step and self.little()
+                return None
+        self.step = self.little()
+        return None
+
+    def little(self) -> int:
+        """A step, at least 1."""
+        return 1 + int(STEP * self.state.bound)
+
+    def refine(self, computations: list[Computation]) -> bool:
+        """See more of what exceeds the budget; False if nothing more can be seen."""
+        over = [c for c in computations if c.memory > self.state.stages.budget]
+        firsts = [c for c in over if c.node == c.stage and c.stage not in self.chosen]
+        if firsts:
+            self.chosen.add(max(firsts, key=lambda c: c.memory).stage)
+            return True
+        for c in sorted((c for c in over if c.node != c.stage), key=lambda c: -c.memory):
+            block_end = min((k for k in self.chosen if k >= c.stage), default=self.state.stages.n - 1)
+            if block_end not in self.moments:
+                self.moments.add(block_end)
+                return True
+            for k in (c.stage, c.stage - 1):
+                if k not in self.chosen:
+                    self.chosen.add(k)
+                    return True
+        return False
+
+
+def patience(relaxation: Relaxation) -> float:
+    """In seconds."""
+    return max(PATIENCE, len(relaxation.clauses) / CLAUSES_PER_SECOND)

@@ -1,0 +1,224 @@
+"""The block relaxation: a staged schedule seen only at a few first computations and in the blocks between them.
+
+::
+
+    chosen stages            k_0           k_1           k_2
+    blocks        |-- 0 ------|---- 1 ------|---- 2 ------|---- 3 ----|
+    held[j][u]                u in memory while node k_j is computed for the first time
+    again[j][u]        u, computed before block j for the first time, is computed in block j again, once or more
+
+Every schedule gives values to these booleans that satisfy all constraints here, and costs no less than the durations
+of what is computed again, each counted once per block: the least cost is a lower bound. More stages make it better.
+But the linear relaxation is often better with fewer: a node computed again by halves in two blocks costs its inputs
+only half, in one block all.
+
+`Moments` adds what is known about memory while something is computed again in a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from moccasin_mzn.bounds.stages import Stages
+
+YES = -1
+"""In place of a column: known to be true. None: known to be false."""
+
+Literal = int | None
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """The weights of the true columns sum to at most `most`, if `when` is true."""
+
+    columns: tuple[int, ...]
+    weights: tuple[int, ...]
+    most: int
+    when: Literal = YES
+
+
+@dataclass
+class Relaxation:
+    """A 0-1 program: least cost of the true columns subject to all constraints."""
+
+    stages: Stages
+    chosen: tuple[int, ...]
+    """The stages k_j, ascending."""
+    cost: list[int] = field(default_factory=list)
+    """By column."""
+    held: list[dict[int, Literal]] = field(default_factory=list)
+    """By j and node; what is absent is known to be false."""
+    again: list[dict[int, Literal]] = field(default_factory=list)
+    """By block and node."""
+    clauses: list[tuple[tuple[int, ...], int | None]] = field(default_factory=list)
+    """(columns, premise): one of the columns is true if the premise is, a column or None for always."""
+    capacities: list[Capacity] = field(default_factory=list)
+    infeasible: bool = False
+
+    @classmethod
+    def of(cls, stages: Stages, chosen: Iterable[int], moments: Iterable[int] = ()) -> Relaxation:
+        """Columns and constraints for the chosen stages, with constraints on moments in the blocks that end with the
+        stages in `moments` (n - 1 for the last)."""
+        relaxation = cls(stages, tuple(sorted(chosen)))
+        for j in range(len(relaxation.chosen) + 1):
+            relaxation._add_columns(j)
+        for j in range(len(relaxation.chosen) + 1):
+            relaxation._add_reads(j)
+            if j < len(relaxation.chosen):
+                relaxation._add_memory(j)
+        relaxation._add_counts()
+        wanted = set(moments)
+        for j in range(1, len(relaxation.chosen) + 1):
+            if relaxation.last(j) in wanted:
+                _Moments(relaxation, j).add()
+        return relaxation
+
+    # --- blocks ------------------------------------------------------------------------------------------
+
+    def before(self, j: int) -> int:
+        """The node whose first computation precedes block j; -1 if none does."""
+        return self.chosen[j - 1] if j else -1
+
+    def last(self, j: int) -> int:
+        """The node whose first computation ends block j."""
+        return self.chosen[j] if j < len(self.chosen) else self.stages.n - 1
+
+    def at_start(self, j: int, u: int) -> Literal:
+        """Is `u` in memory just before block j?"""
+        return YES if u == self.before(j) else self.held[j - 1].get(u)
+
+    # --- columns and constraints -------------------------------------------------------------------------
+
+    def column(self, cost: int = 0) -> int:
+        """A new boolean."""
+        self.cost.append(cost)
+        return len(self.cost) - 1
+
+    def clause(self, literals: Iterable[Literal], premise: Literal = YES) -> None:
+        """One of the literals is true if the premise is."""
+        literals = tuple(literals)
+        if premise is None or YES in literals:
+            return
+        columns = tuple(x for x in literals if x is not None)
+        if not columns and premise == YES:
+            self.infeasible = True
+        self.clauses.append((columns, None if premise == YES else premise))
+
+    def capacity(self, weighted: Iterable[tuple[Literal, int]], most: int, when: Literal = YES) -> None:
+        """The weights of the true literals sum to at most `most`."""
+        columns, weights = [], []
+        for literal, weight in weighted:
+            if literal == YES:
+                most -= weight
+            elif literal is not None and weight:
+                columns.append(literal)
+                weights.append(weight)
+        if most < 0:
+            self.clause((), when) if when == YES else self.clauses.append(((), when))
+        elif sum(weights) > most:
+            self.capacities.append(Capacity(tuple(columns), tuple(weights), most, when))
+
+    def _add_columns(self, j: int) -> None:
+        s, before, last = self.stages, self.before(j), self.last(j)
+        self.again.append(
+            {
+                u: self.column(s.duration[u])
+                for u in range(before + 1)
+                if s.most[u] > 1 and s.earliest[u] <= last and s.latest[u] > before
+            }
+        )
+        if j < len(self.chosen):
+            needed = set(s.inputs[last])
+            self.held.append(
+                {u: YES if u in needed else self.column() for u in range(last) if u in needed or s.latest[u] > last}
+            )
+
+    def _add_reads(self, j: int) -> None:
+        """What is read in block j is there at its start or is computed in it again."""
+        s, before = self.stages, self.before(j)
+        first_reads = {u for x in range(before + 1, self.last(j) + 1) for u in s.inputs[x] if u <= before}
+        for u in sorted(first_reads):
+            self.clause((self.at_start(j, u), self.again[j].get(u)))
+        for v, again in self.again[j].items():
+            for u in s.inputs[v]:
+                if u not in first_reads:
+                    self.clause((self.at_start(j, u), self.again[j].get(u)), premise=again)
+
+    def _add_memory(self, j: int) -> None:
+        """What is held at k_j fits, and comes from somewhere."""
+        s, before, k = self.stages, self.before(j), self.chosen[j]
+        self.capacity(((held, s.size[u]) for u, held in self.held[j].items()), s.budget - s.size[k])
+        for u, held in self.held[j].items():
+            if u <= before:
+                self.clause((self.at_start(j, u), self.again[j].get(u)), premise=held)
+
+    def _add_counts(self) -> None:
+        columns: dict[int, list[int]] = {}
+        for block in self.again:
+            for u, again in block.items():
+                columns.setdefault(u, []).append(again)
+        for u, agains in columns.items():
+            self.capacity(((again, 1) for again in agains), self.stages.most[u] - 1)
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Memory while something is computed again in block j, in whatever order that is done.
+
+    At any such moment all is in memory that is held through the block: held at both its ends and not computed again.
+    At the last such moment all is in memory that was computed before the block for the first time and is held at its
+    end.
+    """
+
+    relaxation: Relaxation
+    j: int
+
+    def add(self) -> None:
+        self._add_through()
+        if self.j < len(self.relaxation.chosen) and self.relaxation.again[self.j]:
+            self._add_last()
+
+    def _add_through(self) -> None:
+        r, j = self.relaxation, self.j
+        through: dict[int, Literal] = {}
+        for u, end in r.held[j].items() if j < len(r.chosen) else ():
+            start = r.at_start(j, u) if u <= r.before(j) else None
+            again = r.again[j].get(u)
+            if start is None:
+                continue
+            if start == end == YES and again is None:
+                through[u] = YES
+                continue
+            through[u] = r.column()
+            self._imply(through[u], start, end, again)
+        for v, again in r.again[j].items():
+            self._fits(v, through, again)
+
+    def _imply(self, through: int, start: Literal, end: Literal, again: Literal) -> None:
+        """through >= start + end - 1 - again."""
+        r = self.relaxation
+        weighted = [(start, 1), (end, 1), (through, -1), (again, -1)]
+        ones = sum(weight for literal, weight in weighted if literal == YES)
+        pairs = [(literal, weight) for literal, weight in weighted if literal not in (YES, None)]
+        columns, weights = zip(*pairs, strict=True)
+        r.capacities.append(Capacity(columns, weights, 1 - ones))
+
+    def _add_last(self) -> None:
+        r, j = self.relaxation, self.j
+        some = r.column()
+        last = {v: r.column() for v in r.again[j]}
+        r.clause(last.values(), premise=some)
+        r.capacity(((column, 1) for column in last.values()), 1)
+        kept = {u: held for u, held in r.held[j].items() if u <= r.before(j)}
+        for v, again in r.again[j].items():
+            r.clause((some,), premise=again)
+            r.clause((again,), premise=last[v])
+            self._fits(v, kept, last[v])
+
+    def _fits(self, v: int, others: dict[int, Literal], when: int) -> None:
+        """`v`, its inputs and the others fit together."""
+        r, s = self.relaxation, self.relaxation.stages
+        own: Sequence[int] = (v, *s.inputs[v])
+        weighted = [(literal, s.size[u]) for u, literal in others.items() if u not in own]
+        r.capacity(weighted, s.budget - sum(s.size[u] for u in own), when)

@@ -1,0 +1,1 @@
+"""Incumbents without a solver: compiled local search over sets of recomputations."""

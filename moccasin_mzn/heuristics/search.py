@@ -1,0 +1,164 @@
+"""Local search as one object: incumbents for an instance, as many as there is time for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+import numpy as np
+
+from moccasin_mzn.heuristics.anneal import BEST, TEMPERATURE, anneal
+from moccasin_mzn.heuristics.moves import Mix
+from moccasin_mzn.heuristics.state import (
+    EXCESS,
+    EXTRA,
+    NONE,
+    Problem,
+    empty_state,
+    load,
+    problem_of,
+    sequence_of,
+    stages_of,
+)
+from moccasin_mzn.instance import Instance
+
+CHUNK = 10_000
+"""Moves between two looks at the clock."""
+FIRST_ROUND = 100_000
+"""Moves of the first round; later ones are longer and longer."""
+HOT, WARM, COOL, COLD = 1.5, 0.4, 0.1, 0.02
+"""Temperatures in mean durations: a round from scratch begins hot, one from the incumbent warm, the first one cool."""
+_JOURNAL = 256
+
+
+@dataclass(frozen=True)
+class Round:
+    """One cooling: where it begins and how many moves it takes."""
+
+    number: int
+    from_incumbent: bool
+    temperature: float
+    """At the beginning, in mean durations."""
+    steps: int
+
+
+def rounds():
+    """An endless schedule: a quick one for a first incumbent, then in turn from scratch and from the incumbent."""
+    yield Round(0, False, COOL, FIRST_ROUND)
+    number = 1
+    while True:
+        steps = FIRST_ROUND * 2 ** min(4, 1 + (number - 1) // 2)
+        fresh = number % 2 == 1
+        yield Round(number, not fresh, HOT if fresh else WARM, steps)
+        number += 1
+
+
+class LocalSearch:
+    """Simulated annealing in rounds. For a seed, the same incumbents in the same order; only how many depends on time.
+
+    Args:
+        instance: its input order gives the stages.
+        seed: of the random numbers.
+    """
+
+    def __init__(self, instance: Instance, seed: int = 0) -> None:
+        self.instance = instance
+        self._problem = problem_of(instance)
+        self._tail, self._head = _useful_edges(self._problem, instance)
+        self._state = empty_state(self._problem)
+        self._best_stage = self._state.stage.copy()
+        mean = _mean_of_positive(self._problem.duration)
+        self._unit = mean
+        self._control = np.array([0.0, mean / _mean_of_positive(self._problem.size) / 20, math.inf])
+        self._generator = np.array([(seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1], np.uint64)
+        self._journal = np.zeros((_JOURNAL, 2), np.int64)
+        self._room = np.zeros((Mix().depth + 1, 5), np.int64)
+        self._lock = Lock()
+        self._offered: np.ndarray | None = None
+
+    @property
+    def hopeless(self) -> bool:
+        """True if no recomputation can be of use."""
+        return len(self._tail) == 0
+
+    def offer(self, sequence: Sequence[int]) -> None:
+        """A better schedule from elsewhere, in stages of the input order, for the next round. Thread-safe."""
+        stages = stages_of(self.instance, self._problem, sequence)
+        with self._lock:
+            self._offered = stages
+
+    def run(
+        self,
+        on_incumbent: Callable[[tuple[int, ...]], None],
+        stop: Callable[[], bool],
+        max_rounds: int | None = None,
+    ) -> None:
+        """Search until `stop()`, which is asked every few hundredths of a second (more often on small graphs).
+
+        Args:
+            on_incumbent: gets every better schedule, as positions in `graph.nodes`; at most one per `CHUNK` moves.
+            max_rounds: end after so many rounds, for reproducible results.
+        """
+        if self.hopeless:
+            return
+        for plan in rounds():
+            if plan.number == max_rounds or not self._round(plan, on_incumbent, stop):
+                return
+
+    def _round(self, plan: Round, on_incumbent: Callable[[tuple[int, ...]], None], stop: Callable[[], bool]) -> bool:
+        """False if stopped."""
+        self._take_offer()
+        start = self._best_stage if plan.from_incumbent else np.full_like(self._best_stage, NONE)
+        load(self._problem, self._state, start)
+        self._control[TEMPERATURE] = plan.temperature * self._unit
+        cooling = (COLD / plan.temperature) ** (1 / plan.steps)
+        done = 0
+        while done < plan.steps or math.isinf(self._control[BEST]):
+            if stop():
+                return False
+            if done >= plan.steps:
+                cooling = 1.0  # as cold as can be, until the first schedule within the budget
+            before = self._control[BEST]
+            anneal(
+                self._problem, self._state, self._tail, self._head, self._generator, Mix(), CHUNK, cooling,
+                self._control, self._best_stage, self._journal, self._room,
+            )  # fmt: skip
+            done += CHUNK
+            if self._control[BEST] < before:
+                on_incumbent(sequence_of(self.instance, self._problem, self._best_stage))
+            elif done >= 4 * plan.steps:
+                break  # still none: begin anew
+        return True
+
+    def _take_offer(self) -> None:
+        with self._lock:
+            offered, self._offered = self._offered, None
+        if offered is None:
+            return
+        load(self._problem, self._state, offered)
+        if self._state.totals[EXCESS] == 0 and self._state.totals[EXTRA] < self._control[BEST]:
+            self._control[BEST] = self._state.totals[EXTRA]
+            self._best_stage[:] = offered
+
+
+def _mean_of_positive(values: np.ndarray) -> float:
+    """1 if none is."""
+    return float(values[values > 0].mean()) if np.any(values > 0) else 1.0
+
+
+def _useful_edges(problem: Problem, instance: Instance) -> tuple[np.ndarray, np.ndarray]:
+    """Edges (u, x) such that u may be recomputed and some stage between the read before x and x is over the budget
+    in the input order."""
+    memory = np.array(instance.baseline.memory, dtype=object)
+    over = np.concatenate([[0], np.cumsum(memory > instance.budget)]).astype(np.int64)
+    n = len(problem.duration)
+    tail = np.repeat(np.arange(n, dtype=np.int64), np.diff(problem.succ_ptr))
+    head = problem.succ.astype(np.int64)
+    previous = np.concatenate([tail[:1], head[:-1]])
+    first = np.concatenate([[True], tail[1:] != tail[:-1]])[: len(tail)]
+    previous = np.where(first, tail, previous)
+    recomputable = np.diff(problem.slot_ptr)[tail] > 0
+    useful = recomputable & (over[head] > over[previous + 1])
+    return tail[useful], head[useful]
