@@ -41,18 +41,30 @@ def main() -> None:
               help="Stages of the input order, or any order.")  # fmt: skip
 @click.option("--precedence", default="served-by", show_default=True, metavar="served-by|reservoir",
               help="Form of the precedence constraints.")  # fmt: skip
-@click.option("--max-computations", type=int, default=2, show_default=True, metavar="C",
+@click.option("--index", default="affine", show_default=True, metavar="affine|triangular",
+              help="Numbering of staged events: without holes, or as published.")  # fmt: skip
+@click.option("--max-computations", default="2", show_default=True, metavar="C|auto",
               help="How often a node may be computed.")  # fmt: skip
+@click.option("--search", default="on", show_default=True, metavar="on|off|only",
+              help="Local search and bounds beside the model, the model alone, or no model.")  # fmt: skip
 @ORDER
 @click.option("--time-limit", type=float, metavar="SECONDS", help="Default: until proven.")
-@click.option("--threads", type=int, metavar="N", help="Default: one per core with cp-sat.")
-@click.option("--seed", type=int, metavar="N", help="Random seed of the solver.")
+@click.option("--until-gap", default="0", metavar="1%|0.01", help="Stop at this gap between duration and bound.")
+@click.option("--threads", type=int, metavar="N", help="Default: one per core.")
+@click.option("--seed", type=int, metavar="N", help="Random seed of all searches.")
 @click.option("--two-phase/--one-phase", default=None,
               help="Seek any schedule within the budget first. Default: with cp-sat.")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
 def solve(
-    graph: Path, budget: str, order: str, max_computations: int, output: Path | None, as_json: bool, **options: Any
+    graph: Path,
+    budget: str,
+    order: str,
+    max_computations: str,
+    until_gap: str,
+    output: Path | None,
+    as_json: bool,
+    **options: Any,
 ) -> int:
     """Find the shortest schedule of GRAPH within a memory budget, and prove it.
 
@@ -60,18 +72,20 @@ def solve(
     """
     from moccasin_mzn.budget import Budget
     from moccasin_mzn.instance import Instance
+    from moccasin_mzn.options import Options, parse_count, parse_gap
     from moccasin_mzn.readers import read_graph
     from moccasin_mzn.readers.jsonfile import check_writable, replace_file
     from moccasin_mzn.report import ProgressLines, print_result
-    from moccasin_mzn.solve import Options, solve_instance
+    from moccasin_mzn.solve import solve_instance
 
     begin = time.monotonic()
     if output is not None:
         check_writable(output)
-    checked_options, checked_budget = Options(**options), Budget.parse(budget)
+    checked_options = Options(until_gap=parse_gap(until_gap), **options)
+    checked_budget, most = Budget.parse(budget), parse_count(max_computations)
     computation_graph = read_graph(graph)
     read_seconds = time.monotonic() - begin
-    instance = Instance.build(computation_graph, checked_budget, order=order, max_computations=max_computations)
+    instance = Instance.build(computation_graph, checked_budget, order=order, max_computations=most)
     progress = ProgressLines(instance, sys.stderr)
     with _stopped_by_signals():
         result = solve_instance(instance, checked_options, progress, begin)

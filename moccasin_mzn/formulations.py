@@ -59,12 +59,23 @@ class Formulation:
         return models_folder() / f"{self.name}{suffix}.mzn"
 
     def data_items(
-        self, graph: ComputationGraph, data: ModelData, incumbent: Sequence[int] | None = None
+        self,
+        graph: ComputationGraph,
+        data: ModelData,
+        incumbent: Sequence[int] | Intervals | None = None,
+        duration_limit: int | None = None,
     ) -> dict[str, Any]:
-        """The items of the `.dzn` file, as declared in `models/lib/instance.mzn`; the warm start is `incumbent`."""
-        intervals = Intervals((), (), ())
-        if incumbent:
-            intervals = encode(graph, data, incumbent, self.staged, self.index)
+        """The items of the `.dzn` file, as declared in `models/lib/instance.mzn`.
+
+        Args:
+            incumbent: the warm start, as a sequence or as what stands for it in the model; None: there is none.
+            duration_limit: only schedules that take no longer count, in the model's duration unit; None: all count.
+        """
+        if not isinstance(incumbent, Intervals):
+            none = Intervals((), (), ())
+            incumbent = encode(graph, data, incumbent, self.staged, self.index) if incumbent else none
+        if duration_limit is None:
+            duration_limit = sum(w * most for w, most in zip(data.duration, data.max_computations, strict=True))
         return {
             "nodes": len(data.size),
             "duration": data.duration,
@@ -75,12 +86,16 @@ class Formulation:
             "budget": data.budget,
             "input_order_memory": data.input_order_memory,
             "max_computations": data.max_computations,
+            "entry": data.entry,
+            "absent": data.absent,
+            "exit": data.exit,
             "earliest_stage": data.earliest_stage,
             "latest_stage": data.latest_stage,
             "critical_stage": data.critical_stage,
-            "incumbent_active": intervals.active,
-            "incumbent_start": intervals.start,
-            "incumbent_end": intervals.end,
+            "duration_limit": duration_limit,
+            "incumbent_active": incumbent.active,
+            "incumbent_start": incumbent.start,
+            "incumbent_end": incumbent.end,
         }
 
 

@@ -14,6 +14,9 @@ from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.readers import read_order
 from moccasin_mzn.simulate import Simulation, simulate
 
+AUTO_COMPUTATIONS = 8
+"""So many computations per node are rarely used up, and more never helped."""
+
 
 @dataclass(frozen=True)
 class Instance:
@@ -53,7 +56,7 @@ class Instance:
         budget: Budget | int | float | Fraction | str,
         *,
         order: str | PathLike[str] | Sequence[int] = "input",
-        max_computations: int | Sequence[int] = 2,
+        max_computations: int | Sequence[int] | str = 2,
     ) -> Instance:
         """An instance from what people say.
 
@@ -61,13 +64,16 @@ class Instance:
             graph: the computation graph.
             budget: see `Budget.of`; a fraction refers to the peak of the order chosen here.
             order: "input" (the file's, or else a topological one), "topological", a file of ids, or positions.
-            max_computations: C_v, one for all nodes or one for each.
+            max_computations: C_v, one for all nodes or one for each; "auto": `AUTO_COMPUTATIONS`.
 
         Raises:
             InputError: nonsense in any of them.
         """
         positions = chosen_order(graph, order)
-        counts = max_computations if isinstance(max_computations, Sequence) else [max_computations] * len(graph.nodes)
+        if max_computations == "auto":
+            max_computations = AUTO_COMPUTATIONS
+        one_for_all = isinstance(max_computations, int)
+        counts = [max_computations] * len(graph.nodes) if one_for_all else max_computations
         peak = simulate(graph, positions).peak
         return cls(graph, positions, Budget.of(budget).resolve(peak), tuple(counts))
 

@@ -33,6 +33,18 @@ Listener = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
+class TracePoint:
+    """The best schedule and the best bound from this moment on."""
+
+    seconds: float
+    """Since `solve` was called."""
+    duration: int | None
+    """In the graph's duration unit; None while there is no schedule."""
+    bound: int
+    """In the graph's duration unit."""
+
+
+@dataclass(frozen=True)
 class Seconds:
     """Wall-clock time of each step."""
 
@@ -66,6 +78,8 @@ class Result:
     seconds: Seconds
     interrupted: bool = False
     """True if the user stopped the search."""
+    trace: tuple[TracePoint, ...] = ()
+    """Every improvement of the schedule or of the bound, in order of time."""
 
     @property
     def found(self) -> bool:
@@ -121,6 +135,7 @@ class Result:
             "edges": len(graph.edges),
             "formulation": self.formulation.name,
             "precedence": self.formulation.precedence,
+            "index": self.formulation.index,
             "solver": self.solver,
             "max_computations": counts[0] if len(counts) == 1 else list(self.instance.max_computations),
             "budget": self.instance.budget,
@@ -136,6 +151,7 @@ class Result:
             "gap_percent": self.gap_percent,
             "valid": self.valid,
             "seconds": {name: round(value, 3) for name, value in vars(self.seconds).items()},
+            "trace": [[round(point.seconds, 3), point.duration, point.bound] for point in self.trace],
             "sequence": [graph.nodes[v] for v in self.sequence] if self.found else None,
             "intervals": [
                 {"node": graph.nodes[interval.node], "start": interval.start, "end": interval.end}

@@ -1,28 +1,44 @@
-"""The whole chain as one function: graph, instance, presolve, MiniZinc, decoding, simulation."""
+"""The whole chain as one function: an instance in, the best schedule and what is proven about it out.
+
+Three searches run beside each other and meet in a `Record`::
+
+    local search       incumbents from the first tenths of a second on          heuristics
+    bounds             relaxations, refined where they go wrong                  bounds
+    model              MiniZinc: the whole instance if it fits, else windows     model_search, window_search
+"""
 
 from __future__ import annotations
 
-import math
+import os
+import queue
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from os import PathLike
-from typing import Any
 
 from moccasin_mzn.budget import Budget
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formulations import Formulation, Intervals, decode
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
-from moccasin_mzn.minizinc.dzn import dzn_text
-from moccasin_mzn.minizinc.run import Limits, Outcome, SolverError, run_model
-from moccasin_mzn.minizinc.run import Listener as RunListener
-from moccasin_mzn.minizinc.solvers import Backend, find_backend
-from moccasin_mzn.presolve import ModelData, presolve
-from moccasin_mzn.prune import pruned
-from moccasin_mzn.result import Listener, Progress, Result, Seconds
-from moccasin_mzn.simulate import Simulation, judge
+from moccasin_mzn.minizinc.run import Limits, SolverError
+from moccasin_mzn.minizinc.solvers import find_backend
+from moccasin_mzn.model_search import ModelSearch
+from moccasin_mzn.options import Options
+from moccasin_mzn.record import JudgeError, Record
+from moccasin_mzn.result import Listener, Result, Seconds
+from moccasin_mzn.simulate import judge
+
+__all__ = ["JudgeError", "Options", "solve", "solve_instance"]
+
+HEAD_START = 2.0
+"""Seconds that local search and bounds have before the model is set up: they often end it all by themselves."""
+LONGEST_WITHOUT_SCHEDULE = 10.0
+"""Seconds after which the model begins even without a schedule to start from."""
+MODEL_LIMIT = 2_000_000
+"""Reads by copies (edges times the square of C) of the largest instance whose whole model is tried."""
+POLL_SECONDS = 0.05
+_LONG = 1e9
 
 
 def solve(
@@ -32,9 +48,12 @@ def solve(
     solver: str = "cp-sat",
     formulation: str = "staged",
     precedence: str = "served-by",
-    max_computations: int | Sequence[int] = 2,
+    index: str = "affine",
+    search: str = "on",
+    max_computations: int | Sequence[int] | str = 2,
     order: str | PathLike[str] | Sequence[int] = "input",
     time_limit: float | None = None,
+    until_gap: float = 0.0,
     threads: int | None = None,
     seed: int | None = None,
     two_phase: bool | None = None,
@@ -48,54 +67,32 @@ def solve(
         solver: "cp-sat", or any solver MiniZinc knows.
         formulation: "staged" (paper, 2.3) or "general" (2.1).
         precedence: "served-by" or "reservoir" (2.2).
-        max_computations: C_v, how often a node may be computed; one for all or one for each node.
+        index: of staged events, "affine" or "triangular" (2.3).
+        search: "on": local search and bounds beside the model; "off": the model alone; "only": without the model.
+        max_computations: C_v, how often a node may be computed; one for all, one for each node, or "auto".
         order: "input", "topological", a file of node ids, or positions in `graph.nodes`.
         time_limit: seconds, compilation included; None: until proven.
-        threads: of the solver; None: as many as the solver likes.
-        seed: of the solver; None: the solver's own.
-        two_phase: first seek any schedule within the budget (paper, 2.4), then shorten it; None: with cp-sat, which
-            makes use of it.
-        on_progress: called with every new incumbent and bound.
+        until_gap: stop at this gap, (duration - bound) / duration.
+        threads: of the solver; None: as many as there are cores.
+        seed: of all searches; None: 0 and the solver's own.
+        two_phase: the model first seeks any schedule within the budget (paper, 2.4) if it has none to start from,
+            then shortens it; None: with cp-sat, which makes use of it.
+        on_progress: called with every new incumbent and bound, in the caller's thread.
 
     Returns:
         The best schedule found. An interrupt from the keyboard ends the search, not this function; so does a solver
-        that fails after it has found a schedule.
+        that fails after a schedule has been found.
 
     Raises:
         InputError: nonsense in an argument, MiniZinc missing, an unknown solver, a solver that failed
-            before it found a schedule, or one that the simulator contradicts (`JudgeError`).
+            before a schedule was found, or one that the simulator contradicts (`JudgeError`).
     """
     begin = time.monotonic()
-    options = Options(solver, formulation, precedence, time_limit, threads, seed, two_phase)
+    options = Options(
+        solver, formulation, precedence, index, search, time_limit, until_gap, threads, seed, two_phase
+    )  # fmt: skip
     instance = Instance.build(graph, budget, order=order, max_computations=max_computations)
     return solve_instance(instance, options, on_progress, begin)
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to solve an instance; the meanings are those of the arguments of `solve`.
-
-    Raises:
-        InputError: an unknown formulation or precedence, or nonsense as a limit.
-    """
-
-    solver: str = "cp-sat"
-    formulation: str = "staged"
-    precedence: str = "served-by"
-    time_limit: float | None = None
-    threads: int | None = None
-    seed: int | None = None
-    two_phase: bool | None = None
-
-    def __post_init__(self) -> None:
-        Formulation(self.formulation, self.precedence)
-        seconds = self.time_limit
-        if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < math.inf):  # NaN fails too
-            raise InputError(f"time limit {shown(seconds)} is not a positive number of seconds")
-        if self.threads is not None and (type(self.threads) is not int or self.threads < 1):
-            raise InputError(f"threads {shown(self.threads)} is not a positive integer")
-        if self.seed is not None and (type(self.seed) is not int or not 0 <= self.seed < 2**31):
-            raise InputError(f"seed {shown(self.seed)} is not an integer in 0..2147483647")
 
 
 def solve_instance(
@@ -103,18 +100,15 @@ def solve_instance(
 ) -> Result:
     """`solve` for an instance at hand. The time limit counts from `begin`, by `time.monotonic()`; default: from now."""
     begin = time.monotonic() if begin is None else begin
-    form = Formulation(options.formulation, options.precedence)
     known = _known_at_once(instance)
     if known is not None:
         status, reason, sequence = known
         simulation = judge(instance.graph, sequence, instance.budget) if sequence else None
         seconds = Seconds(total=time.monotonic() - begin)
         bound = instance.baseline.duration
-        return Result(instance, form, options.solver, status, reason, sequence, simulation, bound, seconds)
-    backend = find_backend(options.solver)
-    limits = Limits(options.time_limit, options.threads, options.seed)
-    search = _Search(instance, form, backend, limits, on_progress, begin)
-    search.run(backend.is_cp_sat if options.two_phase is None else options.two_phase)
+        return Result(instance, options.form, options.solver, status, reason, sequence, simulation, bound, seconds)
+    search = _Search(instance, options, Record(instance, begin, options.until_gap))
+    search.run(on_progress or (lambda progress: None))
     return search.result()
 
 
@@ -130,188 +124,209 @@ def _known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None
             f"{need.memory - budget} over the budget {budget}"
         )
         return "infeasible", reason, None
+    from moccasin_mzn.bounds.least_budget import least_budget_bound
+
+    least = least_budget_bound(graph)
+    if least.memory > budget:
+        reason = (
+            f"to compute node {graph.nodes[least.node]} takes {least.memory}, however its inputs are recomputed, "
+            f"{least.memory - budget} over the budget {budget}"
+        )
+        return "infeasible", reason, None
     return None
-
-
-class JudgeError(InputError):
-    """The simulator contradicts the solver: an error of a model or of the solver, never an answer."""
 
 
 @dataclass
 class _Search:
-    """The state of one call of `solve`: what is found, what is proven, what time is left."""
+    """One call of `solve`: the threads, and how it ended."""
 
     instance: Instance
-    formulation: Formulation
-    backend: Backend
-    limits: Limits
-    on_progress: Listener | None
-    begin: float
-    best: Simulation | None = None
-    """Of the best schedule within the budget."""
-    best_sequence: tuple[int, ...] | None = None
-    status: str = "unknown"
-    reason: str = ""
+    options: Options
+    record: Record
     interrupted: bool = False
-    failure: str | None = None
-    """Why the solver failed after it had found a schedule."""
-    bound: int = 0
-    latest_duration: int = 0
-    """Of the latest solution of phase 2, as the solver left it."""
-    model_seconds: float = 0.0
-    outcomes: list[Outcome] = field(default_factory=list)
+    errors: list[Exception] = field(default_factory=list)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    model: ModelSearch | None = None
+    note: str = ""
+    """What was left undone, and why."""
 
-    def run(self, two_phase: bool) -> None:
-        """Presolve, then phase 1 if asked for, then phase 2 unless the answer is known.
+    def run(self, on_progress: Listener) -> None:
+        """Run all searches until one of them settles it, time is up or the user has had enough.
 
         An interrupt from the keyboard, at whatever moment, ends the search with what is found.
+
+        Raises:
+            InputError: see `solve`.
         """
-        self.bound = self.instance.baseline.duration
+        threads: list[threading.Thread] = []
         try:
-            start = time.monotonic()
-            data = presolve(self.instance, self.formulation.staged)
-            self.model_seconds += time.monotonic() - start
-            if two_phase:
-                self._run_phase("peak", data, self.instance.order)
-            within_budget = self.best is not None and self.best.duration > self.bound
-            if (within_budget or not two_phase) and not self.stopped:
-                self._run_phase("duration", data, self.best_sequence)
+            threads = self._start()
+            while any(thread.is_alive() for thread in threads) and not self._over():
+                self._tell(on_progress, POLL_SECONDS)
         except KeyboardInterrupt:
             self.interrupted = True
-        self._conclude()
+        finally:
+            self._join(threads)
+        self._tell(on_progress, None)
+        for error in self.errors:
+            if not isinstance(error, SolverError) or self.record.sequence is None:
+                raise error
 
-    def _run_phase(self, phase: str, data: ModelData, incumbent: tuple[int, ...] | None) -> None:
-        remaining = self._remaining()
-        if remaining is not None and remaining <= 0:
-            return
-        start = time.monotonic()
-        text = dzn_text(self.formulation.data_items(self.instance.graph, data, incumbent))
-        self.model_seconds += time.monotonic() - start
-        listener = RunListener(
-            solution=lambda values: self._note_solution(phase, data, values),
-            bound=lambda bound: self._note_bound(phase, data, bound),
-        )
-        limits = Limits(remaining, self.limits.threads, self.limits.seed)
+    def _start(self) -> list[threading.Thread]:
+        """The searches that can contribute, each in a thread."""
+        jobs: list[Callable[[], None]] = []
+        if self.options.search != "off":
+            jobs.append(self._local_search)
+            if self.options.form.staged:
+                jobs.append(self._bounds)
+        if self.options.search != "only":
+            jobs.append(self._model)
+        threads = [threading.Thread(target=self._guarded, args=(job,), daemon=True) for job in jobs]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def _guarded(self, job: Callable[[], None]) -> None:
+        """An error in any thread ends the search and is raised in the caller's."""
         try:
-            outcome = run_model(self.backend, self.formulation.model(phase), text, limits, listener)
-        except SolverError as error:
-            if self.best is None:
-                raise
-            self.failure = str(error)
+            job()
+        except Exception as error:
+            self.errors.append(error)
+            if not isinstance(error, SolverError) or self.record.sequence is None:
+                self.stopping.set()
+
+    def _over(self) -> bool:
+        """Is it time to end?"""
+        remaining = self._remaining()
+        return self.record.ended.is_set() or self.stopping.is_set() or (remaining is not None and remaining <= 0)
+
+    def _remaining(self) -> float | None:
+        limit = self.options.time_limit
+        return None if limit is None else limit - self.record.seconds
+
+    def _tell(self, on_progress: Listener, patience: float | None) -> None:
+        """Pass news on; wait for the first so long, or, for None, pass on only what is there."""
+        try:
+            progress = self.record.news.get(timeout=patience) if patience else self.record.news.get_nowait()
+            while True:
+                on_progress(progress)
+                progress = self.record.news.get_nowait()
+        except queue.Empty:
+            pass
+
+    def _join(self, threads: Sequence[threading.Thread]) -> None:
+        self.stopping.set()
+        while True:
+            try:
+                for thread in threads:
+                    thread.join()
+                return
+            except KeyboardInterrupt:
+                self.interrupted = True
+
+    # The searches
+
+    def _local_search(self) -> None:
+        from moccasin_mzn.heuristics.search import LocalSearch
+
+        search = LocalSearch(self.instance, self.options.seed or 0)
+        search.run(lambda sequence: self.record.offer(sequence, "local search"), self._over, self._better_than)
+
+    def _better_than(self, duration: int | None) -> tuple[int, ...] | None:
+        """What is on record, if it is shorter."""
+        simulation, sequence = self.record.simulation, self.record.sequence
+        if simulation is None or (duration is not None and simulation.duration >= duration):
+            return None
+        return sequence if self.options.form.staged else None
+
+    def _bounds(self) -> None:
+        from moccasin_mzn.bounds.duration import duration_bound
+
+        remaining = self._remaining()
+        proven = duration_bound(
+            self.instance,
+            time_limit=_LONG if remaining is None else max(0.0, remaining),
+            seed=self.options.seed or 0,
+            on_bound=lambda bound: self.record.improve_bound(bound, RELAXATION),
+            on_schedule=lambda sequence: self.record.offer(sequence, RELAXATION),
+            stop=self._over,
+            incumbent=lambda: self.record.duration,
+        )
+        if proven.infeasible:
+            self.record.refute(RELAXATION)
+
+    def _model(self) -> None:
+        options = self.options
+        backend = find_backend(options.solver)
+        alone = options.search == "off"
+        if not alone:
+            self._wait_for_incumbent()
+        if self._over():
             return
-        self.outcomes.append(outcome)
-        self.interrupted |= outcome.interrupted
-        self._note_proof(phase, outcome)
-        if self.best is not None:
-            sequence = pruned(self.instance.graph, self.best_sequence, self.instance.budget)
-            self.best, self.best_sequence = judge(self.instance.graph, sequence, self.instance.budget), sequence
+        threads = options.threads
+        if not alone:
+            threads = max(1, (threads or os.cpu_count() or 1) - 1)
+        limits = Limits(options.time_limit, threads, options.seed)
+        self.model = ModelSearch(self.record, options.form, backend, limits, self._over)
+        self.model.run(backend.is_cp_sat if options.two_phase is None else options.two_phase)
 
-    @property
-    def stopped(self) -> bool:
-        """True if no further phase may begin."""
-        return self.interrupted or self.failure is not None
+    def _wait_for_incumbent(self) -> None:
+        """Give the others a head start, longer while there is no schedule."""
+        while not self._over():
+            seconds = self.record.seconds
+            if seconds > LONGEST_WITHOUT_SCHEDULE or (seconds > HEAD_START and self.record.sequence is not None):
+                return
+            self.stopping.wait(POLL_SECONDS)
 
-    def _note_solution(self, phase: str, data: ModelData, values: Any) -> None:
-        """Judge an improving solution of the model; only the judge's figures count."""
-        intervals = Intervals(tuple(values.active), tuple(values.start), tuple(values.end))
-        sequence = decode(data, intervals)
-        simulation = judge(self.instance.graph, sequence, self.instance.budget)
-        flaw = next((v for v in simulation.violations if v.kind != "over-budget" or phase == "duration"), None)
-        if flaw is not None:
-            raise JudgeError(f"{self.backend.name} returned a schedule that the simulator rejects: {flaw.message}")
-        if phase == "duration":
-            self.latest_duration = simulation.duration
-            if values.objective * data.duration_scale != simulation.duration:
-                raise JudgeError(
-                    f"{self.backend.name} reports {values.objective * data.duration_scale}, "
-                    f"but the simulator finds a duration of {simulation.duration}"
-                )
-        if simulation.feasible and (self.best is None or simulation.duration < self.best.duration):
-            self.best, self.best_sequence = simulation, sequence
-        self._report(phase, simulation)
+    # The answer
 
-    def _note_bound(self, phase: str, data: ModelData, bound: int) -> None:
-        if phase == "duration" and bound * data.duration_scale > self.bound:
-            self.bound = bound * data.duration_scale
-            if self.best is not None:
-                self._report(phase, self.best)
+    def result(self) -> Result:
+        """What is found and proven."""
+        record, model = self.record, self.model
+        status, reason = self._conclusion()
+        flatten = sum(outcome.flatten_seconds for outcome in model.outcomes) if model else 0.0
+        seconds = Seconds(
+            model=model.model_seconds if model else 0.0,
+            flatten=flatten,
+            solve=sum(outcome.seconds for outcome in model.outcomes) - flatten if model else 0.0,
+            total=record.seconds,
+        )
+        return Result(
+            self.instance, self.options.form, self.options.solver, status, reason, record.sequence, record.simulation,
+            record.bound, seconds, self.interrupted, tuple(record.trace),
+        )  # fmt: skip
 
-    def _note_proof(self, phase: str, outcome: Outcome) -> None:
-        """Take what the end of a run proves."""
-        proven_over_budget = phase == "peak" and outcome.status == "optimal" and self.best is None
-        if outcome.status == "infeasible" or proven_over_budget:
-            self._refuse_contradiction("there is no schedule", self.best is not None)
-            self.status = "infeasible"
-        elif phase == "duration" and outcome.status == "optimal":
-            self.bound = max(self.bound, self.latest_duration)
-
-    def _conclude(self) -> None:
-        """Status and reason, from what is found and proven."""
-        if self.status == "infeasible":
-            self.reason = f"proven: no schedule {self._scope()} fits the budget {self.instance.budget}"
-        elif self.best is None:
-            self.reason = f"no schedule was found {self._ending()}"
-        else:
-            contradicted = self.best.duration < self.bound
-            self._refuse_contradiction(f"no schedule is shorter than {self.bound}", contradicted)
-            if self.best.duration == self.bound:
-                self.status, self.reason = "optimal", f"proven: no schedule {self._scope()} is shorter"
-            else:
-                self.status, self.reason = "feasible", f"no proof was found {self._ending()}"
+    def _conclusion(self) -> tuple[str, str]:
+        """Status and reason."""
+        record, budget = self.record, self.instance.budget
+        if record.infeasible_source:
+            return "infeasible", f"proven: no schedule {self._scope(record.infeasible_source)} fits the budget {budget}"
+        if record.sequence is None:
+            return "unknown", f"no schedule was found {self._ending()}"
+        if record.duration == record.bound:
+            return "optimal", f"proven: no schedule {self._scope(record.bound_source)} is shorter"
+        if record.gap <= record.until_gap:
+            return "feasible", f"stopped at a gap of {100 * record.gap:.3f} %"
+        return "feasible", f"no proof was found {self._ending()}"
 
     def _ending(self) -> str:
         if self.interrupted:
             return "before the user stopped the search"
-        if self.failure is not None:
-            return f"before the solver failed: {self.failure}"
+        if self.errors:
+            return f"before the solver failed: {self.errors[0]}"
         remaining = self._remaining()
         return "within the time limit" if remaining is not None and remaining < 1 else "before the solver gave up"
 
-    def _refuse_contradiction(self, claim: str, contradicted: bool) -> None:
-        """A proof that a schedule at hand refutes is an error of the model or of the solver, never an answer."""
-        if contradicted:
-            raise JudgeError(f"{self.backend.name} claims that {claim}, but the simulator accepts {self.best.duration}")
-
-    def _scope(self) -> str:
+    def _scope(self, source: str) -> str:
         """What a proof ranges over."""
         counts = sorted(set(self.instance.max_computations))
         most = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        kind = "in stages of the input order " if self.formulation.staged else ""
+        kind = ""
+        if source == RELAXATION:
+            kind = "with first computations in the input order and "
+        elif self.options.form.staged:
+            kind = "in stages of the input order "
         return f"{kind}with at most {most} computations per node"
 
-    def _remaining(self) -> float | None:
-        return None if self.limits.seconds is None else self.limits.seconds - (time.monotonic() - self.begin)
 
-    def _report(self, phase: str, simulation: Simulation) -> None:
-        if self.on_progress is not None:
-            self.on_progress(
-                Progress(
-                    seconds=time.monotonic() - self.begin,
-                    phase=phase,
-                    peak=simulation.peak,
-                    duration=self.best.duration if self.best else None,
-                    bound=self.bound,
-                    recomputations=len(simulation.memory) - len(self.instance.graph.nodes),
-                )
-            )
-
-    def result(self) -> Result:
-        flatten = sum(outcome.flatten_seconds for outcome in self.outcomes)
-        seconds = Seconds(
-            model=self.model_seconds,
-            flatten=flatten,
-            solve=sum(outcome.seconds for outcome in self.outcomes) - flatten,
-            total=time.monotonic() - self.begin,
-        )
-        return Result(
-            self.instance,
-            self.formulation,
-            self.backend.name,
-            self.status,
-            self.reason,
-            self.best_sequence,
-            self.best,
-            self.bound,
-            seconds,
-            self.interrupted,
-        )
+RELAXATION = "relaxation"

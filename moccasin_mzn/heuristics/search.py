@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from threading import Lock
 
 import numpy as np
 
@@ -75,41 +74,44 @@ class LocalSearch:
         self._generator = np.array([(seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1], np.uint64)
         self._journal = np.zeros((_JOURNAL, 2), np.int64)
         self._room = np.zeros((Mix().depth + 1, 5), np.int64)
-        self._lock = Lock()
-        self._offered: np.ndarray | None = None
+
+    @property
+    def duration(self) -> int | None:
+        """Of the best schedule so far, in the graph's duration unit."""
+        extra = self._control[BEST]
+        return None if math.isinf(extra) else self.instance.baseline.duration + int(extra)
 
     @property
     def hopeless(self) -> bool:
         """True if no recomputation can be of use."""
         return len(self._tail) == 0
 
-    def offer(self, sequence: Sequence[int]) -> None:
-        """A better schedule from elsewhere, in stages of the input order, for the next round. Thread-safe."""
-        stages = stages_of(self.instance, self._problem, sequence)
-        with self._lock:
-            self._offered = stages
-
     def run(
         self,
         on_incumbent: Callable[[tuple[int, ...]], None],
         stop: Callable[[], bool],
+        better: Callable[[int | None], Sequence[int] | None] = lambda duration: None,
         max_rounds: int | None = None,
     ) -> None:
         """Search until `stop()`, which is asked every few hundredths of a second (more often on small graphs).
 
         Args:
             on_incumbent: gets every better schedule, as positions in `graph.nodes`; at most one per `CHUNK` moves.
+            better: asked before each round for a schedule from elsewhere, in stages of the input order, that is shorter
+                than the given duration (None: any); the search goes on from there.
             max_rounds: end after so many rounds, for reproducible results.
         """
         if self.hopeless:
             return
         for plan in rounds():
-            if plan.number == max_rounds or not self._round(plan, on_incumbent, stop):
+            if plan.number == max_rounds:
+                return
+            self._adopt(better(self.duration))
+            if not self._round(plan, on_incumbent, stop):
                 return
 
     def _round(self, plan: Round, on_incumbent: Callable[[tuple[int, ...]], None], stop: Callable[[], bool]) -> bool:
         """False if stopped."""
-        self._take_offer()
         start = self._best_stage if plan.from_incumbent else np.full_like(self._best_stage, NONE)
         load(self._problem, self._state, start)
         self._control[TEMPERATURE] = plan.temperature * self._unit
@@ -132,15 +134,15 @@ class LocalSearch:
                 break  # still none: begin anew
         return True
 
-    def _take_offer(self) -> None:
-        with self._lock:
-            offered, self._offered = self._offered, None
-        if offered is None:
+    def _adopt(self, sequence: Sequence[int] | None) -> None:
+        """Go on from a schedule from elsewhere, if it is better."""
+        if sequence is None:
             return
-        load(self._problem, self._state, offered)
+        stages = stages_of(self.instance, self._problem, sequence)
+        load(self._problem, self._state, stages)
         if self._state.totals[EXCESS] == 0 and self._state.totals[EXTRA] < self._control[BEST]:
             self._control[BEST] = self._state.totals[EXTRA]
-            self._best_stage[:] = offered
+            self._best_stage[:] = stages
 
 
 def _mean_of_positive(values: np.ndarray) -> float:

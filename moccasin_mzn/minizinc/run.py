@@ -21,6 +21,8 @@ from moccasin_mzn.minizinc.solvers import Backend
 
 GRACE_SECONDS = 10
 """How long after its time limit MiniZinc may take to end before it is stopped from here."""
+POLL_SECONDS = 0.1
+"""How often a run looks whether it should stop."""
 LONGEST_SECONDS = 2_000_000
 """MiniZinc 2.6 counts milliseconds in 32 bits."""
 
@@ -62,8 +64,15 @@ class Listener:
     """Gets the bound on the objective, whenever it is reported."""
 
 
-def run_model(backend: Backend, model: Path, data: str, limits: Limits, listener: Listener) -> Outcome:
-    """Compile `model` with the `.dzn` text `data` and solve it.
+def run_model(
+    backend: Backend,
+    model: Path,
+    data: str,
+    limits: Limits,
+    listener: Listener,
+    stop: Callable[[], bool] = lambda: False,
+) -> Outcome:
+    """Compile `model` with the `.dzn` text `data` and solve it, unless `stop()`, asked ten times a second, says to end.
 
     MiniZinc is driven from a thread of its own, so that this works inside a running event loop too; the listener is
     called in the caller's thread. An interrupt from the keyboard stops the run and is reported in the outcome, not
@@ -81,12 +90,12 @@ def run_model(backend: Backend, model: Path, data: str, limits: Limits, listener
         job = _Job(lambda: _stream(backend, [model, data_file], limits, events.put), events.put)
         job.start()
         try:
-            _dispatch(events, listener, outcome)
+            _dispatch(events, listener, outcome, stop, job)
         except KeyboardInterrupt:
             outcome.interrupted = True
             job.cancel()
             with contextlib.suppress(SolverError):  # MiniZinc got the same signal
-                _dispatch(events, listener, outcome)
+                _dispatch(events, listener, outcome, lambda: False, job)
         finally:
             job.cancel()
             job.join(GRACE_SECONDS)
@@ -98,14 +107,25 @@ Event = tuple[str, Any]
 """What the thread tells: ("solution", arrays), ("status", Status), ("statistics", dict), and ("end", None or error)."""
 
 
-def _dispatch(events: queue.SimpleQueue[Event], listener: Listener, outcome: Outcome) -> None:
+def _dispatch(
+    events: queue.SimpleQueue[Event], listener: Listener, outcome: Outcome, stop: Callable[[], bool], job: _Job
+) -> None:
     """Take events up to the end of the run.
 
     Raises:
-        SolverError: the run ended with one.
+        SolverError: the run ended with one, and not because it was stopped.
     """
+    stopped = False
     while True:
-        kind, content = events.get()
+        try:
+            kind, content = events.get(timeout=POLL_SECONDS)
+        except queue.Empty:
+            if not stopped and stop():
+                stopped = True
+                job.cancel()
+            continue
+        if kind == "end" and stopped:
+            return
         if kind == "solution":
             outcome.status = "feasible"
             listener.solution(content)

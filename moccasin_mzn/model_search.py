@@ -1,0 +1,105 @@
+"""The MiniZinc model of a whole instance, handed to a solver: it proves or improves what is on record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from moccasin_mzn.formulations import Formulation, Intervals, decode
+from moccasin_mzn.minizinc.dzn import dzn_text
+from moccasin_mzn.minizinc.run import Limits, Outcome, run_model
+from moccasin_mzn.minizinc.run import Listener as RunListener
+from moccasin_mzn.minizinc.solvers import Backend
+from moccasin_mzn.presolve import ModelData, presolve
+from moccasin_mzn.prune import pruned
+from moccasin_mzn.record import JudgeError, Record
+
+_PRUNED_NODES = 3000
+"""Larger schedules are not pruned: it takes a simulation for every recomputation."""
+
+
+@dataclass
+class ModelSearch:
+    """One or two runs of the model, from the best schedule on record."""
+
+    record: Record
+    formulation: Formulation
+    backend: Backend
+    limits: Limits
+    """`seconds` from the beginning of the record."""
+    stop: Callable[[], bool]
+    model_seconds: float = 0.0
+    """Presolve and writing the data."""
+    outcomes: list[Outcome] = field(default_factory=list)
+    latest_duration: int = 0
+    """Of the latest solution of phase 2, as the solver left it."""
+
+    def run(self, two_phase: bool) -> None:
+        """Presolve, then phase 1 if asked for and no schedule is on record, then phase 2 unless all is known.
+
+        Raises:
+            SolverError: MiniZinc or the solver failed.
+            JudgeError: the simulator contradicts the solver.
+        """
+        instance = self.record.instance
+        start = time.monotonic()
+        data = presolve(instance, self.formulation.staged)
+        self.model_seconds += time.monotonic() - start
+        first = two_phase and self.record.sequence is None
+        if first:
+            self._run_phase("peak", data, instance.order)
+        if self.record.sequence is not None or not first:
+            self._run_phase("duration", data, self.record.sequence)
+
+    def _run_phase(self, phase: str, data: ModelData, incumbent: Sequence[int] | None) -> None:
+        remaining = None if self.limits.seconds is None else self.limits.seconds - self.record.seconds
+        if self.stop() or self.record.ended.is_set() or (remaining is not None and remaining <= 0):
+            return
+        start = time.monotonic()
+        text = dzn_text(self.formulation.data_items(self.record.instance.graph, data, incumbent))
+        self.model_seconds += time.monotonic() - start
+        listener = RunListener(
+            solution=lambda values: self._note_solution(phase, data, values),
+            bound=lambda bound: self._note_bound(phase, data, bound),
+        )
+        limits = Limits(remaining, self.limits.threads, self.limits.seed)
+        model = self.formulation.model(phase)
+        outcome = run_model(
+            self.backend, model, text, limits, listener, lambda: self.stop() or self.record.ended.is_set()
+        )
+        self.outcomes.append(outcome)
+        self._note_proof(phase, outcome)
+        self._prune()
+
+    def _note_solution(self, phase: str, data: ModelData, values: Any) -> None:
+        """Have an improving solution of the model judged; only the judge's figures count."""
+        intervals = Intervals(tuple(values.active), tuple(values.start), tuple(values.end))
+        simulation = self.record.offer(decode(data, intervals), self.backend.name, phase)
+        if phase == "duration":
+            self.latest_duration = simulation.duration
+            claimed = values.objective * data.duration_scale
+            if claimed != simulation.duration:
+                raise JudgeError(
+                    f"{self.backend.name} reports {claimed}, "
+                    f"but the simulator finds a duration of {simulation.duration}"
+                )
+
+    def _note_bound(self, phase: str, data: ModelData, bound: int) -> None:
+        if phase == "duration":
+            self.record.improve_bound(bound * data.duration_scale, self.backend.name)
+
+    def _note_proof(self, phase: str, outcome: Outcome) -> None:
+        """Take what the end of a run proves."""
+        proven_over_budget = phase == "peak" and outcome.status == "optimal" and self.record.sequence is None
+        if outcome.status == "infeasible" or proven_over_budget:
+            self.record.refute(self.backend.name)
+        elif phase == "duration" and outcome.status == "optimal":
+            self.record.improve_bound(self.latest_duration, self.backend.name)
+
+    def _prune(self) -> None:
+        """Solvers leave recomputations that nothing needs."""
+        record, graph = self.record, self.record.instance.graph
+        if record.sequence is not None and len(record.sequence) <= _PRUNED_NODES:
+            record.offer(pruned(graph, record.sequence, record.instance.budget), self.backend.name)

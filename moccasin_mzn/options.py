@@ -1,0 +1,77 @@
+"""How to solve an instance."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formulations import Formulation
+
+SEARCHES = ("on", "off", "only")
+_GAP = re.compile(r"(\d{1,6}(?:\.\d{1,30})?|\.\d{1,30})\s*(%?)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to solve an instance; the meanings are those of the arguments of `solve`.
+
+    Raises:
+        InputError: an unknown formulation, precedence, index or search, or nonsense as a limit.
+    """
+
+    solver: str = "cp-sat"
+    formulation: str = "staged"
+    precedence: str = "served-by"
+    index: str = "affine"
+    search: str = "on"
+    time_limit: float | None = None
+    until_gap: float = 0.0
+    threads: int | None = None
+    seed: int | None = None
+    two_phase: bool | None = None
+
+    def __post_init__(self) -> None:
+        Formulation(self.formulation, self.precedence, self.index)
+        if self.search not in SEARCHES:
+            raise InputError(f"unknown search {shown(self.search)}, expected one of {', '.join(SEARCHES)}")
+        seconds = self.time_limit
+        if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < math.inf):  # NaN fails too
+            raise InputError(f"time limit {shown(seconds)} is not a positive number of seconds")
+        if type(self.until_gap) not in (int, float) or not 0 <= self.until_gap < 1:
+            raise InputError(f"gap {shown(self.until_gap)} is not a fraction of the duration, from 0 to below 1")
+        if self.threads is not None and (type(self.threads) is not int or self.threads < 1):
+            raise InputError(f"threads {shown(self.threads)} is not a positive integer")
+        if self.seed is not None and (type(self.seed) is not int or not 0 <= self.seed < 2**31):
+            raise InputError(f"seed {shown(self.seed)} is not an integer in 0..2147483647")
+
+    @property
+    def form(self) -> Formulation:
+        """Formulation, precedence and index in one."""
+        return Formulation(self.formulation, self.precedence, self.index)
+
+
+def parse_gap(text: str) -> float:
+    """Read a gap, "1%" or "0.01", as a fraction.
+
+    Raises:
+        InputError: it is neither.
+    """
+    form = _GAP.fullmatch(text.strip())
+    if form is None:
+        raise InputError(f"gap {shown(text)}: expected a percentage (1%) or a fraction (0.01) of the duration")
+    return float(form[1]) / (100 if form[2] else 1)
+
+
+def parse_count(text: str) -> int | str:
+    """Read how often a node may be computed, a positive integer or "auto".
+
+    Raises:
+        InputError: it is neither.
+    """
+    if text == "auto":
+        return text
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
+        raise InputError(f"max computations {shown(text)}: expected a positive integer or auto")
+    return int(text)

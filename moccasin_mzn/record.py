@@ -1,0 +1,145 @@
+"""What a search has found and proven so far, whoever found it. All threads of a search meet here.
+
+Nothing is believed that the simulator does not confirm: every schedule is judged on arrival, and a bound above the
+duration of an accepted schedule is an error of whoever claims it.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.result import Progress, TracePoint
+from moccasin_mzn.simulate import Simulation, judge
+
+
+class JudgeError(InputError):
+    """The simulator contradicts a solver: an error of a model or of the solver, never an answer."""
+
+
+@dataclass
+class Record:
+    """Best schedule and best bound, with the time of each improvement. Safe to use from any thread.
+
+    Raises:
+        JudgeError: from `offer`, `improve_bound` and `refute`, for what the simulator contradicts.
+    """
+
+    instance: Instance
+    begin: float
+    """By `time.monotonic()`; all seconds count from here."""
+    until_gap: float = 0.0
+    """The search may end at this gap, as a fraction of the duration."""
+    sequence: tuple[int, ...] | None = None
+    simulation: Simulation | None = None
+    """The judge's account of `sequence`."""
+    bound: int = 0
+    """On the duration, in the graph's duration unit."""
+    bound_source: str = ""
+    infeasible_source: str = ""
+    """Who proved that there is no schedule; empty if nobody has."""
+    trace: list[TracePoint] = field(default_factory=list)
+    news: queue.SimpleQueue[Progress] = field(default_factory=queue.SimpleQueue)
+    """What to tell whoever waits for the search, in their thread."""
+    ended: threading.Event = field(default_factory=threading.Event)
+    """Set as soon as there is nothing left to search for."""
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self.bound = self.instance.baseline.duration
+
+    @property
+    def seconds(self) -> float:
+        """Since `begin`."""
+        return time.monotonic() - self.begin
+
+    @property
+    def duration(self) -> int | None:
+        """Of the best schedule."""
+        return self.simulation.duration if self.simulation else None
+
+    @property
+    def gap(self) -> float | None:
+        """(duration - bound) / duration; None without a schedule."""
+        if self.simulation is None:
+            return None
+        return (self.duration - self.bound) / self.duration if self.duration else 0.0
+
+    def offer(self, sequence: Sequence[int], source: str, phase: str = "duration") -> Simulation:
+        """Take a schedule for judgement, and keep it if it is the best.
+
+        Args:
+            source: who found it.
+            phase: in "peak" a schedule may be over the budget: it is reported, not kept.
+
+        Raises:
+            JudgeError: it is no schedule, or is over the budget in another phase, or is shorter than the bound.
+        """
+        simulation = judge(self.instance.graph, sequence, self.instance.budget)
+        flaw = next((v for v in simulation.violations if v.kind != "over-budget" or phase != "peak"), None)
+        if flaw is not None:
+            raise JudgeError(f"{source} returned a schedule that the simulator rejects: {flaw.message}")
+        with self._lock:
+            if simulation.feasible and (self.simulation is None or simulation.duration < self.simulation.duration):
+                self.sequence, self.simulation = tuple(sequence), simulation
+                self._check()
+                self._note(phase, simulation)
+            elif phase == "peak" and self.simulation is None:
+                self._report(phase, simulation)
+        return simulation
+
+    def improve_bound(self, bound: int, source: str) -> None:
+        """No schedule is shorter than `bound`.
+
+        Raises:
+            JudgeError: there is one.
+        """
+        with self._lock:
+            if bound > self.bound:
+                self.bound, self.bound_source = bound, source
+                self._check()
+                self._note("duration", self.simulation)
+
+    def refute(self, source: str) -> None:
+        """There is no schedule at all.
+
+        Raises:
+            JudgeError: there is one.
+        """
+        with self._lock:
+            self.infeasible_source = source
+            self._check()
+            self.ended.set()
+
+    def _check(self) -> None:
+        claim = None
+        if self.simulation is not None and self.infeasible_source:
+            claim = f"{self.infeasible_source} claims that there is no schedule"
+        elif self.simulation is not None and self.duration < self.bound:
+            claim = f"{self.bound_source} claims that no schedule is shorter than {self.bound}"
+        if claim is not None:
+            raise JudgeError(f"{claim}, but the simulator accepts {self.duration}")
+
+    def _note(self, phase: str, simulation: Simulation | None) -> None:
+        self.trace.append(TracePoint(self.seconds, self.duration, self.bound))
+        if simulation is not None:
+            self._report(phase, simulation)
+        if self.gap is not None and self.gap <= self.until_gap:
+            self.ended.set()
+
+    def _report(self, phase: str, simulation: Simulation) -> None:
+        self.news.put(
+            Progress(
+                seconds=self.seconds,
+                phase=phase,
+                peak=simulation.peak,
+                duration=self.duration,
+                bound=self.bound,
+                recomputations=len(simulation.memory) - len(self.instance.graph.nodes),
+            )
+        )
