@@ -147,8 +147,8 @@ class _Search:
     errors: list[Exception] = field(default_factory=list)
     stopping: threading.Event = field(default_factory=threading.Event)
     model: ModelSearch | None = None
-    note: str = ""
-    """What was left undone, and why."""
+    draft: tuple[int, ...] | None = None
+    """A sequence over the budget, but near a good schedule, for the local search."""
 
     def run(self, on_progress: Listener) -> None:
         """Run all searches until one of them settles it, time is up or the user has had enough.
@@ -230,7 +230,20 @@ class _Search:
         from moccasin_mzn.heuristics.search import LocalSearch
 
         search = LocalSearch(self.instance, self.options.seed or 0)
-        search.run(lambda sequence: self.record.offer(sequence, "local search"), self._over, self._better_than)
+        search.run(
+            lambda sequence: self.record.offer(sequence, "local search"),
+            self._over,
+            self._better_than,
+            self._take_draft,
+        )
+
+    def _take_draft(self) -> tuple[int, ...] | None:
+        """What the relaxation suggested last, once."""
+        draft, self.draft = self.draft, None
+        return draft
+
+    def _leave_draft(self, sequence: tuple[int, ...]) -> None:
+        self.draft = sequence
 
     def _better_than(self, duration: int | None) -> tuple[int, ...] | None:
         """What is on record, if it is shorter."""
@@ -249,6 +262,7 @@ class _Search:
             seed=self.options.seed or 0,
             on_bound=lambda bound: self.record.improve_bound(bound, RELAXATION),
             on_schedule=lambda sequence: self.record.offer(sequence, RELAXATION),
+            on_draft=self._leave_draft,
             stop=self._over,
             incumbent=lambda: self.record.duration,
         )

@@ -55,6 +55,7 @@ class _State:
     deadline: float
     on_bound: Callable[[int], None]
     on_schedule: Callable[[tuple[int, ...]], None]
+    on_draft: Callable[[tuple[int, ...]], None]
     stop: Callable[[], bool]
     incumbent: Callable[[], int | None]
     bound: int = -1
@@ -122,6 +123,7 @@ def duration_bound(
     seed: int = 0,
     on_bound: Callable[[int], None] | None = None,
     on_schedule: Callable[[tuple[int, ...]], None] | None = None,
+    on_draft: Callable[[tuple[int, ...]], None] | None = None,
     stop: Callable[[], bool] | None = None,
     incumbent: Callable[[], int | None] | None = None,
 ) -> DurationBound:
@@ -134,6 +136,8 @@ def duration_bound(
         workers: threads that search, each its own way.
         on_bound: called with each better bound, in the graph's duration unit, from some thread.
         on_schedule: called with each better schedule that is met on the way, positions in `graph.nodes`.
+        on_draft: called with what a relaxed solution suggests, a sequence in stages that is over the budget, but near a
+            good schedule.
         stop: asked every 50 ms from some thread.
         incumbent: the duration of the best known schedule of this instance, or None; asked as often. The search
             ends as soon as the bound meets it.
@@ -145,6 +149,7 @@ def duration_bound(
         deadline,
         on_bound or (lambda bound: None),
         on_schedule or (lambda sequence: None),
+        on_draft or (lambda sequence: None),
         stop or (lambda: False),
         incumbent or (lambda: None),
     )
@@ -234,6 +239,7 @@ class _Search:
             computations = realise(relaxation, solved.solution)
             if all(c.memory <= self.state.stages.budget for c in computations):
                 return self.state.offer(computations)
+            self.state.on_draft(tuple(self.state.instance.order[c.node] for c in computations))
             cost = sum(cost for cost, true in zip(relaxation.cost, solved.solution, strict=True) if true)
             if self.exhausted and cost <= solved.bound:
                 return self.state.end("exhausted")

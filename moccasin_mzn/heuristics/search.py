@@ -37,20 +37,21 @@ class Round:
     """One cooling: where it begins and how many moves it takes."""
 
     number: int
-    from_incumbent: bool
     temperature: float
     """At the beginning, in mean durations."""
     steps: int
+    from_incumbent: bool = False
+    """Else from every node computed once."""
 
 
 def rounds():
     """An endless schedule: a quick one for a first incumbent, then in turn from scratch and from the incumbent."""
-    yield Round(0, False, COOL, FIRST_ROUND)
+    yield Round(0, COOL, FIRST_ROUND)
     number = 1
     while True:
         steps = FIRST_ROUND * 2 ** min(4, 1 + (number - 1) // 2)
         fresh = number % 2 == 1
-        yield Round(number, not fresh, HOT if fresh else WARM, steps)
+        yield Round(number, HOT if fresh else WARM, steps, from_incumbent=not fresh)
         number += 1
 
 
@@ -91,6 +92,7 @@ class LocalSearch:
         on_incumbent: Callable[[tuple[int, ...]], None],
         stop: Callable[[], bool],
         better: Callable[[int | None], Sequence[int] | None] = lambda duration: None,
+        draft: Callable[[], Sequence[int] | None] = lambda: None,
         max_rounds: int | None = None,
     ) -> None:
         """Search until `stop()`, which is asked every few hundredths of a second (more often on small graphs).
@@ -99,6 +101,8 @@ class LocalSearch:
             on_incumbent: gets every better schedule, as positions in `graph.nodes`; at most one per `CHUNK` moves.
             better: asked before each round for a schedule from elsewhere, in stages of the input order, that is shorter
                 than the given duration (None: any); the search goes on from there.
+            draft: asked before each round for a sequence in stages of the input order that may be over the budget,
+                but is near a good schedule: a short round is inserted that starts from it.
             max_rounds: end after so many rounds, for reproducible results.
         """
         if self.hopeless:
@@ -107,12 +111,23 @@ class LocalSearch:
             if plan.number == max_rounds:
                 return
             self._adopt(better(self.duration))
-            if not self._round(plan, on_incumbent, stop):
+            near = draft() if plan.number > 0 else None
+            if near is not None:
+                start = stages_of(self.instance, self._problem, near)
+                if not self._round(Round(plan.number, COOL, 2 * FIRST_ROUND), start, on_incumbent, stop):
+                    return
+            start = self._best_stage if plan.from_incumbent else np.full_like(self._best_stage, NONE)
+            if not self._round(plan, start, on_incumbent, stop):
                 return
 
-    def _round(self, plan: Round, on_incumbent: Callable[[tuple[int, ...]], None], stop: Callable[[], bool]) -> bool:
-        """False if stopped."""
-        start = self._best_stage if plan.from_incumbent else np.full_like(self._best_stage, NONE)
+    def _round(
+        self,
+        plan: Round,
+        start: np.ndarray,
+        on_incumbent: Callable[[tuple[int, ...]], None],
+        stop: Callable[[], bool],
+    ) -> bool:
+        """Cool down from `start`; False if stopped."""
         load(self._problem, self._state, start)
         self._control[TEMPERATURE] = plan.temperature * self._unit
         cooling = (COLD / plan.temperature) ** (1 / plan.steps)
