@@ -34,6 +34,8 @@ class Mix(NamedTuple):
     remove: float = 0.7
     to_read: float = 0.85
     """Move one to the stage of another read; the rest of the chance: by up to `STEP` stages."""
+    anywhere: float = 0.05
+    """Chance that an addition is of any node before any of its reads, useful at first sight or not."""
     chain: float = 0.3
     """Chance that an added recomputation considers to recompute its inputs as well."""
     depth: int = 3
@@ -112,12 +114,12 @@ def undo_to(problem, state, journal, length, before):
 
 @compiled
 def _must_extend(problem, state, p, event):
-    """Would a read of p at `event` hold its copy for much longer than its other reads do?"""
+    """Would a read of p at `event` hold its copy for longer than its other reads do?"""
     n = len(problem.duration)
     start = latest_start(problem, state, p, event)
     if start // n == event // n:
         return False
-    return event - last_read(problem, state, p, start, event) >= 2 * n
+    return last_read(problem, state, p, start, event) // n < event // n
 
 
 @compiled
@@ -197,7 +199,7 @@ def _pick_edge(problem, state, tail, head, generator, tries):
     over = NONE
     for _ in range(16):
         k = _below(generator, n)
-        if state.memory[k] > problem.budget:
+        if state.peak[k] > problem.budget:
             over = k
             break
     if over == NONE:
@@ -207,6 +209,19 @@ def _pick_edge(problem, state, tail, head, generator, tries):
             return e
         e = _below(generator, len(tail))
     return e
+
+
+@compiled
+def _pick_read(problem, state, tail, head, generator, mix):
+    """A node u and a reader x before which it may be recomputed, or NONE: mostly a useful edge."""
+    if unit(generator) < mix.anywhere:
+        u = _below(generator, len(problem.duration))
+        readers = problem.succ_ptr[u + 1] - problem.succ_ptr[u]
+        if readers == 0 or problem.slot_ptr[u] == problem.slot_ptr[u + 1]:
+            return np.int64(NONE), np.int64(NONE)
+        return u, np.int64(problem.succ[problem.succ_ptr[u] + _below(generator, readers)])
+    e = _pick_edge(problem, state, tail, head, generator, mix.tries)
+    return tail[e], head[e]
 
 
 @compiled
@@ -247,12 +262,14 @@ def move(problem, state, tail, head, generator, mix, price, temperature, journal
         length = _remove(problem, state, state.chosen[_below(generator, count)], journal, length)
     if kind < mix.swap_two and state.totals[COUNT] > 0:
         length = _remove(problem, state, state.chosen[_below(generator, state.totals[COUNT])], journal, length)
-    e = _pick_edge(problem, state, tail, head, generator, mix.tries)
-    k = _stage_of_read(problem, state, head[e], generator)
-    there = _slot_in_stage(problem, state, tail[e], k)
+    u, x = _pick_read(problem, state, tail, head, generator, mix)
+    if u == NONE:
+        return length
+    k = _stage_of_read(problem, state, x, generator)
+    there = _slot_in_stage(problem, state, u, k)
     if there != NONE:
         return _remove(problem, state, there, journal, length)
-    slot = _free_slot(problem, state, tail[e])
+    slot = _free_slot(problem, state, u)
     if slot == NONE:
-        slot = _random_slot(problem, tail[e], generator)
+        slot = _random_slot(problem, u, generator)
     return _add_chain(problem, state, slot, k, mix, price, temperature, generator, journal, length, room)

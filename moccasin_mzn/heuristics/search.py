@@ -26,7 +26,9 @@ from moccasin_mzn.instance import Instance
 CHUNK = 10_000
 """Moves between two looks at the clock."""
 FIRST_ROUND = 100_000
-"""Moves of the first round; later ones are longer and longer."""
+"""Moves of the first round, at least; later ones are longer and longer."""
+MOVES_PER_EDGE = 10
+"""Moves of the first round, for each useful edge."""
 HOT, WARM, COOL, COLD = 1.5, 0.4, 0.1, 0.02
 """Temperatures in mean durations: a round from scratch begins hot, one from the incumbent warm, the first one cool."""
 _JOURNAL = 256
@@ -44,12 +46,16 @@ class Round:
     """Else from every node computed once."""
 
 
-def rounds():
-    """An endless schedule: a quick one for a first incumbent, then in turn from scratch and from the incumbent."""
-    yield Round(0, COOL, FIRST_ROUND)
+def rounds(first: int):
+    """An endless schedule: a quick one for a first incumbent, then in turn from scratch and from the incumbent.
+
+    Args:
+        first: moves of the first round.
+    """
+    yield Round(0, COOL, first)
     number = 1
     while True:
-        steps = FIRST_ROUND * 2 ** min(4, 1 + (number - 1) // 2)
+        steps = first * 2 ** min(4, 1 + (number - 1) // 2)
         fresh = number % 2 == 1
         yield Round(number, HOT if fresh else WARM, steps, from_incumbent=not fresh)
         number += 1
@@ -107,7 +113,8 @@ class LocalSearch:
         """
         if self.hopeless:
             return
-        for plan in rounds():
+        first = max(FIRST_ROUND, MOVES_PER_EDGE * len(self._tail))
+        for plan in rounds(first):
             if plan.number == max_rounds:
                 return
             self._adopt(better(self.duration))

@@ -51,10 +51,12 @@ class State(NamedTuple):
     """First slot of each stage, by node; NONE."""
     after: np.ndarray
     """Next slot in the same stage; NONE."""
-    memory: np.ndarray
-    """At the first computation of each node."""
-    slot_memory: np.ndarray
-    """At each recomputation."""
+    peak: np.ndarray
+    """The largest memory in each stage."""
+    below: np.ndarray
+    """How far the memory at the end of each stage is below its peak."""
+    slot_below: np.ndarray
+    """How far the memory at each recomputation is below the peak of its stage."""
     used: np.ndarray
     """Number of recomputations of each node."""
     chosen: np.ndarray
@@ -62,7 +64,7 @@ class State(NamedTuple):
     place: np.ndarray
     """Where each slot in use stands in `chosen`."""
     totals: np.ndarray
-    """Extra duration; sum over events of memory over the budget; number of recomputations."""
+    """Extra duration; sum over stages of the peak over the budget; number of recomputations."""
 
 
 EXTRA, EXCESS, COUNT = 0, 1, 2
@@ -125,8 +127,9 @@ def empty_state(problem: Problem) -> State:
         stage=np.full(slots, NONE, np.int64),
         head=np.full(n, NONE, np.int64),
         after=np.full(slots, NONE, np.int64),
-        memory=np.zeros(n, np.int64),
-        slot_memory=np.zeros(slots, np.int64),
+        peak=np.zeros(n, np.int64),
+        below=np.zeros(n, np.int64),
+        slot_below=np.zeros(slots, np.int64),
         used=np.zeros(n, np.int64),
         chosen=np.zeros(slots, np.int64),
         place=np.zeros(slots, np.int64),
@@ -148,7 +151,7 @@ def _fill(problem, state, change):
     level = np.int64(0)
     for k in range(n):
         level += change[k]
-        state.memory[k] = level
+        state.peak[k] = level
         state.totals[EXCESS] += max(0, level - problem.budget)
 
 
@@ -200,14 +203,24 @@ def last_read(problem, state, u, begin, end):
 
 
 @compiled
-def _shift_slot(problem, state, slot, begin, end, amount):
-    """Add `amount` to the memory of one recomputation if it lies strictly between two events; the change of excess."""
-    event = state.stage[slot] * len(problem.duration) + problem.slot_node[slot]
-    if not begin < event < end:
-        return np.int64(0)
-    old = state.slot_memory[slot]
-    state.slot_memory[slot] = old + amount
-    return max(0, old + amount - problem.budget) - max(0, old - problem.budget)
+def _shift_part(problem, state, k, begin, end, amount):
+    """Add `amount` to the memory of the events of stage k strictly between two events."""
+    n, old = len(problem.duration), state.peak[k]
+    at_end = old - state.below[k] + (amount if begin < k * n + k < end else 0)
+    new = at_end
+    slot = state.head[k]
+    while slot != NONE:
+        inside = begin < k * n + problem.slot_node[slot] < end
+        memory = old - state.slot_below[slot] + (amount if inside else 0)
+        state.slot_below[slot] = -memory
+        new = max(new, memory)
+        slot = state.after[slot]
+    slot = state.head[k]
+    while slot != NONE:
+        state.slot_below[slot] += new
+        slot = state.after[slot]
+    state.peak[k], state.below[k] = new, new - at_end
+    state.totals[EXCESS] += max(0, new - problem.budget) - max(0, old - problem.budget)
 
 
 @compiled
@@ -215,38 +228,32 @@ def _shift_memory(problem, state, begin, end, amount):
     """Add `amount` to the memory of all events strictly between two events."""
     n, budget = len(problem.duration), problem.budget
     first, last = begin // n, end // n
+    if begin != first * n + first:
+        _shift_part(problem, state, first, begin, end, amount)
+    if last > first and state.head[last] != NONE:
+        _shift_part(problem, state, last, begin, end, amount)
     excess = np.int64(0)
-    memory = state.memory[first + (begin == first * n + first) : last]
-    for i in range(len(memory)):
-        old = memory[i]
+    peaks = state.peak[first + 1 : max(last, first + 1)]
+    for i in range(len(peaks)):
+        old = peaks[i]
         new = old + amount
-        memory[i] = new
+        peaks[i] = new
         excess += max(0, new - budget) - max(0, old - budget)
-    if state.totals[COUNT] <= last - first:
-        for at in range(state.totals[COUNT]):
-            excess += _shift_slot(problem, state, state.chosen[at], begin, end, amount)
-    else:
-        for k in range(first, last + 1):
-            slot = state.head[k]
-            while slot != NONE:
-                excess += _shift_slot(problem, state, slot, begin, end, amount)
-                slot = state.after[slot]
     state.totals[EXCESS] += excess
 
 
 @compiled
 def add(problem, state, slot, k):
     """Recompute the node of a free slot in stage k, after its first computation and with no copy of it yet."""
-    n, budget = len(problem.duration), problem.budget
-    v = problem.slot_node[slot]
+    n, v = len(problem.duration), problem.slot_node[slot]
     event = k * n + v
     before, behind = NONE, state.head[k]
     while behind != NONE and problem.slot_node[behind] < v:
         before, behind = behind, state.after[behind]
     if behind == NONE:
-        memory = state.memory[k] - problem.size[k]
+        memory = state.peak[k] - state.below[k] - problem.size[k]
     else:
-        memory = state.slot_memory[behind] - problem.size[problem.slot_node[behind]]
+        memory = state.peak[k] - state.slot_below[behind] - problem.size[problem.slot_node[behind]]
 
     start = latest_start(problem, state, v, event)
     last = last_read(problem, state, v, start, event)
@@ -262,7 +269,6 @@ def add(problem, state, slot, k):
             memory += problem.size[p]
 
     state.stage[slot] = k
-    state.slot_memory[slot] = memory
     state.after[slot] = behind
     if before == NONE:
         state.head[k] = slot
@@ -274,13 +280,15 @@ def add(problem, state, slot, k):
     state.place[slot] = count
     state.totals[COUNT] += 1
     state.totals[EXTRA] += problem.duration[v]
-    state.totals[EXCESS] += max(0, memory - budget)
+    state.slot_below[slot] = state.peak[k] - memory
+    if memory > state.peak[k]:
+        _shift_part(problem, state, k, NEVER, NEVER, 0)
 
 
 @compiled
 def remove(problem, state, slot):
     """Take a recomputation away; the opposite of `add`."""
-    n, budget = len(problem.duration), problem.budget
+    n = len(problem.duration)
     v, k = problem.slot_node[slot], state.stage[slot]
     event = k * n + v
     if state.head[k] == slot:
@@ -298,7 +306,7 @@ def remove(problem, state, slot):
     state.place[moved] = state.place[slot]
     state.totals[COUNT] = count
     state.totals[EXTRA] -= problem.duration[v]
-    state.totals[EXCESS] -= max(0, state.slot_memory[slot] - budget)
+    _shift_part(problem, state, k, NEVER, NEVER, 0)
 
     start = latest_start(problem, state, v, event)
     last = last_read(problem, state, v, start, event)

@@ -1,0 +1,142 @@
+"""Local search: its own account of memory against the simulator's, its schedules against brute force."""
+
+import random
+
+import numpy as np
+import pytest
+from cases import draw_case, least_duration
+
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.heuristics.search import LocalSearch
+from moccasin_mzn.heuristics.state import (
+    EXCESS,
+    EXTRA,
+    NONE,
+    add,
+    empty_state,
+    load,
+    problem_of,
+    remove,
+    sequence_of,
+    stages_of,
+)
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.readers import read_graph
+from moccasin_mzn.simulate import judge, simulate
+
+
+def instance_of(seed, nodes=9, most=3):
+    draw = random.Random(seed)
+    edges = [(u, v) for v in range(nodes) for u in range(v) if draw.random() < (0.8 if u == v - 1 else 0.3)]
+    amounts = [[draw.randint(0, 9) for _ in range(nodes)] for _ in range(2)]
+    graph = ComputationGraph(range(nodes), amounts[0], amounts[1], edges)
+    return Instance.build(graph, draw.choice([0.6, 0.7, 0.8, 0.9]), max_computations=most)
+
+
+def account(instance, sequence):
+    """Extra duration, and the sum over stages of the peak over the budget, from the simulator."""
+    simulation = simulate(instance.graph, sequence)
+    assert {v.kind for v in simulation.violations} == set()
+    place = {v: k for k, v in enumerate(instance.order)}
+    peaks, stage = [0] * len(instance.order), 0
+    for v, memory in zip(sequence, simulation.memory, strict=True):
+        peaks[stage] = max(peaks[stage], memory)
+        stage += place[v] == stage
+    excess = sum(max(0, peak - instance.budget) for peak in peaks)
+    return simulation.duration - instance.baseline.duration, excess, peaks
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_account_of_a_state_is_the_simulators_after_every_move(seed):
+    instance = instance_of(seed)
+    problem, draw = problem_of(instance), random.Random(seed)
+    state = empty_state(problem)
+    for _ in range(60):
+        slots = range(len(problem.slot_node))
+        if not slots:
+            return
+        slot = draw.choice(slots)
+        v = problem.slot_node[slot]
+        taken = set(state.stage[problem.slot_ptr[v] : problem.slot_ptr[v + 1]].tolist())
+        free = [k for k in range(v + 1, len(instance.order)) if k not in taken]
+        if state.stage[slot] != NONE:
+            remove(problem, state, slot)
+        elif free:
+            add(problem, state, slot, draw.choice(free))
+        extra, excess, peaks = account(instance, sequence_of(instance, problem, state.stage))
+        assert (state.totals[EXTRA], state.totals[EXCESS]) == (extra, excess)
+        assert state.peak.tolist() == peaks
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_stages_and_sequences_are_each_others_inverse(seed):
+    instance = instance_of(seed)
+    problem, draw = problem_of(instance), random.Random(seed)
+    stages = np.full(len(problem.slot_node), NONE, np.int64)
+    for v in range(len(instance.order)):
+        slots = range(problem.slot_ptr[v], problem.slot_ptr[v + 1])
+        later = range(v + 1, len(instance.order))
+        count = min(len(slots), len(later), draw.randint(0, 2))
+        for slot, k in zip(slots, sorted(draw.sample(later, count)), strict=False):
+            stages[slot] = k
+    sequence = sequence_of(instance, problem, stages)
+    assert stages_of(instance, problem, sequence).tolist() == stages.tolist()
+    state = empty_state(problem)
+    load(problem, state, stages)
+    load(problem, state, np.full_like(stages, NONE))
+    assert state.peak.tolist() == list(instance.baseline.memory)
+
+
+def incumbents(instance, seed, rounds=3):
+    found = []
+    LocalSearch(instance, seed).run(found.append, lambda: False, max_rounds=rounds)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_incumbents_are_valid_better_and_better_and_the_same_for_a_seed(seed):
+    instance = instance_of(seed, nodes=30, most=4)
+    found = incumbents(instance, seed)
+    durations = [judge(instance.graph, sequence, instance.budget).duration for sequence in found]
+    assert all(judge(instance.graph, sequence, instance.budget).feasible for sequence in found)
+    assert durations == sorted(durations, reverse=True)
+    assert found == incumbents(instance, seed)
+
+
+def test_the_optimum_of_small_cases_is_found_and_never_beaten():
+    reached = feasible = 0
+    for seed in range(150):
+        case = draw_case(seed)
+        instance = Instance.build(case.graph, case.budget, max_computations=case.max_computations)
+        if instance.baseline.peak <= case.budget:
+            continue
+        least = least_duration(case, "staged")
+        durations = [judge(case.graph, found, case.budget).duration for found in incumbents(instance, seed, 2)]
+        feasible += least is not None
+        if durations:
+            assert least is not None and durations[-1] >= least
+            reached += durations[-1] == least
+    assert reached == feasible > 50
+
+
+def test_it_goes_on_from_better_schedules_and_ends_when_told():
+    instance = next(i for i in map(instance_of, range(100)) if incumbents(i, 0, rounds=2))
+    (*_, best) = incumbents(instance, 0, rounds=2)
+    offered = [best]
+    found = []
+    search = LocalSearch(instance, 1)
+    search.run(found.append, lambda: False, lambda duration: offered.pop() if offered else None, max_rounds=1)
+    assert search.duration == simulate(instance.graph, best).duration
+    assert not found
+    asked = []
+    LocalSearch(instance, 1).run(found.append, lambda: asked.append(1) or len(asked) > 2)
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize(("name", "fraction", "tdi_percent"), [("n100", 0.8, 2.296), ("n250", 0.9, 0.904)])
+def test_published_graphs_to_the_known_optimum(shared, name, fraction, tdi_percent):
+    graph = read_graph(shared / "data" / f"random_layered_{name}.json")
+    instance = Instance.build(graph, fraction)
+    (*_, best) = incumbents(instance, 1, rounds=6)
+    duration = judge(graph, best, instance.budget).duration
+    assert round(100 * (duration / instance.baseline.duration - 1), 3) == tdi_percent
