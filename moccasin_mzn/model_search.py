@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,8 +29,6 @@ class ModelSearch:
     limits: Limits
     """`seconds` from the beginning of the record."""
     stop: Callable[[], bool]
-    model_seconds: float = 0.0
-    """Presolve and writing the data."""
     outcomes: list[Outcome] = field(default_factory=list)
     latest_duration: int = 0
     """Of the latest solution of phase 2, as the solver left it."""
@@ -44,9 +41,7 @@ class ModelSearch:
             JudgeError: the simulator contradicts the solver.
         """
         instance = self.record.instance
-        start = time.monotonic()
         data = presolve(instance, self.formulation.staged)
-        self.model_seconds += time.monotonic() - start
         first = two_phase and self.record.sequence is None
         if first:
             self._run_phase("peak", data, instance.order)
@@ -57,9 +52,10 @@ class ModelSearch:
         remaining = None if self.limits.seconds is None else self.limits.seconds - self.record.seconds
         if self.stop() or self.record.ended.is_set() or (remaining is not None and remaining <= 0):
             return
-        start = time.monotonic()
-        text = dzn_text(self.formulation.data_items(self.record.instance.graph, data, incumbent))
-        self.model_seconds += time.monotonic() - start
+        limit = None
+        if incumbent is not None and phase == "duration":  # at most as long as the warm start, which stays a solution
+            limit = self.record.duration // data.duration_scale
+        text = dzn_text(self.formulation.data_items(self.record.instance.graph, data, incumbent, limit))
         listener = RunListener(
             solution=lambda values: self._note_solution(phase, data, values),
             bound=lambda bound: self._note_bound(phase, data, bound),

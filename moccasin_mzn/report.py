@@ -112,6 +112,8 @@ def print_result(result: Result, out: TextIO) -> None:
     if result.found:
         _print_profiles(console, result)
     console.print(f"{result.status}: {result.reason}", soft_wrap=True)
+    for note in result.notes:
+        console.print(f"note: {note}", soft_wrap=True)
     console.print(_seconds_line(result), soft_wrap=True)
     if result.found:
         _print_recomputed(console, result)

@@ -49,8 +49,6 @@ class Seconds:
     """Wall-clock time of each step."""
 
     read: float = 0.0
-    model: float = 0.0
-    """Presolve and writing the data."""
     flatten: float = 0.0
     """MiniZinc's compilation."""
     solve: float = 0.0
@@ -80,6 +78,8 @@ class Result:
     """True if the user stopped the search."""
     trace: tuple[TracePoint, ...] = ()
     """Every improvement of the schedule or of the bound, in order of time."""
+    notes: tuple[str, ...] = ()
+    """What was left undone and why, in one line each."""
 
     @property
     def found(self) -> bool:
@@ -143,6 +143,7 @@ class Result:
             "baseline_duration": baseline.duration,
             "status": self.status,
             "reason": self.reason,
+            "notes": list(self.notes),
             "interrupted": self.interrupted,
             "peak": self.peak,
             "duration": self.duration,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from moccasin_mzn.heuristics.compiling import compiled
 from moccasin_mzn.heuristics.moves import move, undo_to, unit
-from moccasin_mzn.heuristics.state import EXCESS, EXTRA, compiled
+from moccasin_mzn.heuristics.state import EXCESS, EXTRA
 
 ADAPTION = 3e-4
 """Relative change per step of the price of memory over the budget: up while the state is over it, down while it is not,

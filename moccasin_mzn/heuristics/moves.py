@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from moccasin_mzn.heuristics.compiling import compiled
 from moccasin_mzn.heuristics.state import (
     COUNT,
     EXCESS,
     EXTRA,
     NONE,
     add,
-    compiled,
     last_read,
     latest_start,
     next_start,

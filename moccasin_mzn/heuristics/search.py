@@ -25,6 +25,9 @@ from moccasin_mzn.instance import Instance
 
 CHUNK = 10_000
 """Moves between two looks at the clock."""
+NODES_PER_CHUNK = 5_000
+"""A schedule of so many nodes is told of after every chunk, one of twice as many after every second chunk ...: to judge
+it takes time in proportion."""
 FIRST_ROUND = 100_000
 """Moves of the first round, at least; later ones are longer and longer."""
 MOVES_PER_EDGE = 10
@@ -78,6 +81,7 @@ class LocalSearch:
         mean = _mean_of_positive(self._problem.duration)
         self._unit = mean
         self._control = np.array([0.0, mean / _mean_of_positive(self._problem.size) / 20, math.inf])
+        self._chunks_per_report = 1 + len(instance.order) // NODES_PER_CHUNK
         self._generator = np.array([(seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1], np.uint64)
         self._journal = np.zeros((_JOURNAL, 2), np.int64)
         self._room = np.zeros((Mix().depth + 1, 5), np.int64)
@@ -104,7 +108,7 @@ class LocalSearch:
         """Search until `stop()`, which is asked every few hundredths of a second (more often on small graphs).
 
         Args:
-            on_incumbent: gets every better schedule, as positions in `graph.nodes`; at most one per `CHUNK` moves.
+            on_incumbent: gets better and better schedules, positions in `graph.nodes`; at most one per `CHUNK` moves.
             better: asked before each round for a schedule from elsewhere, in stages of the input order, that is shorter
                 than the given duration (None: any); the search goes on from there.
             draft: asked before each round for a sequence in stages of the input order that may be over the budget,
@@ -138,23 +142,30 @@ class LocalSearch:
         load(self._problem, self._state, start)
         self._control[TEMPERATURE] = plan.temperature * self._unit
         cooling = (COLD / plan.temperature) ** (1 / plan.steps)
-        done = 0
+        done, reported = 0, self._control[BEST]
         while done < plan.steps or math.isinf(self._control[BEST]):
             if stop():
-                return False
+                break
             if done >= plan.steps:
                 cooling = 1.0  # as cold as can be, until the first schedule within the budget
-            before = self._control[BEST]
             anneal(
                 self._problem, self._state, self._tail, self._head, self._generator, Mix(), CHUNK, cooling,
                 self._control, self._best_stage, self._journal, self._room,
             )  # fmt: skip
             done += CHUNK
-            if self._control[BEST] < before:
-                on_incumbent(sequence_of(self.instance, self._problem, self._best_stage))
-            elif done >= 4 * plan.steps:
+            due = math.isinf(reported) or done // CHUNK % self._chunks_per_report == 0
+            if self._control[BEST] < reported and due:
+                reported = self._report(on_incumbent)
+            elif math.isinf(self._control[BEST]) and done >= 4 * plan.steps:
                 break  # still none: begin anew
-        return True
+        if self._control[BEST] < reported:
+            self._report(on_incumbent)
+        return not stop()
+
+    def _report(self, on_incumbent: Callable[[tuple[int, ...]], None]) -> float:
+        """Tell of the best schedule; its extra duration."""
+        on_incumbent(sequence_of(self.instance, self._problem, self._best_stage))
+        return self._control[BEST]
 
     def _adopt(self, sequence: Sequence[int] | None) -> None:
         """Go on from a schedule from elsewhere, if it is better."""

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from moccasin_mzn.arrays import graph_arrays
+from moccasin_mzn.heuristics.compiling import compiled
 from moccasin_mzn.instance import Instance
 
 NONE = -1
@@ -68,9 +68,6 @@ class State(NamedTuple):
 
 
 EXTRA, EXCESS, COUNT = 0, 1, 2
-
-compiled = njit(cache=True, nogil=True, _nrt=False)
-"""Compiles once and for all. Nothing here allocates: without numba's reference counts it is 4 to 8 times faster."""
 
 
 def problem_of(instance: Instance) -> Problem:
