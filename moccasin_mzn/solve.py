@@ -19,15 +19,17 @@ from fractions import Fraction
 from os import PathLike
 
 from moccasin_mzn.budget import Budget
+from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
-from moccasin_mzn.minizinc.run import Limits, SolverError
-from moccasin_mzn.minizinc.solvers import find_backend
+from moccasin_mzn.minizinc.run import Limits, Outcome, SolverError
+from moccasin_mzn.minizinc.solvers import Backend, find_backend
 from moccasin_mzn.model_search import ModelSearch
 from moccasin_mzn.options import Options
 from moccasin_mzn.record import JudgeError, Record
 from moccasin_mzn.result import Listener, Result, Seconds
 from moccasin_mzn.simulate import judge
+from moccasin_mzn.window_search import WindowSearch
 
 __all__ = ["JudgeError", "Options", "solve", "solve_instance"]
 
@@ -35,8 +37,12 @@ HEAD_START = 2.0
 """Seconds that local search and bounds have before the model is set up: they often end it all by themselves."""
 LONGEST_WITHOUT_SCHEDULE = 10.0
 """Seconds after which the model begins even without a schedule to start from."""
-MODEL_LIMIT = 2_000_000
-"""Reads by copies (edges times the square of C) of the largest instance whose whole model is tried."""
+MODEL_READS = 100_000
+"""Reads by copies (edges times the square of C) of the largest instance whose whole model is tried at all: some GB."""
+READS_PER_SECOND = 1_000
+"""About how many of them are compiled in a second."""
+COMPILING_SHARE = 0.25
+"""Of the time left that compiling the whole model may take."""
 POLL_SECONDS = 0.05
 _LONG = 1e9
 
@@ -146,7 +152,11 @@ class _Search:
     interrupted: bool = False
     errors: list[Exception] = field(default_factory=list)
     stopping: threading.Event = field(default_factory=threading.Event)
-    model: ModelSearch | None = None
+    threads: list[threading.Thread] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    """Of MiniZinc's runs."""
+    notes: list[str] = field(default_factory=list)
+    """What was left undone, and why."""
     draft: tuple[int, ...] | None = None
     """A sequence over the budget, but near a good schedule, for the local search."""
 
@@ -158,33 +168,37 @@ class _Search:
         Raises:
             InputError: see `solve`.
         """
-        threads: list[threading.Thread] = []
         try:
-            threads = self._start()
-            while any(thread.is_alive() for thread in threads) and not self._over():
+            self._start()
+            while any(thread.is_alive() for thread in self.threads) and not self._over():
                 self._tell(on_progress, POLL_SECONDS)
         except KeyboardInterrupt:
             self.interrupted = True
         finally:
-            self._join(threads)
+            self._join()
         self._tell(on_progress, None)
         for error in self.errors:
             if not isinstance(error, SolverError) or self.record.sequence is None:
                 raise error
 
-    def _start(self) -> list[threading.Thread]:
-        """The searches that can contribute, each in a thread."""
-        jobs: list[Callable[[], None]] = []
+    def _start(self) -> None:
+        """Run the searches that can contribute, each in a thread.
+
+        Raises:
+            InputError: MiniZinc is missing or does not know the solver, even where neither is needed after all.
+        """
         if self.options.search != "off":
-            jobs.append(self._local_search)
+            self._run_beside(self._local_search)
             if self.options.form.staged:
-                jobs.append(self._bounds)
+                self._run_beside(self._bounds)
         if self.options.search != "only":
-            jobs.append(self._model)
-        threads = [threading.Thread(target=self._guarded, args=(job,), daemon=True) for job in jobs]
-        for thread in threads:
-            thread.start()
-        return threads
+            backend = find_backend(self.options.solver)
+            self._run_beside(lambda: self._model(backend))
+
+    def _run_beside(self, job: Callable[[], None]) -> None:
+        thread = threading.Thread(target=self._guarded, args=(job,), daemon=True)
+        self.threads.append(thread)
+        thread.start()
 
     def _guarded(self, job: Callable[[], None]) -> None:
         """An error in any thread ends the search and is raised in the caller's."""
@@ -214,11 +228,11 @@ class _Search:
         except queue.Empty:
             pass
 
-    def _join(self, threads: Sequence[threading.Thread]) -> None:
+    def _join(self) -> None:
         self.stopping.set()
         while True:
             try:
-                for thread in threads:
+                for thread in self.threads:
                     thread.join()
                 return
             except KeyboardInterrupt:
@@ -269,9 +283,8 @@ class _Search:
         if proven.infeasible:
             self.record.refute(RELAXATION)
 
-    def _model(self) -> None:
+    def _model(self, backend: Backend) -> None:
         options = self.options
-        backend = find_backend(options.solver)
         alone = options.search == "off"
         if not alone:
             self._wait_for_incumbent()
@@ -281,14 +294,36 @@ class _Search:
         if not alone:
             threads = max(1, (threads or os.cpu_count() or 1) - 1)
         limits = Limits(options.time_limit, threads, options.seed)
-        self.model = ModelSearch(self.record, options.form, backend, limits, self._over)
-        self.model.run(backend.is_cp_sat if options.two_phase is None else options.two_phase)
+        if alone or not self._leave_out_whole_model():
+            search = ModelSearch(self.record, options.form, backend, limits, self._over)
+            self.outcomes = search.outcomes
+            search.run(backend.is_cp_sat if options.two_phase is None else options.two_phase)
+        elif options.form.staged:
+            self._wait_for_incumbent(forever=True)
+            if not self._over():
+                search = WindowSearch(self.record, Formulation(), backend, limits, self._over)
+                self.outcomes = search.outcomes
+                search.run()
 
-    def _wait_for_incumbent(self) -> None:
+    def _leave_out_whole_model(self) -> bool:
+        """Is the model of the whole instance too large for memory, or for the time? Then a note says so."""
+        instance = self.instance
+        reads = sum(instance.max_computations[u] * instance.max_computations[v] for u, v in instance.graph.edges)
+        remaining = self._remaining()
+        seconds = None if remaining is None else COMPILING_SHARE * remaining
+        if reads <= MODEL_READS and (seconds is None or reads <= READS_PER_SECOND * seconds):
+            return False
+        why = f"{reads:,} reads by copies" + ("" if reads > MODEL_READS else f" for {remaining:.0f} s")
+        instead = "windows of it are improved instead" if self.options.form.staged else "nothing of it is solved"
+        self.notes.append(f"the whole model is left out, {why} is too much: {instead}")
+        return True
+
+    def _wait_for_incumbent(self, forever: bool = False) -> None:
         """Give the others a head start, longer while there is no schedule."""
         while not self._over():
             seconds = self.record.seconds
-            if seconds > LONGEST_WITHOUT_SCHEDULE or (seconds > HEAD_START and self.record.sequence is not None):
+            patience = HEAD_START if self.record.sequence is not None else LONGEST_WITHOUT_SCHEDULE
+            if seconds > patience and (self.record.sequence is not None or not forever):
                 return
             self.stopping.wait(POLL_SECONDS)
 
@@ -296,18 +331,17 @@ class _Search:
 
     def result(self) -> Result:
         """What is found and proven."""
-        record, model = self.record, self.model
+        record = self.record
         status, reason = self._conclusion()
-        flatten = sum(outcome.flatten_seconds for outcome in model.outcomes) if model else 0.0
+        flatten = sum(outcome.flatten_seconds for outcome in self.outcomes)
         seconds = Seconds(
-            model=model.model_seconds if model else 0.0,
             flatten=flatten,
-            solve=sum(outcome.seconds for outcome in model.outcomes) - flatten if model else 0.0,
+            solve=sum(outcome.seconds for outcome in self.outcomes) - flatten,
             total=record.seconds,
         )
         return Result(
             self.instance, self.options.form, self.options.solver, status, reason, record.sequence, record.simulation,
-            record.bound, seconds, self.interrupted, tuple(record.trace),
+            record.bound, seconds, self.interrupted, tuple(record.trace), tuple(self.notes),
         )  # fmt: skip
 
     def _conclusion(self) -> tuple[str, str]:

@@ -206,8 +206,21 @@ def test_bad_graph_files_get_one_line(command, tmp_path, verb, text, message):
         ),
         (["solve", UNET, "--budget", "0.8", "--formulation", "magic"], "unknown formulation 'magic'"),
         (["solve", UNET, "--budget", "0.8", "--precedence", "magic"], "unknown precedence 'magic'"),
-        (["solve", UNET, "--budget", "0.8", "--max-computations", "0"], "max_computations of node 0: 0"),
-        (["solve", UNET, "--budget", "0.8", "--max-computations", "two"], "'two' is not a valid integer"),
+        (
+            ["solve", UNET, "--budget", "0.8", "--max-computations", "0"],
+            "max computations '0': expected a positive integer or auto",
+        ),
+        (["solve", UNET, "--budget", "0.8", "--until-gap", "x%"], "gap 'x%': expected a percentage"),
+        (["solve", UNET, "--budget", "0.8", "--until-gap", "100%"], "gap 1.0 is not a fraction of the duration"),
+        (
+            ["solve", UNET, "--budget", "0.8", "--search", "maybe"],
+            "unknown search 'maybe', expected one of on,",
+        ),
+        (["solve", UNET, "--budget", "0.8", "--index", "round"], "unknown index 'round'"),
+        (
+            ["solve", UNET, "--budget", "0.8", "--max-computations", "two"],
+            "max computations 'two': expected a positive",
+        ),
         (["solve", UNET, "--budget", "0.8", "--time-limit", "-3"], "time limit -3.0 is not a positive number"),
         (["solve", UNET, "--budget", "0.8", "--threads", "0"], "threads 0 is not a positive integer"),
         (["solve", UNET, "--budget", "0.8", "--order", "no/such/order"], "no/such/order: "),

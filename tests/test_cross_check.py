@@ -51,6 +51,7 @@ def check(case: Case, formulation: str, precedence: str, solver: str) -> None:
         threads=1 if solver == "cp-sat" else None,
         seed=0,
         two_phase=False,
+        search="off",
     )
     expected = least_duration(case, formulation)
     assert (result.status, result.duration) == ("infeasible" if expected is None else "optimal", expected)
@@ -159,7 +160,8 @@ def test_a_warm_start_is_a_solution(tmp_path, seed, precedence, index):
 @pytest.mark.parametrize("seed", range(8))
 def test_two_phases_end_where_one_does(seed):
     case = draw_case(seed)
-    result = solve(case.graph, case.budget, max_computations=case.max_computations, threads=1, two_phase=True)
+    limits = {"max_computations": case.max_computations, "threads": 1}
+    result = solve(case.graph, case.budget, two_phase=True, search="off", **limits)
     assert result.duration == least_duration(case, "staged")
 
 
@@ -175,3 +177,12 @@ def test_the_cases_are_of_all_kinds():
     assert GRAPHS // 10 <= sum(infeasible for _, infeasible, *_ in kinds) <= GRAPHS // 2
     assert sum(differs for _, _, differs, _ in kinds) >= GRAPHS // 10
     assert {most for *_, most in kinds} == {1, 2, 3}
+
+
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 200))])
+@pytest.mark.parametrize("formulation", ["staged", "general"])
+def test_all_searches_together_agree_with_brute_force(seed, formulation):
+    case = draw_case(seed)
+    result = solve(case.graph, case.budget, formulation=formulation, max_computations=case.max_computations, threads=2)
+    expected = least_duration(case, formulation)
+    assert (result.status, result.duration) == ("infeasible" if expected is None else "optimal", expected)
