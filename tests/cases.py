@@ -87,9 +87,13 @@ def data_text(case: Case) -> str:
             "budget": case.budget,
             "input_order_memory": memory,
             "max_computations": [case.max_computations] * (nodes - 1) + [1],  # after the last node there is nothing
+            "entry": 0,
+            "absent": [],
+            "exit": 0,
             "earliest_stage": [min(k + 1, nodes) for k in range(1, nodes + 1)],
             "latest_stage": [nodes] * nodes,
             "critical_stage": [k for k in range(1, nodes + 1) if memory[k - 1] > case.budget],
+            "duration_limit": case.max_computations * graph.total_duration,
             "incumbent_active": [],
             "incumbent_start": [],
             "incumbent_end": [],
