@@ -125,6 +125,7 @@ def _stopped_by_signals() -> Iterator[None]:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def info(graph: Path, order: str, as_json: bool) -> int:
     """Tell the size of GRAPH, what its input order needs, and below which budget nothing is feasible."""
+    from moccasin_mzn.bounds.least_budget import least_budget_bound
     from moccasin_mzn.instance import Instance
     from moccasin_mzn.readers import read_graph
     from moccasin_mzn.report import print_info
@@ -134,7 +135,7 @@ def info(graph: Path, order: str, as_json: bool) -> int:
     if not as_json:
         print_info(instance, order, sys.stdout)
         return EXIT_FOUND
-    need = computation_graph.largest_working_set()
+    need = least_budget_bound(computation_graph)
     facts = {
         "graph": computation_graph.name,
         "nodes": len(computation_graph.nodes),

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.result import Progress, Result, percent_over
@@ -178,7 +179,7 @@ def node_text(graph: ComputationGraph, v: int) -> str:
 def print_info(instance: Instance, order_name: str, out: TextIO) -> None:
     """Size of a graph, cost of its input order, and the least budget that can be feasible at all."""
     console = _console(out)
-    graph, baseline, need = instance.graph, instance.baseline, instance.graph.largest_working_set()
+    graph, baseline, need = instance.graph, instance.baseline, least_budget_bound(instance.graph)
     table = _plain_table(graph.name or "graph")
     table.add_column("")
     table.add_column("", justify="right")
