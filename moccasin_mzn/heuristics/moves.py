@@ -42,6 +42,8 @@ class Mix(NamedTuple):
     """How far: inputs of inputs of ..."""
     trials: int = 12
     """How many inputs it considers at most."""
+    most: int = 2**30
+    """How often a node is recomputed at most, within C_v."""
     tries: int = 10
     """Edges tried until one lies across a stage over the budget."""
 
@@ -75,7 +77,10 @@ def _random_slot(problem, v, generator):
 
 
 @compiled
-def _free_slot(problem, state, v):
+def _free_slot(problem, state, v, most):
+    """A slot of v that is free; NONE if there is none, or if v is recomputed `most` times already."""
+    if state.used[v] >= most:
+        return np.int64(NONE)
     for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
         if state.stage[slot] == NONE:
             return slot
@@ -149,7 +154,7 @@ def _add_chain(problem, state, slot, k, mix, price, temperature, generator, jour
         p = problem.pred[i]
         if p >= k or length == len(journal) or not _must_extend(problem, state, p, k * len(problem.duration) + v):
             continue
-        free = _free_slot(problem, state, p)
+        free = _free_slot(problem, state, p, mix.most)
         if free != NONE:
             trials -= 1
             top += 1
@@ -269,7 +274,11 @@ def move(problem, state, tail, head, generator, mix, price, temperature, journal
     there = _slot_in_stage(problem, state, u, k)
     if there != NONE:
         return _remove(problem, state, there, journal, length)
-    slot = _free_slot(problem, state, u)
+    slot = _free_slot(problem, state, u, mix.most)
     if slot == NONE:
         slot = _random_slot(problem, u, generator)
+        if state.stage[slot] == NONE:  # of the few in use, the first
+            slot = problem.slot_ptr[u]
+            while state.stage[slot] == NONE:
+                slot += 1
     return _add_chain(problem, state, slot, k, mix, price, temperature, generator, journal, length, room)

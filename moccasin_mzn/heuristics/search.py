@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,31 +38,37 @@ HOT, WARM, COOL, COLD = 1.5, 0.4, 0.1, 0.02
 _JOURNAL = 256
 
 
+NOTHING, INCUMBENT, DRAFT = "nothing", "incumbent", "draft"
+
+
 @dataclass(frozen=True)
 class Round:
     """One cooling: where it begins and how many moves it takes."""
 
-    number: int
+    start: str
+    """Every node computed once, the best schedule so far, or the latest draft."""
     temperature: float
     """At the beginning, in mean durations."""
     steps: int
-    from_incumbent: bool = False
-    """Else from every node computed once."""
+    most: int = Mix().most
+    """How often a node is recomputed at most, within C_v."""
 
 
-def rounds(first: int):
-    """An endless schedule: a quick one for a first incumbent, then in turn from scratch and from the incumbent.
+def rounds(first: int) -> Iterator[Round]:
+    """An endless schedule: a quick one for a first incumbent, then longer and longer ones from everywhere in turn.
+
+    Every second time a node is recomputed once at most: that often leads further, also where C_v allows more.
 
     Args:
         first: moves of the first round.
     """
-    yield Round(0, COOL, first)
-    number = 1
-    while True:
-        steps = first * 2 ** min(4, 1 + (number - 1) // 2)
-        fresh = number % 2 == 1
-        yield Round(number, HOT if fresh else WARM, steps, from_incumbent=not fresh)
-        number += 1
+    yield Round(NOTHING, COOL, first)
+    for cycle in itertools.count(1):
+        steps = first * 2 ** min(4, cycle)
+        most = 1 if cycle % 2 else Mix().most
+        yield Round(NOTHING, HOT, steps, most)
+        yield Round(INCUMBENT, WARM, steps)
+        yield Round(DRAFT, WARM, steps, most)
 
 
 class LocalSearch:
@@ -112,22 +119,24 @@ class LocalSearch:
             better: asked before each round for a schedule from elsewhere, in stages of the input order, that is shorter
                 than the given duration (None: any); the search goes on from there.
             draft: asked before each round for a sequence in stages of the input order that may be over the budget,
-                but is near a good schedule: a short round is inserted that starts from it.
+                but is near a good schedule: a short round is inserted that starts from it, and later ones do again.
             max_rounds: end after so many rounds, for reproducible results.
         """
         if self.hopeless:
             return
         first = max(FIRST_ROUND, MOVES_PER_EDGE * len(self._tail))
-        for plan in rounds(first):
-            if plan.number == max_rounds:
-                return
+        latest = None
+        for number, plan in enumerate(itertools.islice(rounds(first), max_rounds)):
             self._adopt(better(self.duration))
-            near = draft() if plan.number > 0 else None
+            near = draft() if number > 0 else None
             if near is not None:
-                start = stages_of(self.instance, self._problem, near)
-                if not self._round(Round(plan.number, COOL, 2 * FIRST_ROUND), start, on_incumbent, stop):
+                latest = stages_of(self.instance, self._problem, near)
+                if not self._round(Round(DRAFT, COOL, 2 * first), latest, on_incumbent, stop):
                     return
-            start = self._best_stage if plan.from_incumbent else np.full_like(self._best_stage, NONE)
+            if plan.start == DRAFT and latest is None:
+                continue
+            nothing = np.full_like(self._best_stage, NONE)
+            start = {NOTHING: nothing, INCUMBENT: self._best_stage, DRAFT: latest}[plan.start]
             if not self._round(plan, start, on_incumbent, stop):
                 return
 
@@ -142,6 +151,7 @@ class LocalSearch:
         load(self._problem, self._state, start)
         self._control[TEMPERATURE] = plan.temperature * self._unit
         cooling = (COLD / plan.temperature) ** (1 / plan.steps)
+        mix = Mix(most=plan.most)
         done, reported = 0, self._control[BEST]
         while done < plan.steps or math.isinf(self._control[BEST]):
             if stop():
@@ -149,7 +159,7 @@ class LocalSearch:
             if done >= plan.steps:
                 cooling = 1.0  # as cold as can be, until the first schedule within the budget
             anneal(
-                self._problem, self._state, self._tail, self._head, self._generator, Mix(), CHUNK, cooling,
+                self._problem, self._state, self._tail, self._head, self._generator, mix, CHUNK, cooling,
                 self._control, self._best_stage, self._journal, self._room,
             )  # fmt: skip
             done += CHUNK
