@@ -13,6 +13,7 @@ import os
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -157,8 +158,8 @@ class _Search:
     """Of MiniZinc's runs."""
     notes: list[str] = field(default_factory=list)
     """What was left undone, and why."""
-    draft: tuple[int, ...] | None = None
-    """A sequence over the budget, but near a good schedule, for the local search."""
+    drafts: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=8))
+    """Sequences over the budget, but near good schedules, for the local search."""
 
     def run(self, on_progress: Listener) -> None:
         """Run all searches until one of them settles it, time is up or the user has had enough.
@@ -252,12 +253,8 @@ class _Search:
         )
 
     def _take_draft(self) -> tuple[int, ...] | None:
-        """What the relaxation suggested last, once."""
-        draft, self.draft = self.draft, None
-        return draft
-
-    def _leave_draft(self, sequence: tuple[int, ...]) -> None:
-        self.draft = sequence
+        """What the relaxation suggested last and nobody has taken."""
+        return self.drafts.pop() if self.drafts else None
 
     def _better_than(self, duration: int | None) -> tuple[int, ...] | None:
         """What is on record, if it is shorter."""
@@ -276,7 +273,7 @@ class _Search:
             seed=self.options.seed or 0,
             on_bound=lambda bound: self.record.improve_bound(bound, RELAXATION),
             on_schedule=lambda sequence: self.record.offer(sequence, RELAXATION),
-            on_draft=self._leave_draft,
+            on_draft=self.drafts.append,
             stop=self._over,
             incumbent=lambda: self.record.duration,
         )

@@ -31,10 +31,14 @@ NODES_PER_CHUNK = 5_000
 it takes time in proportion."""
 FIRST_ROUND = 100_000
 """Moves of the first round, at least; later ones are longer and longer."""
+LONGEST = 3
+"""Rounds get longer, doubling so often."""
+DRAFTS_PER_ROUND = 3
 MOVES_PER_EDGE = 10
 """Moves of the first round, for each useful edge."""
-HOT, WARM, COOL, COLD = 1.5, 0.4, 0.1, 0.02
-"""Temperatures in mean durations: a round from scratch begins hot, one from the incumbent warm, the first one cool."""
+HOT, WARM, COOL, CHILLY, COLD = 1.5, 0.4, 0.1, 0.05, 0.02
+"""Temperatures in mean durations: a round from scratch begins hot, one from the incumbent warm, the first one cool, one
+from a new draft chilly."""
 _JOURNAL = 256
 
 
@@ -64,7 +68,7 @@ def rounds(first: int) -> Iterator[Round]:
     """
     yield Round(NOTHING, COOL, first)
     for cycle in itertools.count(1):
-        steps = first * 2 ** min(4, cycle)
+        steps = first * 2 ** min(LONGEST, cycle)
         most = 1 if cycle % 2 else Mix().most
         yield Round(NOTHING, HOT, steps, most)
         yield Round(INCUMBENT, WARM, steps)
@@ -119,7 +123,7 @@ class LocalSearch:
             better: asked before each round for a schedule from elsewhere, in stages of the input order, that is shorter
                 than the given duration (None: any); the search goes on from there.
             draft: asked before each round for a sequence in stages of the input order that may be over the budget,
-                but is near a good schedule: a short round is inserted that starts from it, and later ones do again.
+                but is near a good schedule: a short round starts from each, and later ones do again from the last.
             max_rounds: end after so many rounds, for reproducible results.
         """
         if self.hopeless:
@@ -128,10 +132,9 @@ class LocalSearch:
         latest = None
         for number, plan in enumerate(itertools.islice(rounds(first), max_rounds)):
             self._adopt(better(self.duration))
-            near = draft() if number > 0 else None
-            if near is not None:
+            for near in itertools.islice(iter(draft, None), DRAFTS_PER_ROUND if number > 0 else 0):
                 latest = stages_of(self.instance, self._problem, near)
-                if not self._round(Round(DRAFT, COOL, 2 * first), latest, on_incumbent, stop):
+                if not self._round(Round(DRAFT, CHILLY, 2 * first), latest, on_incumbent, stop):
                     return
             if plan.start == DRAFT and latest is None:
                 continue
