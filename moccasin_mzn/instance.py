@@ -15,7 +15,8 @@ from moccasin_mzn.readers import read_order
 from moccasin_mzn.simulate import Simulation, simulate
 
 AUTO_COMPUTATIONS = 8
-"""So many computations per node are rarely used up, and more never helped."""
+"""So many computations per node are rarely used up."""
+MOST_COMPUTATIONS = 1000
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,9 @@ class Instance:
         if len(self.max_computations) != len(self.graph.nodes):
             raise InputError(f"max_computations: {len(self.max_computations)} values for {len(self.graph.nodes)} nodes")
         for node, count in zip(self.graph.nodes, self.max_computations, strict=True):
-            if type(count) is not int or count < 1:
-                raise InputError(f"max_computations of node {node}: {shown(count)} is not an integer >= 1")
+            if type(count) is not int or not 1 <= count <= MOST_COMPUTATIONS:
+                expected = f"is not an integer from 1 to {MOST_COMPUTATIONS}"
+                raise InputError(f"max_computations of node {node}: {shown(count)} {expected}")
 
     @cached_property
     def baseline(self) -> Simulation:

@@ -15,9 +15,6 @@ from moccasin_mzn.presolve import ModelData, presolve
 from moccasin_mzn.prune import pruned
 from moccasin_mzn.record import JudgeError, Record
 
-_PRUNED_NODES = 3000
-"""Larger schedules are not pruned: it takes a simulation for every recomputation."""
-
 
 @dataclass
 class ModelSearch:
@@ -43,14 +40,14 @@ class ModelSearch:
         instance = self.record.instance
         data = presolve(instance, self.formulation.staged)
         first = two_phase and self.record.sequence is None
-        if first:
+        if first:  # ends with the first schedule: to shorten it is for phase 2
             self._run_phase("peak", data, instance.order)
         if self.record.sequence is not None or not first:
             self._run_phase("duration", data, self.record.sequence)
 
     def _run_phase(self, phase: str, data: ModelData, incumbent: Sequence[int] | None) -> None:
         remaining = None if self.limits.seconds is None else self.limits.seconds - self.record.seconds
-        if self.stop() or self.record.ended.is_set() or (remaining is not None and remaining <= 0):
+        if self._over(phase) or (remaining is not None and remaining <= 0):
             return
         limit = None
         if incumbent is not None and phase == "duration":  # at most as long as the warm start, which stays a solution
@@ -62,12 +59,15 @@ class ModelSearch:
         )
         limits = Limits(remaining, self.limits.threads, self.limits.seed)
         model = self.formulation.model(phase)
-        outcome = run_model(
-            self.backend, model, text, limits, listener, lambda: self.stop() or self.record.ended.is_set()
-        )
+        outcome = run_model(self.backend, model, text, limits, listener, lambda: self._over(phase))
         self.outcomes.append(outcome)
         self._note_proof(phase, outcome)
         self._prune()
+
+    def _over(self, phase: str) -> bool:
+        """Is it time to end? Phase 1 ends when there is a schedule, whoever found it."""
+        found = phase == "peak" and self.record.sequence is not None
+        return found or self.stop() or self.record.ended.is_set()
 
     def _note_solution(self, phase: str, data: ModelData, values: Any) -> None:
         """Have an improving solution of the model judged; only the judge's figures count."""
@@ -97,5 +97,5 @@ class ModelSearch:
     def _prune(self) -> None:
         """Solvers leave recomputations that nothing needs."""
         record, graph = self.record, self.record.instance.graph
-        if record.sequence is not None and len(record.sequence) <= _PRUNED_NODES:
+        if record.sequence is not None:
             record.offer(pruned(graph, record.sequence, record.instance.budget), self.backend.name)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.simulate import judge
 
 
-def pruned(graph: ComputationGraph, sequence: Sequence[int], budget: int) -> tuple[int, ...]:
+def pruned(graph: ComputationGraph, sequence: Sequence[int], budget: int, seconds: float = 0.5) -> tuple[int, ...]:
     """A schedule within the budget from which no single recomputation can be taken away.
 
     Solvers leave useless recomputations where they cost nothing, and phase 1 (paper, 2.4) where it does not count them.
@@ -16,11 +17,15 @@ def pruned(graph: ComputationGraph, sequence: Sequence[int], budget: int) -> tup
     Args:
         sequence: a schedule within the budget, positions in `graph.nodes`.
         budget: in the graph's size unit.
+        seconds: to spend on it; recomputations not looked at by then stay.
     """
+    deadline = time.monotonic() + seconds
     kept: list[int | None] = list(sequence)
     first = {v: t for t, v in reversed(list(enumerate(sequence)))}
     again = [t for t, v in enumerate(sequence) if first[v] != t]  # first computations stay: they keep the input order
     for t in sorted(again, key=lambda t: -graph.durations[sequence[t]]):  # the costliest first
+        if time.monotonic() > deadline:
+            break
         kept[t] = None
         if not judge(graph, [v for v in kept if v is not None], budget).feasible:
             kept[t] = sequence[t]

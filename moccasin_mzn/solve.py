@@ -20,7 +20,6 @@ from fractions import Fraction
 from os import PathLike
 
 from moccasin_mzn.budget import Budget
-from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.minizinc.run import Limits, Outcome, SolverError
@@ -38,6 +37,10 @@ HEAD_START = 2.0
 """Seconds that local search and bounds have before the model is set up: they often end it all by themselves."""
 LONGEST_WITHOUT_SCHEDULE = 10.0
 """Seconds after which the model begins even without a schedule to start from."""
+HEAD_START_SHARE, LONGEST_SHARE = 0.1, 0.3
+"""And neither is more than this share of the time limit."""
+LONELY_SECONDS = 30.0
+"""Without a time limit, local search ends so long after the latest improvement if nothing else is going on."""
 MODEL_READS = 100_000
 """Reads by copies (edges times the square of C) of the largest instance whose whole model is tried at all: some GB."""
 READS_PER_SECOND = 1_000
@@ -45,6 +48,7 @@ READS_PER_SECOND = 1_000
 COMPILING_SHARE = 0.25
 """Of the time left that compiling the whole model may take."""
 POLL_SECONDS = 0.05
+OTHERS = LOCAL_SEARCH, RELAXATION = "local search", "relaxation"
 _LONG = 1e9
 
 
@@ -171,15 +175,16 @@ class _Search:
         """
         try:
             self._start()
-            while any(thread.is_alive() for thread in self.threads) and not self._over():
+            while any(thread.is_alive() for thread in self.threads) and not self._over() and not self._lonely():
                 self._tell(on_progress, POLL_SECONDS)
         except KeyboardInterrupt:
             self.interrupted = True
         finally:
             self._join()
         self._tell(on_progress, None)
-        for error in self.errors:
-            if not isinstance(error, SolverError) or self.record.sequence is None:
+        answered = self.record.sequence is not None or self.record.infeasible_source or self.interrupted
+        for error in self.errors:  # an interrupt from the keyboard reaches the solver too
+            if not isinstance(error, SolverError) or not answered:
                 raise error
 
     def _start(self) -> None:
@@ -189,15 +194,15 @@ class _Search:
             InputError: MiniZinc is missing or does not know the solver, even where neither is needed after all.
         """
         if self.options.search != "off":
-            self._run_beside(self._local_search)
+            self._run_beside(self._local_search, LOCAL_SEARCH)
             if self.options.form.staged:
-                self._run_beside(self._bounds)
+                self._run_beside(self._bounds, RELAXATION)
         if self.options.search != "only":
             backend = find_backend(self.options.solver)
-            self._run_beside(lambda: self._model(backend))
+            self._run_beside(lambda: self._model(backend), backend.name)
 
-    def _run_beside(self, job: Callable[[], None]) -> None:
-        thread = threading.Thread(target=self._guarded, args=(job,), daemon=True)
+    def _run_beside(self, job: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=self._guarded, args=(job,), name=name, daemon=True)
         self.threads.append(thread)
         thread.start()
 
@@ -207,13 +212,21 @@ class _Search:
             job()
         except Exception as error:
             self.errors.append(error)
-            if not isinstance(error, SolverError) or self.record.sequence is None:
+            if not isinstance(error, SolverError):  # without the solver the others go on
                 self.stopping.set()
 
     def _over(self) -> bool:
         """Is it time to end?"""
         remaining = self._remaining()
         return self.record.ended.is_set() or self.stopping.is_set() or (remaining is not None and remaining <= 0)
+
+    def _lonely(self) -> bool:
+        """Is local search, which never ends by itself, all that is left, and of no more use?"""
+        if self.options.time_limit is not None or self.record.sequence is None:
+            return False
+        alive = [thread.name for thread in self.threads if thread.is_alive()]
+        latest = self.record.trace[-1].seconds if self.record.trace else 0.0
+        return alive == [LOCAL_SEARCH] and self.record.seconds > latest + LONELY_SECONDS
 
     def _remaining(self) -> float | None:
         limit = self.options.time_limit
@@ -246,7 +259,7 @@ class _Search:
 
         search = LocalSearch(self.instance, self.options.seed or 0)
         search.run(
-            lambda sequence: self.record.offer(sequence, "local search"),
+            lambda sequence: self.record.offer(sequence, LOCAL_SEARCH),
             self._over,
             self._better_than,
             self._take_draft,
@@ -297,15 +310,14 @@ class _Search:
             search.run(backend.is_cp_sat if options.two_phase is None else options.two_phase)
         elif options.form.staged:
             self._wait_for_incumbent(forever=True)
-            if not self._over():
-                search = WindowSearch(self.record, Formulation(), backend, limits, self._over)
+            if self.record.sequence is not None and not self._over():
+                search = WindowSearch(self.record, options.form, backend, limits, self._over)
                 self.outcomes = search.outcomes
                 search.run()
 
     def _leave_out_whole_model(self) -> bool:
         """Is the model of the whole instance too large for memory, or for the time? Then a note says so."""
-        instance = self.instance
-        reads = sum(instance.max_computations[u] * instance.max_computations[v] for u, v in instance.graph.edges)
+        reads = self._reads()
         remaining = self._remaining()
         seconds = None if remaining is None else COMPILING_SHARE * remaining
         if reads <= MODEL_READS and (seconds is None or reads <= READS_PER_SECOND * seconds):
@@ -316,13 +328,20 @@ class _Search:
         return True
 
     def _wait_for_incumbent(self, forever: bool = False) -> None:
-        """Give the others a head start, longer while there is no schedule."""
-        while not self._over():
-            seconds = self.record.seconds
-            patience = HEAD_START if self.record.sequence is not None else LONGEST_WITHOUT_SCHEDULE
-            if seconds > patience and (self.record.sequence is not None or not forever):
+        """Give the others a head start, longer while there is no schedule and the model is large."""
+        limit = self.options.time_limit or _LONG
+        head_start = min(HEAD_START, HEAD_START_SHARE * limit)
+        longest = min(LONGEST_WITHOUT_SCHEDULE, LONGEST_SHARE * limit, HEAD_START + self._reads() / READS_PER_SECOND)
+        while not self._over() and any(thread.is_alive() for thread in self.threads if thread.name in OTHERS):
+            found = self.record.sequence is not None
+            if self.record.seconds > (head_start if found else longest) and (found or not forever):
                 return
             self.stopping.wait(POLL_SECONDS)
+
+    def _reads(self) -> int:
+        """Reads by copies: the size of the whole model, but for a factor."""
+        most = self.instance.max_computations
+        return sum(most[u] * most[v] for u, v in self.instance.graph.edges)
 
     # The answer
 
@@ -372,6 +391,3 @@ class _Search:
         elif self.options.form.staged:
             kind = "in stages of the input order "
         return f"{kind}with at most {most} computations per node"
-
-
-RELAXATION = "relaxation"

@@ -7,7 +7,7 @@ import pytest
 from cases import draw_case, least_duration
 
 from moccasin_mzn.graph import ComputationGraph
-from moccasin_mzn.heuristics.search import LocalSearch
+from moccasin_mzn.heuristics.search import HOT, INCUMBENT, LocalSearch, Round
 from moccasin_mzn.heuristics.state import (
     EXCESS,
     EXTRA,
@@ -140,3 +140,25 @@ def test_published_graphs_to_the_known_optimum(shared, name, fraction, tdi_perce
     (*_, best) = incumbents(instance, 1, rounds=6)
     duration = judge(graph, best, instance.budget).duration
     assert round(100 * (duration / instance.baseline.duration - 1), 3) == tdi_percent
+
+
+def test_a_move_never_notes_more_than_there_is_room_for():
+    """A chain of 400 recomputations in one stage, of which each but the last is read by the next only."""
+    n = 402
+    edges = [*((v, v + 1) for v in range(n - 2)), (0, n - 1), (n - 3, n - 1), (n - 2, n - 1)]
+    graph = ComputationGraph(range(n), [1] * n, [1] * n, edges)
+    search = LocalSearch(Instance.build(graph, 2))
+    rows = len(search._journal)
+    search._journal = np.full((8 * rows, 2), -7, np.int64)[:rows]
+    sentinel = search._journal.base
+    chain = stages_of(search.instance, search._problem, (*range(n - 1), *range(n - 2), n - 1))
+    search._round(Round(INCUMBENT, HOT, 20_000), chain, lambda sequence: None, lambda: False)
+    assert (sentinel[rows:] == -7).all()
+
+
+def test_the_price_of_memory_stays_finite_where_nothing_fits():
+    graph = ComputationGraph(range(4), [1] * 4, [5] * 4, [(0, 3), (1, 3), (2, 3)])
+    search = LocalSearch(Instance.build(graph, 19))
+    asked = []
+    search.run(lambda sequence: None, lambda: asked.append(1) or len(asked) > 300)
+    assert np.isfinite(search._control[:2]).all()

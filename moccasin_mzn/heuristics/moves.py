@@ -152,7 +152,7 @@ def _add_chain(problem, state, slot, k, mix, price, temperature, generator, jour
             continue
         room[top, 1] += 1
         p = problem.pred[i]
-        if p >= k or length == len(journal) or not _must_extend(problem, state, p, k * len(problem.duration) + v):
+        if p >= k or length >= len(journal) or not _must_extend(problem, state, p, k * len(problem.duration) + v):
             continue
         free = _free_slot(problem, state, p, mix.most)
         if free != NONE:
@@ -175,7 +175,7 @@ def _remove(problem, state, slot, journal, length):
         at += 1
         for i in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
             p = problem.pred[i]
-            if state.used[p] == 0 or length == len(journal):
+            if state.used[p] == 0 or 2 * length >= len(journal):  # half is left to what follows in the same move
                 continue
             unread = _slot_in_stage(problem, state, p, k)
             event = k * n + p

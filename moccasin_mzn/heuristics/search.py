@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from moccasin_mzn.heuristics.anneal import BEST, TEMPERATURE, anneal
+from moccasin_mzn.heuristics.anneal import BEST, PRICE, TEMPERATURE, anneal
 from moccasin_mzn.heuristics.moves import Mix
 from moccasin_mzn.heuristics.state import (
     EXCESS,
@@ -31,6 +31,8 @@ NODES_PER_CHUNK = 5_000
 it takes time in proportion."""
 FIRST_ROUND = 100_000
 """Moves of the first round, at least; later ones are longer and longer."""
+PRICE_RANGE = 1e4
+"""The price of memory over the budget stays within this factor of where it begins."""
 LONGEST = 3
 """Rounds get longer, doubling so often."""
 DRAFTS_PER_ROUND = 3
@@ -91,7 +93,8 @@ class LocalSearch:
         self._best_stage = self._state.stage.copy()
         mean = _mean_of_positive(self._problem.duration)
         self._unit = mean
-        self._control = np.array([0.0, mean / _mean_of_positive(self._problem.size) / 20, math.inf])
+        self._price = mean / _mean_of_positive(self._problem.size) / 20
+        self._control = np.array([0.0, self._price, math.inf])
         self._chunks_per_report = 1 + len(instance.order) // NODES_PER_CHUNK
         self._generator = np.array([(seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1], np.uint64)
         self._journal = np.zeros((_JOURNAL, 2), np.int64)
@@ -165,6 +168,7 @@ class LocalSearch:
                 self._problem, self._state, self._tail, self._head, self._generator, mix, CHUNK, cooling,
                 self._control, self._best_stage, self._journal, self._room,
             )  # fmt: skip
+            self._keep_price()
             done += CHUNK
             due = math.isinf(reported) or done // CHUNK % self._chunks_per_report == 0
             if self._control[BEST] < reported and due:
@@ -174,6 +178,11 @@ class LocalSearch:
         if self._control[BEST] < reported:
             self._report(on_incumbent)
         return not stop()
+
+    def _keep_price(self) -> None:
+        """Within sensible limits, so that the search stays able to move while there is nothing within the budget."""
+        low, high = self._price / PRICE_RANGE, self._price * PRICE_RANGE
+        self._control[PRICE] = min(max(self._control[PRICE], low), high)
 
     def _report(self, on_incumbent: Callable[[tuple[int, ...]], None]) -> float:
         """Tell of the best schedule; its extra duration."""

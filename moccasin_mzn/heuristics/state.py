@@ -75,7 +75,8 @@ def problem_of(instance: Instance) -> Problem:
     arrays = graph_arrays(instance.graph, instance.order)
     most = np.array([instance.max_computations[v] for v in instance.order], np.int64)
     useful = (arrays.size > 0) & (np.diff(arrays.succ_ptr) > 0)
-    slots = np.where(useful, most - 1, 0)
+    later = np.arange(arrays.node_count - 1, -1, -1)  # one recomputation in a stage is enough
+    slots = np.where(useful, np.minimum(most - 1, later), 0)
     slot_ptr = np.zeros(arrays.node_count + 1, np.int64)
     np.cumsum(slots, out=slot_ptr[1:])
     events = arrays.node_count + int(slot_ptr[-1])

@@ -115,16 +115,17 @@ def _dispatch(
     Raises:
         SolverError: the run ended with one, and not because it was stopped.
     """
-    stopped = False
+    stopped, asked = False, time.monotonic()
     while True:
+        if not stopped and time.monotonic() > asked + POLL_SECONDS:
+            stopped, asked = stop(), time.monotonic()
+            if stopped:
+                job.cancel()
         try:
             kind, content = events.get(timeout=POLL_SECONDS)
         except queue.Empty:
-            if not stopped and stop():
-                stopped = True
-                job.cancel()
             continue
-        if kind == "end" and stopped:
+        if kind == "end" and (stopped or stop()):
             return
         if kind == "solution":
             outcome.status = "feasible"
