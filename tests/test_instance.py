@@ -35,8 +35,8 @@ def test_order_from_a_file(tmp_path):
     [
         ({"order": (0, 1, 2)}, "order: node d is missing"),
         ({"order": (3, 0, 1, 2)}, "order is not topological: edge b -> d"),
-        ({"max_computations": 0}, "max_computations of node a: 0 is not an integer >= 1"),
-        ({"max_computations": [2, 2, 0.5, 2]}, "max_computations of node c: 0.5 is not an integer >= 1"),
+        ({"max_computations": 0}, "max_computations of node a: 0 is not an integer from 1 to 1000"),
+        ({"max_computations": [2, 2, 0.5, 2]}, "max_computations of node c: 0.5 is not an integer from 1 to 1000"),
         ({"max_computations": [2]}, "max_computations: 1 values for 4 nodes"),
     ],
 )
