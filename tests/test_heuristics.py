@@ -87,6 +87,15 @@ def test_stages_and_sequences_are_each_others_inverse(seed):
     assert state.peak.tolist() == list(instance.baseline.memory)
 
 
+def test_recomputations_without_a_slot_are_left_out():
+    graph = ComputationGraph(range(4), [1] * 4, [2, 0, 2, 2], [(0, 1), (1, 2), (2, 3), (0, 3)])
+    instance = Instance.build(graph, 4, max_computations=2)
+    problem = problem_of(instance)
+    assert problem.slot_node.tolist() == [0, 2]
+    stages = stages_of(instance, problem, (0, 1, 0, 1, 2, 0, 1, 2, 2, 3))  # 1 has no memory, 0 and 2 may come once more
+    assert stages.tolist() == [2, 3]
+
+
 def incumbents(instance, seed, rounds=3):
     found = []
     LocalSearch(instance, seed).run(found.append, lambda: False, max_rounds=rounds)

@@ -95,17 +95,22 @@ def problem_of(instance: Instance) -> Problem:
 
 
 def stages_of(instance: Instance, problem: Problem, sequence: Sequence[int]) -> np.ndarray:
-    """The stage of each slot for a sequence in stages of the input order; slots of a node in ascending stages."""
+    """The stage of each slot for a sequence in stages of the input order; slots of a node in ascending stages.
+
+    Recomputations without a slot (of outputs without memory, say) and second ones in a stage are left out.
+    """
     number = {v: k for k, v in enumerate(instance.order)}
     stage_of_slot = np.full(len(problem.slot_node), NONE, np.int64)
-    used, stage = {}, 0
+    free, stage = problem.slot_ptr[:-1].tolist(), 0
     for v in sequence:
         k = number[v]
         if k == stage:
             stage += 1
-        else:
-            stage_of_slot[problem.slot_ptr[k] + used.get(k, 0)] = stage
-            used[k] = used.get(k, 0) + 1
+        elif free[k] < problem.slot_ptr[k + 1] and (
+            free[k] == problem.slot_ptr[k] or stage_of_slot[free[k] - 1] != stage
+        ):
+            stage_of_slot[free[k]] = stage
+            free[k] += 1
     return stage_of_slot
 
 
