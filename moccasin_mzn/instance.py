@@ -66,14 +66,18 @@ class Instance:
             graph: the computation graph.
             budget: see `Budget.of`; a fraction refers to the peak of the order chosen here.
             order: "input" (the file's, or else a topological one), "topological", a file of ids, or positions.
-            max_computations: C_v, one for all nodes or one for each; "auto": `AUTO_COMPUTATIONS`.
+            max_computations: C_v, one for all nodes or one for each; "auto": `AUTO_COMPUTATIONS`; "unlimited": the
+                number of nodes, more than any staged schedule can use.
 
         Raises:
             InputError: nonsense in any of them.
         """
         positions = chosen_order(graph, order)
-        if max_computations == "auto":
-            max_computations = AUTO_COMPUTATIONS
+        named = {"auto": AUTO_COMPUTATIONS, "unlimited": min(len(graph.nodes), MOST_COMPUTATIONS)}
+        if isinstance(max_computations, str):
+            if max_computations not in named:
+                raise InputError(f"max computations {shown(max_computations)}: expected {' or '.join(named)}")
+            max_computations = named[max_computations]
         one_for_all = isinstance(max_computations, int)
         counts = [max_computations] * len(graph.nodes) if one_for_all else max_computations
         peak = simulate(graph, positions).peak

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from moccasin_mzn.formulations import Formulation, Intervals, decode
+from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.minizinc.dzn import dzn_text
 from moccasin_mzn.minizinc.run import Limits, Outcome, run_model
 from moccasin_mzn.minizinc.run import Listener as RunListener
 from moccasin_mzn.minizinc.solvers import Backend
-from moccasin_mzn.presolve import ModelData, presolve
+from moccasin_mzn.presolve import ModelData
 from moccasin_mzn.prune import pruned
 from moccasin_mzn.record import JudgeError, Record
 
@@ -38,8 +38,8 @@ class ModelSearch:
             JudgeError: the simulator contradicts the solver.
         """
         instance = self.record.instance
-        data = presolve(instance, self.formulation.staged)
-        first = two_phase and self.record.sequence is None
+        data = self.formulation.presolve(instance)
+        first = two_phase and self.formulation.two_phase and self.record.sequence is None
         if first:  # ends with the first schedule: to shorten it is for phase 2
             self._run_phase("peak", data, instance.order)
         if self.record.sequence is not None or not first:
@@ -71,8 +71,7 @@ class ModelSearch:
 
     def _note_solution(self, phase: str, data: ModelData, values: Any) -> None:
         """Have an improving solution of the model judged; only the judge's figures count."""
-        intervals = Intervals(tuple(values.active), tuple(values.start), tuple(values.end))
-        simulation = self.record.offer(decode(data, intervals), self.backend.name, phase)
+        simulation = self.record.offer(self.formulation.sequence(data, values), self.backend.name, phase)
         if phase == "duration":
             self.latest_duration = simulation.duration
             claimed = values.objective * data.duration_scale

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formulations import Formulation
+from moccasin_mzn.formulations import Formulation, find_formulation
 
 SEARCHES = ("on", "off", "only")
 _GAP = re.compile(r"(\d{1,6}(?:\.\d{1,30})?|\.\d{1,30})\s*(%?)", re.ASCII)
@@ -23,9 +23,11 @@ class Options:
 
     solver: str = "cp-sat"
     formulation: str = "staged"
-    precedence: str = "served-by"
-    index: str = "affine"
-    search: str = "on"
+    precedence: str | None = None
+    """None: the formulation's own."""
+    index: str | None = None
+    search: str | None = None
+    """None: "on", but "off" for a rival, which is to be seen alone."""
     time_limit: float | None = None
     until_gap: float = 0.0
     threads: int | None = None
@@ -33,9 +35,15 @@ class Options:
     two_phase: bool | None = None
 
     def __post_init__(self) -> None:
-        Formulation(self.formulation, self.precedence, self.index)
+        form = find_formulation(self.formulation, self.precedence, self.index)
+        if self.search is None:
+            object.__setattr__(self, "search", "on" if form.limited else "off")
         if self.search not in SEARCHES:
             raise InputError(f"unknown search {shown(self.search)}, expected one of {', '.join(SEARCHES)}")
+        if self.search != "off" and not form.limited:
+            raise InputError(f"search {self.search}: {form.name} runs alone, without local search and bounds")
+        if self.two_phase and not form.two_phase:
+            raise InputError(f"{form.name} has no first phase")
         seconds = self.time_limit
         if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < math.inf):  # NaN fails too
             raise InputError(f"time limit {shown(seconds)} is not a positive number of seconds")
@@ -49,7 +57,7 @@ class Options:
     @property
     def form(self) -> Formulation:
         """Formulation, precedence and index in one."""
-        return Formulation(self.formulation, self.precedence, self.index)
+        return find_formulation(self.formulation, self.precedence, self.index)
 
 
 def parse_gap(text: str) -> float:

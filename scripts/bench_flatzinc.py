@@ -64,14 +64,14 @@ def flattened(name: str, folder: Path, plain: bool) -> tuple[str, float]:
     """The FlatZinc of the staged model of a graph, and the seconds MiniZinc took."""
     from moccasin_mzn.budget import Budget
     from moccasin_mzn.flatzinc.configuration import write_configuration
-    from moccasin_mzn.formulations import Formulation
+    from moccasin_mzn.formulations import Moccasin
     from moccasin_mzn.instance import Instance
     from moccasin_mzn.minizinc.dzn import dzn_text
     from moccasin_mzn.presolve import presolve
     from moccasin_mzn.readers import read_graph
 
     path, _, budget = name.partition("@")
-    graph, formulation = read_graph(path), Formulation("staged")
+    graph, formulation = read_graph(path), Moccasin("staged")
     instance = Instance.build(graph, Budget.parse(budget or "0.8"), order="input", max_computations=2)
     data = folder / "data.dzn"
     data.write_text(dzn_text(formulation.data_items(graph, presolve(instance, staged=True))))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from strategies import graphs
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.formulations import FORMULATIONS, INDICES, PRECEDENCES, Formulation, decode, encode, staged_events
+from moccasin_mzn.formulations import INDICES, MOCCASIN, PRECEDENCES, Moccasin, decode, encode, staged_events
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.minizinc.dzn import dzn_text
@@ -16,32 +16,32 @@ from moccasin_mzn.presolve import presolve
 @pytest.mark.parametrize("precedence", PRECEDENCES)
 @pytest.mark.parametrize("objective", ["duration", "peak"])
 def test_every_model_file_is_there_and_each_has_its_own(precedence, objective):
-    kinds = [*((name, precedence) for name in FORMULATIONS), ("staged", precedence, "triangular")]
-    models = {Formulation(*kind).model(objective) for kind in kinds}
+    kinds = [*((name, precedence) for name in MOCCASIN), ("staged", precedence, "triangular")]
+    models = {Moccasin(*kind).model(objective) for kind in kinds}
     assert len(models) == len(kinds)
     assert all(model.is_file() for model in models)
 
 
 def test_the_published_formulation_has_no_redundant_constraints():
-    text = Formulation("staged", "reservoir", "triangular").model("duration").read_text()
+    text = Moccasin("staged", "reservoir", "triangular").model("duration").read_text()
     assert "reservoir.mzn" in text and "staged_triangular.mzn" in text
     assert "cover" not in text and "critical_stages" not in text
 
 
 def test_unknown_names_are_refused():
     with pytest.raises(InputError, match="unknown formulation 'stage', expected one of staged, general"):
-        Formulation("stage")
+        Moccasin("stage")
     with pytest.raises(InputError, match="unknown precedence 'x', expected one of served-by, reservoir"):
-        Formulation("staged", "x")
+        Moccasin("staged", "x")
     with pytest.raises(InputError, match="unknown index 'square', expected one of affine, triangular"):
-        Formulation("staged", "reservoir", "square")
+        Moccasin("staged", "reservoir", "square")
 
 
 def test_free_events_have_no_triangular_index():
     with pytest.raises(
         InputError, match="the triangular index numbers staged events, the general formulation has free"
     ):
-        Formulation("general", "reservoir", "triangular")
+        Moccasin("general", "reservoir", "triangular")
 
 
 @settings(deadline=None)

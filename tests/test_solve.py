@@ -5,6 +5,7 @@ import json
 import pytest
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.formulations import Moccasin
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.readers import read_graph
 from moccasin_mzn.simulate import judge, simulate
@@ -112,10 +113,8 @@ def test_minizinc_missing(monkeypatch, tmp_path):
 
 def test_a_lying_solver_is_caught(monkeypatch):
     """What a solver claims counts only if the simulator agrees."""
-    import moccasin_mzn.model_search as module
-
-    genuine = module.decode
-    monkeypatch.setattr(module, "decode", lambda data, intervals: genuine(data, intervals)[1:])
+    genuine = Moccasin.sequence
+    monkeypatch.setattr(Moccasin, "sequence", lambda form, data, values: genuine(form, data, values)[1:])
     with pytest.raises(
         InputError, match="cp-sat returned a schedule that the simulator rejects: position 1: node a reads"
     ):

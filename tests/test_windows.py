@@ -19,7 +19,7 @@ from oracle import best_fixed_order, fixed_order_schedule
 from strategies import graphs
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.formulations import Formulation, Intervals
+from moccasin_mzn.formulations import Moccasin, Intervals
 from moccasin_mzn.generators.random_layered import random_layered
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
@@ -32,7 +32,7 @@ from moccasin_mzn.window_nodes import Freedom
 from moccasin_mzn.windows import Incumbent, Window, window
 
 Sequence = tuple[int, ...]
-STAGED = Formulation()
+STAGED = Moccasin()
 NO_HINT = Intervals((), (), ())
 ALL = Freedom(max_nodes=100, depth=100, spare=100)
 SEEDS_OF_WINDOWS = [29, 40, 101, 171, 197, 219, 264]
@@ -135,7 +135,7 @@ class Solved:
         self,
         cut: Window,
         solver: str,
-        form: Formulation = STAGED,
+        form: Moccasin = STAGED,
         model: Path | None = None,
         limit: int | None = None,
         hint: bool = True,
@@ -193,11 +193,11 @@ def test_solvers_and_precedences_agree(seed):
     instance, sequence = draw(seed)
     cut = draw_window(instance, sequence, seed)
     expected = brute_force(cut)
-    for form in (STAGED, Formulation("staged", "reservoir")):
+    for form in (STAGED, Moccasin("staged", "reservoir")):
         for solver in ("cp-sat", "gecode"):
             check(cut, Solved(cut, solver, form), expected)
     for precedence in ("served-by", "reservoir"):  # another index: events cannot be decoded, durations agree
-        solved = Solved(replace(cut, incumbent=NO_HINT), "gecode", Formulation("staged", precedence, "triangular"))
+        solved = Solved(replace(cut, incumbent=NO_HINT), "gecode", Moccasin("staged", precedence, "triangular"))
         assert (solved.status, cut.duration(solved.objective)) == ("optimal", expected)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-Value = bool | int | Sequence[bool] | Sequence[int]
+Value = bool | int | Sequence[bool] | Sequence[int] | Sequence[Sequence[int]]
 
 
 def dzn_text(data: Mapping[str, Value]) -> str:
@@ -17,4 +17,6 @@ def _literal(value: Value) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
+    if len(value) > 0 and not isinstance(value[0], int):  # rows of a matrix
+        return f"[|{'|'.join(', '.join(map(_literal, row)) for row in value)}|]"
     return f"[{', '.join(map(_literal, value))}]"

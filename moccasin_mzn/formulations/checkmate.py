@@ -1,0 +1,61 @@
+"""Checkmate (Jain et al., MLSys 2020): which nodes each stage of the input order computes, and which outputs it keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formulations.formulation import Formulation, models_folder
+from moccasin_mzn.instance import MOST_COMPUTATIONS, Instance
+from moccasin_mzn.presolve import ModelData, presolve
+
+CHECKMATE = ("checkmate-milp", "checkmate-milp-strengthened")
+
+
+@dataclass(frozen=True)
+class Checkmate(Formulation):
+    """The rival's mixed-integer program: a node is computed at most once per stage, and that is all that limits it.
+
+    Its schedules are those of the staged formulation with C = n.
+
+    Raises:
+        InputError: an unknown name, where the message lists the known ones.
+    """
+
+    name: str = "checkmate-milp"
+    """"checkmate-milp": as published; "checkmate-milp-strengthened": with memory by outputs that are alive until their
+    last use in a stage, without a large constant, and without recomputations that presolve finds useless."""
+
+    staged: ClassVar[bool] = True
+    index: ClassVar[str] = "affine"
+    two_phase: ClassVar[bool] = False
+    limited: ClassVar[bool] = False
+    checker: ClassVar[str] = "checkmate.mzc.mzn"
+
+    def __post_init__(self) -> None:
+        if self.name not in CHECKMATE:
+            raise InputError(f"unknown formulation {shown(self.name)}, expected one of {', '.join(CHECKMATE)}")
+
+    def model(self, objective: str) -> Path:
+        return models_folder() / f"{self.name.replace('-', '_')}.mzn"
+
+    def presolve(self, instance: Instance) -> ModelData:
+        """Every node may be computed in every stage from its own on; the strengthened form looks at the useful ones."""
+        n = len(instance.order)
+        unlimited = replace(instance, max_computations=(min(n, MOST_COMPUTATIONS),) * n)
+        data = presolve(unlimited, staged=True)
+        stages = range(1, n + 1)
+        data = replace(data, max_computations=tuple(n - v + 1 for v in stages), critical_stage=())
+        if self.name == "checkmate-milp-strengthened":
+            return data
+        return replace(data, earliest_stage=tuple(min(v + 1, n) for v in stages), latest_stage=(n,) * n)
+
+    def sequence(self, data: ModelData, values: Any) -> tuple[int, ...]:
+        """Stage by stage, and within a stage in the input order."""
+        return tuple(v for row in values.R for v, computed in zip(data.order, row, strict=True) if computed)
+
+    def parameters(self) -> str:
+        """Without its linear relaxation, and without the cuts of one worker on all of it, CP-SAT is at a loss here."""
+        return "linearization_level:2"

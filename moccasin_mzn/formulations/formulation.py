@@ -1,0 +1,97 @@
+"""What every formulation offers: a model file, the data for it, and the sequence that a solution stands for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, ClassVar
+
+from moccasin_mzn.formulations.retention import Intervals, encode
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.presolve import ModelData
+
+
+class Formulation(ABC):
+    """A model of the problem in MiniZinc, over the data that `models/lib/instance.mzn` declares.
+
+    Warm starts are retention intervals in all of them.
+    """
+
+    name: str
+    """As on the command line."""
+    staged: bool
+    """Do its schedules keep to stages of the input order? Then so do its proofs."""
+    index: str
+    """Numbering of staged events, "affine" or "triangular"; see `Moccasin`."""
+    two_phase: bool
+    """Is there a model for phase 1, least peak (paper, 2.4)?"""
+    limited: bool
+    """Is C, the most computations of a node, part of it?"""
+    checker: ClassVar[str]
+    """The solution checker, a file of the models' folder."""
+
+    @abstractmethod
+    def model(self, objective: str) -> Path:
+        """The model file for an objective, "duration" or, if `two_phase`, "peak"."""
+
+    @abstractmethod
+    def presolve(self, instance: Instance) -> ModelData:
+        """The reduced data of an instance."""
+
+    @abstractmethod
+    def sequence(self, data: ModelData, values: Any) -> tuple[int, ...]:
+        """Positions in `graph.nodes` in the order of computing them, from a solution's arrays as attributes."""
+
+    def parameters(self) -> str:
+        """Parameters for CP-SAT, as text protocol buffer; they matter to nobody else."""
+        return ""
+
+    def data_items(
+        self,
+        graph: ComputationGraph,
+        data: ModelData,
+        incumbent: Sequence[int] | Intervals | None = None,
+        duration_limit: int | None = None,
+    ) -> dict[str, Any]:
+        """The items of the `.dzn` file, as declared in `models/lib/instance.mzn`.
+
+        Args:
+            incumbent: the warm start, as a sequence or as what stands for it in the model; None: there is none.
+            duration_limit: only schedules that take no longer count, in the model's duration unit; None: all count.
+        """
+        if not isinstance(incumbent, Intervals):
+            none = Intervals((), (), ())
+            incumbent = encode(graph, data, incumbent, self.staged, self.index) if incumbent else none
+        if duration_limit is None:
+            duration_limit = sum(w * most for w, most in zip(data.duration, data.max_computations, strict=True))
+        return {
+            "nodes": len(data.size),
+            "duration": data.duration,
+            "size": data.size,
+            "edges": len(data.edges),
+            "tail": [tail for tail, _ in data.edges],
+            "head": [head for _, head in data.edges],
+            "budget": data.budget,
+            "input_order_memory": data.input_order_memory,
+            "max_computations": data.max_computations,
+            "entry": data.entry,
+            "absent": data.absent,
+            "exit": data.exit,
+            "earliest_stage": data.earliest_stage,
+            "latest_stage": data.latest_stage,
+            "critical_stage": data.critical_stage,
+            "duration_limit": duration_limit,
+            "incumbent_active": incumbent.active,
+            "incumbent_start": incumbent.start,
+            "incumbent_end": incumbent.end,
+        }
+
+
+def models_folder() -> Path:
+    """Where the `.mzn` files are: inside an installed package, or beside the package in a checkout."""
+    package = Path(str(resources.files("moccasin_mzn")))
+    installed = package / "models"
+    return installed if installed.is_dir() else package.parent / "models"
