@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from moccasin_mzn.formulations import Formulation
@@ -29,6 +29,8 @@ class ModelSearch:
     outcomes: list[Outcome] = field(default_factory=list)
     latest_duration: int = 0
     """Of the latest solution of phase 2, as the solver left it."""
+    latest_solution: dict[str, Any] = field(default_factory=dict)
+    """Its data and its arrays, for a solution checker; empty if there is none."""
 
     def run(self, two_phase: bool) -> None:
         """Presolve, then phase 1 if asked for and no schedule is on record, then phase 2 unless all is known.
@@ -52,14 +54,14 @@ class ModelSearch:
         limit = None
         if incumbent is not None and phase == "duration":  # at most as long as the warm start, which stays a solution
             limit = self.record.duration // data.duration_scale
-        text = dzn_text(self.formulation.data_items(self.record.instance.graph, data, incumbent, limit))
+        items = self.formulation.data_items(self.record.instance.graph, data, incumbent, limit)
         listener = RunListener(
-            solution=lambda values: self._note_solution(phase, data, values),
+            solution=lambda values: self._note_solution(phase, data, items, values),
             bound=lambda bound: self._note_bound(phase, data, bound),
         )
-        limits = Limits(remaining, self.limits.threads, self.limits.seed)
+        limits = replace(self.limits, seconds=remaining, parameters=self.formulation.parameters())
         model = self.formulation.model(phase)
-        outcome = run_model(self.backend, model, text, limits, listener, lambda: self._over(phase))
+        outcome = run_model(self.backend, model, dzn_text(items), limits, listener, lambda: self._over(phase))
         self.outcomes.append(outcome)
         self._note_proof(phase, outcome)
         self._prune()
@@ -69,11 +71,12 @@ class ModelSearch:
         found = phase == "peak" and self.record.sequence is not None
         return found or self.stop() or self.record.ended.is_set()
 
-    def _note_solution(self, phase: str, data: ModelData, values: Any) -> None:
+    def _note_solution(self, phase: str, data: ModelData, items: dict[str, Any], values: Any) -> None:
         """Have an improving solution of the model judged; only the judge's figures count."""
         simulation = self.record.offer(self.formulation.sequence(data, values), self.backend.name, phase)
         if phase == "duration":
             self.latest_duration = simulation.duration
+            self.latest_solution = {**items, **self.formulation.solution_items(data, values)}
             claimed = values.objective * data.duration_scale
             if claimed != simulation.duration:
                 raise JudgeError(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations import Formulation, find_formulation
@@ -44,9 +46,7 @@ class Options:
             raise InputError(f"search {self.search}: {form.name} runs alone, without local search and bounds")
         if self.two_phase and not form.two_phase:
             raise InputError(f"{form.name} has no first phase")
-        seconds = self.time_limit
-        if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < math.inf):  # NaN fails too
-            raise InputError(f"time limit {shown(seconds)} is not a positive number of seconds")
+        check_time_limit(self.time_limit)
         if type(self.until_gap) not in (int, float) or not 0 <= self.until_gap < 1:
             raise InputError(f"gap {shown(self.until_gap)} is not a fraction of the duration, from 0 to below 1")
         if self.threads is not None and (type(self.threads) is not int or self.threads < 1):
@@ -58,6 +58,28 @@ class Options:
     def form(self) -> Formulation:
         """Formulation, precedence and index in one."""
         return find_formulation(self.formulation, self.precedence, self.index)
+
+    def default_computations(self, given: Any) -> Any:
+        """C_v, as `Instance.build` takes it; None: 2 for MOCCASIN, no limit for a rival.
+
+        Raises:
+            InputError: a limit for a formulation that has none.
+        """
+        if self.form.limited:
+            return 2 if given is None else given
+        if given is not None:
+            raise InputError(f"{self.form.name} has no limit on computations, other than once per stage")
+        return "unlimited"
+
+
+def check_time_limit(seconds: float | None) -> None:
+    """Check a number of seconds; None: no limit.
+
+    Raises:
+        InputError: it is not positive, or no number.
+    """
+    if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < math.inf):  # NaN fails too
+        raise InputError(f"time limit {shown(seconds)} is not a positive number of seconds")
 
 
 def parse_gap(text: str) -> float:
@@ -72,14 +94,16 @@ def parse_gap(text: str) -> float:
     return float(form[1]) / (100 if form[2] else 1)
 
 
-def parse_count(text: str) -> int | str:
-    """Read how often a node may be computed, a positive integer or "auto".
+def parse_count(text: str) -> int | str | Path:
+    """Read how often a node may be computed: a positive integer, "auto", or a file that says it for each node.
 
     Raises:
-        InputError: it is neither.
+        InputError: it is none of them.
     """
     if text == "auto":
         return text
-    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
-        raise InputError(f"max computations {shown(text)}: expected a positive integer or auto")
-    return int(text)
+    if re.fullmatch(r"[0-9]{1,9}", text) and int(text) >= 1:
+        return int(text)
+    if Path(text).is_file():
+        return Path(text)
+    raise InputError(f"max computations {shown(text)}: expected a positive integer, auto or a file")

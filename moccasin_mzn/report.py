@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from moccasin_mzn.bounds.least_budget import least_budget_bound
+from moccasin_mzn.catalogue import Entry
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.result import Progress, Result, percent_over
@@ -106,15 +107,19 @@ def print_result(result: Result, out: TextIO) -> None:
     table.add_row("duration", *durations)
     if result.found:
         table.add_row("duration increase (TDI)", "", f"{result.tdi_percent:.3f} %")
+    if result.valid:
         table.add_row("bound on the increase", "", f"{percent_over(result.duration_bound, baseline.duration):.3f} %")
         table.add_row("gap", "", f"{result.gap_percent:.3f} %")
-        table.add_row("judged by the simulator", "", "valid" if result.valid else "INVALID")
+    if result.found:
+        table.add_row("judged by the simulator", "", "valid" if result.valid else "OVER THE BUDGET")
     console.print(table)
     if result.found:
         _print_profiles(console, result)
     console.print(f"{result.status}: {result.reason}", soft_wrap=True)
     for note in result.notes:
         console.print(f"note: {note}", soft_wrap=True)
+    for verdict in result.checks:
+        console.print(f"checked by {verdict}", soft_wrap=True)
     console.print(_seconds_line(result), soft_wrap=True)
     if result.found:
         _print_recomputed(console, result)
@@ -191,3 +196,17 @@ def print_info(instance: Instance, order_name: str, out: TextIO) -> None:
     table.add_row("as a fraction of the peak", f"{need.memory / baseline.peak:.3f}" if baseline.peak else "-")
     table.add_row("needed by node", node_text(graph, need.node))
     console.print(table)
+
+
+def print_catalogue(entries: Sequence[Entry], solvers: Sequence[str], out: TextIO) -> None:
+    """What there is to choose from."""
+    console = _console(out)
+    for kind in dict.fromkeys(entry.kind for entry in entries):
+        table = _plain_table(f"--{kind}")
+        for heading in ("name", "what", "source", "guarantee"):
+            table.add_column(heading, overflow="fold")
+        for entry in entries:
+            if entry.kind == kind:
+                table.add_row(entry.name, entry.title, entry.source, entry.guarantee)
+        console.print(table)
+    console.print(f"--solver, for formulations: {', '.join(solvers)}", soft_wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,11 +60,13 @@ class Result:
     """The best schedule found, as judged by the simulator, and what is proven about it."""
 
     instance: Instance
-    formulation: Formulation
+    formulation: Formulation | None
+    """None for a strategy."""
     solver: str
+    """Empty for a strategy."""
     status: str
     """"optimal": proven for this formulation; "feasible": not proven; "infeasible": proven that there is no schedule;
-    "unknown": none found in time."""
+    "unknown": none found in time; "over-budget": none within the budget, `sequence` is the strategy's own."""
     reason: str
     """One line: why the status is what it is."""
     sequence: tuple[int, ...] | None
@@ -80,10 +82,16 @@ class Result:
     """Every improvement of the schedule or of the bound, in order of time."""
     notes: tuple[str, ...] = ()
     """What was left undone and why, in one line each."""
+    strategy: str = ""
+    """The name of the strategy, if that made the schedule."""
+    solution: Mapping[str, Any] | None = None
+    """Data and arrays of the model's own latest solution, for its checker."""
+    checks: tuple[str, ...] = ()
+    """Verdicts of solution checkers."""
 
     @property
     def found(self) -> bool:
-        """True if there is a schedule."""
+        """True if there is a sequence; a strategy's may be over the budget."""
         return self.sequence is not None
 
     @property
@@ -108,8 +116,8 @@ class Result:
 
     @property
     def gap_percent(self) -> float | None:
-        """100 * (duration - duration_bound) / duration."""
-        if not self.found:
+        """100 * (duration - duration_bound) / duration; None without a schedule within the budget."""
+        if not self.valid:
             return None
         return 100 * (self.duration - self.duration_bound) / self.duration if self.duration else 0.0
 
@@ -133,10 +141,11 @@ class Result:
             "graph": graph.name,
             "nodes": len(graph.nodes),
             "edges": len(graph.edges),
-            "formulation": self.formulation.name,
-            "precedence": self.formulation.precedence,
-            "index": self.formulation.index,
-            "solver": self.solver,
+            "strategy": self.strategy or None,
+            "formulation": getattr(self.formulation, "name", None),
+            "precedence": getattr(self.formulation, "precedence", None),
+            "index": getattr(self.formulation, "index", None),
+            "solver": self.solver or None,
             "max_computations": counts[0] if len(counts) == 1 else list(self.instance.max_computations),
             "budget": self.instance.budget,
             "baseline_peak": baseline.peak,
@@ -151,6 +160,7 @@ class Result:
             "duration_bound": self.duration_bound,
             "gap_percent": self.gap_percent,
             "valid": self.valid,
+            "checks": list(self.checks),
             "seconds": {name: round(value, 3) for name, value in vars(self.seconds).items()},
             "trace": [[round(point.seconds, 3), point.duration, point.bound] for point in self.trace],
             "sequence": [graph.nodes[v] for v in self.sequence] if self.found else None,

@@ -18,8 +18,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from os import PathLike
+from typing import Any
 
 from moccasin_mzn.budget import Budget
+from moccasin_mzn.formulations.warm_start import check_warm_start
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.minizinc.run import Limits, Outcome, SolverError
@@ -68,6 +70,7 @@ def solve(
     threads: int | None = None,
     seed: int | None = None,
     two_phase: bool | None = None,
+    warm_start: Sequence[int] | None = None,
     on_progress: Listener | None = None,
 ) -> Result:
     """Find the shortest schedule of `graph` whose peak memory is within `budget`.
@@ -75,12 +78,14 @@ def solve(
     Args:
         graph: the computation graph.
         budget: an int in the graph's size unit, a float as a fraction of the input order's peak, or text like "80%".
-        solver: "cp-sat", or any solver MiniZinc knows.
-        formulation: "staged" (paper, 2.3) or "general" (2.1).
+        solver: "cp-sat", "highs", "scip", or any solver MiniZinc knows.
+        formulation: "staged" (paper, 2.3), "general" (2.1), or a rival; see `formulations.FORMULATIONS`.
         precedence: "served-by" or "reservoir" (2.2).
         index: of staged events, "affine" or "triangular" (2.3).
-        search: "on": local search and bounds beside the model; "off": the model alone; "only": without the model.
-        max_computations: C_v, how often a node may be computed; one for all, one for each node, or "auto".
+        search: "on": local search and bounds beside the model; "off": the model alone; "only": without the model. None:
+            "on", but "off" for a rival.
+        max_computations: C_v, how often a node may be computed; one for all, one for each node, or "auto". None: 2,
+            and no limit for a rival, which has none.
         order: "input", "topological", a file of node ids, or positions in `graph.nodes`.
         time_limit: seconds, compilation included; None: until proven.
         until_gap: stop at this gap, (duration - bound) / duration.
@@ -88,6 +93,7 @@ def solve(
         seed: of all searches; None: 0 and the solver's own.
         two_phase: the model first seeks any schedule within the budget (paper, 2.4) if it has none to start from,
             then shortens it; None: with cp-sat, which makes use of it.
+        warm_start: a schedule within the budget, positions in `graph.nodes`, to start from.
         on_progress: called with every new incumbent and bound, in the caller's thread.
 
     Returns:
@@ -102,15 +108,22 @@ def solve(
     options = Options(
         solver, formulation, precedence, index, search, time_limit, until_gap, threads, seed, two_phase
     )  # fmt: skip
-    instance = Instance.build(graph, budget, order=order, max_computations=max_computations)
-    return solve_instance(instance, options, on_progress, begin)
+    most = options.default_computations(max_computations)
+    instance = Instance.build(graph, budget, order=order, max_computations=most)
+    return solve_instance(instance, options, on_progress, begin, warm_start)
 
 
 def solve_instance(
-    instance: Instance, options: Options, on_progress: Listener | None = None, begin: float | None = None
+    instance: Instance,
+    options: Options,
+    on_progress: Listener | None = None,
+    begin: float | None = None,
+    warm_start: Sequence[int] | None = None,
 ) -> Result:
     """`solve` for an instance at hand. The time limit counts from `begin`, by `time.monotonic()`; default: from now."""
     begin = time.monotonic() if begin is None else begin
+    if warm_start is not None:
+        check_warm_start(instance, options.form, warm_start)
     known = _known_at_once(instance)
     if known is not None:
         status, reason, sequence = known
@@ -119,6 +132,8 @@ def solve_instance(
         bound = instance.baseline.duration
         return Result(instance, options.form, options.solver, status, reason, sequence, simulation, bound, seconds)
     search = _Search(instance, options, Record(instance, begin, options.until_gap))
+    if warm_start is not None:
+        search.record.offer(warm_start, "the warm start")
     search.run(on_progress or (lambda progress: None))
     return search.result()
 
@@ -160,6 +175,8 @@ class _Search:
     threads: list[threading.Thread] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     """Of MiniZinc's runs."""
+    solution: dict[str, Any] = field(default_factory=dict)
+    """Data and arrays of the whole model's latest solution."""
     notes: list[str] = field(default_factory=list)
     """What was left undone, and why."""
     drafts: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=8))
@@ -307,7 +324,10 @@ class _Search:
         if alone or not self._leave_out_whole_model():
             search = ModelSearch(self.record, options.form, backend, limits, self._over)
             self.outcomes = search.outcomes
-            search.run(backend.is_cp_sat if options.two_phase is None else options.two_phase)
+            try:
+                search.run(backend.is_cp_sat if options.two_phase is None else options.two_phase)
+            finally:
+                self.solution = search.latest_solution
         elif options.form.staged:
             self._wait_for_incumbent(forever=True)
             if self.record.sequence is not None and not self._over():
@@ -358,6 +378,7 @@ class _Search:
         return Result(
             self.instance, self.options.form, self.options.solver, status, reason, record.sequence, record.simulation,
             record.bound, seconds, self.interrupted, tuple(record.trace), tuple(self.notes),
+            solution=self.solution or None,
         )  # fmt: skip
 
     def _conclusion(self) -> tuple[str, str]:
@@ -383,6 +404,8 @@ class _Search:
 
     def _scope(self, source: str) -> str:
         """What a proof ranges over."""
+        if not self.options.form.limited:
+            return "in stages of the input order, with any number of recomputations,"
         counts = sorted(set(self.instance.max_computations))
         most = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         kind = ""

@@ -45,6 +45,10 @@ class Formulation(ABC):
     def sequence(self, data: ModelData, values: Any) -> tuple[int, ...]:
         """Positions in `graph.nodes` in the order of computing them, from a solution's arrays as attributes."""
 
+    @abstractmethod
+    def solution_items(self, data: ModelData, values: Any) -> dict[str, Any]:
+        """A solution's arrays, and its objective, as the checker takes them."""
+
     def parameters(self) -> str:
         """Parameters for CP-SAT, as text protocol buffer; they matter to nobody else."""
         return ""

@@ -65,3 +65,7 @@ class Moccasin(Formulation):
 
     def sequence(self, data: ModelData, values: Any) -> tuple[int, ...]:
         return decode(data, Intervals(tuple(values.active), tuple(values.start), tuple(values.end)))
+
+    def solution_items(self, data: ModelData, values: Any) -> dict[str, Any]:
+        arrays = {name: tuple(getattr(values, name)) for name in ("active", "start", "end")}
+        return {**arrays, "total_duration": values.objective, "capacity": data.budget}

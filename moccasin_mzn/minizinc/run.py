@@ -38,6 +38,8 @@ class Limits:
     seconds: float | None = None
     threads: int | None = None
     seed: int | None = None
+    parameters: str = ""
+    """Of CP-SAT, as text protocol buffer; other solvers do not get them."""
 
 
 @dataclass
@@ -217,6 +219,8 @@ def _options(backend: Backend, limits: Limits) -> dict[str, Any]:
         options["processes"] = limits.threads
     if limits.seed is not None and "-r" in flags:
         options["random_seed"] = limits.seed
+    if limits.parameters and backend.is_cp_sat:
+        options["params"] = limits.parameters
     return options
 
 

@@ -1,0 +1,34 @@
+"""What several commands share: arguments, exit statuses, signals."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+EXIT_FOUND, EXIT_NONE, EXIT_BAD_INPUT = 0, 1, 2
+
+GRAPH = click.argument("graph", type=click.Path(path_type=Path))
+ORDER = click.option(
+    "--order", default="input", show_default=True, metavar="input|topological|FILE",
+    help="Input order: the graph file's (else a topological one), a topological one, or a file of node ids.",
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Being told to end (SIGTERM, as from `timeout` or a job scheduler; SIGHUP) stops the search as Ctrl-C does."""
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {name: signal.signal(getattr(signal, name), signal.default_int_handler) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)

@@ -1,0 +1,41 @@
+"""The command `info`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from moccasin_mzn.commands.common import EXIT_FOUND, GRAPH, ORDER
+
+
+@click.command()
+@GRAPH
+@ORDER
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+def info(graph: Path, order: str, as_json: bool) -> int:
+    """Tell the size of GRAPH, what its input order needs, and below which budget nothing is feasible."""
+    from moccasin_mzn.bounds.least_budget import least_budget_bound
+    from moccasin_mzn.instance import Instance
+    from moccasin_mzn.readers import read_graph
+    from moccasin_mzn.report import print_info
+
+    computation_graph = read_graph(graph)
+    instance = Instance.build(computation_graph, "100%", order=order)
+    if not as_json:
+        print_info(instance, order, sys.stdout)
+        return EXIT_FOUND
+    need = least_budget_bound(computation_graph)
+    facts = {
+        "graph": computation_graph.name,
+        "nodes": len(computation_graph.nodes),
+        "edges": len(computation_graph.edges),
+        "peak": instance.baseline.peak,
+        "duration": instance.baseline.duration,
+        "least_budget_bound": need.memory,
+        "least_budget_node": computation_graph.nodes[need.node],
+    }
+    click.echo(json.dumps(facts))
+    return EXIT_FOUND

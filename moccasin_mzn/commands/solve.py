@@ -1,0 +1,150 @@
+"""The command `solve`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from moccasin_mzn.commands.common import EXIT_FOUND, EXIT_NONE, GRAPH, ORDER, stopped_by_signals
+from moccasin_mzn.errors import InputError
+
+if TYPE_CHECKING:
+    from moccasin_mzn.graph import ComputationGraph
+    from moccasin_mzn.result import Listener, Result
+
+Run = Callable[["Listener"], "Result"]
+
+
+@click.command()
+@GRAPH
+@click.option("--budget", required=True, metavar="0.8|80%|BYTES|1.5GiB",
+              help="Most memory: a fraction of the input order's peak, or an amount.")  # fmt: skip
+@click.option("--formulation", metavar="NAME", help="A model, see the command list.  [default: staged]")
+@click.option("--strategy", metavar="NAME", help="Instead of a model: a rule, see the command list.")
+@click.option("--solver", metavar="NAME",
+              help="cp-sat, highs, scip, or any solver MiniZinc knows.  [default: cp-sat]")  # fmt: skip
+@click.option("--precedence", metavar="served-by|reservoir", help="Form of the precedence constraints.")
+@click.option("--index", metavar="affine|triangular",
+              help="Numbering of staged events: without holes, or as published.")  # fmt: skip
+@click.option("--max-computations", metavar="C|auto|FILE",
+              help="How often a node may be computed; a JSON file may say it for each.  [default: 2]")  # fmt: skip
+@click.option("--search", metavar="on|off|only",
+              help="Local search and bounds beside the model, the model alone, or no model.  [default: on; rivals: off]")  # fmt: skip
+@ORDER
+@click.option("--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="A schedule to start from.")
+@click.option("--time-limit", type=float, metavar="SECONDS", help="Default: until proven.")
+@click.option("--until-gap", metavar="1%|0.01", help="Stop at this gap between duration and bound.  [default: 0]")
+@click.option("--threads", type=int, metavar="N", help="Default: one per core.")
+@click.option("--seed", type=int, metavar="N", help="Random seed of all searches.")
+@click.option("--two-phase/--one-phase", default=None,
+              help="Seek any schedule within the budget first. Default: with cp-sat.")  # fmt: skip
+@click.option("--check", is_flag=True, help="Have MiniZinc's solution checkers judge the schedule as well.")
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
+def solve(
+    graph: Path, budget: str, order: str, strategy: str | None, check: bool, output: Path | None, as_json: bool,
+    **options: Any,
+) -> int:  # fmt: skip
+    """Find the shortest schedule of GRAPH within a memory budget, and prove it.
+
+    Ctrl-C ends the search and keeps the best schedule found.
+    """
+    from moccasin_mzn.budget import Budget
+    from moccasin_mzn.readers import read_graph
+    from moccasin_mzn.readers.jsonfile import check_writable
+    from moccasin_mzn.report import ProgressLines
+
+    begin = time.monotonic()
+    if output is not None:
+        check_writable(output)
+    given = {name: value for name, value in options.items() if value is not None}
+    prepare = _of_model(given) if strategy is None else _of_strategy(strategy, given)
+    checked_budget = Budget.parse(budget)
+    computation_graph = read_graph(graph)
+    read_seconds = time.monotonic() - begin
+    instance, run = prepare(computation_graph, checked_budget, order, begin)
+    progress = ProgressLines(instance, sys.stderr)
+    with stopped_by_signals():
+        result = run(progress)
+    progress.flush()
+    if check and result.found:
+        result = _checked(result)
+    result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=time.monotonic() - begin))
+    return _told(result, output, as_json)
+
+
+def _of_model(given: dict[str, Any]) -> Callable[..., tuple[Any, Run]]:
+    """What to do with the options of a model, which are checked before any file is read."""
+    from moccasin_mzn.instance import Instance
+    from moccasin_mzn.options import Options, parse_count, parse_gap
+    from moccasin_mzn.readers import read_counts, read_schedule
+    from moccasin_mzn.solve import solve_instance
+
+    most, start = given.pop("max_computations", None), given.pop("warm_start", None)
+    if "until_gap" in given:
+        given["until_gap"] = parse_gap(given["until_gap"])
+    options = Options(**given)
+    most = options.default_computations(None if most is None else parse_count(most))
+
+    def prepare(graph: ComputationGraph, budget: Any, order: str, begin: float) -> tuple[Any, Run]:
+        counts = read_counts(most, graph) if isinstance(most, Path) else most
+        instance = Instance.build(graph, budget, order=order, max_computations=counts)
+        sequence = None if start is None else read_schedule(start, graph).sequence
+        return instance, lambda listener: solve_instance(instance, options, listener, begin, sequence)
+
+    return prepare
+
+
+def _of_strategy(name: str, given: dict[str, Any]) -> Callable[..., tuple[Any, Run]]:
+    """What to do with the options of a strategy, which has few."""
+    from moccasin_mzn.instance import Instance
+    from moccasin_mzn.options import check_time_limit
+    from moccasin_mzn.strategies import find_strategy
+    from moccasin_mzn.strategies.apply import apply
+
+    strategy = find_strategy(name)
+    time_limit = given.pop("time_limit", None)
+    check_time_limit(time_limit)
+    if given:
+        option = "two-phase" if "two_phase" in given else next(iter(given)).replace("_", "-")
+        raise InputError(f"--{option} is for models, {name} is a strategy")
+
+    def prepare(graph: ComputationGraph, budget: Any, order: str, begin: float) -> tuple[Any, Run]:
+        instance = Instance.build(graph, budget, order=order, max_computations="unlimited")
+        return instance, lambda listener: apply(instance, strategy, time_limit, listener, begin)
+
+    return prepare
+
+
+def _checked(result: Result) -> Result:
+    from moccasin_mzn.checking import check_schedule, check_solution
+
+    verdicts = [check_schedule(result.instance, result.sequence, result.simulation)]
+    if result.solution is not None:
+        verdicts.append(check_solution(result.formulation.checker, result.solution))
+    return replace(result, checks=tuple(verdicts))
+
+
+def _told(result: Result, output: Path | None, as_json: bool) -> int:
+    """Print and write the answer; the exit status."""
+    from moccasin_mzn.readers.jsonfile import replace_file
+    from moccasin_mzn.report import print_result
+
+    text = json.dumps(result.as_dict()) + "\n"
+    if as_json:
+        sys.stdout.write(text)
+    else:
+        print_result(result, sys.stdout)
+    sys.stdout.flush()
+    if output is not None and result.valid:
+        replace_file(output, text)
+    if not result.valid:
+        click.echo(f"no schedule: {result.reason}", err=True)
+    return EXIT_FOUND if result.valid else EXIT_NONE

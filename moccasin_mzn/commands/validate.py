@@ -1,0 +1,40 @@
+"""The command `validate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from moccasin_mzn.commands.common import EXIT_FOUND, EXIT_NONE, GRAPH, ORDER
+
+
+@click.command()
+@GRAPH
+@click.argument("schedule", type=click.Path(path_type=Path))
+@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the one the schedule says it was made for.")
+@ORDER
+def validate(graph: Path, schedule: Path, budget: str | None, order: str) -> int:
+    """Judge SCHEDULE of GRAPH, wherever it was made: exit status 0 if it is valid, else 1 and the first violation.
+
+    SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes. --order matters only for a
+    budget given as a fraction.
+    """
+    from moccasin_mzn.instance import Instance
+    from moccasin_mzn.readers import read_graph, read_schedule
+    from moccasin_mzn.simulate import simulate
+    from moccasin_mzn.validate import validate_schedule
+
+    computation_graph = read_graph(graph)
+    claimed = read_schedule(schedule, computation_graph)
+    amount = Instance.build(computation_graph, budget, order=order).budget if budget is not None else claimed.budget
+    violations = validate_schedule(computation_graph, claimed, amount)
+    if violations:
+        click.echo(f"invalid: {violations[0].message}")
+        if len(violations) > 1:
+            click.echo(f"({len(violations) - 1} more violations follow)")
+        return EXIT_NONE
+    simulation = simulate(computation_graph, claimed.sequence)
+    within = "no budget" if amount is None else f"budget {amount}"
+    click.echo(f"valid: peak {simulation.peak}, duration {simulation.duration}, {within}")
+    return EXIT_FOUND

@@ -1,0 +1,215 @@
+"""All formulations and strategies on one instance, one after the other, beside published figures."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from moccasin_mzn.budget import Budget
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.options import Options
+from moccasin_mzn.result import Result
+from moccasin_mzn.solve import solve_instance
+from moccasin_mzn.strategies import find_strategy, strategies
+from moccasin_mzn.strategies.apply import apply
+from moccasin_mzn.strategies.strategy import NotApplicableError
+
+BUDGET_TOLERANCE = 0.005
+"""A published budget in GiB with three digits is the one meant if it is this close, as a share."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A formulation with its options, or a strategy."""
+
+    label: str
+    family: str
+    """Whose published column is its own: "moccasin", "checkmate", "rounding"; empty: nobody's."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Of the model; empty for a strategy, whose name is the label."""
+    max_computations: int | str | None = None
+
+
+def contenders(only: Sequence[str] = ()) -> tuple[Contender, ...]:
+    """All of them, or those whose labels match one of the patterns, with * and ?.
+
+    Raises:
+        InputError: a pattern that matches none.
+    """
+    published = {"precedence": "reservoir", "index": "triangular", "search": "off", "two_phase": True}
+    found = [
+        Contender("staged", "moccasin", {"formulation": "staged"}),
+        Contender("staged auto", "moccasin", {"formulation": "staged"}, "auto"),
+        Contender("staged alone", "moccasin", {"formulation": "staged", "search": "off"}),
+        Contender("staged reservoir", "moccasin", {"precedence": "reservoir", "search": "off"}),
+        Contender("staged published", "moccasin", published),
+        Contender("general", "moccasin", {"formulation": "general"}),
+        Contender("general alone", "moccasin", {"formulation": "general", "search": "off"}),
+        Contender("general reservoir", "moccasin", {"formulation": "general", "precedence": "reservoir", "search": "off"}),
+    ]  # fmt: skip
+    for name in ("checkmate-milp", "checkmate-milp-strengthened"):
+        for solver in ("cp-sat", "highs"):
+            found.append(Contender(f"{name} {solver}", "checkmate", {"formulation": name, "solver": solver}))
+    family = {"checkmate-lp-rounding": "rounding"}
+    found += [Contender(rule.name, family.get(rule.name, "")) for rule in strategies()]
+    for pattern in only:
+        if not any(fnmatchcase(contender.label, pattern) for contender in found):
+            labels = ", ".join(contender.label for contender in found)
+            raise InputError(f"{shown(pattern)} matches none of {labels}")
+    return tuple(one for one in found if not only or any(fnmatchcase(one.label, pattern) for pattern in only))
+
+
+@dataclass(frozen=True)
+class Published:
+    """A line of the paper's table; figures as printed there, empty where it has none."""
+
+    label: str
+    nodes: int
+    edges: int
+    budget: float
+    figures: dict[str, tuple[str, str, str]]
+    """By family: TDI in percent, peak, seconds."""
+
+
+def read_published(path: Path) -> tuple[Published, ...]:
+    """Read published figures: CSV with the columns graph, n, m, budget and, for each family, FAMILY_tdi, FAMILY_peak and
+    FAMILY_seconds.
+
+    Raises:
+        InputError: the file cannot be read, or a column or a number is missing.
+    """
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return tuple(_published(row) for row in csv.DictReader(file))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None
+    except (KeyError, ValueError, TypeError, AttributeError, csv.Error) as error:
+        raise InputError(f"{path}: no table of published figures: {error}") from None
+
+
+def _published(row: dict[str, str]) -> Published:
+    amount, _, unit = row["budget"].partition(" ")
+    factor = {"": 1, "GiB": 2**30, "MiB": 2**20}[unit]
+    families = [name.removesuffix("_tdi") for name in row if name.endswith("_tdi")]
+    figures = {name: (row[f"{name}_tdi"], row[f"{name}_peak"], row[f"{name}_seconds"]) for name in families}
+    return Published(row["graph"], int(row["n"]), int(row["m"]), float(amount) * factor, figures)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one contender does with one instance."""
+
+    graph: str
+    budget: str
+    """As given."""
+    instance: Instance
+    contender: Contender
+    result: Result | None
+    """None if it does not apply, or failed."""
+    note: str
+    """Why the result is what it is."""
+    published: tuple[str, str, str] = ("", "", "")
+    """TDI in percent, peak and seconds in the paper, as printed there; empty where it has none."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The object that `compare --json` prints for it."""
+        result = self.result
+        return {
+            "graph": self.graph,
+            "budget": self.budget,
+            "budget_amount": self.instance.budget,
+            "contender": self.contender.label,
+            "status": result.status if result else "none",
+            "note": self.note,
+            "valid": result.valid if result else False,
+            "duration": result.duration if result else None,
+            "tdi_percent": result.tdi_percent if result else None,
+            "gap_percent": result.gap_percent if result else None,
+            "peak": result.peak if result else None,
+            "seconds": round(result.seconds.total, 3) if result else None,
+            "published": dict(zip(("tdi_percent", "peak", "seconds"), self.published, strict=True)),
+        }
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What each contender may spend."""
+
+    time_limit: float
+    threads: int | None = None
+    seed: int | None = None
+    warm: bool = False
+    """Do models start from the best schedule of those before them that they have as a solution?"""
+
+
+def compare(
+    name: str, graph: ComputationGraph, budget: str, chosen: Sequence[Contender], effort: Effort,
+    published: Sequence[Published] = (),
+) -> Iterator[Row]:  # fmt: skip
+    """Run the contenders on a graph within a budget, in their order, and yield a row for each as soon as it is done.
+
+    Ends early when the user interrupts one of them.
+
+    Raises:
+        InputError: nonsense in the budget.
+    """
+    baseline = Instance.build(graph, Budget.parse(budget))
+    line = _line_for(baseline, published)
+    best: Result | None = None
+    for contender in chosen:
+        result, note = _run(contender, baseline, effort, best if effort.warm else None)
+        figures = line.figures.get(contender.family) if line else None
+        title = line.label if line else name
+        yield Row(title, budget, baseline, contender, result, note, figures or ("", "", ""))
+        if result is not None:
+            if result.valid and contender.family == "moccasin" and (best is None or result.duration < best.duration):
+                best = result
+            if result.interrupted:
+                return
+
+
+def _run(contender: Contender, baseline: Instance, effort: Effort, best: Result | None) -> tuple[Result | None, str]:
+    """Result and note of one contender."""
+    graph, budget, order = baseline.graph, baseline.budget, baseline.order
+    try:
+        if not contender.options:
+            instance = Instance.build(graph, budget, order=order, max_computations="unlimited")
+            result = apply(instance, find_strategy(contender.label), effort.time_limit)
+            return result, result.reason
+        options = Options(
+            **contender.options, time_limit=effort.time_limit, threads=effort.threads, seed=effort.seed
+        )  # fmt: skip
+        most = options.default_computations(contender.max_computations)
+        instance = Instance.build(graph, budget, order=order, max_computations=most)
+        start = best.sequence if best is not None and options.search == "off" and not options.two_phase else None
+        result = solve_instance(instance, options, warm_start=_usable(instance, options, start))
+        return result, result.reason
+    except NotApplicableError as error:
+        return None, f"does not apply: {error}"
+
+
+def _usable(instance: Instance, options: Options, sequence: Sequence[int] | None) -> Sequence[int] | None:
+    from moccasin_mzn.formulations.warm_start import check_warm_start
+
+    if sequence is None:
+        return None
+    try:
+        check_warm_start(instance, options.form, sequence)
+    except InputError:
+        return None
+    return sequence
+
+
+def _line_for(instance: Instance, published: Sequence[Published]) -> Published | None:
+    """The published line about this graph and budget."""
+    size = (len(instance.graph.nodes), len(instance.graph.edges))
+    for line in published:
+        if (line.nodes, line.edges) == size and abs(line.budget / instance.budget - 1) <= BUDGET_TOLERANCE:
+            return line
+    return None

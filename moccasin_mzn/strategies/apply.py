@@ -1,0 +1,118 @@
+"""A strategy applied to an instance: all its candidates judged, the best one kept."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.result import Listener, Progress, Result, Seconds, TracePoint
+from moccasin_mzn.simulate import Simulation, judge
+from moccasin_mzn.strategies.strategy import Strategy
+
+
+def apply(
+    instance: Instance,
+    strategy: Strategy,
+    time_limit: float | None = None,
+    on_progress: Listener | None = None,
+    begin: float | None = None,
+) -> Result:
+    """The best schedule that a strategy makes, as judged by the simulator.
+
+    Args:
+        time_limit: seconds, from `begin` by `time.monotonic()`, default: from now; None: all candidates.
+        on_progress: called with every better candidate.
+
+    Returns:
+        The shortest candidate within the budget: "feasible", or "optimal" if nothing is computed twice. If none fits, the
+        one with the least peak, "over-budget", not valid. Without candidates "unknown". An interrupt from the keyboard
+        ends the strategy, not this function.
+
+    Raises:
+        NotApplicableError: the strategy is for other graphs.
+        InputError: a candidate is no schedule of the graph at all, or what the strategy needs is missing or failed.
+    """
+    begin = time.monotonic() if begin is None else begin
+    best = _Best(instance, strategy, begin)
+    interrupted = False
+
+    def over() -> bool:
+        return time_limit is not None and time.monotonic() - begin > time_limit
+
+    try:
+        with contextlib.closing(iter(strategy.schedules(instance, over))) as candidates:
+            for sequence in candidates:
+                if best.takes(sequence) and on_progress is not None:
+                    on_progress(best.progress())
+                if over():
+                    break
+    except KeyboardInterrupt:
+        interrupted = True
+    return best.result(interrupted, over())
+
+
+@dataclass
+class _Best:
+    instance: Instance
+    strategy: Strategy
+    begin: float
+    sequence: tuple[int, ...] | None = None
+    simulation: Simulation | None = None
+    trace: tuple[TracePoint, ...] = ()
+    count: int = 0
+
+    def takes(self, sequence: Sequence[int]) -> bool:
+        """Judge a candidate; True if it is the best so far."""
+        simulation = judge(self.instance.graph, sequence, self.instance.budget)
+        flaw = next((v for v in simulation.violations if v.kind != "over-budget"), None)
+        if flaw is not None:
+            raise AssertionError(f"{self.strategy.name} made no schedule: {flaw.message}")
+        self.count += 1
+        if self.simulation is not None and _rank(simulation) >= _rank(self.simulation):
+            return False
+        self.sequence, self.simulation = tuple(int(v) for v in sequence), simulation
+        if simulation.feasible:
+            point = TracePoint(time.monotonic() - self.begin, simulation.duration, self.instance.baseline.duration)
+            self.trace = (*self.trace, point)
+        return True
+
+    def progress(self) -> Progress:
+        simulation, fits = self.simulation, self.simulation.feasible
+        return Progress(
+            seconds=time.monotonic() - self.begin,
+            phase="duration" if fits else "peak",
+            peak=simulation.peak,
+            duration=simulation.duration if fits else None,
+            bound=self.instance.baseline.duration,
+            recomputations=len(simulation.memory) - len(self.instance.graph.nodes),
+        )
+
+    def result(self, interrupted: bool, late: bool) -> Result:
+        status, reason = self._conclusion(interrupted, late)
+        return Result(
+            self.instance, None, "", status, reason, self.sequence, self.simulation, self.instance.baseline.duration,
+            Seconds(total=time.monotonic() - self.begin), interrupted, self.trace, strategy=self.strategy.name,
+        )  # fmt: skip
+
+    def _conclusion(self, interrupted: bool, late: bool) -> tuple[str, str]:
+        name, budget = self.strategy.name, self.instance.budget
+        when = ", stopped by the user" if interrupted else ", stopped at the time limit" if late else ""
+        if self.simulation is None:
+            return "unknown", f"{name} makes no schedule within the budget {budget}{when}"
+        candidates = f"{self.count} schedule" + ("" if self.count == 1 else "s")
+        if not self.simulation.feasible:
+            over = self.simulation.peak - budget
+            return "over-budget", f"the peak of {name}, least of {candidates}, is {over} over the budget {budget}{when}"
+        if self.simulation.duration == self.instance.baseline.duration:
+            return "optimal", "nothing is computed twice that takes time"
+        return "feasible", f"the shortest of {candidates} by {name}; a strategy proves nothing{when}"
+
+
+def _rank(simulation: Simulation) -> tuple[bool, int, int]:
+    """Within the budget the shorter one is better, over it the one with the lower peak."""
+    if simulation.feasible:
+        return False, simulation.duration, simulation.peak
+    return True, simulation.peak, simulation.duration

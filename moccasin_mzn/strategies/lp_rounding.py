@@ -1,0 +1,81 @@
+"""Checkmate's approximation (Jain et al., MLSys 2020, section 5): the linear relaxation of its MILP, rounded.
+
+The relaxation, at a budget smaller by a share EPSILON, says in fractions which outputs S* are kept between stages. What is
+kept at least to a threshold is kept, everything else is dropped; then the least recomputation is added that makes it a
+schedule. Rounding may miss the budget: the share only makes that less likely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from moccasin_mzn.formulations import Checkmate
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.strategies.strategy import Stop, Strategy
+
+if TYPE_CHECKING:
+    import numpy
+
+EPSILON = 0.1
+"""Share of the budget that the relaxation does without, as published."""
+THRESHOLDS = tuple(tenth / 10 for tenth in range(1, 10))
+
+
+def lp_rounding(instance: Instance, stop: Stop) -> Iterator[Sequence[int]]:
+    """One schedule for each threshold, from the relaxation at (1 - EPSILON) M, or at M if that is infeasible.
+
+    None if even that is infeasible, as then there is no staged schedule at all, or if time is up.
+
+    Raises:
+        InputError: MiniZinc is missing, or it or the LP solver failed.
+    """
+    from moccasin_mzn.strategies.stage_matrix import complete, sequence_of
+
+    for budget in (int((1 - EPSILON) * instance.budget), instance.budget):
+        kept = relaxed_keeping(replace(instance, budget=budget), stop)
+        if kept is not None:
+            break
+    else:
+        return
+    for threshold in THRESHOLDS:
+        computed = complete(instance.graph, instance.order, kept >= threshold)
+        yield sequence_of(instance.order, computed)
+
+
+def relaxed_keeping(instance: Instance, stop: Stop) -> numpy.ndarray | None:
+    """S* of the relaxation, n x n fractions: how much of output i is kept from stage t - 1 into stage t.
+
+    None if the relaxation is infeasible, or time is up.
+    """
+    import numpy
+
+    from moccasin_mzn.flatzinc.parser import parse
+    from moccasin_mzn.linear.program import linear_program
+    from moccasin_mzn.linear.relaxation import solve_relaxation
+    from moccasin_mzn.minizinc.compile import compile_model
+    from moccasin_mzn.minizinc.dzn import dzn_text
+    from moccasin_mzn.minizinc.solvers import find_backend
+
+    form = Checkmate()
+    data = form.presolve(instance)
+    text = dzn_text(form.data_items(instance.graph, data))
+    file = parse(compile_model(find_backend("highs"), form.model("duration"), text))
+    program = linear_program(file)
+    relaxation = solve_relaxation(program, None, None, stop)
+    if relaxation.values is None:
+        return None
+    value = dict(zip(program.names, relaxation.values, strict=True))
+    n = len(instance.order)
+    kept = [float(value[item]) if isinstance(item, str) else float(item) for item in file.arrays["S"].elements]
+    return numpy.array(kept).reshape(n, n)
+
+
+LP_ROUNDING = Strategy(
+    name="checkmate-lp-rounding",
+    title="Checkmate's LP relaxation, rounded at nine thresholds",
+    source="Jain et al., MLSys 2020, section 5",
+    guarantee="none: a rounded schedule may exceed the budget",
+    schedules=lp_rounding,
+)
