@@ -8,6 +8,7 @@ import click
 
 from moccasin_mzn.commands.common import EXIT_BAD_INPUT, EXIT_FOUND
 from moccasin_mzn.commands.compare import compare
+from moccasin_mzn.commands.complexity import complexity
 from moccasin_mzn.commands.info import info
 from moccasin_mzn.commands.install import install_solver
 from moccasin_mzn.commands.listing import list_methods
@@ -22,7 +23,7 @@ def main() -> None:
     """Decide which tensors of a computation graph to drop and recompute, so that peak memory stays within a budget."""
 
 
-for command in (solve, compare, list_methods, info, validate, install_solver):
+for command in (solve, compare, list_methods, complexity, info, validate, install_solver):
     main.add_command(command)
 
 

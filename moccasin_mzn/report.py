@@ -12,6 +12,7 @@ from rich.text import Text
 
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.catalogue import Entry
+from moccasin_mzn.complexity import ModelSize
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.result import Progress, Result, percent_over
@@ -210,3 +211,23 @@ def print_catalogue(entries: Sequence[Entry], solvers: Sequence[str], out: TextI
                 table.add_row(entry.name, entry.title, entry.source, entry.guarantee)
         console.print(table)
     console.print(f"--solver, for formulations: {', '.join(solvers)}", soft_wrap=True)
+
+
+def print_sizes(instance: Instance, sizes: Sequence[ModelSize], out: TextIO) -> None:
+    """Counts of variables and constraints of each formulation, with the order of growth below each."""
+    console = _console(out)
+    graph, most = instance.graph, sorted(set(instance.max_computations))
+    limit = str(most[0]) if len(most) == 1 else f"{most[0]} to {most[-1]}"
+    table = _plain_table(f"{graph.name or 'graph'}: n = {len(graph.nodes)}, m = {len(graph.edges)}, C = {limit}")
+    for heading in ("formulation", "booleans", "integers", "largest domain", "mean", "constraints", "FlatZinc"):
+        table.add_column(heading, justify="left" if heading == "formulation" else "right")
+    for size in sizes:
+        table.add_row(
+            size.formulation, f"{size.booleans:,}", f"{size.integers:,}", f"{size.largest_domain:,}" if size.mean_domain
+            else "-", f"{size.mean_domain:,.0f}" if size.mean_domain else "-", f"{size.constraints:,}",
+            f"{size.megabytes:.1f} MB",
+        )  # fmt: skip
+        growth = size.growth
+        orders = (growth.booleans, growth.integers, growth.domain, "", growth.constraints)
+        table.add_row("", *(f"O({order})" if order[:1].isalpha() else order for order in orders), "", style="dim")
+    console.print(table)
