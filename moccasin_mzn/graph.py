@@ -62,8 +62,9 @@ class ComputationGraph:
     Raises:
         InputError: an empty graph; an id that is not an int or a printable non-empty str, is given twice, or is
             written like another (1 and "1"); a size or duration that is not an int (bool, float and str are
-            refused) or is negative; a total over `TOTAL_LIMIT`; an edge to an unknown node, from a node to
-            itself, or given twice; a cycle; an order that is not a topological order of all nodes.
+            refused) or is negative; a total over `TOTAL_LIMIT`; a label that is no str, a `backward` that is no bool;
+            an edge to an unknown node, from a node to itself, or given twice; a cycle; an order that is not a
+            topological order of all nodes.
     """
 
     nodes: tuple[NodeId, ...]
@@ -83,9 +84,11 @@ class ComputationGraph:
     size_unit: str = "unit"
     attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Free-form provenance, such as `made_by`; JSON values only if the graph is to be written."""
+    backward: tuple[bool, ...] | None = None
+    """True for the nodes of the backward pass of a training graph, its loss included; None: unknown."""
 
     def __post_init__(self) -> None:
-        for name in ("nodes", "durations", "sizes", "order", "labels"):
+        for name in ("nodes", "durations", "sizes", "order", "labels", "backward"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _as_tuple(name, getattr(self, name)))
         edges = _as_tuple("edges", self.edges)
@@ -96,7 +99,8 @@ class ComputationGraph:
         _check_ids(self.nodes)
         _check_amounts(self.nodes, "duration", self.durations)
         _check_amounts(self.nodes, "size", self.sizes)
-        _check_labels(self.nodes, self.labels)
+        _check_optional(self.nodes, "label", self.labels, str, "a string")
+        _check_optional(self.nodes, "backward flag", self.backward, bool, "true or false")
         _check_texts(self)
         _check_edges(self.nodes, self.edges)
         if len(self._kahn) < len(self.nodes):
@@ -227,8 +231,9 @@ class ComputationGraph:
         """Convert a networkx graph; integers of other types (numpy's) become ints.
 
         Args:
-            g: directed, no multigraph. A node attribute `label` on every node becomes `labels`; the graph
-                attributes `name`, `duration_unit` and `size_unit` are used, the others become `attributes`.
+            g: directed, no multigraph. A node attribute `label` on every node becomes `labels`, and `backward`
+                becomes `backward`; the graph attributes `name`, `duration_unit` and `size_unit` are used, the others
+                become `attributes`.
             duration, size: node attributes to read.
             order: ids in input order; default: the graph attribute `order`, if there.
 
@@ -246,7 +251,10 @@ class ComputationGraph:
         about = dict(g.graph)
         file_order = about.pop("order", None)
         order = file_order if order is None else order
-        labelled = bool(values) and all("label" in data for data in values.values())
+        optional = {}
+        for field_name, attribute in (("labels", "label"), ("backward", "backward")):
+            if all(attribute in data for data in values.values()):
+                optional[field_name] = tuple(data[attribute] for data in values.values())
         return cls(
             nodes=tuple(_plain(node) for node in values),
             durations=tuple(_plain(data[duration]) for data in values.values()),
@@ -254,10 +262,10 @@ class ComputationGraph:
             edges=tuple((position[tail], position[head]) for tail, head in g.edges()),
             order=None if order is None else _positions(position, "order", order),
             name=about.pop("name", ""),
-            labels=tuple(data["label"] for data in values.values()) if labelled else None,
             duration_unit=about.pop("duration_unit", "unit"),
             size_unit=about.pop("size_unit", "unit"),
             attributes=about,
+            **optional,
         )
 
     def to_networkx(self) -> networkx.DiGraph:
@@ -272,6 +280,8 @@ class ComputationGraph:
             g.add_node(node, duration=self.durations[v], size=self.sizes[v])
             if self.labels is not None:
                 g.nodes[node]["label"] = self.labels[v]
+            if self.backward is not None:
+                g.nodes[node]["backward"] = self.backward[v]
         g.add_edges_from((self.nodes[tail], self.nodes[head]) for tail, head in self.edges)
         return g
 
@@ -334,14 +344,15 @@ def _check_amounts(nodes: tuple[NodeId, ...], what: str, values: tuple[int, ...]
         raise InputError(f"the {what}s sum to {sum(values)}, over the limit 2**53; use a larger unit")
 
 
-def _check_labels(nodes: tuple[NodeId, ...], labels: tuple[str, ...] | None) -> None:
-    if labels is None:
+def _check_optional(nodes: tuple[NodeId, ...], what: str, values: tuple | None, kind: type, expected: str) -> None:
+    """Check what is given to all nodes, or to none (None)."""
+    if values is None:
         return
-    if len(labels) != len(nodes):
-        raise InputError(f"{len(nodes)} nodes, but {len(labels)} labels")
-    for node, label in zip(nodes, labels, strict=True):
-        if type(label) is not str:
-            raise InputError(f"node {node}: label is {shown(label)}, expected a string")
+    if len(values) != len(nodes):
+        raise InputError(f"{len(nodes)} nodes, but {len(values)} {what}s")
+    for node, value in zip(nodes, values, strict=True):
+        if type(value) is not kind:
+            raise InputError(f"node {node}: {what} is {shown(value)}, expected {expected}")
 
 
 def _check_texts(graph: ComputationGraph) -> None:

@@ -30,6 +30,7 @@ def graphs(draw: st.DrawFn, max_nodes: int = 8) -> ComputationGraph:
         duration_unit=draw(st.sampled_from(["unit", "FLOP"])),
         size_unit=draw(st.sampled_from(["unit", "byte"])),
         attributes=draw(st.dictionaries(st.sampled_from(["made_by", "seed"]), st.integers() | st.text(max_size=3))),
+        backward=draw(st.none() | st.lists(st.booleans(), min_size=n, max_size=n)),
     )
 
 

@@ -42,6 +42,7 @@ def test_fcn8_is_the_published_graph(shared):
     assert ours.nodes == published.nodes
     assert set(ours.edges) == set(published.edges)
     assert ours.sizes == published.sizes
+    assert ours.backward == published.backward
     assert ours.durations == published.durations
 
 
@@ -51,6 +52,7 @@ def test_vgg16_is_the_published_graph(shared):
     assert ours.nodes == published.nodes
     assert set(ours.edges) == set(published.edges)
     assert ours.sizes == published.sizes
+    assert ours.backward == published.backward
 
 
 def test_resnet50_training_follows_from_inference(shared):
@@ -60,6 +62,7 @@ def test_resnet50_training_follows_from_inference(shared):
     assert ours.nodes == published.nodes
     assert set(ours.edges) == set(published.edges)
     assert ours.sizes == published.sizes
+    assert ours.backward == published.backward
 
 
 # --- the backward pass -------------------------------------------------------------------------------------
@@ -73,6 +76,7 @@ def test_training_graph_of_a_chain():
     assert graph.durations == (3, 4, 0, 8, 6)
     assert graph.sizes == (5, 6, 8, 6, 5)
     assert graph.labels == ("u", "v", "loss", "v_backward", "u_backward")
+    assert graph.backward == (False, False, True, True, True)
 
 
 @pytest.mark.parametrize(

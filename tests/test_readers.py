@@ -126,7 +126,16 @@ def test_checkmate_dialect(tmp_path):
         '{"id": 1, "name": "loss", "cost_cpu": 8, "cost_ram": 2, "backward": true}],'
         '"links": [{"source": 0, "target": 1}]}'
     )
-    expected = ComputationGraph([0, 1], [7, 8], [1, 2], [(0, 1)], name="cm", labels=["conv", "loss"], size_unit="byte")
+    expected = ComputationGraph(
+        [0, 1],
+        [7, 8],
+        [1, 2],
+        [(0, 1)],
+        name="cm",
+        labels=["conv", "loss"],
+        size_unit="byte",
+        backward=[False, True],
+    )
     assert read_graph(tmp_path / "g.json") == expected
 
 
@@ -222,6 +231,16 @@ BROKEN_DOCUMENTS = {
     "size missing": (second_node(size=...), 'nodes[1]: key "size" is missing'),
     "duration missing": (second_node(duration=...), 'nodes[1]: key "duration" is missing'),
     "label on one node": (second_node(label="x"), 'nodes[0]: key "label" is missing'),
+    "backward on one node": (second_node(backward=True), 'nodes[0]: key "backward" is missing'),
+    "backward is text": (
+        document(
+            nodes=[
+                {"id": 1, "duration": 3, "size": 5, "backward": False},
+                {"id": "b", "duration": 4, "size": 6, "backward": "true"},
+            ]
+        ),
+        "node b: backward flag is 'true', expected true or false",
+    ),
     "id is null": (lonely(id=None), "nodes[1]: id None is neither an integer nor a string"),
     "id twice": (lonely(id=1), "nodes[1]: id 1 is given twice"),
     "size is text": (second_node(size="6"), "node b: size is '6', expected an integer >= 0"),

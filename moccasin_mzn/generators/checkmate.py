@@ -32,7 +32,8 @@ def training_graph(forward: ComputationGraph, batch: int) -> ComputationGraph:
 
     Returns:
         Nodes with ids 0..2F: the forward nodes in their order, the loss F, and 2F - u the gradient of u. A gradient
-        has its layer's size and twice its duration; the loss has duration 0. The ids are the input order.
+        has its layer's size and twice its duration; the loss has duration 0. The ids are the input order. The loss
+        counts as backward, as in the published graphs.
 
     Raises:
         InputError: several outputs, positions out of topological order, or a batch below 1.
@@ -63,4 +64,5 @@ def training_graph(forward: ComputationGraph, batch: int) -> ComputationGraph:
         duration_unit=forward.duration_unit,
         size_unit=forward.size_unit,
         attributes=forward.attributes,
+        backward=tuple(v >= loss for v in range(2 * count + 1)),
     )

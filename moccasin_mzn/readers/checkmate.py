@@ -39,6 +39,7 @@ def parse(document: dict[str, Any]) -> ComputationGraph:
     nodes = objects(document, "nodes")
     ids = column(nodes, "nodes", "id")
     labelled = any("name" in node for node in nodes)
+    sided = any("backward" in node for node in nodes)
     return ComputationGraph(
         nodes=tuple(ids),
         durations=tuple(column(nodes, "nodes", "cost_cpu")),
@@ -48,4 +49,5 @@ def parse(document: dict[str, Any]) -> ComputationGraph:
         name=about.get("name", ""),
         labels=tuple(column(nodes, "nodes", "name")) if labelled else None,
         size_unit="byte",
+        backward=tuple(column(nodes, "nodes", "backward")) if sided else None,
     )

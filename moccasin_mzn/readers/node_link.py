@@ -16,8 +16,9 @@
     }
 
 Ids are integers or strings. In "graph" all keys are optional; unknown ones are kept as the graph's `attributes`.
-A label may be given to all nodes or to none. On reading, "links" may stand for "edges" (older networkx), and
-"format" and "version" may be missing, so plain output of networkx's `node_link_data` is read as well.
+Each node may have a "label", and in a training graph "backward": true for the nodes of its backward pass; all nodes
+have one, or none has. On reading, "links" may stand for "edges" (older networkx), and "format" and "version" may be
+missing, so plain output of networkx's `node_link_data` is read as well.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ def parse(document: dict[str, Any]) -> ComputationGraph:
     nodes = objects(document, "nodes")
     ids = column(nodes, "nodes", "id")
     labelled = any("label" in node for node in nodes)
+    sided = any("backward" in node for node in nodes)
     return ComputationGraph(
         nodes=tuple(ids),
         durations=tuple(column(nodes, "nodes", "duration")),
@@ -80,6 +82,7 @@ def parse(document: dict[str, Any]) -> ComputationGraph:
         duration_unit=about.get("duration_unit", "unit"),
         size_unit=about.get("size_unit", "unit"),
         attributes={key: value for key, value in about.items() if key not in _OWN_KEYS},
+        backward=tuple(column(nodes, "nodes", "backward")) if sided else None,
     )
 
 
@@ -110,6 +113,8 @@ def graph_text(graph: ComputationGraph) -> str:
         line = {"id": node, "duration": graph.durations[v], "size": graph.sizes[v]}
         if graph.labels is not None:
             line["label"] = graph.labels[v]
+        if graph.backward is not None:
+            line["backward"] = graph.backward[v]
         nodes.append(line)
     edges = [{"source": graph.nodes[tail], "target": graph.nodes[head]} for tail, head in graph.edges]
     head = {"format": FORMAT, "version": VERSION, "directed": True, "multigraph": False, "graph": about}

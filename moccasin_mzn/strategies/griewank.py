@@ -1,0 +1,150 @@
+"""Optimal checkpoints of a chain: Griewank and Walther, Algorithm 799: revolve (ACM TOMS 26, 2000).
+
+A number of slots hold forward outputs; a backward step finds its forward output in a slot, or it is computed again from
+the nearest earlier one in a slot. Where to put slots if all durations are equal is known in closed form; for any
+durations dynamic programming finds it, as long as the chain is not too long.
+
+States 1..L are the outputs of the L forward nodes, and state 0 is what takes no memory: the input of the network. ::
+
+    states       0    1    2    3    4    5       to do: reach 5, 4, 3, 2, 1, in this order, while 0 is at hand
+                 |--------->m                     cost(0, 5, s) = duration of the nodes 1..m     m goes into a slot
+                            |------------->                     + cost(m, 5, s - 1)
+                 |--->                                          + cost(0, m - 1, s)              m's slot is free again
+
+In the terms of the paper, L nodes and s slots are L + 1 steps and s + 1 checkpoints, the start being one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from math import comb
+
+import numpy as np
+
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.strategies.chain import Chain
+from moccasin_mzn.strategies.stage_matrix import MOST_COMPUTATIONS
+from moccasin_mzn.strategies.strategy import Stop, Strategy
+
+MOST_WORK = 7 * 10**8
+"""Costs compared by dynamic programming, which takes some seconds: all numbers of slots for 300 forward nodes, but only
+a few for 1,000. For the others durations are taken to be equal."""
+MOST_EQUAL = 200
+"""Numbers of slots tried with durations taken to be equal."""
+
+Table = list[np.ndarray]
+"""table[q][c]: where the first slot goes, counted from c + 1, if the states c+1..c+q are to be reached from c."""
+
+
+def _tables(chain: Chain, stop: Stop) -> Iterator[Table]:
+    """Where to put checkpoints, for 0, 1, 2, ... slots, within `MOST_WORK` and until time is up.
+
+    Of the places of least duration the one of least size. Spans that have slots for all states are left empty.
+    """
+    length, work = len(chain.durations), 0
+    yield []
+    if _work(length, 1) > MOST_WORK:
+        return  # and not even room for the matrices
+    reach = _from_each([0.0, *np.cumsum(chain.durations, dtype=float)])
+    reach -= reach[:, :1]  # reach[c, q]: duration of computing state c+q from c
+    size = _from_each([0.0, *chain.sizes])
+    cost = np.cumsum(reach, axis=1)  # cost[c, q]: of reaching c+q, ..., c+1, first without any slot
+    for slots in range(1, length):
+        work += _work(length, slots)
+        if work > MOST_WORK:
+            return
+        rest = np.zeros_like(cost)  # rest[i, q]: of reaching i, ..., i-q+1 from i-q, with one slot less
+        for q in range(length + 1):
+            rest[q:, q] = cost[: length + 1 - q, q]
+        cost = reach.copy()
+        table = [np.zeros(0, dtype=np.int16)] * (slots + 2)
+        for q in range(slots + 2, length + 1):
+            if stop():
+                return
+            starts = length + 1 - q
+            costs = reach[:starts, 1 : q + 1] + rest[q:, :q][:, ::-1] + cost[:starts, :q]
+            cost[:starts, q] = costs.min(axis=1)
+            best = costs == cost[:starts, q, None]
+            table.append(np.where(best, size[:starts, 1 : q + 1], np.inf).argmin(axis=1).astype(np.int16))
+        yield table
+
+
+def _work(length: int, slots: int) -> int:
+    return sum(q * (length + 1 - q) for q in range(slots + 2, length + 1))
+
+
+def _from_each(values: Sequence[float]) -> np.ndarray:
+    """Row c: the values from the c-th on, and zeros beyond the last."""
+    padded = np.concatenate([values, np.zeros(len(values) - 1)])
+    return np.lib.stride_tricks.sliding_window_view(padded, len(values)).copy()
+
+
+def _sequence(chain: Chain, tables: Sequence[Table], slots: int) -> Iterator[int]:
+    """Numbers along the input order: forward nodes as planned, backward nodes as soon as they find what they read."""
+    length, done = len(chain.durations), 0
+    to_do = [(0, 0, length, slots)]  # reached, first, last, free: see below; the last entry is next
+    while to_do:
+        reached, first, last, free = to_do.pop()
+        if reached:
+            while done < len(chain.lowest) and chain.lowest[done] >= reached:
+                yield length + done
+                done += 1
+        if first < last:  # reach last, ..., first+1 from first, with so many free slots
+            stored = _place(tables, first, last, free)
+            yield from range(first, stored)
+            to_do.append((stored, first, stored - 1, free))
+            to_do.append((0, stored, last, free - 1))
+
+
+def _place(tables: Sequence[Table], first: int, last: int, free: int) -> int:
+    """The state to store next if last, ..., first+1 are to be reached from first."""
+    if free == 0:
+        return last  # nowhere to store it, but there it will be at hand
+    if last - first <= free + 1:
+        return first + 1
+    if free < len(tables):
+        return first + 1 + int(tables[free][last - first][first])
+    steps, checkpoints = last - first + 1, free + 1  # in the terms of the paper
+    times = _repetitions(steps, checkpoints)
+    most = comb(checkpoints + times - 1, checkpoints)  # steps that are possible with one repetition less
+    return first + min(most, steps - comb(checkpoints + times - 2, checkpoints - 1))
+
+
+def _repetitions(steps: int, checkpoints: int) -> int:
+    """How often a step must be computed again at most, for an optimum if durations are equal."""
+    return next(times for times in count() if comb(checkpoints + times, checkpoints) >= steps)
+
+
+def _computations(steps: int, checkpoints: int) -> int:
+    """Of forward nodes, if durations are equal: r l - C(s + r, r - 1) for l steps, s checkpoints and r repetitions."""
+    times = _repetitions(steps, checkpoints)
+    return times * steps - comb(checkpoints + times, times - 1)
+
+
+def _schedules(instance: Instance, stop: Stop) -> Iterator[Sequence[int]]:
+    """A schedule for each number of slots, or for `MOST_EQUAL` of those without a table; none that is endless."""
+    chain = Chain.of(instance)
+    length = len(chain.durations)
+    tables: list[Table] = []
+
+    def schedule(slots: int) -> Sequence[int]:
+        return tuple(instance.order[k] for k in _sequence(chain, tables, slots))
+
+    for slots, table in enumerate(_tables(chain, stop)):
+        tables.append(table)
+        if _computations(length + 1, slots + 1) <= MOST_COMPUTATIONS:
+            yield schedule(slots)
+    step = max(1, (length - len(tables)) // MOST_EQUAL)
+    for slots in reversed(range(length - 1, len(tables) - 1, -step)):
+        if _computations(length + 1, slots + 1) <= MOST_COMPUTATIONS:
+            yield schedule(slots)
+
+
+GRIEWANK = Strategy(
+    name="griewank",
+    title="revolve: optimal checkpoints of a training chain, for every number of them",
+    source="Griewank and Walther, Algorithm 799: revolve (ACM TOMS 26, 2000), for any durations by dynamic programming",
+    guarantee="on training chains: least duration for a number of checkpoints, whatever memory each of them takes",
+    schedules=_schedules,
+)

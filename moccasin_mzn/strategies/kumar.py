@@ -1,0 +1,165 @@
+"""Schedules from a tree decomposition: Kumar, Purohit, Svitkina, Vee, Wang (NeurIPS 2019), for any graph.
+
+`separators` splits the graph by balanced separators, level by level. To compute goals inside a component with the
+separator X, while everything outside of the component that they need is in memory:
+
+1. For each node v of X that the goals need, in the input order: compute those inputs of v that are in parts, part by
+   part, recursively; compute v and hold it until the end; drop those inputs.
+2. Compute the goals that are in parts, part by part, recursively. Drop X, but for the goals in it.
+
+::
+
+    a -> b -> c -> d        X = {c, C, B}, parts {a, b, A} and {d, D}, the goal is A
+    |    |    |    |
+    v    v    v    v        c needs b:        a b c
+    A <- B <- C <- D        C needs D:              d D C
+                            B needs b again:              a b B
+                            the goal needs a again:             a A       peak 3 instead of 5
+
+At the top the goals are the nodes that nothing reads, which need not be held: all others are needed for them.
+
+Let N be the bags of the decomposition, k = width + 1 the nodes of the largest one, d the most inputs of a node, all
+outputs of size 1, and L = floor(log2 N) + 1. Then for what is implemented here:
+
+- Peak at most k L + d (L - 1). Proof: a part has at most half of the bags, so at most L components are inside each
+  other; each holds its X and, but for the innermost, some inputs of one node of X; goals in parts are among the inputs
+  held for a component further out. With sizes, k is the heaviest bag and d the heaviest set of inputs.
+- At most k N (k + 1)^(L - 1) computations, which is at most k N^log2(2k + 2). Proof: a call computes at most k nodes
+  itself, and calls each part at most k + 1 times; every bag is the center of at most one component.
+
+So the peak is O(k log n) if nodes have few inputs, and the length is polynomial in n for every k, as the paper has it.
+The paper leaves open in which order parts follow each other: they are tried by first node in the input order, and the
+other way round.
+
+Every computation is read before the next one of the node, so there are none to clean away. But the rule drops what it
+could hold, and does not know the budget; `KUMAR_HELD` uses what it leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.strategies.holding import held
+from moccasin_mzn.strategies.separators import Component, decompositions, separated
+from moccasin_mzn.strategies.strategy import Stop, Strategy
+
+
+def most_computations(graph: ComputationGraph) -> int:
+    """Longer schedules are given up: of no use, and polynomial in n only in theory."""
+    return 50 * len(graph.nodes) + 10_000
+
+
+def separator_schedule(
+    graph: ComputationGraph,
+    order: Sequence[int],
+    components: Sequence[Component],
+    stop: Stop,
+    backwards: bool = False,
+    levels: int | None = None,
+) -> list[int] | None:
+    """The schedule; None if it is longer than `most_computations`, or time is up.
+
+    Args:
+        order: a topological order, positions in `graph.nodes`.
+        components: of the whole graph.
+        backwards: whether the last part comes first.
+        levels: below so many levels of components, what is needed there is computed in the given order, without
+            recursion; None: recursion to the end, as published.
+    """
+    recursion = _Recursion(graph, order, stop, -1 if backwards else 1)
+    goals = {v for v, readers in enumerate(graph.successors) if not readers}
+    try:
+        for component in components[:: recursion.step]:
+            recursion.compute(component, goals & component.nodes, levels)
+    except _GivenUpError:
+        return None
+    return recursion.sequence
+
+
+class _GivenUpError(Exception):
+    """The schedule has become longer than allowed, or time is up."""
+
+
+class _Recursion:
+    def __init__(self, graph: ComputationGraph, order: Sequence[int], stop: Stop, step: int) -> None:
+        self._inputs = [frozenset(inputs) for inputs in graph.predecessors]
+        self._place = {v: at for at, v in enumerate(order)}
+        self._most = most_computations(graph)
+        self._stop = stop
+        self.step = step
+        self.sequence: list[int] = []
+
+    def compute(self, component: Component, goals: set[int] | frozenset[int], levels: int | None) -> None:
+        """Compute `goals`, nodes of the component, everything outside of it that they need being in memory."""
+        if not goals:
+            return
+        needed = self._needed(component, goals)
+        if levels == 0:
+            self._append(needed)
+            return
+        below = None if levels is None else levels - 1
+        for v in needed:
+            if v in component.separator:
+                for part in component.parts[:: self.step]:
+                    self.compute(part, self._inputs[v] & part.nodes, below)
+                self._append([v])
+        for part in component.parts[:: self.step]:
+            self.compute(part, goals & part.nodes, below)
+
+    def _needed(self, component: Component, goals: set[int] | frozenset[int]) -> list[int]:
+        """The goals and their ancestors by way of the component, in the input order."""
+        found, waiting = set(goals), list(goals)
+        while waiting:
+            new = (self._inputs[waiting.pop()] & component.nodes) - found
+            found |= new
+            waiting.extend(new)
+        return sorted(found, key=self._place.__getitem__)
+
+    def _append(self, nodes: list[int]) -> None:
+        self.sequence += nodes
+        if len(self.sequence) > self._most or self._stop():
+            raise _GivenUpError
+
+
+def _published(instance: Instance, stop: Stop) -> Iterator[Sequence[int]]:
+    graph, order = instance.graph, instance.order
+    for decomposition in decompositions(graph):
+        components = separated(decomposition, order)
+        for backwards in (False, True):
+            sequence = separator_schedule(graph, order, components, stop, backwards)
+            if sequence is not None:
+                yield sequence
+
+
+def _held(instance: Instance, stop: Stop) -> Iterator[Sequence[int]]:
+    """Recursion through 1, 2, ... levels, until a schedule is too long: more levels make longer schedules."""
+    graph, order = instance.graph, instance.order
+    for decomposition in decompositions(graph):
+        components = separated(decomposition, order)
+        for backwards in (False, True):
+            for levels in range(1, max(component.levels for component in components) + 1):
+                sequence = separator_schedule(graph, order, components, stop, backwards, levels)
+                if sequence is None:
+                    break
+                yield held(graph, sequence, instance.budget, stop)
+
+
+_SOURCE = "Kumar et al., Efficient Rematerialization for Deep Networks, NeurIPS 2019"
+
+KUMAR = Strategy(
+    name="tree-decomposition",
+    title="balanced separators of a tree decomposition, recursively",
+    source=_SOURCE,
+    guarantee="peak O(k log n) for unit sizes and few inputs, at most k n^log2(2k + 2) computations, bags of k nodes",
+    schedules=_published,
+)
+
+KUMAR_HELD = Strategy(
+    name="tree-decomposition-held",
+    title="the same, but outputs stay in memory where the budget allows",
+    source=f"{_SOURCE}; with an addition of this project, see `holding`",
+    guarantee="never longer than the same schedule without holding; its peak is no higher, or within the budget",
+    schedules=_held,
+)

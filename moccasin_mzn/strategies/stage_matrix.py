@@ -1,0 +1,88 @@
+"""Schedules as two boolean matrices, as Checkmate writes them: what each stage keeps, and what it computes.
+
+Rows are stages, columns nodes, both numbered along the input order from 0. Stage t ends with the first computation of
+node t; before it, nodes before t may be computed again, in input order::
+
+    chain 0 -> 1 -> 2 -> 3, and 3 also reads 0
+
+                  keep           recompute        sequence
+    stage 0    . . . .           # . . .          0
+    stage 1    # . . .           . # . .          1          keep[t, i]: output i is kept from stage t-1 into stage t
+    stage 2    . # . .           . . # .          2          recompute[t, i]: stage t computes node i, first or again
+    stage 3    . . # .           # . . #          0 3
+
+Keeping is a promise, recomputation what it takes: `complete` finds the least of it (Jain et al., Checkmate, MLSys 2020,
+section 5.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.strategies.strategy import NotApplicableError
+
+MOST_NODES = 10_000
+"""A matrix takes the square of the nodes in bytes."""
+MOST_COMPUTATIONS = 5_000_000
+"""Nobody wants to run a longer sequence; the square of the nodes can be more than fits in memory."""
+
+
+def nothing_kept(nodes: int) -> np.ndarray:
+    """The matrix `keep` of a schedule that keeps nothing from any stage to the next, to be filled in.
+
+    Raises:
+        NotApplicableError: more than `MOST_NODES` nodes.
+    """
+    if nodes > MOST_NODES:
+        raise NotApplicableError(
+            f"the graph has {nodes} nodes, but its stages can be written down for {MOST_NODES} at most"
+        )
+    return np.zeros((nodes, nodes), dtype=bool, order="F")  # it is mostly filled column by column
+
+
+def complete(graph: ComputationGraph, order: Sequence[int], keep: np.ndarray) -> np.ndarray:
+    """The least that must be computed for `keep` to hold and for every node to find its inputs.
+
+    Stage t computes node t; what stage t+1 keeps and stage t does not; and, from the last of these to the first, every
+    input that is not kept. All other schedules with this `keep` compute this as well.
+
+    Args:
+        order: input order, positions in `graph.nodes`.
+        keep: bool, n x n; keep[t, i] is false wherever i >= t, as stage t-1 does not know node t.
+
+    Returns:
+        bool, n x n.
+
+    Raises:
+        InputError: `keep` has another shape, or keeps what is not computed yet.
+    """
+    n = len(order)
+    if keep.shape != (n, n):
+        raise InputError(f"keep has the shape {keep.shape}, expected {(n, n)}")
+    if np.triu(keep).any():
+        t, i = np.argwhere(np.triu(keep))[0]
+        raise InputError(f"keep[{t}, {i}]: node {graph.nodes[order[i]]} is not computed before stage {t}")
+    column = {v: i for i, v in enumerate(order)}
+    missing = np.ascontiguousarray(~keep.T)  # by node, as all stages are looked at together
+    computed = np.eye(n, dtype=bool)
+    computed[:, :-1] |= ~missing[:, 1:] & missing[:, :-1]
+    for i in reversed(range(n)):
+        for u in graph.predecessors[order[i]]:
+            k = column[u]
+            computed[k, i:] |= computed[i, i:] & missing[k, i:]
+    return computed.T
+
+
+def sequence_of(order: Sequence[int], recompute: np.ndarray) -> tuple[int, ...]:
+    """What a matrix from `complete` computes, stage by stage, each in input order: positions in `graph.nodes`."""
+    return tuple(np.asarray(order)[np.nonzero(recompute)[1]].tolist())
+
+
+def schedule(graph: ComputationGraph, order: Sequence[int], keep: np.ndarray) -> tuple[int, ...] | None:
+    """The sequence of the completion of `keep`; None if it has more than `MOST_COMPUTATIONS`. See `complete`."""
+    recompute = complete(graph, order, keep)
+    return sequence_of(order, recompute) if np.count_nonzero(recompute) <= MOST_COMPUTATIONS else None
