@@ -62,8 +62,10 @@ def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simu
 
 
 def check_solution(checker: str, solution: Mapping[str, Value]) -> str:
-    """Have a solution, as a solver left it, with the data of its model checked by the model's checker; the verdict in one
-    line.
+    """Have a solution, as a solver left it, with the data of its model checked by the model's checker.
+
+    Returns:
+        The verdict in one line.
 
     Raises:
         CheckError: it is rejected.

@@ -51,7 +51,7 @@ def contenders(only: Sequence[str] = ()) -> tuple[Contender, ...]:
         Contender("staged published", "moccasin", published),
         Contender("general", "moccasin", {"formulation": "general"}),
         Contender("general alone", "moccasin", {"formulation": "general", "search": "off"}),
-        Contender("general reservoir", "moccasin", {"formulation": "general", "precedence": "reservoir", "search": "off"}),
+        Contender("general reservoir", "moccasin", {**published, "formulation": "general", "index": None}),
     ]  # fmt: skip
     for name in ("checkmate-milp", "checkmate-milp-strengthened"):
         for solver in ("cp-sat", "highs"):
@@ -78,8 +78,8 @@ class Published:
 
 
 def read_published(path: Path) -> tuple[Published, ...]:
-    """Read published figures: CSV with the columns graph, n, m, budget and, for each family, FAMILY_tdi, FAMILY_peak and
-    FAMILY_seconds.
+    """Read published figures: CSV with the columns graph, n, m, budget, and FAMILY_tdi, FAMILY_peak, FAMILY_seconds for
+    each family.
 
     Raises:
         InputError: the file cannot be read, or a column or a number is missing.

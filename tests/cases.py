@@ -13,6 +13,8 @@ from moccasin_mzn.minizinc.dzn import dzn_text
 from moccasin_mzn.simulate import simulate
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
+CHECKER_NAMES = {"checkmate": "checkmate.mzc.mzn", "staged": "schedule.mzc.mzn", "general": "schedule.mzc.mzn"}
+"""By the first word of a model's name."""
 MODEL_NAMES = sorted(path.stem for path in MODELS.glob("*.mzn") if not path.name.endswith(".mzc.mzn"))
 
 
@@ -25,13 +27,13 @@ class Case:
     max_computations: int
 
 
-def draw_case(seed: int) -> Case:
-    """A random case of up to 6 nodes; most of them need recomputations, or only just fit, or only just do not.
+def draw_case(seed: int, most_nodes: int = 6) -> Case:
+    """A random case of up to `most_nodes` nodes; most of them need recomputations, or only just fit, or only just do not.
 
     The input order is a random one. A chain along it makes outputs that are read late worth dropping.
     """
     rng = random.Random(seed)
-    nodes = 6 if rng.random() < 0.8 else rng.randint(1, 5)
+    nodes = most_nodes if rng.random() < 0.8 else rng.randint(1, most_nodes - 1)
     order = rng.sample(range(nodes), nodes)
     adjacent, distant = rng.choice([0.2, 1, 1]), rng.choice([0.2, 0.35, 0.5])
     edges = [
@@ -49,14 +51,16 @@ def draw_case(seed: int) -> Case:
     )
     least, most = graph.largest_working_set().memory - 1, simulate(graph, order).peak
     if most - least < 4 and rng.random() < 0.9:  # hardly any budget is of interest
-        return draw_case(seed + 1_000_000)
+        return draw_case(seed + 1_000_000, most_nodes)
     return Case(graph, max(1, rng.randint(least, most)), rng.choice([1, 2, 2, 2, 3]))
 
 
 def least_duration(case: Case, formulation: str) -> int | None:
-    """Within the budget, for "staged" or "general" events; None if nothing fits."""
+    """Within the budget, for "staged" or "general" events or "checkmate", which limits nothing; None if nothing fits."""
     graph, budget, most = case.graph, case.budget, case.max_computations
-    if formulation == "staged":
+    if formulation == "checkmate":
+        most = len(graph.nodes)
+    if formulation != "general":
         return oracle.best_fixed_order(graph, graph.input_order(), budget, most)
     return oracle.best_free_order(graph, budget, most)
 
@@ -93,7 +97,7 @@ def data_text(case: Case) -> str:
             "earliest_stage": [min(k + 1, nodes) for k in range(1, nodes + 1)],
             "latest_stage": [nodes] * nodes,
             "critical_stage": [k for k in range(1, nodes + 1) if memory[k - 1] > case.budget],
-            "duration_limit": case.max_computations * graph.total_duration,
+            "duration_limit": nodes * max(case.max_computations, 2) * graph.total_duration,
             "incumbent_active": [],
             "incumbent_start": [],
             "incumbent_end": [],

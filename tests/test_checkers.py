@@ -6,9 +6,10 @@ import re
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
-from cases import MODEL_NAMES, MODELS, Case, data_text, draw_case, least_capacity, least_duration
+from cases import CHECKER_NAMES, MODEL_NAMES, MODELS, Case, data_text, draw_case, least_capacity, least_duration
 
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.minizinc.dzn import dzn_text
@@ -42,11 +43,11 @@ def minizinc(*arguments) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
-def verdict(folder, case: Case, solution: dict) -> str:
+def verdict(folder, case: Case, solution: dict, checker: Path = CHECKER) -> str:
     """What the checker says when it runs by itself, with the solution as data."""
     data = folder / "solution.dzn"
     data.write_text(data_text(case) + dzn_text(solution))
-    return minizinc(CHECKER, data).splitlines()[0]
+    return minizinc(checker, data).splitlines()[0]
 
 
 def changed(array: str, computation: int, value) -> dict:
@@ -63,10 +64,10 @@ def test_solutions_of_every_model_are_accepted(tmp_path, model, seed):
     case = Case(case.graph, case.budget, 2)
     data = tmp_path / "data.dzn"
     data.write_text(data_text(case))
-    out = minizinc(MODELS / f"{model}.mzn", CHECKER, data)
+    formulation = model.split("_")[0]
+    out = minizinc(MODELS / f"{model}.mzn", MODELS / CHECKER_NAMES[formulation], data)
     duration, peak = map(int, re.search(r"CORRECT: duration (\d+), peak (\d+)", out).groups())
     assert "INCORRECT" not in out
-    formulation = model.split("_")[0]
     if model.endswith("_peak"):
         assert peak <= least_capacity(case, formulation)
     else:
@@ -119,3 +120,54 @@ def test_a_large_solution_is_checked_in_seconds(tmp_path):
     begin = time.monotonic()
     assert verdict(tmp_path, Case(graph, peak, 1), solution) == f"CORRECT: duration {n}, peak {peak}"
     assert time.monotonic() - begin < 10
+
+
+# Checkmate: the same schedule as matrices, one row a stage; the last stage computes node 1 again
+
+MATRICES = {
+    "R": [[int(t == i or (t, i) == (6, 1)) for i in range(1, 7)] for t in range(1, 7)],
+    "S": [
+        [0, 0, 0, 0, 0, 0],
+        [1, 0, 0, 0, 0, 0],
+        [0, 1, 0, 0, 0, 0],
+        [0, 1, 1, 0, 0, 0],
+        [0, 1, 0, 1, 0, 0],
+        [0, 0, 0, 0, 1, 0],
+    ],
+    "total_duration": 7,
+}
+
+
+def with_cell(matrix: str, stage: int, node: int, value: int) -> dict:
+    """The matrices with one cell changed; stages and nodes count from 1."""
+    rows = [list(row) for row in MATRICES[matrix]]
+    rows[stage - 1][node - 1] = value
+    return {**MATRICES, matrix: rows}
+
+
+def test_matrices_by_hand_are_accepted(tmp_path):
+    assert verdict(tmp_path, CASE, MATRICES, MODELS / "checkmate.mzc.mzn") == "CORRECT: duration 7, peak 3"
+
+
+@pytest.mark.parametrize(
+    ("damaged", "complaint"),
+    [
+        (with_cell("R", 3, 3, 0), "node 3 is not computed in its own stage"),
+        (with_cell("R", 2, 4, 1), "stage 2 computes node 4, which comes later"),
+        (with_cell("S", 1, 1, 1), "node 1 is kept into stage 1, but is not in memory in the stage before"),
+        (with_cell("S", 4, 1, 1), "node 1 is kept into stage 4, but is not in memory in the stage before"),
+        (with_cell("S", 3, 2, 0), "node 2 is kept into stage 4, but is not in memory in the stage before"),
+        (with_cell("R", 6, 1, 0), "node 6 in stage 6 reads node 1, which is not in memory"),
+        (with_cell("S", 5, 2, 0), "node 5 in stage 5 reads node 2, which is not in memory"),
+        (with_cell("R", 5, 1, 1), "total_duration is 7, the computations take 8"),
+        (with_cell("R", 4, 1, 1), "total_duration is 7, the computations take 8"),
+        ({**MATRICES, "total_duration": 6}, "total_duration is 6, the computations take 7"),
+    ],
+)
+def test_damaged_matrices_are_rejected(tmp_path, damaged, complaint):
+    assert verdict(tmp_path, CASE, damaged, MODELS / "checkmate.mzc.mzn") == f"INCORRECT: {complaint}"
+
+
+def test_matrices_over_the_budget_are_rejected(tmp_path):
+    small = Case(CASE.graph, budget=2, max_computations=2)
+    assert verdict(tmp_path, small, MATRICES, MODELS / "checkmate.mzc.mzn") == "INCORRECT: memory 3 is over 2"

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cases import MODEL_NAMES, MODELS, Case, data_text, draw_case, least_capacity, least_duration
+from cases import CHECKER_NAMES, MODEL_NAMES, MODELS, Case, data_text, draw_case, least_capacity, least_duration
 
 from moccasin_mzn.flatzinc.configuration import LIBRARY, write_configuration
 
@@ -87,7 +87,7 @@ def test_models_compile_for_cp_sat(tmp_path, model, seed):
 @pytest.mark.parametrize("model", MODEL_NAMES)
 def test_models_compile_for_the_standard_library(tmp_path, model, solver, seed):
     case, data = question(seed, tmp_path)
-    checker = MODELS / "schedule.mzc.mzn"
+    checker = MODELS / CHECKER_NAMES[model.split("_")[0]]
     out = execute(
         NEWER, "--solver", solver, "--output-objective", "--output-mode", "dzn", MODELS / f"{model}.mzn", checker, data
     )

@@ -36,7 +36,7 @@ Run = Callable[["Listener"], "Result"]
 @click.option("--max-computations", metavar="C|auto|FILE",
               help="How often a node may be computed; a JSON file may say it for each.  [default: 2]")  # fmt: skip
 @click.option("--search", metavar="on|off|only",
-              help="Local search and bounds beside the model, the model alone, or no model.  [default: on; rivals: off]")  # fmt: skip
+              help="Local search and bounds beside the model, the model alone, or no model.  [default: on, rivals off]")  # fmt: skip
 @ORDER
 @click.option("--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="A schedule to start from.")
 @click.option("--time-limit", type=float, metavar="SECONDS", help="Default: until proven.")
@@ -87,6 +87,7 @@ def _of_model(given: dict[str, Any]) -> Callable[..., tuple[Any, Run]]:
     from moccasin_mzn.readers import read_counts, read_schedule
     from moccasin_mzn.solve import solve_instance
 
+    _refuse_strategy(given.get("formulation"))
     most, start = given.pop("max_computations", None), given.pop("warm_start", None)
     if "until_gap" in given:
         given["until_gap"] = parse_gap(given["until_gap"])
@@ -100,6 +101,14 @@ def _of_model(given: dict[str, Any]) -> Callable[..., tuple[Any, Run]]:
         return instance, lambda listener: solve_instance(instance, options, listener, begin, sequence)
 
     return prepare
+
+
+def _refuse_strategy(name: str | None) -> None:
+    from moccasin_mzn.formulations import FORMULATIONS
+    from moccasin_mzn.strategies import strategies
+
+    if name is not None and name not in FORMULATIONS and name in {rule.name for rule in strategies()}:
+        raise InputError(f"{name} is a strategy: --strategy {name}")
 
 
 def _of_strategy(name: str, given: dict[str, Any]) -> Callable[..., tuple[Any, Run]]:

@@ -1,4 +1,4 @@
-"""Checkmate (Jain et al., MLSys 2020): which nodes each stage of the input order computes, and which outputs it keeps."""
+"""Checkmate (Jain et al., MLSys 2020): what each stage of the input order computes, and what it keeps."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def check_warm_start(instance: Instance, formulation: Formulation, sequence: Seq
 
 
 def first_out_of_stage(order: Sequence[int], sequence: Sequence[int]) -> int | None:
-    """The first position, from 1, at which a sequence leaves the stages of an order (paper, 2.3); None if it never does.
+    """The first position, from 1, at which a sequence leaves the stages of an order (paper, 2.3); None: it never does.
 
     A stage is any of the nodes before, each once and in the order, and then its own node for the first time.
     """

@@ -1,0 +1,130 @@
+#!/usr/bin/env python
+"""Does the test suite catch slips in the models?
+
+Copies the checkout, puts one deliberate slip after the other into a model, runs the tests of the models on the copy, and
+prints which tests fail first. Exit status 1 if a slip goes unnoticed, or if the tests fail without one.
+
+    .venv/bin/python scripts/mutation_check.py [NAME ...]
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TESTS = ("test_rivals.py", "test_cross_check.py", "test_checkers.py", "test_formulations.py", "test_windows.py")
+FAILURES_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Slip:
+    """A replacement in a file of models/lib."""
+
+    name: str
+    file: str
+    before: str
+    after: str
+
+
+SLIPS = (
+    Slip(
+        "interval end off by one, served-by",
+        "served_by.mzn",
+        "(serves[e, i, j] -> start[c] <= end[d])",
+        "(serves[e, i, j] -> start[c] <= end[d] + 1)",
+    ),
+    Slip("interval end off by one, reservoir", "reservoir.mzn", "[end[c] + 1 | c in", "[end[c] + 2 | c in"),
+    Slip(
+        "missing last use, served-by",
+        "served_by.mzn",
+        "constraint forall(e in EDGE, c in readings_of(head[e]))(",
+        "constraint forall(e in 1..edges - 1, c in readings_of(head[e]))(",
+    ),
+    Slip(
+        "missing last use, FREE",
+        "checkmate_free.mzn",
+        "k < head[d] /\\ head[d] <= t}",
+        "k < head[d] /\\ head[d] < t}",
+    ),
+    Slip(
+        "missing last use, ALIVE",
+        "checkmate_alive.mzn",
+        "then A[t, e + 1] else kept_on(t, tail[e]) endif",
+        "then A[t, e + 1] else 0 endif",
+    ),
+    Slip("wrong stage order, staged", "staged.mzn", "nodes * (k - 1) + v;", "nodes * (k - 1) + nodes + 1 - v;"),
+    Slip("wrong stage order, Checkmate", "checkmate.mzn", "NODE where i > t)(R[t", "NODE where i > t + 1)(R[t"),
+    Slip("budget one too large", "minimize_duration.mzn", "capacity = budget;", "capacity = budget + 1;"),
+    Slip("budget one too small", "minimize_duration.mzn", "capacity = budget;", "capacity = budget - 1;"),
+    Slip("budget one too large, Checkmate", "checkmate.mzn", "var 0..budget: U", "var 0..budget + 1: U"),
+    Slip(
+        "interval-length domain one too small",
+        "stages.mzn",
+        "event(latest_stage[v], latest_stage[v]));",
+        "event(latest_stage[v], latest_stage[v]) - 1);",
+    ),
+    Slip(
+        "start domain one stage too small",
+        "stages.mzn",
+        "min(latest_stage[v], nodes - exit);",
+        "min(latest_stage[v] - 1, nodes - exit);",
+    ),
+)
+
+
+def main() -> int:
+    """Try the slips named on the command line, or all."""
+    chosen = [slip for slip in SLIPS if not sys.argv[1:] or any(name in slip.name for name in sys.argv[1:])]
+    missed = []
+    with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
+        copy = Path(folder) / "checkout"
+        for part in ("moccasin_mzn", "models", "tests", "data"):
+            shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+        for part in ("pyproject.toml", "README.md"):
+            shutil.copy(ROOT / part, copy)
+        print("| slip | file | caught by |\n| --- | --- | --- |", flush=True)
+        for slip in (None, *chosen):
+            failed, count = failures(copy, slip)
+            if bool(failed) != (slip is not None):
+                missed.append(slip.name if slip else "no slip")
+            name, file = (slip.name, slip.file) if slip else ("none", "-")
+            more = f" and {count - len(failed)} more" if count > len(failed) else ""
+            print(f"| {name} | {file} | {', '.join(failed) + more if failed else 'nothing'} |", flush=True)
+    print(f"\nnot as it should be: {', '.join(missed)}" if missed else "\nall slips are caught", flush=True)
+    return 1 if missed else 0
+
+
+def failures(copy: Path, slip: Slip | None) -> tuple[list[str], int]:
+    """The first tests that fail with the slip in the copy, and how many do."""
+    if slip is None:
+        return run_tests(copy)
+    path = copy / "models" / "lib" / slip.file
+    text = path.read_text(encoding="utf-8")
+    if slip.before not in text:
+        sys.exit(f"{slip.file} does not contain {slip.before}")
+    path.write_text(text.replace(slip.before, slip.after), encoding="utf-8")
+    try:
+        return run_tests(copy)
+    finally:
+        path.write_text(text, encoding="utf-8")
+
+
+def run_tests(copy: Path) -> tuple[list[str], int]:
+    """Names of failing tests, the first of each function, and how many fail in all."""
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
+    ended = subprocess.run([*command, *(f"tests/{name}" for name in TESTS)], cwd=copy, capture_output=True, text=True)
+    failed = re.findall(r"^(?:FAILED|ERROR) tests/(\S+)", ended.stdout, re.M)
+    if ended.returncode not in (0, 1):
+        failed = failed or [f"pytest ended with {ended.returncode}"]
+    first = {name.partition("[")[0]: name for name in reversed(failed)}
+    return sorted(first.values())[:FAILURES_SHOWN], len(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
