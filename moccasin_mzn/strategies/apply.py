@@ -27,9 +27,9 @@ def apply(
         on_progress: called with every better candidate.
 
     Returns:
-        The shortest candidate within the budget: "feasible", or "optimal" if nothing is computed twice. If none fits, the
-        one with the least peak, "over-budget", not valid. Without candidates "unknown". An interrupt from the keyboard
-        ends the strategy, not this function.
+        The shortest candidate within the budget: "feasible", or "optimal" if nothing is computed twice. If none fits,
+        the one with the least peak, "over-budget", not valid. Without candidates "unknown". An interrupt from the
+        keyboard ends the strategy, not this function.
 
     Raises:
         NotApplicableError: the strategy is for other graphs.

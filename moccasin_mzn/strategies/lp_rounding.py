@@ -1,8 +1,8 @@
 """Checkmate's approximation (Jain et al., MLSys 2020, section 5): the linear relaxation of its MILP, rounded.
 
-The relaxation, at a budget smaller by a share EPSILON, says in fractions which outputs S* are kept between stages. What is
-kept at least to a threshold is kept, everything else is dropped; then the least recomputation is added that makes it a
-schedule. Rounding may miss the budget: the share only makes that less likely.
+The relaxation, at a budget smaller by a share EPSILON, says in fractions which outputs S* are kept between stages. What
+is kept at least to a threshold is kept, everything else is dropped; then the least recomputation is added that makes it
+a schedule. Rounding may miss the budget: the share only makes that less likely.
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ def relaxed_keeping(instance: Instance, stop: Stop) -> numpy.ndarray | None:
     import numpy
 
     from moccasin_mzn.flatzinc.parser import parse
-    from moccasin_mzn.linear.program import linear_program
-    from moccasin_mzn.linear.relaxation import solve_relaxation
+    from moccasin_mzn.linear.isolated import relaxed_values
     from moccasin_mzn.minizinc.compile import compile_model
     from moccasin_mzn.minizinc.dzn import dzn_text
     from moccasin_mzn.minizinc.solvers import find_backend
@@ -61,14 +60,12 @@ def relaxed_keeping(instance: Instance, stop: Stop) -> numpy.ndarray | None:
     form = Checkmate()
     data = form.presolve(instance)
     text = dzn_text(form.data_items(instance.graph, data))
-    file = parse(compile_model(find_backend("highs"), form.model("duration"), text))
-    program = linear_program(file)
-    relaxation = solve_relaxation(program, None, None, stop)
-    if relaxation.values is None:
+    flat = compile_model(find_backend("highs"), form.model("duration"), text)
+    value = relaxed_values(flat, stop)
+    if value is None:
         return None
-    value = dict(zip(program.names, relaxation.values, strict=True))
-    n = len(instance.order)
-    kept = [float(value[item]) if isinstance(item, str) else float(item) for item in file.arrays["S"].elements]
+    n, elements = len(instance.order), parse(flat).arrays["S"].elements
+    kept = [value[item] if isinstance(item, str) else float(item) for item in elements]
     return numpy.array(kept).reshape(n, n)
 
 
