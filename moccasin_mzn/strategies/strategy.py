@@ -21,9 +21,9 @@ class Strategy:
     """A rule from the literature.
 
     `schedules(instance, stop)` makes candidates, one by one, as sequences of positions in `graph.nodes`. Every
-    candidate computes all nodes in a valid order; its peak may be over the budget, as most rules do not look at the budget or
-    only estimate memory. Whoever asks has the simulator judge all candidates and takes the shortest that fits, or, if
-    none does, the one with the least peak; see `apply`. No candidate: the rule gave up within this budget.
+    candidate computes all nodes in a valid order; its peak may be over the budget, as most rules do not look at the
+    budget or only estimate memory. Whoever asks has the simulator judge all candidates and takes the shortest that
+    fits, or, if none does, the one with the least peak; see `apply`. No candidate: the rule gave up within this budget.
 
     Raises:
         NotApplicableError: from `schedules`, at the latest at its first candidate.
