@@ -11,6 +11,7 @@ from typing import Any
 
 from moccasin_mzn.budget import Budget
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formulations.warm_start import check_warm_start
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.options import Options
@@ -161,21 +162,23 @@ def compare(
     """
     baseline = Instance.build(graph, Budget.parse(budget))
     line = _line_for(baseline, published)
-    best: Result | None = None
+    known: list[tuple[int, ...]] = []
     for contender in chosen:
-        result, note = _run(contender, baseline, effort, best if effort.warm else None)
+        result, note = _run(contender, baseline, effort, known if effort.warm else ())
         figures = line.figures.get(contender.family) if line else None
         title = line.label if line else name
         yield Row(title, budget, baseline, contender, result, note, figures or ("", "", ""))
         if result is not None:
-            if result.valid and contender.family == "moccasin" and (best is None or result.duration < best.duration):
-                best = result
+            if result.valid:
+                known.append(result.sequence)
             if result.interrupted:
                 return
 
 
-def _run(contender: Contender, baseline: Instance, effort: Effort, best: Result | None) -> tuple[Result | None, str]:
-    """Result and note of one contender."""
+def _run(
+    contender: Contender, baseline: Instance, effort: Effort, known: Sequence[tuple[int, ...]]
+) -> tuple[Result | None, str]:
+    """Result and note of one contender; `known` are schedules that a model may start from."""
     graph, budget, order = baseline.graph, baseline.budget, baseline.order
     try:
         if not contender.options:
@@ -187,23 +190,26 @@ def _run(contender: Contender, baseline: Instance, effort: Effort, best: Result 
         )  # fmt: skip
         most = options.default_computations(contender.max_computations)
         instance = Instance.build(graph, budget, order=order, max_computations=most)
-        start = best.sequence if best is not None and options.search == "off" and not options.two_phase else None
-        result = solve_instance(instance, options, warm_start=_usable(instance, options, start))
+        alone = options.search == "off" and not options.two_phase
+        start = _shortest_usable(instance, options, known) if alone else None
+        result = solve_instance(instance, options, warm_start=start)
         return result, result.reason
     except NotApplicableError as error:
         return None, f"does not apply: {error}"
+    except InputError as error:  # of this contender's solver: the others go on
+        return None, f"failed: {error}"
 
 
-def _usable(instance: Instance, options: Options, sequence: Sequence[int] | None) -> Sequence[int] | None:
-    from moccasin_mzn.formulations.warm_start import check_warm_start
-
-    if sequence is None:
-        return None
-    try:
-        check_warm_start(instance, options.form, sequence)
-    except InputError:
-        return None
-    return sequence
+def _shortest_usable(instance: Instance, options: Options, known: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The shortest schedule that is a solution of the formulation."""
+    durations = instance.graph.durations
+    for sequence in sorted(known, key=lambda sequence: sum(durations[v] for v in sequence)):
+        try:
+            check_warm_start(instance, options.form, sequence)
+        except InputError:
+            continue
+        return sequence
+    return None
 
 
 def _line_for(instance: Instance, published: Sequence[Published]) -> Published | None:
