@@ -225,7 +225,7 @@ def test_compare_puts_all_side_by_side(command, skip, tmp_path):
     assert status == 0
     lines = [line for line in out.splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    rows = {row[0]: row for row in cells[:8]}
+    rows = {row[0]: row for row in cells[:9]}
     assert rows["staged"][1:5] == ["optimal", "55.556", "1.000", "0.00"]
     assert rows["staged"][6:] == ["55.5", "8.0", "2.0"]
     for name in ("checkmate-milp cp-sat", "checkmate-milp-strengthened highs"):
