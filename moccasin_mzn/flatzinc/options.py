@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from dataclasses import dataclass
+from typing import TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +18,12 @@ class Options:
         all_solutions: all solutions of a satisfaction problem, all improving ones of an optimisation problem (-a).
         intermediate: print every improving solution as it is found (-i).
         count: how many solutions of a satisfaction problem to print (-n).
-        free: search as CP-SAT likes; search annotations only hint at values (-f).
-        workers: number of CP-SAT workers (-p); None for one a core, or a single one if there are search annotations
-            to follow.
+        free: search as the solver likes; search annotations only hint at values (-f).
+        workers: number of workers (-p); None for what the solver does by itself.
         seed: random seed (-r).
         statistics, verbose: -s, -v.
         limit: seconds from the start of the process (-t gives milliseconds), or None.
-        params: CP-SAT parameters as text protocol buffer; they overrule all else.
+        params: parameters of the solver, in its own form; they overrule all else.
     """
 
     path: str
@@ -49,14 +49,19 @@ class Options:
         return self.all_solutions or self.count > 1
 
 
-def parse_options(arguments: list[str]) -> Options:
-    """Read the command line, in which the file comes last; unknown flags are only warned of, on stderr.
+AnyOptions = TypeVar("AnyOptions", bound=Options)
 
-    Exits with 2 if there is no file, or a value is none of its flag.
-    """
-    parser = argparse.ArgumentParser(
-        prog="python -m moccasin_mzn.flatzinc", description="Solve a FlatZinc file with CP-SAT.", allow_abbrev=False
-    )
+
+def parse_options(arguments: list[str]) -> Options:
+    """The command line of CP-SAT, read by `read_options`."""
+    parser = standard_parser("python -m moccasin_mzn.flatzinc", "Solve a FlatZinc file with CP-SAT.")
+    parser.add_argument("--params", default="", metavar="TEXT", help='CP-SAT parameters, "num_workers:4 ..."')
+    return read_options(parser, arguments, Options)
+
+
+def standard_parser(program: str, description: str) -> argparse.ArgumentParser:
+    """A parser of the file and of the flags that MiniZinc knows."""
+    parser = argparse.ArgumentParser(prog=program, description=description, allow_abbrev=False)
     parser.add_argument("-a", "--all-solutions", action="store_true", help="all, or all improving, solutions")
     parser.add_argument("-i", "--intermediate", action="store_true", help="print improving solutions when found")
     parser.add_argument("-n", "--count", type=int, default=1, metavar="N", help="stop after N solutions")
@@ -66,20 +71,27 @@ def parse_options(arguments: list[str]) -> Options:
         "--workers",
         type=int,
         metavar="N",
-        help="number of workers (default: all cores, or one to follow search annotations)",
+        help="number of workers (default: all cores, or one that follows search annotations, if the solver can)",
     )
     parser.add_argument("-r", "--seed", type=int, metavar="N", help="random seed")
     parser.add_argument("-s", "--statistics", action="store_true", help="print statistics")
     parser.add_argument("-v", "--verbose", action="store_true", help="log the search on stderr")
     parser.add_argument("-t", "--limit", type=float, metavar="MS", help="milliseconds from the start of the process")
-    parser.add_argument("--params", default="", metavar="TEXT", help='CP-SAT parameters, "num_workers:4 ..."')
     parser.add_argument("path", metavar="FILE.fzn")
+    return parser
+
+
+def read_options(parser: argparse.ArgumentParser, arguments: list[str], kind: type[AnyOptions]) -> AnyOptions:
+    """Read a command line, in which the file comes last; unknown flags are only warned of, on stderr.
+
+    Exits with 2 if there is no file, or a value is none of its flag.
+    """
     known, unknown = _known_arguments(parser, arguments[:-1])
     if unknown:
         print(f"% ignored arguments: {' '.join(unknown)}", file=sys.stderr)
     values = vars(parser.parse_args([*known, *arguments[-1:]]))
     values["limit"] = values["limit"] / 1000 if values["limit"] else None
-    return Options(**values)
+    return kind(**values)
 
 
 def _known_arguments(parser: argparse.ArgumentParser, arguments: list[str]) -> tuple[list[str], list[str]]:

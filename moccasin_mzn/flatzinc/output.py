@@ -1,10 +1,11 @@
-"""Solutions as text: one `name = value;` line for every output item."""
+"""Solutions of CP-SAT as text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from .builder import Term, as_term
+from .items import Output, outputs
 from .translate import Problem
 
 Values = Sequence[int]
@@ -17,40 +18,26 @@ def evaluate(term: Term, values: Values) -> int:
 
 
 class OutputItem:
-    """A scalar or an array; `text` prints it as FlatZinc, arrays as `arrayNd(sets, [elements])` with the index sets
-    that `output_array` asks for."""
+    """An output item with the operands that are its elements."""
 
-    def __init__(self, name: str, terms: list[Term], is_bool: bool, sets: tuple | None) -> None:
+    def __init__(self, output: Output, terms: list[Term]) -> None:
+        self.output = output
         self.terms = terms
-        self.is_bool = is_bool
-        if sets is None:
-            self.prefix, self.suffix = f"{name} = ", ";\n"
-        else:
-            self.prefix = f"{name} = array{len(sets)}d({', '.join(map(str, sets))}, ["
-            self.suffix = "]);\n"
 
     def text(self, values: Values) -> str:
         """The line for a solution."""
         numbers = [coefficient * values[variable] + offset for variable, coefficient, offset in self.terms]
-        words = ["true" if number else "false" for number in numbers] if self.is_bool else map(str, numbers)
-        return self.prefix + ", ".join(words) + self.suffix
+        is_bool = self.output.is_bool
+        return self.output.text(["true" if number else "false" for number in numbers] if is_bool else map(str, numbers))
 
 
 def output_items(problem: Problem) -> list[OutputItem]:
     """The output items of a file, in its order: scalars first."""
-    symbols, file = problem.symbols, problem.file
-
-    def terms(elements: list, is_bool: bool) -> list[Term]:
-        return [as_term(symbols.literal(item)) if is_bool else symbols.term(item) for item in elements]
-
-    items = [
-        OutputItem(variable.name, terms([variable.name], variable.is_bool), variable.is_bool, None)
-        for variable in file.variables.values()
-        if variable.is_output
+    symbols = problem.symbols
+    return [
+        OutputItem(
+            output,
+            [as_term(symbols.literal(item)) if output.is_bool else symbols.term(item) for item in output.elements],
+        )
+        for output in outputs(problem.file)
     ]
-    items += [
-        OutputItem(array.name, terms(array.elements, array.is_bool), array.is_bool, array.output)
-        for array in file.arrays.values()
-        if array.output is not None
-    ]
-    return items

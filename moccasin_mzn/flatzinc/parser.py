@@ -32,13 +32,14 @@ MAX_LENGTH = 10_000_000
 _PARAMETER_TYPES = {"bool": (bool,), "int": (int,), "float": (float, int), "set": (IntSet, FloatSet)}
 
 
-def parse(text: str, source: str = "FlatZinc") -> FlatZinc:
-    """Read a whole file; `source` is its name in error messages.
+def parse(text: str, source: str = "FlatZinc", *, floats: bool = False) -> FlatZinc:
+    """Read a whole file; `source` is its name in error messages. `floats` allows float variables.
 
-    Raises `FlatZincSyntaxError` with file, line and column, and `UnsupportedError` for float and set variables.
+    Raises `FlatZincSyntaxError` with file, line and column, and `UnsupportedError` for set variables and, unless they
+    are allowed, float variables.
     """
     file = FlatZinc(source, text)
-    grammar = _Grammar(file)
+    grammar = _Grammar(file, floats)
     position, end = 0, len(text)
     shortcuts = Shortcuts(file)
     while position < end:
@@ -51,8 +52,9 @@ def parse(text: str, source: str = "FlatZinc") -> FlatZinc:
 class _Grammar:
     """The full grammar, by recursive descent over tokens; every `_` method leaves the head behind what it read."""
 
-    def __init__(self, file: FlatZinc) -> None:
+    def __init__(self, file: FlatZinc, floats: bool) -> None:
         self.file = file
+        self.floats = floats
         self.tokens = Tokens(file)
         self.position = 0
         self.depth = 0
@@ -106,12 +108,12 @@ class _Grammar:
     def _variable(self) -> None:
         tokens = self.tokens
         tokens.advance()
-        is_bool, domain = self._variable_type()
+        kind, domain = self._variable_type()
         tokens.expect(":")
         name = self._new_name()
-        annotations = self._annotations()
+        is_output = "output_var" in names_in(self._annotations())
         value = self._expression() if tokens.accept("=") else None
-        self.file.variables[name] = Variable(name, is_bool, domain, "output_var" in names_in(annotations), value)
+        self.file.variables[name] = Variable(name, kind == "bool", domain, is_output, value, kind == "float")
 
     def _array(self) -> None:
         tokens = self.tokens
@@ -120,14 +122,14 @@ class _Grammar:
         tokens.expect("of")
         if tokens.accept("var"):
             # An array without elements may be of any type.
-            is_bool, domain = self._variable_type() if length else (self._parameter_type() == "bool", None)
+            kind, domain = self._variable_type() if length else (self._parameter_type(), None)
             tokens.expect(":")
             name = self._new_name()
             output = self._output_sets(self._annotations())
             elements = (
-                self._elements(name, length) if tokens.at("=") else self._own_variables(name, length, is_bool, domain)
+                self._elements(name, length) if tokens.at("=") else self._own_variables(name, length, kind, domain)
             )
-            self.file.arrays[name] = VariableArray(name, is_bool, elements, output)
+            self.file.arrays[name] = VariableArray(name, kind == "bool", elements, output, kind == "float")
         else:
             kind = self._parameter_type()
             tokens.expect(":")
@@ -145,13 +147,13 @@ class _Grammar:
             raise self._error(start, f"{name} has {length} elements, but {len(elements)} are given")
         return elements if kind is None else [self._parameter_value(kind, element, start) for element in elements]
 
-    def _own_variables(self, array: str, length: int, is_bool: bool, domain: IntSet | None) -> list[str]:
+    def _own_variables(self, array: str, length: int, kind: str, domain: IntSet | FloatSet | None) -> list[str]:
         """The variables of an array that is declared without a literal, as in FlatZinc before MiniZinc 2."""
         if length > MAX_LENGTH:
             raise self._error(self.position, f"an array of more than {MAX_LENGTH} variables")
         names = [f"{array}[{index}]" for index in range(1, length + 1)]
         for name in names:
-            self.file.variables[name] = Variable(name, is_bool, domain, False, None)
+            self.file.variables[name] = Variable(name, kind == "bool", domain, False, None, kind == "float")
             self.file.positions[name] = self.position
         return names
 
@@ -203,21 +205,25 @@ class _Grammar:
             raise self._error(start, f"a constant of type {kind} expected, found {describe(value)}")
         return value
 
-    def _variable_type(self) -> tuple[bool, IntSet | None]:
-        """(is it bool, domain)"""
+    def _variable_type(self) -> tuple[str, IntSet | FloatSet | None]:
+        """(bool, int or float; domain)"""
         tokens, start = self.tokens, self.tokens.start
         if tokens.accept("bool"):
-            return True, None
+            return "bool", None
         if tokens.accept("int"):
-            return False, None
-        if tokens.at("set") or tokens.at("float"):
+            return "int", None
+        if tokens.at("set") or (tokens.at("float") and not self.floats):
             raise self._unsupported(start, tokens.text)
-        domain = self._expression()
+        if tokens.accept("float"):
+            return "float", None
+        is_list, domain = tokens.at("{"), self._expression()
         if isinstance(domain, (float, FloatSet)):
-            raise self._unsupported(start, "float")
+            if is_list or not self.floats or isinstance(domain, float):
+                raise self._unsupported(start, "float" if not self.floats else "float of listed values")
+            return "float", domain
         if not isinstance(domain, IntSet):
             raise self._error(start, "type expected")
-        return False, domain
+        return "int", domain
 
     def _parameter_type(self) -> str:
         """Step over the type of a parameter: bool, int, float or set."""
@@ -280,10 +286,13 @@ class _Grammar:
         tokens.advance()
         if not tokens.accept(".."):
             return value
-        if tokens.kind not in ("float", "int"):
+        if tokens.kind == "int":
+            return FloatSet(value, float(tokens.take_int()))
+        if tokens.kind != "float":
             raise tokens.unexpected("float")
+        high = float(tokens.text)
         tokens.advance()
-        return FloatSet()
+        return FloatSet(value, high)
 
     def _set(self) -> Expression:
         start = self.tokens.start
@@ -292,7 +301,7 @@ class _Grammar:
         if types <= {int}:
             return IntSet.of_values(values)
         if types <= {int, float}:
-            return FloatSet()
+            return FloatSet(min(values), max(values))
         raise self._error(start, "a set of integers expected")
 
     def _named(self) -> Expression:

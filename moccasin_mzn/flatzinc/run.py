@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 from ortools.sat.python import cp_model
 
@@ -16,7 +14,8 @@ from .builder import ModelError
 from .clock import seconds_since_start
 from .cuts import are_harmless
 from .options import Options
-from .parser import parse
+from .output import evaluate, output_items
+from .reading import read, without_garbage_collection
 from .search import add_hints, add_strategies
 from .statistics import Statistic, peak_megabytes
 from .stopping import StopFlag
@@ -38,10 +37,8 @@ def run(options: Options, stop: StopFlag) -> int:
     Does not return but ends the process if the search does not stop when told to.
     """
     try:
-        with open(options.path, encoding="utf-8", errors="surrogateescape") as file:  # strings may hold any bytes
-            text = file.read()
         with without_garbage_collection():
-            session = _session(parse(text, options.path), options)
+            session = _session(read(options.path), options)
     except OSError as error:
         print(f"{options.path}: {error.strerror}", file=sys.stderr)
         return 1
@@ -49,16 +46,6 @@ def run(options: Options, stop: StopFlag) -> int:
         print(error, file=sys.stderr)
         return 1
     return session.run(stop)
-
-
-@contextmanager
-def without_garbage_collection() -> Iterator[None]:
-    """Reading makes millions of objects that stay: looking through them again and again takes a third of the time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _session(items: FlatZinc, options: Options) -> Session:
@@ -83,7 +70,8 @@ class Session:
     def __init__(self, problem: Problem, options: Options) -> None:
         self.problem = problem
         self.options = options
-        self.stream = SolutionStream(problem, options, sys.stdout)
+        self.items = output_items(problem)
+        self.stream = SolutionStream(self.items, options, sys.stdout, _objective(problem), problem.maximize)
         self.solver = cp_model.CpSolver()
         self.status = cp_model.UNKNOWN
         self.failure: BaseException | None = None
@@ -165,13 +153,17 @@ class Session:
 
     def _solve(self) -> None:
         try:
-            self.solver.best_bound_callback = self.stream.better_bound
+            self.solver.best_bound_callback = self.better_bound
             self.status = self.solver.solve(self.problem.builder.model, _Callback(self))
             ended = self.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
             if self.solver.parameters.enumerate_all_solutions and (ended or self.stream.flooded):
                 self._enumerate_by_blocking()
         except BaseException as error:  # reported by the main thread
             self.failure = error
+
+    def better_bound(self, bound: float) -> None:
+        """Take a bound of the objective from CP-SAT."""
+        self.stream.better_bound(_integer_bound(bound, self.problem.maximize))
 
     def floods(self) -> bool:
         """Is the solver enumerating, to no avail?"""
@@ -186,10 +178,11 @@ class Session:
         """
         self.solver.parameters.enumerate_all_solutions = False
         self.solver.parameters.keep_all_feasible_solutions_in_presolve = False
+        terms = [term for item in self.items for term in item.terms if term.coefficient]
         blocked = 0
         while not self.stream.satisfied and not self.stopping:
             for values in self.stream.distinct[blocked:]:
-                self.problem.builder.block(self.stream.output_terms(), values)
+                self.problem.builder.block(terms, values)
             blocked = len(self.stream.distinct)
             self._limit_time()
             self.status = self.solver.solve(self.problem.builder.model, _Callback(self))
@@ -204,7 +197,7 @@ class Session:
         statistics = self.statistics(_counters(solver))
         if self.status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             if self.problem.objective is not None:
-                self.stream.better_bound(solver.best_objective_bound)
+                self.better_bound(solver.best_objective_bound)
             self.stream.solution(list(solver.response_proto.solution), statistics)
         self.stream.finish(self._outcome(), statistics)
         return 0
@@ -239,6 +232,24 @@ class Session:
         }
 
 
+def _objective(problem: Problem) -> Callable[[Sequence[int]], int] | None:
+    """The objective of a solution."""
+    term = problem.objective
+    return None if term is None else lambda values: evaluate(term, values)
+
+
+def _integer_bound(bound: float, maximize: bool) -> int | None:
+    """A bound as the integer that it is, None if there is no bound yet.
+
+    CP-SAT tells it as a double; where that is not exact for integers, the next one on the safe side is taken.
+    """
+    if not math.isfinite(bound) or abs(bound) >= 2**62:
+        return None
+    if abs(bound) >= 2**53:
+        bound = math.nextafter(bound, math.inf if maximize else -math.inf)
+    return round(bound)
+
+
 def _counters(solver) -> dict[str, Statistic]:
     """Search statistics of a `CpSolver` or a solution callback."""
     return {
@@ -260,7 +271,7 @@ class _Callback(cp_model.CpSolverSolutionCallback):
         session = self.session
         try:
             if session.problem.objective is not None:
-                session.stream.better_bound(self.best_objective_bound)
+                session.better_bound(self.best_objective_bound)
             session.stream.solution(list(self.response_proto.solution), session.statistics(_counters(self)))
         except BaseException as error:  # an exception may not pass through the solver
             session.failure = error

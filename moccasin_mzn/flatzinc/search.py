@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ortools.sat.python import cp_model
 
 from .builder import LIMIT, ModelError, Term, as_term
 from .completion import Completion
 from .symbols import Symbols
-from .syntax import Call, Expression
+from .syntax import Call, Expression, calls_in
 from .translate import Problem
 
 _VARIABLE_CHOICE = {
@@ -47,7 +45,7 @@ def add_strategies(problem: Problem) -> int:
     Choices that CP-SAT does not have become input order and least value.
     """
     count = 0
-    for call in _calls(problem.file.solve.annotations):
+    for call in calls_in(problem.file.solve.annotations):
         if call.name in _SEARCHES and len(call.arguments) >= 3:
             count += _add_strategy(problem, call)
     return count
@@ -87,7 +85,7 @@ def add_hints(problem: Problem, *, from_strategies: bool = False) -> int:
     hints the value that each search annotation would try first.
     """
     hints: dict[int, int] = {}
-    for call in _calls(problem.file.solve.annotations):
+    for call in calls_in(problem.file.solve.annotations):
         if call.name in _WARM_STARTS and len(call.arguments) == 2:
             _collect_hints(problem, call, hints)
     if hints:
@@ -102,7 +100,7 @@ def add_hints(problem: Problem, *, from_strategies: bool = False) -> int:
 
 
 def _collect_first_values(problem: Problem, hints: dict[int, int]) -> None:
-    for call in _calls(problem.file.solve.annotations):
+    for call in calls_in(problem.file.solve.annotations):
         if call.name in _SEARCHES and len(call.arguments) >= 3 and _name(call.arguments[2]) in _FIRST_VALUE:
             for term in _searched(problem, call):
                 first = problem.builder.bounds(term)[_FIRST_VALUE[call.arguments[2]]]
@@ -134,15 +132,3 @@ def _operand(symbols: Symbols, value: Expression) -> Term | None:
     if type(value) is int or (type(value) is str and value in symbols.integers):
         return symbols.term(value)
     return None
-
-
-def _calls(annotations) -> Iterator[Call]:
-    """The calls among the annotations, in order, those inside of `seq_search` and `warm_start_array` too."""
-    for item in annotations:
-        if isinstance(item, list):
-            yield from _calls(item)
-        elif isinstance(item, Call):
-            if item.name in ("seq_search", "warm_start_array"):
-                yield from _calls(item.arguments)
-            else:
-                yield item

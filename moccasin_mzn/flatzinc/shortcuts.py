@@ -19,9 +19,14 @@ class Shortcuts:
 
     _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
     _ANNOTATIONS = rf"((?:\s*::\s*{_NAME}(?:\({_NAME}\))?)*)"
-    _SIMPLE = r"[^][(){}.;:\"%=\n]*+"
+    _SIMPLE = r"[^][(){};:\"%=\n]*+"
     _PLAIN = rf"({_SIMPLE}(?:\[{_SIMPLE}\]{_SIMPLE})*+)"
     _NEW_NAME = rf"((?!true\b|false\b){_NAME})"
+    _LINEAR = re.compile(
+        rf"constraint (int_lin_[a-z]++)\((?:{_NEW_NAME}|\[([-0-9,]++)\]),\[({_NAME}(?:,{_NAME})*+)\],(-?[0-9]++)\)"
+        rf"{_ANNOTATIONS}\s*;\s*",
+        re.ASCII,
+    )
     _CONSTRAINT = re.compile(rf"constraint ({_NAME})\({_PLAIN}\){_ANNOTATIONS}\s*;\s*", re.ASCII)
     _VARIABLE = re.compile(rf"var (?:(bool)|(-?\d+)\.\.(-?\d+)) *: {_NEW_NAME}{_ANNOTATIONS}\s*;\s*", re.ASCII)
     _ARRAY = re.compile(
@@ -34,7 +39,7 @@ class Shortcuts:
 
     def __init__(self, file: FlatZinc) -> None:
         self.file = file
-        self.readers = {"con": self._constraint, "var": self._variable, "arr": self._array}
+        self.readers = {"con": self._linear, "var": self._variable, "arr": self._array}
         self.long_number = -1
 
     def item(self, position: int) -> int:
@@ -50,6 +55,22 @@ class Shortcuts:
             return json.loads("[" + '"'.join(self._IDENTIFIER.split(text)) + "]")  # every second part is an identifier
         except ValueError:
             return None
+
+    def _linear(self, position: int) -> int:
+        """A linear constraint of integers, for which no JSON is needed; any other goes to `_constraint`."""
+        match = self._LINEAR.match(self.file.text, position)
+        if not match or match.end() > self.long_number:
+            return self._constraint(position)
+        name, coefficients, listed, variables, constant, _ = match.groups()
+        operands: list[Expression] = variables.split(",")
+        if "true" in operands or "false" in operands:
+            return self._constraint(position)
+        try:
+            arguments = [coefficients or list(map(int, listed.split(","))), operands, int(constant)]
+        except ValueError:
+            return self._constraint(position)
+        self.file.constraints.append(Constraint(name, arguments, position))
+        return match.end()
 
     def _constraint(self, position: int) -> int:
         match = self._CONSTRAINT.match(self.file.text, position)
@@ -69,7 +90,7 @@ class Shortcuts:
         if name in self.file.positions:
             return 0
         domain = None if is_bool else IntSet.of_range(int(low), int(high))
-        is_output = bool(annotations) and bool(self._OUTPUT.search(annotations))
+        is_output = "output_var" in annotations and bool(self._OUTPUT.search(annotations))
         self.file.variables[name] = Variable(name, bool(is_bool), domain, is_output, None)
         self.file.positions[name] = position
         return match.end()

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import _thread
+import os
 import signal
+import sys
 import threading
+from collections.abc import Callable
+
+from .clock import seconds_since_start
+from .options import AnyOptions
 
 
 class Interrupted(Exception):
@@ -30,3 +36,21 @@ class StopFlag:
         self.requested = True
         if not self.armed:
             raise Interrupted
+
+
+def execute(options: AnyOptions, load: Callable[[], Callable[[AnyOptions, StopFlag], int]]) -> int:
+    """The exit status of a run, which is 0 too if a signal or the time limit ends it before there is anything to print.
+
+    `load` imports what runs, which takes time in which signals already count.
+    """
+    stop = StopFlag()
+    try:
+        if options.limit is not None:
+            stop.set_after(options.limit - seconds_since_start())
+        return load()(options, stop)
+    except Interrupted:
+        print("=====UNKNOWN=====", flush=True)
+        return 0
+    except BrokenPipeError:  # nobody listens any more
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (open until the end)
+        return 1

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import threading
 import time
-from typing import TextIO
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TextIO
 
-from .builder import Term
 from .options import Options
-from .output import Values, evaluate, output_items
 from .statistics import Statistic, statistics_block
-from .translate import Problem
+
+Values = Any
+"""A solution, as the solver and the output items understand it."""
 
 BOUND_INTERVAL = 1.0
 """Least number of seconds between two statistics blocks that only tell of a better bound."""
@@ -19,29 +20,45 @@ REPEATS = 1000
 """How often a solution may come again before enumeration is given up for blocking."""
 
 
+class Item(Protocol):
+    """An output item."""
+
+    def text(self, values: Values) -> str:
+        """Its line for a solution."""
+
+
 class SolutionStream:
     """Prints solutions, statistics and the final status; may be used from several threads.
 
     Improving solutions are printed at once under -i and -a, else only the last one when the search ends. Solutions of
-    satisfaction problems are always printed at once, each one once.
+    satisfaction problems are always printed at once, each one once. `evaluate` is the objective of a solution, None if
+    any solution is as good as another.
     """
 
-    def __init__(self, problem: Problem, options: Options, out: TextIO) -> None:
-        self.problem = problem
+    def __init__(
+        self,
+        items: Sequence[Item],
+        options: Options,
+        out: TextIO,
+        evaluate: Callable[[Values], int | float] | None = None,
+        maximize: bool = False,
+    ) -> None:
+        self.evaluate = evaluate
+        self.maximize = maximize
         self.options = options
         self.out = out
         self.printed = 0
         self.repeats = 0
         self.distinct: list[Values] = []
         self.values: Values | None = None
-        self.objective: int | None = None
-        self.bound: float | None = None
+        self.objective: int | float | None = None
+        self.bound: int | float | None = None
         self.finished = False
-        self._items = output_items(problem)
+        self._items = items
         self._seen: set[str] = set()
         self._lock = threading.RLock()
         self._unprinted = ""
-        self._bound_told: float | None = None
+        self._bound_told: int | float | None = None
         self._bound_time = -math.inf
 
     @property
@@ -52,16 +69,12 @@ class SolutionStream:
     @property
     def satisfied(self) -> bool:
         """Are there as many solutions as wanted? Never so when optimising."""
-        return self.problem.objective is None and self.printed >= self.wanted
+        return self.evaluate is None and self.printed >= self.wanted
 
     @property
     def flooded(self) -> bool:
         """Do far too many solutions differ in nothing that is printed?"""
         return self.repeats > REPEATS and self.repeats > 10 * self.printed
-
-    def output_terms(self) -> list[Term]:
-        """All operands that are printed, constants aside."""
-        return [term for item in self._items for term in item.terms if term.coefficient]
 
     def solution(self, values: Values, statistics: dict[str, Statistic]) -> None:
         """Take a solution from the solver; one that is not better, or was printed before, is dropped."""
@@ -69,7 +82,7 @@ class SolutionStream:
             if self.finished or self.satisfied or not self._improves(values):
                 return
             text = "".join(item.text(values) for item in self._items)
-            if self.problem.objective is None:
+            if self.evaluate is None:
                 if text in self._seen:
                     self.repeats += 1
                     return
@@ -78,18 +91,17 @@ class SolutionStream:
                     self.distinct.append(values)
             self.values = values
             block = self._statistics(statistics) + text + "----------\n"
-            if self.problem.objective is None or self.options.streaming:
+            if self.evaluate is None or self.options.streaming:
                 self._write(block)
                 self.printed += 1
             else:
                 self._unprinted = block
 
-    def better_bound(self, bound: float) -> None:
-        """Take a bound of the objective from the solver; a worse one than before is dropped."""
+    def better_bound(self, bound: int | float | None) -> None:
+        """Take a bound of the objective from the solver; None, and a worse one than before, are dropped."""
         with self._lock:
-            if self.bound is not None:
-                bound = min(bound, self.bound) if self.problem.maximize else max(bound, self.bound)
-            self.bound = bound
+            if bound is not None and (self.bound is None or (bound < self.bound) == self.maximize):
+                self.bound = bound
 
     def tell_bound(self, statistics: dict[str, Statistic]) -> None:
         """Print the bound if it has changed and the last one was not printed just now."""
@@ -105,22 +117,22 @@ class SolutionStream:
             if self.finished:
                 return
             text, self._unprinted = self._unprinted, ""
-            if self.values is None:
-                text = "=====UNSATISFIABLE=====\n" if status == "complete" else "=====UNKNOWN=====\n"
-            elif status == "unbounded":
+            if status == "unbounded":
                 text = "=====UNBOUNDED=====\n" if self.printed == 0 else ""
+            elif self.values is None:
+                text = "=====UNSATISFIABLE=====\n" if status == "complete" else "=====UNKNOWN=====\n"
             elif status == "complete" and not (self.satisfied and self.wanted == 1):
                 text += "==========\n"
             self._write(text + self._statistics(statistics))
             self.finished = True
 
     def _improves(self, values: Values) -> bool:
-        if self.problem.objective is None:
+        if self.evaluate is None:
             return True
-        objective = evaluate(self.problem.objective, values)
+        objective = self.evaluate(values)
         if self.objective is not None:
             gain = objective - self.objective
-            if (gain if self.problem.maximize else -gain) <= 0:
+            if (gain if self.maximize else -gain) <= 0:
                 return False
         self.objective = objective
         return True
@@ -129,24 +141,12 @@ class SolutionStream:
         if not self.options.statistics:
             return ""
         values: dict[str, Statistic] = {}
-        if self.problem.objective is not None:
+        if self.evaluate is not None:
             self._bound_told, self._bound_time = self.bound, time.monotonic()
             values["objective"] = self.objective
-            values["objectiveBound"] = _integer_bound(self.bound, self.problem.maximize)
+            values["objectiveBound"] = self.bound
         return statistics_block({**values, **statistics})
 
     def _write(self, text: str) -> None:
         self.out.write(text)
         self.out.flush()
-
-
-def _integer_bound(bound: float | None, maximize: bool) -> int | None:
-    """A bound as the integer that it is, None if there is no bound yet.
-
-    CP-SAT tells it as a double; where that is not exact for integers, the next one on the safe side is taken.
-    """
-    if bound is None or not math.isfinite(bound) or abs(bound) >= 2**62:
-        return None
-    if abs(bound) >= 2**53:
-        bound = math.nextafter(bound, math.inf if maximize else -math.inf)
-    return round(bound)

@@ -6,7 +6,7 @@ an array literal, and the classes `IntSet`, `FloatSet`, `Text` and `Call`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from .intset import IntSet
@@ -29,7 +29,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class FloatSet:
-    """A set of floats; nothing in a model of integers needs to know which."""
+    """The floats from `low` to `high`; of a set that lists its members, only the hull is kept."""
+
+    low: float
+    high: float
 
 
 Expression = int | bool | float | str | list | IntSet | FloatSet | Text | Call
@@ -37,13 +40,14 @@ Expression = int | bool | float | str | list | IntSet | FloatSet | Text | Call
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """`var DOMAIN: NAME`. A `domain` of None is unbounded; for a bool it is always None."""
+    """`var DOMAIN: NAME`. A `domain` of None is unbounded; for a bool it is always None, for a float a `FloatSet`."""
 
     name: str
     is_bool: bool
-    domain: IntSet | None
+    domain: IntSet | FloatSet | None
     is_output: bool
     value: Expression | None
+    is_float: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class VariableArray:
     is_bool: bool
     elements: list[Expression]
     output: tuple[IntSet, ...] | None
+    is_float: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,18 @@ class FlatZincSyntaxError(FlatZincError):
 
 class UnsupportedError(FlatZincError):
     """Good FlatZinc that this solver cannot handle."""
+
+
+def calls_in(annotations: Iterable[Expression]) -> Iterator[Call]:
+    """The calls among the annotations, in order, those inside of `seq_search` and `warm_start_array` too."""
+    for item in annotations:
+        if isinstance(item, list):
+            yield from calls_in(item)
+        elif isinstance(item, Call):
+            if item.name in ("seq_search", "warm_start_array"):
+                yield from calls_in(item.arguments)
+            else:
+                yield item
 
 
 def names_in(annotations: Iterable[Expression]) -> set[str]:

@@ -1,0 +1,26 @@
+"""`python -m moccasin_mzn.linear --engine highs|scip [flags] FILE.fzn`"""
+
+from __future__ import annotations
+
+import sys
+
+from moccasin_mzn.flatzinc.clock import seconds_since_start
+from moccasin_mzn.flatzinc.stopping import execute
+
+from .options import parse_options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Solve one FlatZinc file; the exit status is 0 unless the input is wrong or unsupported."""
+    seconds_since_start()
+
+    def load():
+        from .run import run  # imports numpy
+
+        return run
+
+    return execute(parse_options(sys.argv[1:] if arguments is None else arguments), load)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,275 @@
+"""One run of the solver: from the command line to the exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from dataclasses import replace
+from typing import NoReturn
+
+import numpy as np
+
+from moccasin_mzn.flatzinc.clock import seconds_since_start
+from moccasin_mzn.flatzinc.reading import read, without_garbage_collection
+from moccasin_mzn.flatzinc.statistics import Statistic, peak_megabytes
+from moccasin_mzn.flatzinc.stopping import StopFlag
+from moccasin_mzn.flatzinc.stream import SolutionStream
+from moccasin_mzn.flatzinc.syntax import FlatZincError
+
+from . import highs, scip
+from .check import SLACK, Checker
+from .engine import Ending, Engine, Listener, Settings
+from .items import has_integer_objective, linear_items, safe_bound
+from .no_goods import NoGoods
+from .options import LinearOptions
+from .program import LinearProgram, Translation, translate
+from .warm_start import warm_start
+
+RESERVE = 0.1
+"""Seconds of the time limit kept for printing."""
+POLL = 0.05
+"""Seconds between two looks at what the solver has told, and at signals."""
+INTEGER_GAP = 0.99
+"""How close bound and objective must be if the objective is an integer: the next better one is 1 away."""
+TOLERANCES = (1e-7, 1e-9)
+"""Of bounds, rows and integrality, in the order of trial. The usual 1e-6 lets more through that rounding breaks."""
+ENGINES: dict[str, Engine] = {"highs": highs.solve, "scip": scip.solve}
+
+
+def run(options: LinearOptions, stop: StopFlag) -> int:
+    """Solve the file and print its solutions on stdout; the exit status.
+
+    Does not return but ends the process if a signal or the time limit comes while the solver works: neither HiGHS nor
+    SCIP can be relied on to stop soon.
+    """
+    try:
+        with without_garbage_collection():
+            session = Session(translate(read(options.path, floats=True)), options)
+    except OSError as error:
+        print(f"{options.path}: {error.strerror}", file=sys.stderr)
+        return 1
+    except FlatZincError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return session.run(stop)
+
+
+class Session:
+    """A translated file together with its solver and its output; a `Listener` of the solver.
+
+    Raises `FlatZincError` on creation if outputs or warm starts are unfit.
+    """
+
+    def __init__(self, translation: Translation, options: LinearOptions) -> None:
+        self.translation = translation
+        self.program = program = translation.program
+        self.options = options
+        self.items = linear_items(translation)
+        self.checker = Checker(translation)
+        self.optimises = translation.file.solve.goal != "satisfy"
+        self.integral = has_integer_objective(program)
+        objective = self._objective if self.optimises else None
+        self.stream = SolutionStream(self.items, options, sys.stdout, objective, program.maximize)
+        self.start = warm_start(translation)
+        self.sizes = _sizes(program)
+        self.failure: BaseException | None = None
+        self.outcome = "stopped"
+        self.nodes = 0
+        self.initial_time = 0.0
+
+    def run(self, stop: StopFlag) -> int:
+        """Solve, print, and return the exit status."""
+        self.initial_time = seconds_since_start()
+        if self._seconds() == 0:
+            self.stream.finish("stopped", self._statistics())
+            return 0
+        # Python handles signals in the main thread only, which therefore has to stay out of the solver.
+        stop.armed = True
+        thread = threading.Thread(target=self._solve, daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive() and self.failure is None:
+                thread.join(POLL)
+                self.stream.tell_bound(self._statistics())
+                if stop.requested:
+                    self.stream.finish("stopped", self._statistics())
+                    _leave(0)
+            if self.failure is None:
+                self.stream.finish(self.outcome, self._statistics())
+                return 0
+        except BrokenPipeError:  # nobody listens any more
+            _leave(1)
+        print(f"error: {self.failure}", file=sys.stderr)
+        if thread.is_alive():
+            _leave(1)
+        return 1
+
+    def solution(self, values: np.ndarray) -> None:
+        """Take a solution from the solver, if it is one."""
+        try:
+            checked = self.checker.check(values[: self.program.columns])  # no-goods have columns of their own
+            if checked is not None:
+                self.stream.solution(checked, self._statistics())
+        except BaseException as error:  # an exception may not pass through the solver
+            self.failure = error
+
+    def progress(self, bound: float, nodes: int) -> None:
+        """Take a bound from the solver."""
+        self.nodes = max(self.nodes, nodes)
+        if self.optimises:
+            self.stream.better_bound(safe_bound(self.program, bound))
+
+    def _solve(self) -> None:
+        try:
+            self.outcome = self._optimise() if self.optimises else self._enumerate()
+        except BaseException as error:  # reported by the main thread
+            self.failure = self.failure or error
+
+    def _optimise(self) -> str:
+        """Search to the end; what that proves."""
+        ending = self._search(self.program, self)
+        if ending.status in ("unbounded", "undecided"):
+            return self._without_objective()
+        if ending.status == "refused":
+            return self._refuse()
+        if ending.status == "optimal":
+            self.stream.better_bound(self.stream.objective)
+            return "complete"
+        return "complete" if ending.status == "infeasible" and self.stream.values is None else "stopped"
+
+    def _enumerate(self) -> str:
+        """Search again and again, each time without what was printed; what that proves."""
+        no_goods, blocked = NoGoods(self.program, self.items), 0
+        while True:
+            ending = self._search(no_goods.extended(), self)
+            if ending.status == "infeasible":
+                return "complete"
+            if ending.status == "refused":
+                return self._refuse()
+            if ending.status != "optimal" or self.stream.satisfied:
+                return "stopped"
+            for values in self.stream.distinct[blocked:]:
+                obstacle = no_goods.add(values)
+                if obstacle:
+                    print(f"% no more than this solution: {obstacle}", file=sys.stderr)
+                    return "stopped"
+            blocked = len(self.stream.distinct)
+
+    def _without_objective(self) -> str:
+        """What follows if the relaxation is unbounded or nothing is feasible: as the numbers are rational, a single
+        solution tells that the objective has no bound."""
+        ending = self._search(replace(self.program, objective=np.zeros(self.program.columns)), _Deaf())
+        return {"optimal": "unbounded", "infeasible": "complete"}.get(ending.status, "stopped")
+
+    def _search(self, program: LinearProgram, listener: Listener) -> Ending:
+        """Call the engine; again, with a smaller tolerance, if what it calls optimal does not stand the check. The
+        status is "refused" if nothing helps."""
+        for tolerance in TOLERANCES:
+            ending = self._call(program, listener, tolerance)
+            self.start = {}
+            listener.progress(ending.bound, ending.nodes)
+            if ending.values is None or self._accept(program, ending.values, listener) or ending.status != "optimal":
+                return ending
+        return replace(ending, status="refused")
+
+    def _call(self, program: LinearProgram, listener: Listener, tolerance: float) -> Ending:
+        if program.columns:
+            return ENGINES[self.options.engine](program, self._settings(tolerance), listener)
+        holds = bool(np.all((program.row_lower <= 0) & (program.row_upper >= 0)))  # solvers do not like such programs
+        return Ending("optimal" if holds else "infeasible", np.zeros(0), program.objective_offset)
+
+    def _accept(self, program: LinearProgram, values: np.ndarray, listener: Listener) -> bool:
+        """Hand on a solution, if it is one, possibly with other floats; is it one with the objective that it had?"""
+        own = values[: self.program.columns]
+        checked = self.checker.check(own)
+        if checked is None:
+            checked = self._repaired(own)
+        if checked is None:
+            return False
+        listener.solution(checked)
+        costs = program.objective[: self.program.columns]
+        slack = 0.5 if self.integral else SLACK * max(1.0, abs(float(costs @ own)))
+        return abs(float(costs @ (checked - own))) <= slack
+
+    def _repaired(self, values: np.ndarray) -> np.ndarray | None:
+        """The rounded integers of a solution with the best floats for them, if there are any."""
+        program, rounded = self.program, self.checker.rounded(values)
+        if rounded is None or program.is_integer.all():
+            return None
+        lower = np.where(program.is_integer, rounded, program.lower)
+        upper = np.where(program.is_integer, rounded, program.upper)
+        ending = self._call(replace(program, lower=lower, upper=upper), _Deaf(), TOLERANCES[-1])
+        return None if ending.values is None else self.checker.check(ending.values)
+
+    def _refuse(self) -> str:
+        print(f"% the solver's best solution is none, hence no proof: {self.checker.complaint}", file=sys.stderr)
+        return "stopped"
+
+    def _objective(self, values: np.ndarray) -> int | float:
+        """The objective of a solution."""
+        objective = self.translation.file.solve.objective
+        column = self.translation.columns.column(objective)
+        value = self.translation.columns.number(objective) if column < 0 else values[column]
+        return int(value) if self.integral else float(value)
+
+    def _settings(self, tolerance: float) -> Settings:
+        options = self.options
+        return Settings(
+            tolerance=tolerance,
+            seconds=self._seconds(),
+            threads=options.workers,
+            seed=options.seed,
+            gap=INTEGER_GAP if self.optimises and self.integral else 0.0,
+            start=self.start,
+            parameters=options.params,
+            log=_print_log if options.verbose else None,
+        )
+
+    def _seconds(self) -> float | None:
+        """What is left of the time limit."""
+        if self.options.limit is None:
+            return None
+        return max(self.options.limit - seconds_since_start() - RESERVE, 0.0)
+
+    def _statistics(self) -> dict[str, Statistic]:
+        """What there is to tell at this moment, besides the objective."""
+        return {
+            **self.sizes,
+            "nodes": self.nodes,
+            "initTime": self.initial_time,
+            "solveTime": seconds_since_start() - self.initial_time,
+            "peakMem": peak_megabytes(),
+        }
+
+
+def _leave(status: int) -> NoReturn:
+    """End the process while the solver still works in another thread."""
+    sys.stderr.flush()
+    os._exit(status)
+
+
+class _Deaf:
+    """A `Listener` that keeps nothing."""
+
+    def solution(self, values: np.ndarray) -> None:
+        pass
+
+    def progress(self, bound: float, nodes: int) -> None:
+        pass
+
+
+def _print_log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _sizes(program: LinearProgram) -> dict[str, Statistic]:
+    integers = int(program.is_integer.sum())
+    booleans = int((program.is_integer & (program.lower == 0) & (program.upper == 1)).sum())
+    return {
+        "variables": program.columns,
+        "boolVariables": booleans,
+        "intVariables": integers - booleans,
+        "floatVariables": program.columns - integers,
+        "propagators": program.rows,
+    }
