@@ -24,6 +24,7 @@ from moccasin_mzn.budget import Budget
 from moccasin_mzn.formulations.warm_start import check_warm_start
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
+from moccasin_mzn.known_at_once import known_at_once
 from moccasin_mzn.minizinc.run import Limits, Outcome, SolverError
 from moccasin_mzn.minizinc.solvers import Backend, find_backend
 from moccasin_mzn.model_search import ModelSearch
@@ -124,7 +125,7 @@ def solve_instance(
     begin = time.monotonic() if begin is None else begin
     if warm_start is not None:
         check_warm_start(instance, options.form, warm_start)
-    known = _known_at_once(instance)
+    known = known_at_once(instance)
     if known is not None:
         status, reason, sequence = known
         simulation = judge(instance.graph, sequence, instance.budget) if sequence else None
@@ -136,30 +137,6 @@ def solve_instance(
         search.record.offer(warm_start, "the warm start")
     search.run(on_progress or (lambda progress: None))
     return search.result()
-
-
-def _known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None] | None:
-    """Status, reason and sequence where no search is needed."""
-    graph, budget = instance.graph, instance.budget
-    if instance.baseline.peak <= budget:
-        return "optimal", "the input order fits the budget with every node computed once", instance.order
-    need = graph.largest_working_set()
-    if need.memory > budget:
-        reason = (
-            f"node {graph.nodes[need.node]} alone needs {need.memory} for its inputs and its output, "
-            f"{need.memory - budget} over the budget {budget}"
-        )
-        return "infeasible", reason, None
-    from moccasin_mzn.bounds.least_budget import least_budget_bound
-
-    least = least_budget_bound(graph)
-    if least.memory > budget:
-        reason = (
-            f"to compute node {graph.nodes[least.node]} takes {least.memory}, however its inputs are recomputed, "
-            f"{least.memory - budget} over the budget {budget}"
-        )
-        return "infeasible", reason, None
-    return None
 
 
 @dataclass

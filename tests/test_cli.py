@@ -208,7 +208,7 @@ def test_bad_graph_files_get_one_line(command, tmp_path, verb, text, message):
         (["solve", UNET, "--budget", "0.8", "--precedence", "magic"], "unknown precedence 'magic'"),
         (
             ["solve", UNET, "--budget", "0.8", "--max-computations", "0"],
-            "max computations '0': expected a positive integer or auto",
+            "max computations '0': expected a positive integer, auto or a file",
         ),
         (["solve", UNET, "--budget", "0.8", "--until-gap", "x%"], "gap 'x%': expected a percentage"),
         (["solve", UNET, "--budget", "0.8", "--until-gap", "100%"], "gap 1.0 is not a fraction of the duration"),

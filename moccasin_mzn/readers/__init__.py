@@ -12,9 +12,9 @@ from os import PathLike
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.readers import checkmate, node_link, random_layered
+from moccasin_mzn.readers.counts import read_counts
 from moccasin_mzn.readers.jsonfile import load_json
 from moccasin_mzn.readers.node_link import write_graph
-from moccasin_mzn.readers.counts import read_counts
 from moccasin_mzn.readers.schedule import ClaimedSchedule, read_order, read_schedule
 
 __all__ = ["ClaimedSchedule", "read_counts", "read_graph", "read_order", "read_schedule", "write_graph"]
