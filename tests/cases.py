@@ -28,7 +28,7 @@ class Case:
 
 
 def draw_case(seed: int, most_nodes: int = 6) -> Case:
-    """A random case of up to `most_nodes` nodes; most of them need recomputations, or only just fit, or only just do not.
+    """A random case of up to `most_nodes` nodes; most need recomputations, or only just fit, or only just do not.
 
     The input order is a random one. A chain along it makes outputs that are read late worth dropping.
     """
@@ -56,7 +56,7 @@ def draw_case(seed: int, most_nodes: int = 6) -> Case:
 
 
 def least_duration(case: Case, formulation: str) -> int | None:
-    """Within the budget, for "staged" or "general" events or "checkmate", which limits nothing; None if nothing fits."""
+    """Within the budget, for "staged" or "general" events or "checkmate", without a limit; None if nothing fits."""
     graph, budget, most = case.graph, case.budget, case.max_computations
     if formulation == "checkmate":
         most = len(graph.nodes)

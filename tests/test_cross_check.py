@@ -13,7 +13,7 @@ import pytest
 from cases import Case, draw_case, least_capacity, least_duration
 from oracle import fixed_order_schedule
 
-from moccasin_mzn.formulations import Moccasin, Intervals, decode
+from moccasin_mzn.formulations import Intervals, Moccasin, decode
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.minizinc.dzn import dzn_text
 from moccasin_mzn.minizinc.run import Limits, Listener, run_model

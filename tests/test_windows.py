@@ -19,7 +19,7 @@ from oracle import best_fixed_order, fixed_order_schedule
 from strategies import graphs
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.formulations import Moccasin, Intervals
+from moccasin_mzn.formulations import Intervals, Moccasin
 from moccasin_mzn.generators.random_layered import random_layered
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance

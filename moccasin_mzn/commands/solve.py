@@ -36,7 +36,7 @@ Run = Callable[["Listener"], "Result"]
 @click.option("--max-computations", metavar="C|auto|FILE",
               help="How often a node may be computed; a JSON file may say it for each.  [default: 2]")  # fmt: skip
 @click.option("--search", metavar="on|off|only",
-              help="Local search and bounds beside the model, the model alone, or no model.  [default: on]")  # fmt: skip
+              help="Local search and bounds beside the model, the model alone, or none.  [default: on]")  # fmt: skip
 @ORDER
 @click.option("--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="A schedule to start from.")
 @click.option("--time-limit", type=float, metavar="SECONDS", help="Default: until proven.")
