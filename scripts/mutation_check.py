@@ -60,7 +60,12 @@ SLIPS = (
         "then A[t, e + 1] else 0 endif",
     ),
     Slip("wrong stage order, staged", "staged.mzn", "nodes * (k - 1) + v;", "nodes * (k - 1) + nodes + 1 - v;"),
-    Slip("wrong stage order, Checkmate", "checkmate.mzn", "NODE where i > t)(R[t", "NODE where i > t + 1)(R[t"),
+    Slip(
+        "wrong stage order, FREE",
+        "checkmate_free.mzn",
+        "k < head[d] /\\ head[d] <= t}",
+        "k > head[d] /\\ head[d] <= t}",
+    ),
     Slip("budget one too large", "minimize_duration.mzn", "capacity = budget;", "capacity = budget + 1;"),
     Slip("budget one too small", "minimize_duration.mzn", "capacity = budget;", "capacity = budget - 1;"),
     Slip("budget one too large, Checkmate", "checkmate.mzn", "var 0..budget: U", "var 0..budget + 1: U"),

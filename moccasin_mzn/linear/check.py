@@ -16,11 +16,13 @@ _SAFE = 2**62
 class Checker:
     """Rounds integer columns, and checks every bound and row: rows of integers in exact integer arithmetic.
 
-    `complaint` says what was wrong with the last solution that was refused.
+    `complaint` says what was wrong with the last solution that was refused. `overflown` becomes true if a solution had
+    an integer too large for a double: what the solver says of such a program is worth nothing.
     """
 
     def __init__(self, translation: Translation) -> None:
         self.complaint: str | None = None
+        self.overflown = False
         self._translation = translation
         program = self._program = translation.program
         self._row = np.repeat(np.arange(program.rows), np.diff(program.row_start))
@@ -47,11 +49,13 @@ class Checker:
     def _unfit_integers(self, values: np.ndarray) -> bool:
         """Does an integer column leave its bounds or 2^53, or a row of integers its sides?"""
         program = self._program
-        outside = (values < program.lower) | (values > program.upper) | ~(np.abs(values) <= LARGEST_EXACT)
-        outside &= program.is_integer
+        inexact = program.is_integer & ~(np.abs(values) <= LARGEST_EXACT)
+        outside = inexact | (program.is_integer & ((values < program.lower) | (values > program.upper)))
         if outside.any():
             column = int(np.flatnonzero(outside)[0])
-            self.complaint = f"{program.names[column]} = {values[column]:.17g} is outside its domain"
+            self.overflown |= bool(inexact.any())
+            why = "is no exact double" if inexact[column] else "is outside its domain"
+            self.complaint = f"{program.names[column]} = {values[column]:.17g} {why}"
             return True
         integers = np.where(program.is_integer, values, 0.0).astype(np.int64)[program.row_column]
         magnitude = np.bincount(self._row, np.abs(self._coefficient.astype(float) * integers), program.rows)

@@ -14,7 +14,7 @@ from .program import LinearProgram
 
 
 class EngineError(FlatZincError):
-    """The solver refuses the program or a parameter, or failed; one line."""
+    """The solver refuses the program or a parameter; one line."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class Ending:
     """How a search ended.
 
     Attributes:
-        status: "optimal", "infeasible", "unbounded" (the relaxation is), "undecided" (one of these two) or "stopped".
+        status: "optimal", "infeasible", "unbounded" (the relaxation is), "undecided" (one of these two), "stopped" or
+            "failed" (for numerical reasons).
         values: the best solution, by column, if there is one.
         bound: the best bound on the objective, infinite if there is none.
         nodes: number of nodes.

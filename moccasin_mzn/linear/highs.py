@@ -63,13 +63,12 @@ def _ending(highs: highspy.Highs, program: LinearProgram) -> Ending:
 
     info, status = highs.getInfo(), highs.getModelStatus()
     kinds = highspy.HighsModelStatus
-    if status == kinds.kSolveError:
-        raise EngineError("HiGHS failed")
     ended = {
         kinds.kOptimal: "optimal",
         kinds.kInfeasible: "infeasible",
         kinds.kUnbounded: "unbounded",
         kinds.kUnboundedOrInfeasible: "undecided",
+        kinds.kSolveError: "failed",
     }.get(status, "stopped")
     values = None
     if info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible and ended in (

@@ -62,14 +62,14 @@ def has_integer_objective(program: LinearProgram) -> bool:
     return bool(integers) and float(program.objective_offset).is_integer()
 
 
-def safe_bound(program: LinearProgram, bound: float) -> Number | None:
+def safe_bound(program: LinearProgram, bound: float, precision: float) -> Number | None:
     """A bound as told by a solver, rounded to the next integer if the objective is one; None if there is no bound.
 
-    What is within the tolerances of the solver counts as reached: 1e-6, or 1e-9 of a large bound.
+    A solver takes numbers for equal that differ by 1e-6, or relatively by `precision`: so may the bound be off.
     """
     if not math.isfinite(bound) or abs(bound) >= 1e15:
         return None
     if not has_integer_objective(program):
         return float(bound)
-    slack = max(1e-6, 1e-9 * abs(bound))
+    slack = max(1e-6, precision * abs(bound))
     return math.floor(bound + slack) if program.maximize else math.ceil(bound - slack)

@@ -35,6 +35,10 @@ INTEGER_GAP = 0.99
 TOLERANCES = (1e-7, 1e-9)
 """Of bounds, rows and integrality, in the order of trial. The usual 1e-6 lets more through that rounding breaks."""
 ENGINES: dict[str, Engine] = {"highs": highs.solve, "scip": scip.solve}
+TROUBLE = {"refused": "a solution that is none", "failed": "numerical trouble"}
+"""What a status means that is no result."""
+PRECISION = {"highs": 1e-13, "scip": 1e-9}
+"""Relative difference up to which the engines take numbers for equal."""
 
 
 def run(options: LinearOptions, stop: StopFlag) -> int:
@@ -118,7 +122,7 @@ class Session:
         """Take a bound from the solver."""
         self.nodes = max(self.nodes, nodes)
         if self.optimises:
-            self.stream.better_bound(safe_bound(self.program, bound))
+            self.stream.better_bound(self._safe(bound))
 
     def _solve(self) -> None:
         try:
@@ -131,9 +135,11 @@ class Session:
         ending = self._search(self.program, self)
         if ending.status in ("unbounded", "undecided"):
             return self._without_objective()
-        if ending.status == "refused":
-            return self._refuse()
+        if ending.status in TROUBLE:
+            return self._give_up(TROUBLE[ending.status])
         if ending.status == "optimal":
+            if self.integral and self._safe(ending.bound) != self.stream.objective:
+                return self._give_up("an objective beyond its precision")
             self.stream.better_bound(self.stream.objective)
             return "complete"
         return "complete" if ending.status == "infeasible" and self.stream.values is None else "stopped"
@@ -145,16 +151,19 @@ class Session:
             ending = self._search(no_goods.extended(), self)
             if ending.status == "infeasible":
                 return "complete"
-            if ending.status == "refused":
-                return self._refuse()
+            if ending.status in TROUBLE:
+                return self._give_up(TROUBLE[ending.status])
             if ending.status != "optimal" or self.stream.satisfied:
                 return "stopped"
-            for values in self.stream.distinct[blocked:]:
+            fresh = self.stream.distinct[blocked:]
+            if not fresh:
+                return self._give_up("a solution that it was told to leave out")
+            for values in fresh:
                 obstacle = no_goods.add(values)
                 if obstacle:
                     print(f"% no more than this solution: {obstacle}", file=sys.stderr)
                     return "stopped"
-            blocked = len(self.stream.distinct)
+            blocked += len(fresh)
 
     def _without_objective(self) -> str:
         """What follows if the relaxation is unbounded or nothing is feasible: as the numbers are rational, a single
@@ -170,7 +179,7 @@ class Session:
             self.start = {}
             listener.progress(ending.bound, ending.nodes)
             if ending.values is None or self._accept(program, ending.values, listener) or ending.status != "optimal":
-                return ending
+                return replace(ending, status="refused") if self.checker.overflown else ending
         return replace(ending, status="refused")
 
     def _call(self, program: LinearProgram, listener: Listener, tolerance: float) -> Ending:
@@ -202,9 +211,14 @@ class Session:
         ending = self._call(replace(program, lower=lower, upper=upper), _Deaf(), TOLERANCES[-1])
         return None if ending.values is None else self.checker.check(ending.values)
 
-    def _refuse(self) -> str:
-        print(f"% the solver's best solution is none, hence no proof: {self.checker.complaint}", file=sys.stderr)
+    def _give_up(self, reason: str) -> str:
+        """Tell why there is no proof."""
+        complaint = f": {self.checker.complaint}" if self.checker.complaint else ""
+        print(f"% no proof, since the solver came to {reason}{complaint}", file=sys.stderr)
         return "stopped"
+
+    def _safe(self, bound: float) -> int | float | None:
+        return safe_bound(self.program, bound, PRECISION[self.options.engine])
 
     def _objective(self, values: np.ndarray) -> int | float:
         """The objective of a solution."""

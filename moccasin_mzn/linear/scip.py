@@ -120,15 +120,14 @@ def _tell(event: callback_pb2.CallbackDataProto, columns: int, listener: Listene
 def _ending(result: result_pb2.SolveResultProto, program: LinearProgram) -> Ending:
     from ortools.math_opt import result_pb2
 
-    reason = result.termination.reason
-    if reason in (result_pb2.TERMINATION_REASON_NUMERICAL_ERROR, result_pb2.TERMINATION_REASON_OTHER_ERROR):
-        raise EngineError(f"SCIP failed: {result.termination.detail}")
     ended = {
         result_pb2.TERMINATION_REASON_OPTIMAL: "optimal",
         result_pb2.TERMINATION_REASON_INFEASIBLE: "infeasible",
         result_pb2.TERMINATION_REASON_UNBOUNDED: "unbounded",
         result_pb2.TERMINATION_REASON_INFEASIBLE_OR_UNBOUNDED: "undecided",
-    }.get(reason, "stopped")
+        result_pb2.TERMINATION_REASON_NUMERICAL_ERROR: "failed",
+        result_pb2.TERMINATION_REASON_OTHER_ERROR: "failed",
+    }.get(result.termination.reason, "stopped")
     values = None
     if result.solutions:
         values = _dense(result.solutions[0].primal_solution.variable_values, program.columns)
@@ -142,8 +141,8 @@ def _dense(vector: sparse_containers_pb2.SparseDoubleVectorProto, columns: int) 
 
 
 class _Complaint:
-    """Keeps one complaint off stderr, which SCIP writes there from C before the first line of its log: OR-Tools 9.15
-    asks it for an event that it does not have. With a log that people look at, everything is left as it is."""
+    """Keeps one complaint off stderr, which SCIP writes there from C before its presolve: OR-Tools 9.15 asks it for an
+    event that it does not have. With a log that people look at, everything is left as it is."""
 
     def __init__(self, log: Callable[[str], None] | None) -> None:
         self._log = log
@@ -162,9 +161,10 @@ class _Complaint:
 
     def log(self, lines: list[str]) -> None:
         """Takes the log."""
-        self.__exit__()
-        if self._log:
-            for line in lines:
+        for line in lines:
+            if line.startswith("presolving"):
+                self.__exit__()
+            if self._log:
                 self._log(line)
 
     def __exit__(self, *_: object) -> None:
