@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from moccasin_mzn.cli import run
+from moccasin_mzn.formulations import Moccasin
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.readers import write_graph
 from moccasin_mzn.solve import JudgeError, solve
@@ -178,10 +179,8 @@ def test_a_bound_that_a_schedule_refutes_is_an_error(monkeypatch):
 
 
 def test_an_objective_that_the_simulator_does_not_find_is_an_error(monkeypatch):
-    import moccasin_mzn.model_search as module
-
-    genuine = module.decode
-    monkeypatch.setattr(module, "decode", lambda data, intervals: (*genuine(data, intervals), 4))
+    genuine = Moccasin.sequence
+    monkeypatch.setattr(Moccasin, "sequence", lambda form, data, values: (*genuine(form, data, values), 4))
     with pytest.raises(JudgeError, match="cp-sat reports 14, but the simulator finds a duration of 15"):
         solve(SKIP, 8, time_limit=60, search="off", two_phase=False)
 
