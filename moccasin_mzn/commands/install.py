@@ -16,25 +16,38 @@ from moccasin_mzn.errors import InputError
 @click.option("--folder", type=click.Path(path_type=Path), metavar="FOLDER",
               help="Default: the folder in which MiniZinc looks for this user's solvers.")  # fmt: skip
 def install_solver(removing: bool, folder: Path | None) -> int:
-    """Make CP-SAT known to MiniZinc and its IDE: `minizinc --solver cp-sat model.mzn data.dzn`."""
+    """Make cp-sat, highs and scip known to MiniZinc and its IDE: `minizinc --solver cp-sat model.mzn data.dzn`."""
     from moccasin_mzn.flatzinc import install
+    from moccasin_mzn.minizinc.solvers import OWN, own_configuration
 
     folder = folder or install.user_solver_folder()
+    configurations = [own_configuration(name) for name in OWN]
     try:
-        if removing:
-            path, was_there = install.remove(folder)
-            click.echo(f"removed {path}" if was_there else f"nothing to remove: there is no {path}")
-            return EXIT_FOUND
-        path, action = install.install(folder)
+        install.check(folder, configurations)
+        for configuration in configurations:
+            if removing:
+                path, was_there = install.remove(folder, configuration)
+                click.echo(f"removed {path}" if was_there else f"nothing to remove: there is no {path}")
+            else:
+                path, action = install.install(folder, configuration)
+                click.echo(f"{path} was up to date" if action == "kept" else f"{action} {path}")
     except install.InstallError as error:
         raise InputError(str(error)) from None
-    click.echo(f"{path} was up to date" if action == "kept" else f"{action} {path}")
-    rivals = install.rivals()
-    if rivals:
-        click.echo(f"other solvers answer to cp-sat as well ({', '.join(rivals)}), hence the full id:")
+    if not removing:
+        _tell_use(configurations)
+    return EXIT_FOUND
+
+
+def _tell_use(configurations: list[dict]) -> None:
+    from moccasin_mzn.flatzinc import install
+
     if not install.minizinc_is_there():
         click.echo("MiniZinc is not on PATH yet; once it is:")
-    name = install.solver_configuration()["id"] if rivals else "cp-sat"
-    click.echo(f"minizinc --solver {name} model.mzn data.dzn    # CP-SAT of the Python environment {sys.prefix}")
+    for configuration in configurations:
+        identifier, rivals = configuration["id"], install.rivals(configuration)
+        short = identifier.rpartition(".")[2]
+        if rivals:
+            click.echo(f"other solvers answer to {short} as well ({', '.join(rivals)}), hence the full id:")
+        name = identifier if rivals else short
+        click.echo(f"minizinc --solver {name} model.mzn data.dzn    # of the Python environment {sys.prefix}")
     click.echo("python -m moccasin_mzn install-solver --remove    # undoes it")
-    return EXIT_FOUND

@@ -8,7 +8,6 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-FILE_NAME = "cp-sat.msc"
 LIBRARY = Path(__file__).resolve().parent / "mznlib"
 """The MiniZinc library of the solver."""
 

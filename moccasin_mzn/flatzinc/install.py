@@ -1,4 +1,4 @@
-"""Makes the solver known to every MiniZinc of this user, and to the MiniZinc IDE."""
+"""Makes solvers known to every MiniZinc of this user, and to the MiniZinc IDE."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from .configuration import FILE_NAME, solver_configuration, write_configuration
+from .configuration import file_name, solver_configuration, write_configuration
+
+GENERAL_TAGS = {"cp", "mip", "int", "float"}
+"""Tags that name a kind of solver, as many have."""
 
 
 class InstallError(Exception):
@@ -28,31 +32,43 @@ def user_solver_folder() -> Path:
         return Path.home() / ".minizinc" / "solvers"
 
 
-def install(folder: Path) -> tuple[Path, str]:
-    """Write the configuration into `folder`, made if missing; the path of the file, and "wrote", "replaced" or "kept".
+def check(folder: Path, configurations: Sequence[dict]) -> None:
+    """Raises `InstallError` if one of the configurations has in `folder` the file name of another solver's.
+
+    Called before any of several is installed or removed, it keeps things from being done by halves.
+    """
+    for configuration in configurations:
+        _read_ours(folder, configuration)
+
+
+def install(folder: Path, configuration: dict | None = None) -> tuple[Path, str]:
+    """Write a configuration, by default that of CP-SAT, into `folder`, made if missing; the path of the file, and
+    "wrote", "replaced" or "kept".
 
     Raises `InstallError` if there is a file of this name that is not ours, the folder cannot be written, or MiniZinc
     could not start the solver.
     """
-    path = folder / FILE_NAME
-    _check_command()
-    present = _read_ours(path)
-    if present == solver_configuration():
+    configuration = configuration or solver_configuration()
+    path = folder / file_name(configuration)
+    _check_command(configuration)
+    present = _read_ours(folder, configuration)
+    if present == configuration:
         return path, "kept"
     try:
-        write_configuration(folder)
+        write_configuration(folder, configuration)
     except OSError as error:
         raise InstallError(f"{path}: cannot write: {error.strerror or error}") from None
     return path, "wrote" if present is None else "replaced"
 
 
-def remove(folder: Path) -> tuple[Path, bool]:
+def remove(folder: Path, configuration: dict | None = None) -> tuple[Path, bool]:
     """Undo `install`; the path of the file, and whether it was there.
 
     Raises `InstallError` if the file is not ours, or cannot be removed.
     """
-    path = folder / FILE_NAME
-    if _read_ours(path) is None:
+    configuration = configuration or solver_configuration()
+    path = folder / file_name(configuration)
+    if _read_ours(folder, configuration) is None:
         return path, False
     try:
         path.unlink()
@@ -61,15 +77,16 @@ def remove(folder: Path) -> tuple[Path, bool]:
     return path, True
 
 
-def rivals() -> list[str]:
-    """Ids of other solvers that MiniZinc also finds under the name `cp-sat`; none if there is no MiniZinc on PATH."""
-    own = solver_configuration()
+def rivals(configuration: dict | None = None) -> list[str]:
+    """Ids of other solvers that MiniZinc also finds under the short name of ours, such as `cp-sat`; none if there is no
+    MiniZinc on PATH."""
+    own = configuration or solver_configuration()
     try:
         solvers = json.loads(_minizinc("--solvers-json"))
     except (InstallError, ValueError):
         return []
     found = [item for item in solvers if isinstance(item, dict) and item.get("id") != own["id"]]
-    names = {own["id"].rpartition(".")[2], *own["tags"]} - {"cp", "int"}
+    names = {own["id"].rpartition(".")[2], *own["tags"]} - GENERAL_TAGS
     return [item["id"] for item in found if names & {item.get("id", "").rpartition(".")[2], *item.get("tags", ())}]
 
 
@@ -78,8 +95,10 @@ def minizinc_is_there() -> bool:
     return shutil.which("minizinc") is not None
 
 
-def _read_ours(path: Path) -> dict | None:
-    """The configuration in a file, None if there is no file; `InstallError` for one that we did not write."""
+def _read_ours(folder: Path, configuration: dict) -> dict | None:
+    """What stands in the file of a configuration, None if there is no file; `InstallError` for one that we did not
+    write."""
+    path = folder / file_name(configuration)
     try:
         present = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -88,15 +107,15 @@ def _read_ours(path: Path) -> dict | None:
         raise InstallError(f"{path}: cannot read: {error.strerror or error}") from None
     except ValueError:
         present = None
-    if not isinstance(present, dict) or present.get("id") != solver_configuration()["id"]:
+    if not isinstance(present, dict) or present.get("id") != configuration["id"]:
         raise InstallError(f"{path}: belongs to another solver, left as it is")
     return present
 
 
-def _check_command() -> None:
+def _check_command(configuration: dict) -> None:
     """MiniZinc starts the solver in folders of its own, where only an installed package is found."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [*solver_configuration()["executable"], "--help"]
+    command = [*configuration["executable"], "--help"]
     with tempfile.TemporaryDirectory() as folder:
         ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
     if ended.returncode:

@@ -173,13 +173,16 @@ class Session:
 
     def _search(self, program: LinearProgram, listener: Listener) -> Ending:
         """Call the engine; again, with a smaller tolerance, if what it calls optimal does not stand the check. The
-        status is "refused" if nothing helps."""
+        status is "refused" if that does not help, or the integers are too large."""
         for tolerance in TOLERANCES:
             ending = self._call(program, listener, tolerance)
             self.start = {}
             listener.progress(ending.bound, ending.nodes)
-            if ending.values is None or self._accept(program, ending.values, listener) or ending.status != "optimal":
-                return replace(ending, status="refused") if self.checker.overflown else ending
+            accepted = ending.values is None or self._accept(program, ending.values, listener)
+            if self.checker.overflown:
+                break
+            if accepted or ending.status != "optimal":
+                return ending
         return replace(ending, status="refused")
 
     def _call(self, program: LinearProgram, listener: Listener, tolerance: float) -> Ending:

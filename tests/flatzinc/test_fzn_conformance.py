@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from fzn_support import ENVIRONMENT, minizinc, solve
 
-from moccasin_mzn.flatzinc.configuration import FILE_NAME, solver_configuration
+from moccasin_mzn.flatzinc.configuration import file_name, solver_configuration
 from moccasin_mzn.flatzinc.registry import HANDLERS
 
 FORMS = {
@@ -105,7 +105,7 @@ class Workplace:
         script.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >"{self.request}"\nexec cat "{self.answer}"\n')
         script.chmod(0o755)
         configuration = {**solver_configuration(), "executable": str(script)}
-        (folder / FILE_NAME).write_text(json.dumps(configuration))
+        (folder / file_name(configuration)).write_text(json.dumps(configuration))
         self.environment = {**ENVIRONMENT, "MZN_SOLVER_PATH": str(folder)}
 
     def compile(self, case: Case) -> str:
