@@ -8,7 +8,8 @@ from .columns import LARGEST_EXACT
 from .program import LinearProgram, Translation
 
 SLACK = 1e-6
-"""How much a row with floats may be violated, relative to its largest term (at least 1)."""
+ROUNDING = 1e-9
+"""A row with floats may be violated by the one, plus the other times its largest term."""
 _SAFE = 2**62
 """Sums of magnitudes below this do not overflow 64 bits."""
 
@@ -76,9 +77,9 @@ class Checker:
             self.complaint = f"{program.names[int(np.flatnonzero(~np.isfinite(values))[0])]} is not finite"
             return True
         terms = program.row_coefficient * values[program.row_column]
-        largest = np.ones(program.rows)
+        largest = np.zeros(program.rows)
         np.maximum.at(largest, self._row, np.abs(terms))
-        activity, slack = np.bincount(self._row, terms, program.rows), SLACK * largest
+        activity, slack = np.bincount(self._row, terms, program.rows), SLACK + ROUNDING * largest
         broken = (activity < program.row_lower - slack) | (activity > program.row_upper + slack)
         return self._complain_of(broken & ~self._exact)
 

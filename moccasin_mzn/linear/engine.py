@@ -27,6 +27,7 @@ class Settings:
         seed: random seed, or None.
         gap: the search may end when objective and bound are this close.
         tolerance: how far bounds, rows and integrality may be violated.
+        presolve: may the program be simplified first?
         start: values by column, of a solution or part of one, to begin from.
         parameters: parameters in the solver's own form, which overrule all else.
         log: takes the lines of the solver's log, or None for no log.
@@ -37,6 +38,7 @@ class Settings:
     seed: int | None = None
     gap: float = 0.0
     tolerance: float = 1e-7
+    presolve: bool = True
     start: Mapping[int, float] = field(default_factory=dict)
     parameters: str = ""
     log: Callable[[str], None] | None = None

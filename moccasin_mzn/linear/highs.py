@@ -85,6 +85,7 @@ def _configure(highs: highspy.Highs, settings: Settings) -> None:
     options = {
         "mip_rel_gap": 0.0,
         "mip_abs_gap": settings.gap,
+        "presolve": "choose" if settings.presolve else "off",
         "mip_feasibility_tolerance": settings.tolerance,
         "primal_feasibility_tolerance": settings.tolerance,
         "threads": settings.threads or os.cpu_count() or 1,

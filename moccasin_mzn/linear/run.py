@@ -30,10 +30,16 @@ RESERVE = 0.1
 """Seconds of the time limit kept for printing."""
 POLL = 0.05
 """Seconds between two looks at what the solver has told, and at signals."""
+LARGE = 1e9
+"""From here on neighbouring doubles differ by 1e-7."""
 INTEGER_GAP = 0.99
 """How close bound and objective must be if the objective is an integer: the next better one is 1 away."""
-TOLERANCES = (1e-7, 1e-9)
-"""Of bounds, rows and integrality, in the order of trial. The usual 1e-6 lets more through that rounding breaks."""
+TRIALS = (
+    {"tolerance": 1e-7, "presolve": True},
+    {"tolerance": 1e-7, "presolve": False},
+    {"tolerance": 1e-9, "presolve": False},
+)
+"""Settings in the order of trial. The usual tolerance, 1e-6, lets more through that rounding breaks."""
 ENGINES: dict[str, Engine] = {"highs": highs.solve, "scip": scip.solve}
 TROUBLE = {"refused": "a solution that is none", "failed": "numerical trouble"}
 """What a status means that is no result."""
@@ -172,22 +178,30 @@ class Session:
         return {"optimal": "unbounded", "infeasible": "complete"}.get(ending.status, "stopped")
 
     def _search(self, program: LinearProgram, listener: Listener) -> Ending:
-        """Call the engine; again, with a smaller tolerance, if what it calls optimal does not stand the check. The
-        status is "refused" if that does not help, or the integers are too large."""
-        for tolerance in TOLERANCES:
-            ending = self._call(program, listener, tolerance)
+        """Call the engine; again, more carefully, if it fails or what it calls optimal does not stand the check.
+
+        The status is "failed" or "refused" if that does not help. Nothing is infeasible for which the engine had found
+        a solution before, even a wrong one; and where numbers are large, the word of a presolve is not enough.
+        """
+        claimed = False
+        for trial in TRIALS:
+            ending = self._call(program, listener, trial)
             self.start = {}
             listener.progress(ending.bound, ending.nodes)
-            accepted = ending.values is None or self._accept(program, ending.values, listener)
+            accepted = ending.values is not None and self._accept(program, ending.values, listener)
             if self.checker.overflown:
                 break
-            if accepted or ending.status != "optimal":
+            if ending.status == "optimal" and not accepted:
+                claimed = True
+            elif ending.status == "infeasible" and trial["presolve"] and _has_large_sides(program):
+                continue
+            elif ending.status != "failed" and not (claimed and ending.status == "infeasible"):
                 return ending
-        return replace(ending, status="refused")
+        return ending if ending.status == "failed" else replace(ending, status="refused")
 
-    def _call(self, program: LinearProgram, listener: Listener, tolerance: float) -> Ending:
+    def _call(self, program: LinearProgram, listener: Listener, trial: dict) -> Ending:
         if program.columns:
-            return ENGINES[self.options.engine](program, self._settings(tolerance), listener)
+            return ENGINES[self.options.engine](program, replace(self._settings(), **trial), listener)
         holds = bool(np.all((program.row_lower <= 0) & (program.row_upper >= 0)))  # solvers do not like such programs
         return Ending("optimal" if holds else "infeasible", np.zeros(0), program.objective_offset)
 
@@ -211,7 +225,7 @@ class Session:
             return None
         lower = np.where(program.is_integer, rounded, program.lower)
         upper = np.where(program.is_integer, rounded, program.upper)
-        ending = self._call(replace(program, lower=lower, upper=upper), _Deaf(), TOLERANCES[-1])
+        ending = self._call(replace(program, lower=lower, upper=upper), _Deaf(), TRIALS[-1])
         return None if ending.values is None else self.checker.check(ending.values)
 
     def _give_up(self, reason: str) -> str:
@@ -230,10 +244,9 @@ class Session:
         value = self.translation.columns.number(objective) if column < 0 else values[column]
         return int(value) if self.integral else float(value)
 
-    def _settings(self, tolerance: float) -> Settings:
+    def _settings(self) -> Settings:
         options = self.options
         return Settings(
-            tolerance=tolerance,
             seconds=self._seconds(),
             threads=options.workers,
             seed=options.seed,
@@ -258,6 +271,13 @@ class Session:
             "solveTime": seconds_since_start() - self.initial_time,
             "peakMem": peak_megabytes(),
         }
+
+
+def _has_large_sides(program: LinearProgram) -> bool:
+    """Do the doubles around some side of a row differ by as much as the tolerances? HiGHS has called
+    x - 100000 y = -4487300000 infeasible."""
+    sides = np.concatenate([program.row_lower, program.row_upper])
+    return bool((np.abs(sides[np.isfinite(sides)]) >= LARGE).any())
 
 
 def _leave(status: int) -> NoReturn:

@@ -43,6 +43,8 @@ def solve(program: LinearProgram, settings: Settings, listener: Listener) -> End
                 None,  # an interrupter: OR-Tools 9.15 asks SCIP for an event that it does not have, and nothing stops
             )
     except Exception as error:
+        if "SCIPsolve" in str(error):  # it fell into an error while it solved
+            return Ending("failed")
         raise EngineError(f"SCIP: {str(error).splitlines()[0]}") from None
     return _ending(result, program)
 
@@ -76,6 +78,8 @@ def _parameters(settings: Settings) -> parameters_pb2.SolveParametersProto:
 
     parameters = parameters_pb2.SolveParametersProto(threads=1, relative_gap_tolerance=0.0)
     parameters.absolute_gap_tolerance = settings.gap
+    if not settings.presolve:
+        parameters.presolve = parameters_pb2.EMPHASIS_OFF
     if settings.seconds is not None:
         parameters.time_limit.FromNanoseconds(int(max(settings.seconds, 0.0) * 1e9))
     if settings.seed is not None:

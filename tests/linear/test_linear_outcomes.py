@@ -57,13 +57,14 @@ def run(monkeypatch, tmp_path):
 
 
 def test_a_solution_that_is_none_is_refused_and_the_tolerance_made_smaller(run):
-    engine = Straw(answer("optimal", 1, 1.4, bound=1), answer("optimal", 1.2, 1.4, bound=1))
+    engine = Straw(*(answer("optimal", 1.0 + k / 10, 1.4, bound=1) for k in range(3)))
     status, out, err = run(engine, TEXT.format("minimize x"))
     assert (status, out) == (0, "=====UNKNOWN=====\n")
     assert (
         err == "% no proof, since the solver came to a solution that is none: f:1:41: this constraint does not hold\n"
     )
-    assert [settings.tolerance for _, settings in engine.asked] == [1e-7, 1e-9]
+    asked = [(settings.tolerance, settings.presolve) for _, settings in engine.asked]
+    assert asked == [(1e-7, True), (1e-7, False), (1e-9, False)]
 
 
 def test_the_second_trial_counts(run):
@@ -87,8 +88,33 @@ def test_a_bound_within_the_gap_of_integers_is_a_proof(run, bound):
 
 
 def test_numerical_trouble(run):
-    status, out, err = run(Straw(answer("failed")), TEXT.format("minimize x"))
+    status, out, err = run(Straw(*[answer("failed")] * 3), TEXT.format("minimize x"))
     assert (status, out, err) == (0, "=====UNKNOWN=====\n", "% no proof, since the solver came to numerical trouble\n")
+
+
+@pytest.mark.parametrize("last", ["infeasible", "failed"])
+def test_infeasible_after_a_false_solution_is_no_proof(run, last):
+    engine = Straw(answer("optimal", 0, 1), answer("infeasible"), answer(last))
+    status, out, err = run(engine, TEXT.format("minimize x"))
+    assert (status, out) == (0, "=====UNKNOWN=====\n") and err.startswith("% no proof, since the solver came to ")
+
+
+LARGE = "var 0..1000000: x :: output_var; constraint int_lin_eq([100000],[x],{}00000); solve minimize x;"
+
+
+def test_with_large_numbers_infeasible_is_asked_twice(run):
+    engine = Straw(answer("infeasible"), answer("infeasible"))
+    assert run(engine, LARGE.format(10_000)) == (0, "=====UNSATISFIABLE=====\n", "")
+    assert [settings.presolve for _, settings in engine.asked] == [True, False]
+    engine = Straw(answer("infeasible"), answer("optimal", 10_000, bound=10_000))
+    assert run(engine, LARGE.format(10_000)) == (0, "x = 10000;\n----------\n==========\n", "")
+    engine = Straw(answer("infeasible"))
+    assert run(engine, LARGE.format(9999)) == (0, "=====UNSATISFIABLE=====\n", "")
+
+
+def test_trouble_that_passes(run):
+    engine = Straw(answer("failed", 4, 1), answer("optimal", 2, 1, bound=2))
+    assert run(engine, TEXT.format("minimize x")) == (0, "x = 2;\n----------\n==========\n", "")
 
 
 def test_a_solver_that_refuses(run):
@@ -140,7 +166,7 @@ def test_floats_are_found_anew_for_rounded_integers(run):
 
 
 def test_no_floats_for_rounded_integers(run):
-    engine = Straw(answer("optimal", 2.3, 5.1), answer("infeasible"), answer("optimal", 2.3, 5.1), answer("infeasible"))
+    engine = Straw(*[answer("optimal", 2.3, 5.1), answer("infeasible")] * 3)
     status, out, err = run(engine, MIXED.format("satisfy"))
     assert (status, out) == (0, "=====UNKNOWN=====\n") and "f:2:32: this constraint does not hold" in err
 
