@@ -5,6 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("patient", deadline=None)  # machines are shared, and some examples compile
+settings.load_profile("patient")
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 

@@ -18,28 +18,21 @@ from moccasin_mzn.flatzinc.stream import SolutionStream
 from moccasin_mzn.flatzinc.syntax import FlatZincError
 
 from . import highs, scip
-from .check import SLACK, Checker
-from .engine import Ending, Engine, Listener, Settings
+from .check import Checker
+from .engine import Engine, Settings
 from .items import has_integer_objective, linear_items, safe_bound
 from .no_goods import NoGoods
 from .options import LinearOptions
 from .program import LinearProgram, Translation, translate
+from .search import Deaf, Search
 from .warm_start import warm_start
 
 RESERVE = 0.1
 """Seconds of the time limit kept for printing."""
 POLL = 0.05
 """Seconds between two looks at what the solver has told, and at signals."""
-LARGE = 1e9
-"""From here on neighbouring doubles differ by 1e-7."""
 INTEGER_GAP = 0.99
 """How close bound and objective must be if the objective is an integer: the next better one is 1 away."""
-TRIALS = (
-    {"tolerance": 1e-7, "presolve": True},
-    {"tolerance": 1e-7, "presolve": False},
-    {"tolerance": 1e-9, "presolve": False},
-)
-"""Settings in the order of trial. The usual tolerance, 1e-6, lets more through that rounding breaks."""
 ENGINES: dict[str, Engine] = {"highs": highs.solve, "scip": scip.solve}
 TROUBLE = {"refused": "a solution that is none", "failed": "numerical trouble"}
 """What a status means that is no result."""
@@ -82,6 +75,7 @@ class Session:
         objective = self._objective if self.optimises else None
         self.stream = SolutionStream(self.items, options, sys.stdout, objective, program.maximize)
         self.start = warm_start(translation)
+        self.search = Search(ENGINES[options.engine], self.checker, program, self._settings)
         self.sizes = _sizes(program)
         self.failure: BaseException | None = None
         self.outcome = "stopped"
@@ -138,7 +132,7 @@ class Session:
 
     def _optimise(self) -> str:
         """Search to the end; what that proves."""
-        ending = self._search(self.program, self)
+        ending = self.search.run(self.program, self)
         if ending.status in ("unbounded", "undecided"):
             return self._without_objective()
         if ending.status in TROUBLE:
@@ -154,7 +148,7 @@ class Session:
         """Search again and again, each time without what was printed; what that proves."""
         no_goods, blocked = NoGoods(self.program, self.items), 0
         while True:
-            ending = self._search(no_goods.extended(), self)
+            ending = self.search.run(no_goods.extended(), self)
             if ending.status == "infeasible":
                 return "complete"
             if ending.status in TROUBLE:
@@ -174,59 +168,8 @@ class Session:
     def _without_objective(self) -> str:
         """What follows if the relaxation is unbounded or nothing is feasible: as the numbers are rational, a single
         solution tells that the objective has no bound."""
-        ending = self._search(replace(self.program, objective=np.zeros(self.program.columns)), _Deaf())
+        ending = self.search.run(replace(self.program, objective=np.zeros(self.program.columns)), Deaf())
         return {"optimal": "unbounded", "infeasible": "complete"}.get(ending.status, "stopped")
-
-    def _search(self, program: LinearProgram, listener: Listener) -> Ending:
-        """Call the engine; again, more carefully, if it fails or what it calls optimal does not stand the check.
-
-        The status is "failed" or "refused" if that does not help. Nothing is infeasible for which the engine had found
-        a solution before, even a wrong one; and where numbers are large, the word of a presolve is not enough.
-        """
-        claimed = False
-        for trial in TRIALS:
-            ending = self._call(program, listener, trial)
-            self.start = {}
-            listener.progress(ending.bound, ending.nodes)
-            accepted = ending.values is not None and self._accept(program, ending.values, listener)
-            if self.checker.overflown:
-                break
-            if ending.status == "optimal" and not accepted:
-                claimed = True
-            elif ending.status == "infeasible" and trial["presolve"] and _has_large_sides(program):
-                continue
-            elif ending.status != "failed" and not (claimed and ending.status == "infeasible"):
-                return ending
-        return ending if ending.status == "failed" else replace(ending, status="refused")
-
-    def _call(self, program: LinearProgram, listener: Listener, trial: dict) -> Ending:
-        if program.columns:
-            return ENGINES[self.options.engine](program, replace(self._settings(), **trial), listener)
-        holds = bool(np.all((program.row_lower <= 0) & (program.row_upper >= 0)))  # solvers do not like such programs
-        return Ending("optimal" if holds else "infeasible", np.zeros(0), program.objective_offset)
-
-    def _accept(self, program: LinearProgram, values: np.ndarray, listener: Listener) -> bool:
-        """Hand on a solution, if it is one, possibly with other floats; is it one with the objective that it had?"""
-        own = values[: self.program.columns]
-        checked = self.checker.check(own)
-        if checked is None:
-            checked = self._repaired(own)
-        if checked is None:
-            return False
-        listener.solution(checked)
-        costs = program.objective[: self.program.columns]
-        slack = 0.5 if self.integral else SLACK * max(1.0, abs(float(costs @ own)))
-        return abs(float(costs @ (checked - own))) <= slack
-
-    def _repaired(self, values: np.ndarray) -> np.ndarray | None:
-        """The rounded integers of a solution with the best floats for them, if there are any."""
-        program, rounded = self.program, self.checker.rounded(values)
-        if rounded is None or program.is_integer.all():
-            return None
-        lower = np.where(program.is_integer, rounded, program.lower)
-        upper = np.where(program.is_integer, rounded, program.upper)
-        ending = self._call(replace(program, lower=lower, upper=upper), _Deaf(), TRIALS[-1])
-        return None if ending.values is None else self.checker.check(ending.values)
 
     def _give_up(self, reason: str) -> str:
         """Tell why there is no proof."""
@@ -245,13 +188,15 @@ class Session:
         return int(value) if self.integral else float(value)
 
     def _settings(self) -> Settings:
+        """What to tell the engine now; the start, only the first time."""
         options = self.options
+        start, self.start = self.start, {}
         return Settings(
             seconds=self._seconds(),
             threads=options.workers,
             seed=options.seed,
             gap=INTEGER_GAP if self.optimises and self.integral else 0.0,
-            start=self.start,
+            start=start,
             parameters=options.params,
             log=_print_log if options.verbose else None,
         )
@@ -273,27 +218,10 @@ class Session:
         }
 
 
-def _has_large_sides(program: LinearProgram) -> bool:
-    """Do the doubles around some side of a row differ by as much as the tolerances? HiGHS has called
-    x - 100000 y = -4487300000 infeasible."""
-    sides = np.concatenate([program.row_lower, program.row_upper])
-    return bool((np.abs(sides[np.isfinite(sides)]) >= LARGE).any())
-
-
 def _leave(status: int) -> NoReturn:
     """End the process while the solver still works in another thread."""
     sys.stderr.flush()
     os._exit(status)
-
-
-class _Deaf:
-    """A `Listener` that keeps nothing."""
-
-    def solution(self, values: np.ndarray) -> None:
-        pass
-
-    def progress(self, bound: float, nodes: int) -> None:
-        pass
 
 
 def _print_log(line: str) -> None:
