@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from moccasin_mzn.instance import Instance
+from moccasin_mzn.record import JudgeError
 from moccasin_mzn.result import Listener, Progress, Result, Seconds, TracePoint
 from moccasin_mzn.simulate import Simulation, judge
 from moccasin_mzn.strategies.strategy import Strategy
@@ -43,12 +43,11 @@ def apply(
         return time_limit is not None and time.monotonic() - begin > time_limit
 
     try:
-        with contextlib.closing(iter(strategy.schedules(instance, over))) as candidates:
-            for sequence in candidates:
-                if best.takes(sequence) and on_progress is not None:
-                    on_progress(best.progress())
-                if over():
-                    break
+        for sequence in strategy.schedules(instance, over):
+            if best.takes(sequence) and on_progress is not None:
+                on_progress(best.progress())
+            if over():
+                break
     except KeyboardInterrupt:
         interrupted = True
     return best.result(interrupted, over())
@@ -69,7 +68,7 @@ class _Best:
         simulation = judge(self.instance.graph, sequence, self.instance.budget)
         flaw = next((v for v in simulation.violations if v.kind != "over-budget"), None)
         if flaw is not None:
-            raise AssertionError(f"{self.strategy.name} made no schedule: {flaw.message}")
+            raise JudgeError(f"{self.strategy.name} made no schedule: {flaw.message}")
         self.count += 1
         if self.simulation is not None and _rank(simulation) >= _rank(self.simulation):
             return False

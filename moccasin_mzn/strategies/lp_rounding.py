@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import Checkmate
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.strategies.strategy import Stop, Strategy
@@ -52,7 +53,7 @@ def relaxed_keeping(instance: Instance, stop: Stop) -> numpy.ndarray | None:
     import numpy
 
     from moccasin_mzn.flatzinc.parser import parse
-    from moccasin_mzn.linear.isolated import relaxed_values
+    from moccasin_mzn.linear.isolated import RelaxationError, relaxed_values
     from moccasin_mzn.minizinc.compile import compile_model
     from moccasin_mzn.minizinc.dzn import dzn_text
     from moccasin_mzn.minizinc.solvers import find_backend
@@ -61,7 +62,10 @@ def relaxed_keeping(instance: Instance, stop: Stop) -> numpy.ndarray | None:
     data = form.presolve(instance)
     text = dzn_text(form.data_items(instance.graph, data))
     flat = compile_model(find_backend("highs"), form.model("duration"), text)
-    value = relaxed_values(flat, stop)
+    try:
+        value = relaxed_values(flat, stop)
+    except RelaxationError as error:
+        raise InputError(f"the linear relaxation: {error}") from None
     if value is None:
         return None
     n, elements = len(instance.order), parse(flat).arrays["S"].elements
