@@ -19,3 +19,16 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("the published graphs (../shared) are not here")
     return SHARED
+
+
+@pytest.fixture
+def command(capfd):
+    """Runs a command line in this process; returns exit status, stdout and stderr."""
+
+    from moccasin_mzn.cli import run
+
+    def call(*arguments):
+        status = run([str(argument) for argument in arguments])
+        return status, *capfd.readouterr()
+
+    return call

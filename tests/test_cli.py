@@ -17,17 +17,6 @@ DATA = Path(__file__).resolve().parents[1] / "data"
 UNET = str(DATA / "unet_training.json")
 
 
-@pytest.fixture
-def command(capfd):
-    """Runs a command line in this process; returns exit status, stdout and stderr."""
-
-    def call(*arguments):
-        status = run([str(argument) for argument in arguments])
-        return status, *capfd.readouterr()
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def schedule(tmp_path_factory):
     """The U-Net at 80 % of its peak, solved once: (path of the schedule, its content)."""

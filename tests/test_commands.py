@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from moccasin_mzn.catalogue import entries
-from moccasin_mzn.cli import run
 from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.readers import read_graph
 from moccasin_mzn.simulate import judge
@@ -23,17 +22,6 @@ SKIP = {  # x is read at the beginning and at the end
     ],
     "edges": [{"source": u, "target": v} for u, v in ("xa", "xz", "ab", "bc", "cz")],
 }
-
-
-@pytest.fixture
-def command(capfd):
-    """Runs a command line in this process; returns exit status, stdout and stderr."""
-
-    def call(*arguments):
-        status = run([str(argument) for argument in arguments])
-        return status, *capfd.readouterr()
-
-    return call
 
 
 @pytest.fixture
