@@ -63,6 +63,7 @@ class ComputationGraph:
         InputError: an empty graph; an id that is not an int or a printable non-empty str, is given twice, or is
             written like another (1 and "1"); a size or duration that is not an int (bool, float and str are
             refused) or is negative; a total over `TOTAL_LIMIT`; a label that is no str, a `backward` that is no bool;
+            an amount of fixed memory that is no int >= 0;
             an edge to an unknown node, from a node to itself, or given twice; a cycle; an order that is not a
             topological order of all nodes.
     """
@@ -86,6 +87,9 @@ class ComputationGraph:
     """Free-form provenance, such as `made_by`; JSON values only if the graph is to be written."""
     backward: tuple[bool, ...] | None = None
     """True for the nodes of the backward pass of a training graph, its loss included; None: unknown."""
+    fixed_memory: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """Memory held throughout whatever the schedule, in `size_unit`, by what it holds ("parameters", "optimizer"): no
+    part of any node's size, nor of any peak; a budget counts it in only where that is asked for."""
 
     def __post_init__(self) -> None:
         for name in ("nodes", "durations", "sizes", "order", "labels", "backward"):
@@ -96,6 +100,8 @@ class ComputationGraph:
             edges = tuple(_as_tuple("edge", edge) for edge in edges)
         object.__setattr__(self, "edges", edges)
         object.__setattr__(self, "attributes", dict(self.attributes))
+        _check_fixed_memory(self.fixed_memory)
+        object.__setattr__(self, "fixed_memory", dict(self.fixed_memory))
         _check_ids(self.nodes)
         _check_amounts(self.nodes, "duration", self.durations)
         _check_amounts(self.nodes, "size", self.sizes)
@@ -209,6 +215,11 @@ class ComputationGraph:
         """Memory of all outputs together, in `size_unit`."""
         return sum(self.sizes)
 
+    @cached_property
+    def total_fixed_memory(self) -> int:
+        """All of `fixed_memory` together, in `size_unit`."""
+        return sum(self.fixed_memory.values())
+
     def working_set(self, node: int) -> int:
         """Memory of the inputs and the output of the node at this position, in `size_unit`."""
         return self.sizes[node] + sum(self.sizes[u] for u in self.predecessors[node])
@@ -232,8 +243,8 @@ class ComputationGraph:
 
         Args:
             g: directed, no multigraph. A node attribute `label` on every node becomes `labels`, and `backward`
-                becomes `backward`; the graph attributes `name`, `duration_unit` and `size_unit` are used, the others
-                become `attributes`.
+                becomes `backward`; of the graph attributes `name`, `duration_unit`, `size_unit` and `fixed_memory`
+                are fields, the others become `attributes`.
             duration, size: node attributes to read.
             order: ids in input order; default: the graph attribute `order`, if there.
 
@@ -264,6 +275,7 @@ class ComputationGraph:
             name=about.pop("name", ""),
             duration_unit=about.pop("duration_unit", "unit"),
             size_unit=about.pop("size_unit", "unit"),
+            fixed_memory=about.pop("fixed_memory", {}),
             attributes=about,
             **optional,
         )
@@ -274,6 +286,8 @@ class ComputationGraph:
 
         g = networkx.DiGraph(**self.attributes)
         g.graph.update(name=self.name, duration_unit=self.duration_unit, size_unit=self.size_unit)
+        if self.fixed_memory:
+            g.graph["fixed_memory"] = dict(self.fixed_memory)
         if self.order is not None:
             g.graph["order"] = [self.nodes[v] for v in self.order]
         for v, node in enumerate(self.nodes):
@@ -353,6 +367,18 @@ def _check_optional(nodes: tuple[NodeId, ...], what: str, values: tuple | None, 
     for node, value in zip(nodes, values, strict=True):
         if type(value) is not kind:
             raise InputError(f"node {node}: {what} is {shown(value)}, expected {expected}")
+
+
+def _check_fixed_memory(amounts: Any) -> None:
+    if not isinstance(amounts, Mapping):
+        raise InputError(f"fixed_memory is {shown(amounts)}, expected amounts by what they hold")
+    for what, amount in amounts.items():
+        if type(what) is not str or not what.isprintable():
+            raise InputError(f"fixed_memory: {shown(what)} is not a printable name")
+        if type(amount) is not int or amount < 0:
+            raise InputError(f"fixed_memory of {what}: {shown(amount)}, expected an integer >= 0")
+    if sum(amounts.values()) > TOTAL_LIMIT:
+        raise InputError("the amounts of fixed_memory sum to more than 2**53; use a larger unit")
 
 
 def _check_texts(graph: ComputationGraph) -> None:

@@ -5,7 +5,8 @@
     "version": 1,
     "directed": true,
     "multigraph": false,
-    "graph": {"name": "tiny", "duration_unit": "FLOP", "size_unit": "byte", "order": [0, 1], "made_by": "hand"},
+    "graph": {"name": "tiny", "duration_unit": "FLOP", "size_unit": "byte", "order": [0, 1],
+              "fixed_memory": {"parameters": 9}, "made_by": {"command": "by hand"}},
     "nodes": [
     {"id": 0, "duration": 3, "size": 4, "label": "conv"},
     {"id": 1, "duration": 1, "size": 2, "label": "relu"}
@@ -43,7 +44,7 @@ from moccasin_mzn.readers.jsonfile import replace_file
 FORMAT = "moccasin-graph"
 VERSION = 1
 
-_OWN_KEYS = ("name", "order", "duration_unit", "size_unit")
+_OWN_KEYS = ("name", "order", "duration_unit", "size_unit", "fixed_memory")
 
 
 def matches(document: Any) -> bool:
@@ -82,6 +83,7 @@ def parse(document: dict[str, Any]) -> ComputationGraph:
         duration_unit=about.get("duration_unit", "unit"),
         size_unit=about.get("size_unit", "unit"),
         attributes={key: value for key, value in about.items() if key not in _OWN_KEYS},
+        fixed_memory=about.get("fixed_memory", {}),
         backward=tuple(column(nodes, "nodes", "backward")) if sided else None,
     )
 
@@ -105,6 +107,8 @@ def graph_text(graph: ComputationGraph) -> str:
     taken = [key for key in graph.attributes if key in _OWN_KEYS]
     if taken:
         raise InputError(f"attribute {shown(taken[0])} has the name of a key of the format")
+    if graph.fixed_memory:
+        about["fixed_memory"] = dict(graph.fixed_memory)
     about.update(graph.attributes)
     if graph.order is not None:
         about["order"] = [graph.nodes[v] for v in graph.order]
