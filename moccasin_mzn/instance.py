@@ -34,6 +34,8 @@ class Instance:
     """M, in the graph's size unit."""
     max_computations: tuple[int, ...]
     """C_v: how often each node may be computed, by position in `graph.nodes`; 1 or more."""
+    fixed: int = 0
+    """Fixed memory that the budget as given had to hold as well, in the graph's size unit; `budget` is what it left."""
 
     def __post_init__(self) -> None:
         self.graph.check_order(self.order)
@@ -59,6 +61,7 @@ class Instance:
         *,
         order: str | PathLike[str] | Sequence[int] = "input",
         max_computations: int | Sequence[int] | str = 2,
+        count_fixed: bool = False,
     ) -> Instance:
         """An instance from what people say.
 
@@ -68,6 +71,8 @@ class Instance:
             order: "input" (the file's, or else a topological one), "topological", a file of ids, or positions.
             max_computations: C_v, one for all nodes or one for each; "auto": `AUTO_COMPUTATIONS`; "unlimited": the
                 number of nodes, more than any staged schedule can use.
+            count_fixed: the budget is for the graph's fixed memory too: what that leaves is for outputs. A fraction
+                then refers to the peak and the fixed memory together.
 
         Raises:
             InputError: nonsense in any of them.
@@ -81,7 +86,9 @@ class Instance:
         one_for_all = isinstance(max_computations, int)
         counts = [max_computations] * len(graph.nodes) if one_for_all else max_computations
         peak = simulate(graph, positions).peak
-        return cls(graph, positions, Budget.of(budget).resolve(peak), tuple(counts))
+        fixed = graph.total_fixed_memory if count_fixed else 0
+        left = max(0, Budget.of(budget).resolve(peak + fixed) - fixed)
+        return cls(graph, positions, left, tuple(counts), fixed)
 
 
 def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Sequence[int]) -> tuple[int, ...]:

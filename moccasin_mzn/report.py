@@ -98,7 +98,10 @@ def print_result(result: Result, out: TextIO) -> None:
     table = _plain_table(f"{graph.name or 'graph'}: {len(graph.nodes)} nodes, {len(graph.edges)} edges")
     for heading in ("", "input order", "schedule"):
         table.add_column(heading, justify="left" if not heading else "right")
-    table.add_row("budget", "", memory_text(result.instance.budget, graph.size_unit))
+    if result.instance.fixed:
+        table.add_row("fixed memory", *[memory_text(result.instance.fixed, graph.size_unit)] * 2)
+    table.add_row("budget" + (" left" if result.instance.fixed else ""), "",
+                  memory_text(result.instance.budget, graph.size_unit))  # fmt: skip
     peaks = [memory_text(baseline.peak, graph.size_unit)]
     durations = [duration_text(baseline.duration, graph.duration_unit)]
     if result.found:
@@ -192,6 +195,8 @@ def print_info(instance: Instance, order_name: str, out: TextIO) -> None:
     table.add_row("nodes", f"{len(graph.nodes):,}")
     table.add_row("edges", f"{len(graph.edges):,}")
     table.add_row(f"peak memory, {order_name} order", memory_text(baseline.peak, graph.size_unit))
+    for what, amount in graph.fixed_memory.items():
+        table.add_row(f"fixed memory, {what}", memory_text(amount, graph.size_unit))
     table.add_row("duration, every node once", duration_text(baseline.duration, graph.duration_unit))
     table.add_row("no budget is feasible below", memory_text(need.memory, graph.size_unit))
     table.add_row("as a fraction of the peak", f"{need.memory / baseline.peak:.3f}" if baseline.peak else "-")

@@ -148,6 +148,7 @@ class Result:
             "solver": self.solver or None,
             "max_computations": counts[0] if len(counts) == 1 else list(self.instance.max_computations),
             "budget": self.instance.budget,
+            "fixed_memory": self.instance.fixed,
             "baseline_peak": baseline.peak,
             "baseline_duration": baseline.duration,
             "status": self.status,

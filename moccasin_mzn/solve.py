@@ -66,6 +66,7 @@ def solve(
     search: str | None = None,
     max_computations: int | Sequence[int] | str | None = None,
     order: str | PathLike[str] | Sequence[int] = "input",
+    count_fixed: bool = False,
     time_limit: float | None = None,
     until_gap: float = 0.0,
     threads: int | None = None,
@@ -88,6 +89,7 @@ def solve(
         max_computations: C_v, how often a node may be computed; one for all, one for each node, or "auto". None: 2,
             and no limit for a rival, which has none.
         order: "input", "topological", a file of node ids, or positions in `graph.nodes`.
+        count_fixed: the budget is for the graph's fixed memory too.
         time_limit: seconds, compilation included; None: until proven.
         until_gap: stop at this gap, (duration - bound) / duration.
         threads: of the solver; None: as many as there are cores.
@@ -110,7 +112,7 @@ def solve(
         solver, formulation, precedence, index, search, time_limit, until_gap, threads, seed, two_phase
     )  # fmt: skip
     most = options.default_computations(max_computations)
-    instance = Instance.build(graph, budget, order=order, max_computations=most)
+    instance = Instance.build(graph, budget, order=order, max_computations=most, count_fixed=count_fixed)
     return solve_instance(instance, options, on_progress, begin, warm_start)
 
 

@@ -166,3 +166,24 @@ def test_from_networkx_refuses(make, message):
 def test_from_networkx_refuses_an_unknown_node_in_the_order():
     with pytest.raises(InputError, match=r"^order\[1\]: node 9 is not in the graph$"):
         ComputationGraph.from_networkx(diamond().to_networkx(), order=["a", 9])
+
+
+@pytest.mark.parametrize(
+    ("amounts", "message"),
+    [
+        ({"parameters": -1}, "fixed_memory of parameters: -1, expected an integer >= 0"),
+        ({"parameters": 1.5}, "fixed_memory of parameters: 1.5, expected an integer >= 0"),
+        ({3: 1}, "fixed_memory: 3 is not a printable name"),
+        ([1], r"fixed_memory is \[1\], expected amounts by what they hold"),
+        ({"a": 2**53, "b": 1}, "the amounts of fixed_memory sum to more than"),
+    ],
+)
+def test_fixed_memory_is_checked(amounts, message):
+    with pytest.raises(InputError, match=message):
+        diamond(fixed_memory=amounts)
+
+
+def test_fixed_memory_survives_networkx():
+    graph = diamond(fixed_memory={"parameters": 3})
+    assert graph.total_fixed_memory == 3
+    assert ComputationGraph.from_networkx(graph.to_networkx()) == graph

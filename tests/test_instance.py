@@ -1,10 +1,13 @@
 """Instances: orders, budgets and counts of computations."""
 
+from dataclasses import replace
+
 import pytest
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
+from moccasin_mzn.solve import solve
 
 #     a -> b -> d
 #     a -> c -> d
@@ -43,3 +46,20 @@ def test_order_from_a_file(tmp_path):
 def test_nonsense_is_refused_by_name(arguments, message):
     with pytest.raises(InputError, match=message):
         Instance.build(DIAMOND, 20, **arguments)
+
+
+def test_a_budget_may_be_for_fixed_memory_too():
+    graph = replace(DIAMOND, fixed_memory={"parameters": 9, "optimizer": 10})
+    assert Instance.build(graph, 30).budget == 30
+    counted = Instance.build(graph, 30, count_fixed=True)
+    assert (counted.budget, counted.fixed) == (11, 19)
+    assert Instance.build(graph, 0.5, count_fixed=True).budget == 1  # half of 21 + 19
+
+
+def test_fixed_memory_alone_over_the_budget_is_an_answer():
+    graph = replace(DIAMOND, fixed_memory={"parameters": 9})
+    result = solve(graph, 8, count_fixed=True)
+    assert result.status == "infeasible"
+    assert result.reason == (
+        "node d alone needs 21 for its inputs and its output, 21 over the budget 0, which fixed memory of 9 leaves"
+    )

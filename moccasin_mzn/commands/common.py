@@ -17,6 +17,9 @@ ORDER = click.option(
     "--order", default="input", show_default=True, metavar="input|topological|FILE",
     help="Input order: the graph file's (else a topological one), a topological one, or a file of node ids.",
 )  # fmt: skip
+COUNT_FIXED = click.option(
+    "--count-fixed", is_flag=True, help="The budget is for the graph's fixed memory too (parameters, optimizer state)."
+)
 
 
 @contextlib.contextmanager

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moccasin_mzn.commands.common import EXIT_FOUND, EXIT_NONE, GRAPH, ORDER, stopped_by_signals
+from moccasin_mzn.commands.common import COUNT_FIXED, EXIT_FOUND, EXIT_NONE, GRAPH, ORDER, stopped_by_signals
 from moccasin_mzn.errors import InputError
 
 if TYPE_CHECKING:
-    from moccasin_mzn.graph import ComputationGraph
     from moccasin_mzn.result import Listener, Result
 
 Run = Callable[["Listener"], "Result"]
@@ -38,6 +37,7 @@ Run = Callable[["Listener"], "Result"]
 @click.option("--search", metavar="on|off|only",
               help="Local search and bounds beside the model, the model alone, or none.  [default: on]")  # fmt: skip
 @ORDER
+@COUNT_FIXED
 @click.option("--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="A schedule to start from.")
 @click.option("--time-limit", type=float, metavar="SECONDS", help="Default: until proven.")
 @click.option("--until-gap", metavar="1%|0.01", help="Stop at this gap between duration and bound.  [default: 0]")
@@ -49,8 +49,8 @@ Run = Callable[["Listener"], "Result"]
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
 def solve(
-    graph: Path, budget: str, order: str, strategy: str | None, check: bool, output: Path | None, as_json: bool,
-    **options: Any,
+    graph: Path, budget: str, order: str, count_fixed: bool, strategy: str | None, check: bool, output: Path | None,
+    as_json: bool, **options: Any,
 ) -> int:  # fmt: skip
     """Find the shortest schedule of GRAPH within a memory budget, and prove it.
 
@@ -69,7 +69,8 @@ def solve(
     checked_budget = Budget.parse(budget)
     computation_graph = read_graph(graph)
     read_seconds = time.monotonic() - begin
-    instance, run = prepare(computation_graph, checked_budget, order, begin)
+    problem = {"graph": computation_graph, "budget": checked_budget, "order": order, "count_fixed": count_fixed}
+    instance, run = prepare(problem, begin)
     progress = ProgressLines(instance, sys.stderr)
     with stopped_by_signals():
         result = run(progress)
@@ -94,9 +95,10 @@ def _of_model(given: dict[str, Any]) -> Callable[..., tuple[Any, Run]]:
     options = Options(**given)
     most = options.default_computations(None if most is None else parse_count(most))
 
-    def prepare(graph: ComputationGraph, budget: Any, order: str, begin: float) -> tuple[Any, Run]:
+    def prepare(problem: dict[str, Any], begin: float) -> tuple[Any, Run]:
+        graph = problem["graph"]
         counts = read_counts(most, graph) if isinstance(most, Path) else most
-        instance = Instance.build(graph, budget, order=order, max_computations=counts)
+        instance = Instance.build(**problem, max_computations=counts)
         sequence = None if start is None else read_schedule(start, graph).sequence
         return instance, lambda listener: solve_instance(instance, options, listener, begin, sequence)
 
@@ -125,8 +127,8 @@ def _of_strategy(name: str, given: dict[str, Any]) -> Callable[..., tuple[Any, R
         option = "two-phase" if "two_phase" in given else next(iter(given)).replace("_", "-")
         raise InputError(f"--{option} is for models, {name} is a strategy")
 
-    def prepare(graph: ComputationGraph, budget: Any, order: str, begin: float) -> tuple[Any, Run]:
-        instance = Instance.build(graph, budget, order=order, max_computations="unlimited")
+    def prepare(problem: dict[str, Any], begin: float) -> tuple[Any, Run]:
+        instance = Instance.build(**problem, max_computations="unlimited")
         return instance, lambda listener: apply(instance, strategy, time_limit, listener, begin)
 
     return prepare

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from moccasin_mzn.commands.common import EXIT_FOUND, EXIT_NONE, GRAPH, ORDER
+from moccasin_mzn.commands.common import COUNT_FIXED, EXIT_FOUND, EXIT_NONE, GRAPH, ORDER
 
 
 @click.command()
@@ -14,7 +14,8 @@ from moccasin_mzn.commands.common import EXIT_FOUND, EXIT_NONE, GRAPH, ORDER
 @click.argument("schedule", type=click.Path(path_type=Path))
 @click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the one the schedule says it was made for.")
 @ORDER
-def validate(graph: Path, schedule: Path, budget: str | None, order: str) -> int:
+@COUNT_FIXED
+def validate(graph: Path, schedule: Path, budget: str | None, order: str, count_fixed: bool) -> int:
     """Judge SCHEDULE of GRAPH, wherever it was made: exit status 0 if it is valid, else 1 and the first violation.
 
     SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes. --order matters only for a
@@ -27,7 +28,9 @@ def validate(graph: Path, schedule: Path, budget: str | None, order: str) -> int
 
     computation_graph = read_graph(graph)
     claimed = read_schedule(schedule, computation_graph)
-    amount = Instance.build(computation_graph, budget, order=order).budget if budget is not None else claimed.budget
+    amount = claimed.budget
+    if budget is not None:
+        amount = Instance.build(computation_graph, budget, order=order, count_fixed=count_fixed).budget
     violations = validate_schedule(computation_graph, claimed, amount)
     if violations:
         click.echo(f"invalid: {violations[0].message}")

@@ -21,9 +21,8 @@ from math import ceil, floor, sqrt
 import numpy as np
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.generators.randomness import Array, RawRandom, check_integer, check_number
 from moccasin_mzn.graph import ComputationGraph
-
-Array = np.ndarray
 
 SIZE_MEANS = (0.5, 1.0, 3.0, 5.0)
 SIZE_DEVIATIONS = (0.5, 1.0, 1.0, 1.0)
@@ -48,47 +47,13 @@ class _Laws:
     skips: float
 
     def __post_init__(self) -> None:
-        for what, least in (("n", 2), ("seed", 0)):
-            value = getattr(self, what)
-            if type(value) is not int or value < least:
-                raise InputError(f"{what} is {shown(value)}, expected an integer of {least} or more")
+        check_integer("n", self.n, 2)
+        check_integer("seed", self.seed, 0)
         for what in ("width", "width_spread", "density", "skips"):
-            value = getattr(self, what)
-            if type(value) not in (int, float) or not 0 <= value <= 1:
-                raise InputError(f"{what} is {shown(value)}, expected a number from 0 to 1")
+            check_number(what, getattr(self, what), 0, 1)
         if self.width in (0, 1) or self.skips == 1:
             what = "skips" if self.skips == 1 else "width"
             raise InputError(f"{what} is {getattr(self, what)}, expected a number between 0 and 1")
-
-
-class _Random:
-    """Uniform numbers that are the same everywhere.
-
-    Only the raw bits of PCG64 are used, which numpy promises for a seed; the methods of its `Generator` may change.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self._bits = np.random.PCG64(seed)
-
-    def keys(self, count: int) -> Array:
-        """Uniform 64-bit integers."""
-        return self._bits.random_raw(count)
-
-    def fractions(self, count: int) -> Array:
-        """Uniform multiples of 2**-53 in [0, 1)."""
-        return (self.keys(count) >> np.uint64(11)) * 2.0**-53
-
-    def integers(self, least: int | Array, most: int | Array, count: int) -> Array:
-        """Uniform integers, `least` and `most` included."""
-        return (least + np.floor(self.fractions(count) * (most - least + 1))).astype(np.int64)
-
-    def normals(self, count: int) -> Array:
-        """Standard normal numbers by Marsaglia's polar method; of its operations only `log` is not exact."""
-        x, y = 2 * self.fractions(count) - 1, 2 * self.fractions(count) - 1
-        square = x * x + y * y
-        inside = (square > 0) & (square < 1)
-        found = x[inside] * np.sqrt(-2 * np.log(square[inside]) / square[inside])
-        return found if len(found) == count else np.concatenate([found, self.normals(count - len(found))])
 
 
 def random_layered(
@@ -98,8 +63,7 @@ def random_layered(
 
     Args:
         n: 2 or more. Id 0 is the source, 1 the target, the others follow layer by layer.
-        seed: the same seed gives the same graph on every platform, but for sizes that the last bit of a logarithm
-            decides (one in 10**12).
+        seed: the same seed gives the same graph on every platform.
         width: w in 0 < w < 1: layers have about sqrt(n w / (1 - w)) nodes. Published: 0.27, 0.43, 0.36 and 0.31 for
             n = 100, 250, 500 and 1,000.
         width_spread: nlv: widths are uniform within this fraction of their mean.
@@ -114,7 +78,7 @@ def random_layered(
         InputError: parameters out of range.
     """
     laws = _Laws(n, seed, width, width_spread, density, skips)
-    random = _Random(seed)
+    random = RawRandom(seed)
     layers = _layers(laws, random)
     near = [_between(above, below, laws.density, random) for above, below in zip(layers, layers[1:], strict=False)]
     tails, heads = np.concatenate([*near, _skips(layers, sum(len(pairs[0]) for pairs in near), laws, random)], axis=1)
@@ -146,7 +110,7 @@ def width_of_layers(n: int, nodes: float) -> float:
     return nodes * nodes / (n + nodes * nodes)
 
 
-def _layers(laws: _Laws, random: _Random) -> list[Array]:
+def _layers(laws: _Laws, random: RawRandom) -> list[Array]:
     """The nodes of each layer, source and target included."""
     wanted = ceil(sqrt(laws.n * (1 / laws.width - 1)))
     mean = laws.n / wanted
@@ -160,7 +124,7 @@ def _layers(laws: _Laws, random: _Random) -> list[Array]:
     return [*layers, np.array([1])]
 
 
-def _between(above: Array, below: Array, density: float, random: _Random) -> Array:
+def _between(above: Array, below: Array, density: float, random: RawRandom) -> Array:
     """Edges from one layer to the next, as an array of tails and one of heads.
 
     Each node of the larger layer (the later of equals) gets equally many edges, random ones one more, to contiguous
@@ -178,7 +142,7 @@ def _between(above: Array, below: Array, density: float, random: _Random) -> Arr
     return np.stack(ends[::-1] if large is below else ends)
 
 
-def _skips(layers: list[Array], near: int, laws: _Laws, random: _Random) -> Array:
+def _skips(layers: list[Array], near: int, laws: _Laws, random: RawRandom) -> Array:
     """Edges that skip at least one layer, some perhaps twice; never from the source or to the target.
 
     Args:
@@ -196,16 +160,17 @@ def _skips(layers: list[Array], near: int, laws: _Laws, random: _Random) -> Arra
     return np.stack([tails, firsts[target] + np.floor(right * widths[target]).astype(np.int64)])
 
 
-def _sizes(n: int, random: _Random) -> Array:
-    """Sizes of outputs: a mixture of Gaussians, drawn again until positive, rounded to hundredths, times 1000.
+def _sizes(n: int, random: RawRandom) -> Array:
+    """Sizes of outputs: a mixture of Gaussians, the Gaussian of each drawn again until positive, in thousands.
 
-    The product is cut, not rounded, as in the published graphs: 4.06 gives 4059.
+    The product of hundredths with 1000 is cut, not rounded, as in the published graphs: 4.06 gives 4059.
     """
     kinds = np.searchsorted(SIZE_CUMULATIVE_WEIGHTS, random.fractions(n), side="right")
-    amounts = np.array(SIZE_MEANS)[kinds] + np.array(SIZE_DEVIATIONS)[kinds] * random.normals(n)
-    hundredths = np.rint(amounts[amounts > 0] * 100)
-    sizes = np.floor(1000 * (hundredths / 100)).astype(np.int64)
-    return sizes if len(sizes) == n else np.concatenate([sizes, _sizes(n - len(sizes), random)])
+    means, deviations = np.array(SIZE_MEANS)[kinds], np.array(SIZE_DEVIATIONS)[kinds]
+    amounts = means + deviations * random.normals(n)
+    while (refused := np.flatnonzero(amounts <= 0)).size:
+        amounts[refused] = means[refused] + deviations[refused] * random.normals(len(refused))
+    return np.floor(1000 * (np.rint(amounts * 100) / 100)).astype(np.int64)
 
 
 def _random_order(tails: Array, heads: Array, keys: Array) -> tuple[int, ...]:
