@@ -5,13 +5,18 @@ GRAPH ?= data/unet_training.json
 BUDGET ?= 0.8
 BIN := .venv/bin
 
-.PHONY: solve test test-slow lint data clean
+.PHONY: solve test test-torch test-slow lint data clean
 
 solve: .venv/ready
 	$(BIN)/python -m moccasin_mzn solve $(GRAPH) --budget $(BUDGET) --time-limit 120
 
 test: .venv/ready
 	$(BIN)/python -m pytest -n 2
+
+# PyTorch is large, so that only this installs it; the release is the one the tests were written for.
+test-torch: .venv/ready
+	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pytest -n 2 tests/pytorch
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -n 2 -m slow

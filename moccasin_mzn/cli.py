@@ -9,9 +9,12 @@ import click
 from moccasin_mzn.commands.common import EXIT_BAD_INPUT, EXIT_FOUND
 from moccasin_mzn.commands.compare import compare
 from moccasin_mzn.commands.complexity import complexity
+from moccasin_mzn.commands.generate import generate
+from moccasin_mzn.commands.importing import import_
 from moccasin_mzn.commands.info import info
 from moccasin_mzn.commands.install import install_solver
 from moccasin_mzn.commands.listing import list_methods
+from moccasin_mzn.commands.reduce import convert, reduce
 from moccasin_mzn.commands.solve import solve
 from moccasin_mzn.commands.validate import validate
 from moccasin_mzn.errors import InputError
@@ -23,7 +26,9 @@ def main() -> None:
     """Decide which tensors of a computation graph to drop and recompute, so that peak memory stays within a budget."""
 
 
-for command in (solve, compare, list_methods, complexity, info, validate, install_solver):
+for command in (
+    solve, compare, list_methods, complexity, info, validate, generate, import_, reduce, convert, install_solver
+):  # fmt: skip
     main.add_command(command)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TextIO
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TextIO
 
 from rich import box
 from rich.console import Console
@@ -16,6 +16,9 @@ from moccasin_mzn.complexity import ModelSize
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.result import Progress, Result, percent_over
+
+if TYPE_CHECKING:
+    from moccasin_mzn.generators.catalogue import Architecture
 
 _BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _NODES_SHOWN = 20
@@ -236,3 +239,15 @@ def print_sizes(instance: Instance, sizes: Sequence[ModelSize], out: TextIO) -> 
         orders = (growth.booleans, growth.integers, growth.domain, "", growth.constraints)
         table.add_row("", *(f"O({order})" if order[:1].isalpha() else order for order in orders), "", style="dim")
     console.print(table)
+
+
+def print_networks(networks: Iterable[Architecture], out: TextIO) -> None:
+    """The networks that can be generated, with their defaults."""
+    table = _plain_table()
+    for heading in ("name", "network", "source", "input", "parameters"):
+        table.add_column(heading, overflow="fold")
+    for network in networks:
+        shape = "" if network.input is None else " ".join(map(str, network.input))
+        parameters = ", ".join(f"{parameter.name}={parameter.default}" for parameter in network.parameters)
+        table.add_row(network.name, network.title, network.source, shape, parameters)
+    _console(out).print(table)

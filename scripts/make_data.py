@@ -1,4 +1,4 @@
-"""Write the graphs the project ships: data/*.json and the table in data/README.md.
+"""Write the graphs the project ships: data/*.json, data/rw/*.json and the tables in data/README.md.
 
 Usage: python scripts/make_data.py [FOLDER]        (default: data/ beside this script's folder)
 
@@ -11,10 +11,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from moccasin_mzn.generators.architectures import unet
-from moccasin_mzn.generators.checkmate import training_graph
-from moccasin_mzn.generators.randomly_wired import randomly_wired
+from moccasin_mzn.generators.catalogue import generate_network
 from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.provenance import ATTRIBUTE, made_by
 from moccasin_mzn.readers.jsonfile import replace_file
 from moccasin_mzn.readers.node_link import graph_text
 from moccasin_mzn.simulate import simulate
@@ -22,12 +21,18 @@ from moccasin_mzn.simulate import simulate
 COMMAND = "python scripts/make_data.py"
 WIRING_SEED = 4
 
+RW_WIRINGS = {358: (84, 48, 8), 442: (50, 61, 8), 574: (126, 83, 6), 698: (143, 99, 6)}
+"""For each number of nodes the seed, the nodes of a cell and their neighbours. Of seeds 0..149 and the cell sizes that
+can give exactly this number of nodes, the pair whose number of edges is nearest to that of the paper's graph."""
+RW_PUBLISHED_EDGES = {358: 947, 442: 1247, 574: 1304, 698: 1436}
+"""Nodes and edges of the paper's graphs RW 1 to 4, all that is known of them besides the results."""
+
 _README = """\
 # Shipped graphs
 
 Written by `{command}`; do not edit. Sizes are bytes; durations are floating-point
 operations, a multiply-add counted as one. *Floor* is the largest working set, the inputs and the output of one node:
-no budget below it is feasible.
+no budget below it is feasible. Parameters and the input batch are in each file as fixed memory, part of no peak.
 
 | file | n | m | peak of the input order | floor | floor / peak | total duration |
 | --- | --- | --- | --- | --- | --- | --- |
@@ -38,45 +43,78 @@ no budget below it is feasible.
 - `randomly_wired_inference.json`: the forward pass of a randomly wired network, four Watts-Strogatz cells of 32 nodes,
   batch 1. It has many topological orders; the input order takes layers far from the output first.
 
+## rw/: stand-ins for the paper's RW graphs
+
+The four graphs RW 1 to 4 of the MOCCASIN paper (Bartan et al., ICML 2023) were never published. **These are not those
+graphs**, and results on them cannot be compared with the paper's. They are forward passes of randomly wired networks
+(Xie et al., ICCV 2019), batch 1, four cells, one node for each sum and one for each ReLU, separable convolution and
+batch norm together. Seed, cell size and neighbours were chosen so that the number of nodes is the paper's and the
+number of edges near it.
+
+| file | n | m | m of the paper's graph | peak of the input order | floor | floor / peak | total duration |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+{rw_rows}
+
+All of them leave room for the paper's budgets, 0.9 and 0.8 of the peak.
+
 The format is described in `moccasin_mzn/readers/node_link.py`.
 """
 
 
 def graphs() -> dict[str, ComputationGraph]:
-    """The shipped graphs by file name."""
-    batch = 8
-    unet_graph = training_graph(unet(height=256, width=256, depth=4, base_channels=64).forward_graph(batch), batch)
-    wired_graph = randomly_wired(seed=WIRING_SEED, cells=4, cell_nodes=32).forward_graph(batch=1)
-    return {
-        "unet_training.json": replace(unet_graph, attributes={"made_by": COMMAND}),
-        "randomly_wired_inference.json": replace(wired_graph, attributes={"made_by": COMMAND}),
-    }
+    """The shipped graphs by file name, those of `rw_graphs` aside."""
+    return _marked(
+        {
+            "unet_training.json": generate_network("unet", batch=8, training=True),
+            "randomly_wired_inference.json": generate_network("randwire", batch=1, seed=WIRING_SEED),
+        }
+    )
+
+
+def rw_graphs() -> dict[str, ComputationGraph]:
+    """The stand-ins for the paper's RW graphs by file name."""
+    found = {}
+    for nodes, (seed, cell_nodes, neighbours) in RW_WIRINGS.items():
+        found[f"rw/randwire_n{nodes}.json"] = generate_network(
+            "randwire", batch=1, seed=seed, cell_nodes=cell_nodes, neighbours=neighbours, fused=1
+        )
+    return _marked(found)
 
 
 def files() -> dict[str, str]:
     """Content of every file by name."""
-    shipped = graphs()
-    contents = {name: graph_text(graph) for name, graph in shipped.items()}
+    shipped, stand_ins = graphs(), rw_graphs()
+    contents = {name: graph_text(graph) for name, graph in (shipped | stand_ins).items()}
     rows = "\n".join(_row(name, graph) for name, graph in shipped.items())
-    contents["README.md"] = _README.format(command=COMMAND, rows=rows)
+    rw_rows = "\n".join(
+        _row(name, graph, f"{RW_PUBLISHED_EDGES[len(graph.nodes)]} | ") for name, graph in stand_ins.items()
+    )
+    contents["README.md"] = _README.format(command=COMMAND, rows=rows, rw_rows=rw_rows)
     return contents
 
 
-def _row(name: str, graph: ComputationGraph) -> str:
+def _marked(found: dict[str, ComputationGraph]) -> dict[str, ComputationGraph]:
+    """The same graphs with a note of this script."""
+    mark = {ATTRIBUTE: made_by(COMMAND)}
+    return {name: replace(graph, attributes={**graph.attributes, **mark}) for name, graph in found.items()}
+
+
+def _row(name: str, graph: ComputationGraph, after_edges: str = "") -> str:
     peak = simulate(graph, graph.input_order()).peak
     floor = graph.largest_working_set().memory
     return (
-        f"| {name} | {len(graph.nodes)} | {len(graph.edges)} | {peak:,} | {floor:,} | {floor / peak:.3f} "
+        f"| {name} | {len(graph.nodes)} | {len(graph.edges)} | {after_edges}{peak:,} | {floor:,} | {floor / peak:.3f} "
         f"| {graph.total_duration:,} |"
     )
 
 
 def main(folder: Path) -> None:
     """Write all files into `folder`, which is made if it is not there."""
-    folder.mkdir(parents=True, exist_ok=True)
     for name, content in files().items():
-        replace_file(folder / name, content)
-        print(folder / name)
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, content)
+        print(path)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Synthetic computation graphs.
 
-`layers` says what one layer puts out and costs, `network` joins layers to a forward graph, `architectures` and
-`randomly_wired` describe networks, and `checkmate` adds the backward pass. `random_layered` makes graphs of no network.
+Of networks: `layers` says what one layer puts out and costs, `network` joins layers to a forward graph, `architectures`
+and `randomly_wired` describe networks, `checkmate` adds the backward pass, and `catalogue` has them all by name.
+
+Of no network: `random_layered`, `random_dag`, `u_shaped` and `chain`.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moccasin_mzn.generators.checkmate import training_graph
-from moccasin_mzn.generators.randomness import RawRandom, check_integer
+from moccasin_mzn.generators.randomness import RawRandom, check_integer, check_nodes
 from moccasin_mzn.graph import ComputationGraph
 
 LARGEST = 999
@@ -23,7 +23,7 @@ def chain(n: int, seed: int, *, training: bool = True, unit: bool = False) -> Co
     Raises:
         InputError: parameters out of range.
     """
-    check_integer("n", n, 1)
+    check_nodes(n, 1)
     check_integer("seed", seed, 0)
     random = RawRandom(seed)
     sizes, durations = ([1] * n if unit else random.integers(1, LARGEST, n).tolist() for _ in range(2))

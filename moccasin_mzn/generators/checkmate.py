@@ -33,7 +33,8 @@ def training_graph(forward: ComputationGraph, batch: int) -> ComputationGraph:
     Returns:
         Nodes with ids 0..2F: the forward nodes in their order, the loss F, and 2F - u the gradient of u. A gradient
         has its layer's size and twice its duration; the loss has duration 0. The ids are the input order. The loss
-        counts as backward, as in the published graphs.
+        counts as backward, as in the published graphs. Gradients of parameters are no nodes; fixed memory is that of
+        the forward graph.
 
     Raises:
         InputError: several outputs, positions out of topological order, or a batch below 1.
@@ -64,5 +65,6 @@ def training_graph(forward: ComputationGraph, batch: int) -> ComputationGraph:
         duration_unit=forward.duration_unit,
         size_unit=forward.size_unit,
         attributes=forward.attributes,
+        fixed_memory=forward.fixed_memory,
         backward=tuple(v >= loss for v in range(2 * count + 1)),
     )

@@ -23,7 +23,7 @@ class Network:
     """
 
     def __init__(self, name: str, input_shape: Shape) -> None:
-        """Start a network with no layers; `input_shape` is (height, width, channels) or (units,)."""
+        """Start a network with no layers; `input_shape` is (height, width, channels), or (units,)."""
         if not input_shape or any(type(extent) is not int or extent < 1 for extent in input_shape):
             raise InputError(f"input shape is {shown(input_shape)}, expected integers of 1 or more")
         self.name = name
@@ -62,7 +62,11 @@ class Network:
         """The forward pass on `batch` samples: one node per layer, sizes in bytes, durations in FLOP.
 
         Node ids are 0..n-1 in Checkmate's order of layers: by decreasing longest distance to an output, ties in
-        order of creation. This is also the input order. Parameters take no part.
+        order of creation. This is also the input order. Parameters and the input batch are no nodes: their bytes are
+        the graph's fixed memory, "parameters" and "inputs".
+
+        Raises:
+            InputError: a batch below 1, or sizes or durations beyond what a graph may have.
         """
         if type(batch) is not int or batch < 1:
             raise InputError(f"batch is {shown(batch)}, expected an integer of 1 or more")
@@ -77,7 +81,7 @@ class Network:
         }
         return ComputationGraph(
             nodes=tuple(range(len(layer_order))),
-            durations=tuple(batch * self._flops(number) for number in layer_order),
+            durations=tuple(batch * self.flops_of(number) for number in layer_order),
             sizes=tuple(batch * BYTES_PER_ELEMENT * prod(self.shapes[number]) for number in layer_order),
             edges=tuple(sorted(edges)),
             order=tuple(range(len(layer_order))),
@@ -85,13 +89,36 @@ class Network:
             labels=tuple(self.names[number] for number in layer_order),
             duration_unit="FLOP",
             size_unit="byte",
+            fixed_memory={
+                "parameters": BYTES_PER_ELEMENT * self.parameters(),
+                "inputs": BYTES_PER_ELEMENT * batch * prod(self.input_shape),
+            },
+        )
+
+    def flops(self) -> int:
+        """Cost of the forward pass of one sample, in FLOP."""
+        return sum(map(self.flops_of, range(len(self.layers))))
+
+    def flops_of(self, number: int) -> int:
+        """Cost of the forward pass of one sample through one layer, in FLOP."""
+        return self.layers[number].flops(self._shapes_of(self.inputs[number]), self.shapes[number])
+
+    def parameters(self) -> int:
+        """Number of parameters, trained or not."""
+        return sum(
+            layer.parameters(self._shapes_of(inputs), shape)
+            for layer, inputs, shape in zip(self.layers, self.inputs, self.shapes, strict=True)
+        )
+
+    def trained_parameters(self) -> int:
+        """Number of parameters that training changes: all but batch normalization's running means and variances."""
+        return self.parameters() - sum(
+            layer.untrained_parameters(self._shapes_of(inputs), shape)
+            for layer, inputs, shape in zip(self.layers, self.inputs, self.shapes, strict=True)
         )
 
     def _shapes_of(self, numbers: tuple[int, ...]) -> tuple[Shape, ...]:
         return tuple(self.shape(number) for number in numbers)
-
-    def _flops(self, number: int) -> int:
-        return self.layers[number].flops(self._shapes_of(self.inputs[number]), self.shapes[number])
 
     def _distances(self) -> list[int]:
         """For each layer the number of edges of a longest path to an output."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.generators.randomness import Array, RawRandom, check_integer
+from moccasin_mzn.generators.randomness import Array, RawRandom, check_edges, check_integer, check_nodes
 from moccasin_mzn.graph import ComputationGraph
 
 LARGEST = 999
@@ -24,12 +24,13 @@ def random_dag(n: int, seed: int, *, edges: int | None = None, largest: int = LA
     Raises:
         InputError: parameters out of range.
     """
-    check_integer("n", n, 1)
+    check_nodes(n, 1)
     check_integer("seed", seed, 0)
     check_integer("largest", largest, 0)
     pairs = n * (n - 1) // 2
     edges = min(2 * n, pairs) if edges is None else edges
     check_integer("edges", edges, 0)
+    check_edges(edges)
     if edges > pairs:
         raise InputError(f"edges is {edges}, but {n} nodes have only {pairs} pairs")
     random = RawRandom(seed)

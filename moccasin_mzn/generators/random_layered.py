@@ -21,7 +21,7 @@ from math import ceil, floor, sqrt
 import numpy as np
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.generators.randomness import Array, RawRandom, check_integer, check_number
+from moccasin_mzn.generators.randomness import Array, RawRandom, check_edges, check_integer, check_nodes, check_number
 from moccasin_mzn.graph import ComputationGraph
 
 SIZE_MEANS = (0.5, 1.0, 3.0, 5.0)
@@ -47,7 +47,7 @@ class _Laws:
     skips: float
 
     def __post_init__(self) -> None:
-        check_integer("n", self.n, 2)
+        check_nodes(self.n, 2)
         check_integer("seed", self.seed, 0)
         for what in ("width", "width_spread", "density", "skips"):
             check_number(what, getattr(self, what), 0, 1)
@@ -78,6 +78,7 @@ def random_layered(
         InputError: parameters out of range.
     """
     laws = _Laws(n, seed, width, width_spread, density, skips)
+    check_edges(round(n * (1 + density * sqrt(n * width / (1 - width))) / (1 - skips)))
     random = RawRandom(seed)
     layers = _layers(laws, random)
     near = [_between(above, below, laws.density, random) for above, below in zip(layers, layers[1:], strict=False)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.generators.layers import Add, Convolution, Dense, GlobalPooling, ReluSeparableConvolution
+from moccasin_mzn.generators.architectures.separable import add_relu_separable
+from moccasin_mzn.generators.layers import Add, Convolution, Dense, GlobalPooling, Shape
 from moccasin_mzn.generators.network import INPUT, Network
 
 _HEAD_CHANNELS = 1280
@@ -18,8 +19,10 @@ def randomly_wired(
     neighbours: int = 4,
     rewiring: float = 0.75,
     channels: int = 78,
-    image: int = 224,
+    input_shape: Shape = (224, 224, 3),
     classes: int = 1000,
+    fused: bool = True,
+    sums_fused: bool = True,
 ) -> Network:
     """A stem, `cells` Watts-Strogatz cells, and a classifier.
 
@@ -27,17 +30,21 @@ def randomly_wired(
         seed: the same seed gives the same network on every platform.
         cell_nodes, neighbours, rewiring: see `watts_strogatz_edges`.
         channels: of the first cell; every cell doubles them, and halves the image.
-        image: height and width of the input, of 3 channels.
+        input_shape: height, width and channels of the input.
+        fused: ReLU, separable convolution and batch norm of a cell's node are one layer.
+        sums_fused: if these are, so is the sum of the node's inputs before them.
 
     In a cell an edge goes from the smaller to the larger number. Nodes without an input in the cell read the cell
     before, with stride 2; the outputs nothing in the cell reads are summed to the cell's output.
     """
     random = Random(seed)
-    network = Network(f"randomly wired, seed {seed}", (image, image, 3))
+    network = Network(f"randomly wired, seed {seed}", input_shape)
     at = network.add("stem", Convolution(max(1, channels // 2), kernel=3, stride=2), INPUT)
     for cell in range(cells):
-        edges = watts_strogatz_edges(random, cell_nodes, neighbours, rewiring)
-        at = _add_cell(network, f"cell{cell}", edges, cell_nodes, channels * 2**cell, at)
+        inputs: list[list[int]] = [[] for _ in range(cell_nodes)]
+        for u, v in watts_strogatz_edges(random, cell_nodes, neighbours, rewiring):
+            inputs[v].append(u)
+        at = _add_cell(network, f"cell{cell}", inputs, channels * 2**cell, (fused, sums_fused), at)
     at = network.add("head", Convolution(_HEAD_CHANNELS, kernel=1), at)
     at = network.add("pool", GlobalPooling(), at)
     network.add("classifier", Dense(classes), at)
@@ -79,12 +86,21 @@ def watts_strogatz_edges(random: Random, n: int, neighbours: int, rewiring: floa
     return [(u, v) for u in range(n) for v in sorted(adjacent[u]) if u < v]
 
 
-def _add_cell(network: Network, name: str, edges: list[tuple[int, int]], n: int, channels: int, source: int) -> int:
-    """Add one cell that reads layer `source`; returns the layer that is the cell's output."""
+def _add_cell(
+    network: Network, name: str, inputs: list[list[int]], channels: int, fused: tuple[bool, bool], source: int
+) -> int:
+    """Add one cell that reads layer `source`; returns the layer that is the cell's output.
+
+    Args:
+        inputs: for each node of the cell the nodes it reads.
+        fused: see `fused` and `sums_fused` of `randomly_wired`.
+    """
     layers: list[int] = []
-    for v in range(n):
-        inputs = [layers[u] for u, head in edges if head == v]
-        layer = ReluSeparableConvolution(channels, stride=1 if inputs else 2)
-        layers.append(network.add(f"{name}_node{v}", layer, *(inputs or [source])))
-    read = {u for u, _ in edges}
-    return network.add(f"{name}_output", Add(), *(layers[v] for v in range(n) if v not in read))
+    for v, nodes in enumerate(inputs):
+        read = [layers[u] for u in nodes] or [source]
+        if len(read) > 1 and not all(fused):
+            read = [network.add(f"{name}_node{v}_sum", Add(), *read)]
+        stride = 1 if nodes else 2
+        layers.append(add_relu_separable(network, f"{name}_node{v}", fused[0], channels, 3, stride, *read))
+    inner = {u for nodes in inputs for u in nodes}
+    return network.add(f"{name}_output", Add(), *(layer for u, layer in enumerate(layers) if u not in inner))

@@ -10,6 +10,10 @@ from moccasin_mzn.errors import InputError, shown
 
 Array = np.ndarray
 
+NODE_LIMIT = 5_000_000
+EDGE_LIMIT = 20_000_000
+"""Larger graphs are not made: they would take tens of GiB."""
+
 
 class RawRandom:
     """Uniform and normal numbers from a seed.
@@ -56,6 +60,19 @@ def logarithm(values: Array) -> Array:
     for odd in range(23, 0, -2):
         total = total * square + 1 / odd
     return 2 * s * total + exponents * 0.6931471805599453
+
+
+def check_nodes(n: Any, least: int) -> None:
+    """Raise an `InputError` unless `n` is a number of nodes from `least` to `NODE_LIMIT`."""
+    check_integer("n", n, least)
+    if n > NODE_LIMIT:
+        raise InputError(f"n is {shown(n)}, over the limit of {NODE_LIMIT}")
+
+
+def check_edges(count: int) -> None:
+    """Raise an `InputError` if so many edges, expected or wanted, are over `EDGE_LIMIT`."""
+    if count > EDGE_LIMIT:
+        raise InputError(f"{shown(count)} edges are over the limit of {EDGE_LIMIT}")
 
 
 def check_integer(what: str, value: Any, least: int) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.generators.randomness import RawRandom, check_integer, check_number
+from moccasin_mzn.generators.randomness import RawRandom, check_integer, check_nodes, check_number
 from moccasin_mzn.graph import ComputationGraph
 
 LARGEST = 999
@@ -36,7 +36,7 @@ def u_shaped(
     Raises:
         InputError: parameters out of range.
     """
-    check_integer("n", n, 2)
+    check_nodes(n, 2)
     check_integer("seed", seed, 0)
     check_integer("shortest", shortest, 2)
     longest = n - 1 if longest is None else longest

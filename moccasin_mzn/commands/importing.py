@@ -1,0 +1,189 @@
+"""The commands `import ...`: networks and graphs of other programs."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from moccasin_mzn.commands.making import OUTPUT, SCALE, write_made
+from moccasin_mzn.errors import InputError, shown
+
+if TYPE_CHECKING:
+    from moccasin_mzn.graph import ComputationGraph
+    from moccasin_mzn.importers.program import Missing
+
+FILE = click.argument("file", type=click.Path(path_type=Path))
+UNKNOWN_SIZE = click.option(
+    "--unknown-size", default="stop", show_default=True, metavar="stop|BYTES", help="Of outputs whose shape is unknown."
+)
+UNKNOWN_DURATION = click.option(
+    "--unknown-duration", default="elements", show_default=True, metavar="stop|elements|N",
+    help="Of operators whose cost is unknown: one for each element of the output, or so many.",
+)  # fmt: skip
+RESULTS = click.option(
+    "--keep-results/--free-results", default=True, show_default=True,
+    help="Hold several results (in training all gradients) to the end.",
+)  # fmt: skip
+PROFILE = click.option(
+    "--profile", "repeats", type=click.IntRange(1, 10_000), metavar="REPEATS",
+    help="Measure durations on this machine: the median of so many runs.",
+)  # fmt: skip
+DURATION_ATTRIBUTE = click.option(
+    "--duration", default="duration", show_default=True, metavar="NAME", help="Attribute with the duration of a node."
+)
+SIZE_ATTRIBUTE = click.option(
+    "--size", default="size", show_default=True, metavar="NAME", help="Attribute with the size of a node's output."
+)
+MISSING_DURATION = click.option(
+    "--missing-duration", type=int, metavar="N", help="Duration of nodes that have none.  [default: refuse them]"
+)
+MISSING_SIZE = click.option(
+    "--missing-size", type=int, metavar="N", help="Size of nodes that have none.  [default: refuse them]"
+)
+
+
+@click.group("import")
+def import_() -> None:
+    """Make a graph of a network or a graph of another program."""
+
+
+@import_.command()
+@FILE
+@click.option("--dim", "dims", multiple=True, metavar="NAME=N", help="Fix a dynamic dimension: batch=8, or x[0]=8.")
+@click.option("--views", type=click.Choice(["copied", "shared"]), default="copied", show_default=True,
+              help="Reshape and its like copy, as ONNX has it, or share memory, as in most runtimes.")  # fmt: skip
+@RESULTS
+@UNKNOWN_SIZE
+@UNKNOWN_DURATION
+@PROFILE
+@SCALE
+@OUTPUT
+def onnx(
+    file: Path, dims: tuple[str, ...], views: str, keep_results: bool, unknown_size: str, unknown_duration: str,
+    repeats: int | None, scale: str | None, output: Path | None,
+) -> int:  # fmt: skip
+    """An ONNX model: one node per operator, constants folded, sizes in bytes, durations in multiply-adds."""
+    from moccasin_mzn.importers.onnx_file import import_onnx, versions
+
+    finish = _finishing(repeats, scale)
+    fixed = _dimensions(dims)
+    missing = _missing(unknown_size, unknown_duration)
+    graph = import_onnx(file, dims=fixed, missing=missing, merge_views=views == "shared", keep_results=keep_results)
+
+    def measure(count: int) -> dict[Any, int]:
+        from moccasin_mzn.importers.onnx_profile import profile_onnx
+
+        return profile_onnx(file, graph, fixed, repeats=count)
+
+    return write_made(finish(graph, measure), output, versions(), source=_source(file))
+
+
+@import_.command()
+@click.argument("spec", metavar="MODULE:FACTORY")
+@click.option("--input", "inputs", multiple=True, required=True, metavar="SHAPE[:DTYPE]",
+              help="Of one argument: 8x3x224x224, 8x128:int64; given once for each.")  # fmt: skip
+@click.option("--inference/--training", "inference", default=True, show_default=True,
+              help="Forward pass alone, or with loss and gradients.")  # fmt: skip
+@click.option("--optimizer", type=click.Choice(["none", "sgd", "momentum", "adam"]), default="none", show_default=True,
+              help="Its state is fixed memory of a training graph.")  # fmt: skip
+@RESULTS
+@UNKNOWN_SIZE
+@UNKNOWN_DURATION
+@PROFILE
+@SCALE
+@OUTPUT
+def torch(
+    spec: str, inputs: tuple[str, ...], inference: bool, optimizer: str, keep_results: bool, unknown_size: str,
+    unknown_duration: str, repeats: int | None, scale: str | None, output: Path | None,
+) -> int:  # fmt: skip
+    """A PyTorch module: FACTORY() of the Python module (or FILE.py:FACTORY) returns it.
+
+    THIS RUNS THE MODULE'S CODE, as python would: import nothing you would not run. Sizes are in bytes, durations in
+    FLOP, a multiply-add counted as two.
+    """
+    from moccasin_mzn.importers.torch_module import import_torch, versions
+
+    finish = _finishing(repeats, scale)
+    missing = _missing(unknown_size, unknown_duration)
+    options = {"training": not inference, "optimizer": optimizer, "missing": missing, "keep_results": keep_results}
+    graph = import_torch(spec, inputs, **options)
+
+    def measure(count: int) -> dict[Any, int]:
+        from moccasin_mzn.importers.torch_profile import profile_torch
+
+        return profile_torch(spec, inputs, training=not inference, repeats=count)
+
+    return write_made(finish(graph, measure), output, versions())
+
+
+@import_.command()
+@FILE
+@DURATION_ATTRIBUTE
+@SIZE_ATTRIBUTE
+@MISSING_DURATION
+@MISSING_SIZE
+@OUTPUT
+def graphml(file: Path, output: Path | None, **amounts: Any) -> int:
+    """GraphML, whose nodes have durations and sizes, integers, as attributes."""
+    from moccasin_mzn.readers.graphml import read_graphml
+
+    return write_made(read_graphml(file, **amounts), output, source=_source(file))
+
+
+@import_.command()
+@FILE
+@DURATION_ATTRIBUTE
+@SIZE_ATTRIBUTE
+@MISSING_DURATION
+@MISSING_SIZE
+@OUTPUT
+def dot(file: Path, output: Path | None, **amounts: Any) -> int:
+    """A digraph in Graphviz's DOT, whose nodes have durations and sizes, integers, as attributes."""
+    from moccasin_mzn.readers.dot import read_dot
+
+    return write_made(read_dot(file, **amounts), output, source=_source(file))
+
+
+def _finishing(repeats: int | None, scale: str | None) -> Any:
+    """What turns a graph's durations into time, if anything; its options are checked now."""
+    from moccasin_mzn.durations import parse_peak, profiled, scaled
+
+    if repeats is not None and scale is not None:
+        raise InputError("--profile measures time, --scale estimates it: give one of them")
+    peak = None if scale is None else parse_peak(scale)
+
+    def finish(graph: ComputationGraph, measure: Any) -> ComputationGraph:
+        if repeats is not None:
+            return profiled(graph, measure(repeats))
+        return graph if peak is None else scaled(graph, peak)
+
+    return finish
+
+
+def _missing(size: str, duration: str) -> Missing:
+    from moccasin_mzn.importers.program import Missing
+
+    return Missing(*(int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else text
+                     for text in (size, duration)))  # fmt: skip
+
+
+def _dimensions(texts: tuple[str, ...]) -> dict[str, int]:
+    """NAME=N, several times."""
+    found: dict[str, int] = {}
+    for text in texts:
+        name, equals, number = text.rpartition("=")
+        if not equals or not name or not (number.isascii() and number.isdecimal() and len(number) < 19):
+            raise InputError(f"--dim {shown(text)}: expected NAME=N with an integer N")
+        if name in found:
+            raise InputError(f"--dim {name} is given twice")
+        found[name] = int(number)
+    return found
+
+
+def _source(file: Path) -> dict[str, str]:
+    """Name and digest of the file a graph was made from."""
+    with file.open("rb") as stream:
+        return {"file": file.name, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
