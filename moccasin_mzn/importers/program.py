@@ -173,13 +173,14 @@ def program_graph(
 def unique_names(names: Iterable[str]) -> list[str]:
     """Names fit for ids of nodes: printable, without blanks around them, not empty; a second one gets a number."""
     taken: set[str] = set()
+    last_number: dict[str, int] = {}
     found = []
     for name in names:
         clean = "".join(character if character.isprintable() else "_" for character in name).strip() or "node"
-        unique, number = clean, 1
+        unique = clean
         while unique in taken:
-            number += 1
-            unique = f"{clean}_{number}"
+            last_number[clean] = last_number.get(clean, 1) + 1
+            unique = f"{clean}_{last_number[clean]}"
         taken.add(unique)
         found.append(unique)
     return found
