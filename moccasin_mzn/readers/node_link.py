@@ -126,6 +126,8 @@ def graph_text(graph: ComputationGraph) -> str:
         lines = [f"{_json(key)}: {_json(value)}" for key, value in head.items()]
     except (TypeError, ValueError) as error:
         raise InputError(f"the graph's attributes are not JSON: {error}") from None
+    except RecursionError:
+        raise InputError("the graph's attributes are nested too deeply") from None
     lines += [f'"nodes": {_lines(nodes)}', f'"edges": {_lines(edges)}']
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
