@@ -208,7 +208,7 @@ BROKEN_TEXTS = {
 }
 
 UNKNOWN = (
-    'no known graph format; expected a JSON object with "nodes" that have id, duration and size '
+    'no known graph format; expected GraphML, DOT or a JSON object with "nodes" that have id, duration and size '
     "(moccasin-graph), name, out_cost and duration (random layered) or id, cost_ram and cost_cpu (checkmate)"
 )
 

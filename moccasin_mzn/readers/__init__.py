@@ -42,8 +42,9 @@ def read_graph(path: str | PathLike[str]) -> ComputationGraph:
             if dialect.matches(document):
                 return dialect.parse(document)
         raise InputError(
-            'no known graph format; expected GraphML, DOT or a JSON object with "nodes" that have id, duration and size '
-            "(moccasin-graph), name, out_cost and duration (random layered) or id, cost_ram and cost_cpu (checkmate)"
+            'no known graph format; expected GraphML, DOT or a JSON object with "nodes" that have id, duration and '
+            "size (moccasin-graph), name, out_cost and duration (random layered) or id, cost_ram and cost_cpu "
+            "(checkmate)"
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
