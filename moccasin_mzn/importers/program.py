@@ -6,7 +6,8 @@
     conv ---> bn -----------------> relu -----------------> gemm      nodes: tensors in memory
 
 Views and tuple plumbing share the memory of what they read, so their readers read that instead. An operation with
-several outputs is one node with all of them. What no result of the program needs is left out.
+several outputs is one node with all of them, unless its importer splits it. What no result of the program needs is left
+out.
 """
 
 from __future__ import annotations

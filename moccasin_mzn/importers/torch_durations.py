@@ -1,0 +1,59 @@
+"""How long an operator of PyTorch takes: FLOPs where PyTorch counts them, else elements written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import fx
+
+_FREE = {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"}
+"""They take memory and write nothing."""
+
+
+def flops(node: fx.Node, replaced: Mapping[int, Any] | None = None) -> int | None:
+    """FLOPs of a traced operation, 2 for a multiply-add, by the formulas of `torch.utils.flop_counter`.
+
+    Args:
+        replaced: arguments to count with instead of the node's own, by their position.
+
+    Returns:
+        None for operators without a formula: everything but convolutions, matrix products and attention; and if the
+        count depends on data.
+    """
+    from torch.utils._pytree import tree_map
+
+    formula = _formula(node.target)
+    if formula is None:
+        return None
+    args, kwargs = tree_map(_value, (node.args, node.kwargs))
+    args = [(replaced or {}).get(at, argument) for at, argument in enumerate(args)]
+    count = formula(*args, **kwargs, out_val=node.meta.get("val"))
+    return count if type(count) is int else None
+
+
+def is_free(node: fx.Node) -> bool:
+    """True for operators that only reserve memory."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.name in _FREE
+
+
+def _formula(target: Any) -> Callable[..., int] | None:
+    import torch
+    from torch.utils.flop_counter import flop_registry
+
+    aten = torch.ops.aten
+    same = {  # the counter has the GPU's names of these only; the arguments that matter are the same
+        "aten::_scaled_dot_product_flash_attention_for_cpu": aten._scaled_dot_product_flash_attention,
+        "aten::_scaled_dot_product_flash_attention_for_cpu_backward": aten._scaled_dot_product_flash_attention_backward,
+    }
+    schema = getattr(target, "_schema", None)
+    packet = getattr(target, "overloadpacket", target)
+    return flop_registry.get(same.get(schema.name, packet) if schema is not None else packet)
+
+
+def _value(argument: Any) -> Any:
+    from torch import fx
+
+    return argument.meta.get("val") if isinstance(argument, fx.Node) else argument
