@@ -73,12 +73,16 @@ def onnx(
     missing = _missing(unknown_size, unknown_duration)
     graph = import_onnx(file, dims=fixed, missing=missing, merge_views=views == "shared", keep_results=keep_results)
 
+    used = versions()
+
     def measure(count: int) -> dict[Any, int]:
         from moccasin_mzn.importers.onnx_profile import profile_onnx
+        from moccasin_mzn.importers.onnx_profile import versions as of_runtime
 
+        used.update(of_runtime())
         return profile_onnx(file, graph, fixed, repeats=count)
 
-    return write_made(finish(graph, measure), output, versions(), source=_source(file))
+    return write_made(finish(graph, measure), output, used, source=_source(file))
 
 
 @import_.command()
