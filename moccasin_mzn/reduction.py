@@ -36,7 +36,10 @@ ELEMENTWISE = frozenset(
 
 Sum is that of ONNX, the sum of tensors."""
 MOVING = frozenset(
-    ("transpose", "permute", "shuffle", "roll", "flip", "reverse", "sort", "gather", "slice", "pad", "resize", "t")
+    """
+    concat depthtospace expand flip gather gatherelements gathernd pad permute pixel_shuffle resize reverse
+    reversesequence roll scatterelements scatternd shuffle slice sort spacetodepth split t tile topk transpose trilu where
+    """.split()  # noqa: SIM905
 )
 """Operators that cost nothing in some counts but cannot run in place."""
 

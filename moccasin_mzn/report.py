@@ -205,6 +205,9 @@ def print_info(instance: Instance, order_name: str, out: TextIO) -> None:
     table.add_row("as a fraction of the peak", f"{need.memory / baseline.peak:.3f}" if baseline.peak else "-")
     table.add_row("needed by node", node_text(graph, need.node))
     console.print(table)
+    made_by = graph.attributes.get("made_by")
+    if isinstance(made_by, dict) and isinstance(made_by.get("command"), str):
+        console.print(f"made by: {made_by['command']}", soft_wrap=True)
 
 
 def print_catalogue(entries: Sequence[Entry], solvers: Sequence[str], out: TextIO) -> None:

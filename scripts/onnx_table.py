@@ -35,8 +35,8 @@ DIMS = {
 }
 """Of the models that leave dimensions open: the sizes of image that rapidocr feeds them, one image at a time."""
 HEADINGS = (
-    *("model", "input", "operators", "nodes", "edges", "outputs, MB", "nodes, views merged", "MMAC", "parameters, MB"),
-    *("peak, MB", "floor / peak"),
+    *("model", "input", "operators", "nodes", "edges", "outputs, bytes", "nodes, views merged", "MMAC"),
+    *("parameters, MB", "peak, MB", "floor / peak"),
 )
 MEGA = 1_000_000
 
@@ -77,7 +77,7 @@ def cells(path: Path, arguments: argparse.Namespace) -> list[str]:
     peak = simulate(graph, graph.input_order()).peak
     shapes = ["x".join(map(str, shape)) for shape in graph.attributes["inputs"].values()]
     row = [path.stem.removeprefix("light_"), ", ".join(shapes), f"{len(parse_model(load_bytes(path)).graph.node):,}"]
-    row += [f"{len(graph.nodes):,}", f"{len(graph.edges):,}", f"{graph.total_size / MEGA:,.2f}"]
+    row += [f"{len(graph.nodes):,}", f"{len(graph.edges):,}", f"{graph.total_size:,}"]
     row += [f"{len(merged.nodes):,}", f"{sum(graph.durations) / MEGA:,.0f}"]
     row += [f"{graph.fixed_memory['parameters'] / MEGA:,.2f}", f"{peak / MEGA:,.2f}"]
     row.append(f"{graph.largest_working_set().memory / peak:.3f}")
