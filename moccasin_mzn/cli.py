@@ -48,5 +48,7 @@ def run(arguments: list[str] | None = None) -> int:
         message = str(error)
     except click.Abort:
         message = "interrupted"
-    click.echo(f"error: {message}", err=True)
+    except OSError as error:  # of stdout; those of files are told by who opens them
+        message = f"{error.filename or 'stdout'}: {error.strerror or error}"
+    click.echo(f"error: {' '.join(message.split())}", err=True)
     return EXIT_BAD_INPUT

@@ -31,7 +31,7 @@ class Instance:
     order: tuple[int, ...]
     """Input order: positions in `graph.nodes`."""
     budget: int
-    """M, in the graph's size unit."""
+    """M, in the graph's size unit; negative if fixed memory alone takes more."""
     max_computations: tuple[int, ...]
     """C_v: how often each node may be computed, by position in `graph.nodes`; 1 or more."""
     fixed: int = 0
@@ -39,7 +39,7 @@ class Instance:
 
     def __post_init__(self) -> None:
         self.graph.check_order(self.order)
-        if self.budget < 0:
+        if self.budget < 0 and not self.fixed:
             raise InputError(f"budget {self.budget} is negative")
         if len(self.max_computations) != len(self.graph.nodes):
             raise InputError(f"max_computations: {len(self.max_computations)} values for {len(self.graph.nodes)} nodes")
@@ -87,8 +87,7 @@ class Instance:
         counts = [max_computations] * len(graph.nodes) if one_for_all else max_computations
         peak = simulate(graph, positions).peak
         fixed = graph.total_fixed_memory if count_fixed else 0
-        left = max(0, Budget.of(budget).resolve(peak + fixed) - fixed)
-        return cls(graph, positions, left, tuple(counts), fixed)
+        return cls(graph, positions, Budget.of(budget).resolve(peak + fixed) - fixed, tuple(counts), fixed)
 
 
 def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Sequence[int]) -> tuple[int, ...]:

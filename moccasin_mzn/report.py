@@ -16,6 +16,7 @@ from moccasin_mzn.complexity import ModelSize
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.result import Progress, Result, percent_over
+from moccasin_mzn.simulate import simulate
 
 if TYPE_CHECKING:
     from moccasin_mzn.generators.catalogue import Architecture
@@ -242,6 +243,16 @@ def print_sizes(instance: Instance, sizes: Sequence[ModelSize], out: TextIO) -> 
         orders = (growth.booleans, growth.integers, growth.domain, "", growth.constraints)
         table.add_row("", *(f"O({order})" if order[:1].isalpha() else order for order in orders), "", style="dim")
     console.print(table)
+
+
+def graph_line(graph: ComputationGraph) -> str:
+    """The counts of a graph in one line."""
+    peak, floor = simulate(graph, graph.input_order()).peak, graph.largest_working_set().memory
+    return (
+        f"{len(graph.nodes):,} nodes, {len(graph.edges):,} edges, outputs "
+        f"{memory_text(graph.total_size, graph.size_unit)}, peak {memory_text(peak, graph.size_unit)}, "
+        f"largest working set {100 * floor / peak if peak else 0:.1f} % of it"
+    )
 
 
 def print_networks(networks: Iterable[Architecture], out: TextIO) -> None:

@@ -96,6 +96,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=int, default=100)
     arguments = parser.parse_args()
+    if arguments.seeds < 2:
+        parser.error("--seeds: two seeds at least, for a standard deviation")
     try:
         found = list(lines(arguments.folder, arguments.seeds))
     except InputError as error:

@@ -61,5 +61,5 @@ def test_fixed_memory_alone_over_the_budget_is_an_answer():
     result = solve(graph, 8, count_fixed=True)
     assert result.status == "infeasible"
     assert result.reason == (
-        "node d alone needs 21 for its inputs and its output, 21 over the budget 0, which fixed memory of 9 leaves"
+        "node d alone needs 21 for its inputs and its output, 22 over the budget -1, which fixed memory of 9 leaves"
     )

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
+import subprocess
+import sys
+import threading
 from dataclasses import replace
 from fractions import Fraction
 
@@ -18,6 +23,7 @@ from moccasin_mzn.generators.randomness import logarithm
 from moccasin_mzn.generators.u_shaped import u_shaped
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.readers import read_graph
+from moccasin_mzn.readers.node_link import graph_text
 from moccasin_mzn.simulate import simulate
 
 FAMILIES = (
@@ -64,8 +70,14 @@ def test_without_an_output_the_file_goes_to_stdout(command, tmp_path):
         (["network", "resnte50"], "there is no network 'resnte50' (did you mean resnet50?)"),
         (["network", "unet", "--set", "deph=3"], "unet: there is no parameter 'deph' (did you mean depth?)"),
         (["network", "unet", "--set", "batch=3"], "unet: there is no parameter 'batch'"),
-        (["network", "unet", "--set", "depth=x"], "--set depth=x: expected KEY=N with an integer N"),
-        (["network", "unet", "--set", "depth=1", "--set", "depth=2"], "--set depth is given twice"),
+        (["network", "unet", "--set", "depth=x"], "--set 'depth=x': expected NAME=N with an integer N"),
+        (["network", "unet", "--set", "depth=1", "--set", "depth=2"], "--set 'depth' is given twice"),
+        (["network", "unet", "--set", "a\nb"], "--set 'a\\nb': expected NAME=N"),
+        (["layered", "-n", "9", "--width", "0.3", "--layer-width", "3"], "say the same thing: give one of them"),
+        (["layered", "-n", "-100", "--layer-width", "10"], "n is -100, expected an integer of 2 or more"),
+        (["layered", "-n", "100", "--layer-width", "inf"], "nodes of a layer are inf, expected a number over 0"),
+        (["layered", "-n", "100", "--width", "1e-320"], "width is 1e-320, expected a number from 1e-09"),
+        (["random-dag", "-n", "9", "--largest", "1" + "0" * 400], "of that size are over the limit"),
         (["network", "unet", "--scale", "-3"], "peak '-3': expected operations per second"),
         (["network", "unet", "--batch", "0"], "batch is 0"),
         (["network"], "which network? `generate network --list` lists them"),
@@ -121,17 +133,74 @@ def test_measured_durations_must_be_all():
 
 
 def test_reduce_tells_what_it_merged_and_keeps_the_record(command, tmp_path):
-    whole, reduced = tmp_path / "whole.json", tmp_path / "reduced.json"
+    whole, reduced = tmp_path / "-whole.json", tmp_path / "reduced.json"
     command("generate", "network", "resnet50", "--batch", "1", "-o", whole)
-    status, _, err = command("reduce", whole, "--elementwise", "*_relu", "--elementwise", "*_bn", "-o", reduced)
-    assert (status, err) == (0, "176 nodes became 90\n")
+    status, _, err = command("reduce", "--elementwise", "*_out", "-o", reduced, "--", whole)
+    assert (status, err) == (0, "176 nodes became 82\n")
     graph = read_graph(reduced)
     assert graph.total_duration == read_graph(whole).total_duration
     record = graph.attributes["made_by"]
-    assert record["command"] == (
-        "python -m moccasin_mzn reduce whole.json --elementwise '*_relu' --elementwise '*_bn'"
-    )  # fmt: skip
+    assert record["command"] == "python -m moccasin_mzn reduce --elementwise '*_out' -- -whole.json"
     assert record["before"]["command"] == "python -m moccasin_mzn generate network resnet50 --batch 1"
+
+
+@pytest.mark.parametrize("assumed", [5, None, "hello", [3, "two\nlines"]])
+def test_what_a_stranger_says_was_assumed_breaks_nothing(command, tmp_path, assumed):
+    source, foreign = tmp_path / "a.json", tmp_path / "a.graphml"
+    graph = replace(chain(2, 0), attributes={"assumed": assumed})
+    source.write_text(graph_text(graph))
+    assert command("reduce", source)[0] == 0
+    assert command("convert", source, "--to", "graphml", "-o", foreign)[0] == 0
+    status, _, err = command("import", "graphml", foreign, "-o", tmp_path / "b.json")
+    assert status == 0
+    assert err.splitlines() == (["note: 3", r"note: 'two\nlines'"] if isinstance(assumed, list) else [])
+
+
+def test_the_output_is_checked_before_the_work(command, tmp_path):
+    missing = tmp_path / "nowhere" / "g.json"
+    for arguments in (["generate", "layered", "-n", "100000"], ["import", "onnx", "x"], ["reduce", "x"]):
+        status, _, err = command(*arguments, "-o", missing)
+        assert status == 2
+        assert err == f"error: {missing}: there is no folder {missing.parent}\n"
+
+
+def test_what_is_no_regular_file_is_written_to(command, tmp_path):
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    assert command("generate", "chain", "-n", "2", "-o", pipe)[0] == 0
+    reader.join()
+    assert json.loads(read[0])["graph"]["name"] == "chain, 2 layers, training, seed 0"
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_file_keeps_its_mode(command, tmp_path):
+    path = tmp_path / "g.json"
+    path.write_text("")
+    path.chmod(0o640)
+    command("generate", "chain", "-n", "2", "-o", path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_a_full_disk_is_told_in_one_line():
+    command = [sys.executable, "-m", "moccasin_mzn", "generate", "chain", "-n", "2000"]
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert run.returncode == 2
+    assert run.stderr == "error: stdout: No space left on device\n"
+
+
+def test_a_pipe_is_read_once(command, tmp_path):
+    source, pipe, back = tmp_path / "a.json", tmp_path / "pipe", tmp_path / "b.json"
+    command("generate", "chain", "-n", "2", "-o", source)
+    command("convert", source, "--to", "dot", "-o", tmp_path / "a.dot")
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes((tmp_path / "a.dot").read_bytes()))
+    writer.start()
+    assert command("import", "dot", pipe, "-o", back)[0] == 0
+    writer.join()
+    assert read_graph(back).attributes["made_by"]["source"] == {"file": "pipe"}
 
 
 @pytest.mark.parametrize("form", ["json", "graphml", "dot"])

@@ -84,8 +84,8 @@ def test_layers_of_constant_width_keep_edges_proportional_to_nodes():
         ({"n": 1}, "n is 1, expected an integer of 2 or more"),
         ({"n": 10.0}, "n is 10.0, expected an integer of 2 or more"),
         ({"seed": -1}, "seed is -1, expected an integer of 0 or more"),
-        ({"width": 0}, "width is 0, expected a number between 0 and 1"),
-        ({"width": 1.0}, "width is 1.0, expected a number between 0 and 1"),
+        ({"width": 0}, "width is 0, expected a number from 1e-09 to below 1"),
+        ({"width": 1.0}, "width is 1.0, expected a number from 1e-09 to below 1"),
         ({"width": float("nan")}, "width is nan, expected a number from 0 to 1"),
         ({"density": 1.5}, "density is 1.5, expected a number from 0 to 1"),
         ({"width_spread": "1"}, "width_spread is '1', expected a number from 0 to 1"),
@@ -100,5 +100,5 @@ def test_parameters_out_of_range_are_refused(arguments, message):
 
 def test_width_of_layers():
     assert width_of_layers(1000, 21.2) == pytest.approx(0.31, abs=0.001)
-    with pytest.raises(InputError, match="nodes of a layer are 0, expected a positive number"):
+    with pytest.raises(InputError, match="nodes of a layer are 0, expected a number over 0"):
         width_of_layers(1000, 0)

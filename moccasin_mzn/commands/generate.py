@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND
-from moccasin_mzn.commands.making import OUTPUT, SCALE, write_made
+from moccasin_mzn.commands.making import OUTPUT, SCALE, integers, write_made
 from moccasin_mzn.errors import InputError
 
 NODES = click.option("--nodes", "-n", type=int, required=True, metavar="N", help="Number of nodes.")
@@ -23,8 +23,8 @@ def generate() -> None:
 @generate.command()
 @NODES
 @SEED
-@click.option("--width", type=float, default=0.31, show_default=True, metavar="W",
-              help="Parameter w of the paper: layers have about sqrt(n w / (1 - w)) nodes.")  # fmt: skip
+@click.option("--width", type=float, metavar="W",
+              help="w of the paper: layers have about sqrt(n w / (1 - w)) nodes.  [default: 0.31]")  # fmt: skip
 @click.option("--layer-width", type=float, metavar="NODES",
               help="Mean nodes of a layer, instead of w: edges then grow like n.")  # fmt: skip
 @click.option("--width-spread", type=float, default=0.75, show_default=True, metavar="F",
@@ -35,15 +35,18 @@ def generate() -> None:
               help="scd: fraction of the edges that skip layers.")  # fmt: skip
 @OUTPUT
 def layered(
-    nodes: int, seed: int, width: float, layer_width: float | None, width_spread: float, density: float, skips: float,
-    output: Path | None,
+    nodes: int, seed: int, width: float | None, layer_width: float | None, width_spread: float, density: float,
+    skips: float, output: Path | None,
 ) -> int:  # fmt: skip
     """A random layered graph with an input order, the paper's RL: w is 0.27, 0.43, 0.36, 0.31 for its G1 to G4."""
     from moccasin_mzn.generators.random_layered import random_layered, width_of_layers
 
+    if layer_width is not None and width is not None:
+        raise InputError("--width and --layer-width say the same thing: give one of them")
     if layer_width is not None:
         width = width_of_layers(nodes, layer_width)
-    graph = random_layered(nodes, seed, width=width, width_spread=width_spread, density=density, skips=skips)
+    parts = {"width_spread": width_spread, "density": density, "skips": skips}
+    graph = random_layered(nodes, seed, **({} if width is None else {"width": width}), **parts)
     return write_made(graph, output)
 
 
@@ -120,19 +123,6 @@ def network(
     if name is None:
         raise InputError("which network? `generate network --list` lists them")
     peak = None if scale is None else parse_peak(scale)
-    parameters = find(name).chosen(**_settings(settings))  # checked here: "batch" is no parameter of a network
+    parameters = find(name).chosen(**integers("--set", settings))  # checked here: "batch" is no parameter of a network
     graph = generate_network(name, batch, shape, training=not inference, optimizer=optimizer, **parameters)
     return write_made(graph if peak is None else scaled(graph, peak), output)
-
-
-def _settings(texts: tuple[str, ...]) -> dict[str, int]:
-    """KEY=N, several times."""
-    found: dict[str, int] = {}
-    for text in texts:
-        key, equals, number = text.partition("=")
-        if not equals or not number.strip().isdecimal() or not number.isascii() or len(number) > 18:
-            raise InputError(f"--set {text}: expected KEY=N with an integer N")
-        if key in found:
-            raise InputError(f"--set {key} is given twice")
-        found[key] = int(number)
-    return found

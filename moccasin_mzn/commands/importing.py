@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moccasin_mzn.commands.making import OUTPUT, SCALE, write_made
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.commands.making import OUTPUT, SCALE, integers, tell_assumed, write_made
+from moccasin_mzn.errors import InputError
 
 if TYPE_CHECKING:
     from moccasin_mzn.graph import ComputationGraph
@@ -69,11 +69,12 @@ def onnx(
     from moccasin_mzn.importers.onnx_file import import_onnx, versions
 
     finish = _finishing(repeats, scale)
-    fixed = _dimensions(dims)
+    fixed = integers("--dim", dims)
     missing = _missing(unknown_size, unknown_duration)
     graph = import_onnx(file, dims=fixed, missing=missing, merge_views=views == "shared", keep_results=keep_results)
+    tell_assumed(graph)
 
-    used = versions()
+    used, source = versions(), _source(file)
 
     def measure(count: int) -> dict[Any, int]:
         from moccasin_mzn.importers.onnx_profile import profile_onnx
@@ -82,7 +83,7 @@ def onnx(
         used.update(of_runtime())
         return profile_onnx(file, graph, fixed, repeats=count)
 
-    return write_made(finish(graph, measure), output, used, source=_source(file))
+    return write_made(finish(graph, measure), output, used, source=source)
 
 
 @import_.command()
@@ -114,6 +115,7 @@ def torch(
     missing = _missing(unknown_size, unknown_duration)
     options = {"training": not inference, "optimizer": optimizer, "missing": missing, "keep_results": keep_results}
     graph = import_torch(spec, inputs, **options)
+    tell_assumed(graph)
 
     def measure(count: int) -> dict[Any, int]:
         from moccasin_mzn.importers.torch_profile import profile_torch
@@ -134,7 +136,10 @@ def graphml(file: Path, output: Path | None, **amounts: Any) -> int:
     """GraphML, whose nodes have durations and sizes, integers, as attributes."""
     from moccasin_mzn.readers.graphml import read_graphml
 
-    return write_made(read_graphml(file, **amounts), output, source=_source(file))
+    source = _source(file)
+    graph = read_graphml(file, **amounts)
+    tell_assumed(graph)
+    return write_made(graph, output, source=source)
 
 
 @import_.command()
@@ -148,7 +153,10 @@ def dot(file: Path, output: Path | None, **amounts: Any) -> int:
     """A digraph in Graphviz's DOT, whose nodes have durations and sizes, integers, as attributes."""
     from moccasin_mzn.readers.dot import read_dot
 
-    return write_made(read_dot(file, **amounts), output, source=_source(file))
+    source = _source(file)
+    graph = read_dot(file, **amounts)
+    tell_assumed(graph)
+    return write_made(graph, output, source=source)
 
 
 def _finishing(repeats: int | None, scale: str | None) -> Any:
@@ -174,20 +182,12 @@ def _missing(size: str, duration: str) -> Missing:
                      for text in (size, duration)))  # fmt: skip
 
 
-def _dimensions(texts: tuple[str, ...]) -> dict[str, int]:
-    """NAME=N, several times."""
-    found: dict[str, int] = {}
-    for text in texts:
-        name, equals, number = text.rpartition("=")
-        if not equals or not name or not (number.isascii() and number.isdecimal() and len(number) < 19):
-            raise InputError(f"--dim {shown(text)}: expected NAME=N with an integer N")
-        if name in found:
-            raise InputError(f"--dim {name} is given twice")
-        found[name] = int(number)
-    return found
-
-
 def _source(file: Path) -> dict[str, str]:
-    """Name and digest of the file a graph was made from."""
-    with file.open("rb") as stream:
-        return {"file": file.name, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+    """Name and digest of the file a graph is made from; a pipe can be read only once and has no digest."""
+    if not file.is_file():
+        return {"file": file.name}
+    try:
+        with file.open("rb") as stream:
+            return {"file": file.name, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+    except OSError as error:
+        raise InputError(f"{file}: cannot read: {error.strerror or error}") from None

@@ -7,20 +7,25 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND, GRAPH
-from moccasin_mzn.commands.making import OUTPUT, write_made
+from moccasin_mzn.commands.making import OUTPUT, write_made, write_text
 
 
 @click.command()
 @GRAPH
-@click.option("--fuse", is_flag=True, help="Merge operations with several inputs too, which may lose schedules.")
+@click.option(
+    "--fuse",
+    is_flag=True,
+    help="Merge operations with several inputs, and far from their producer, too; may lose schedules.",
+)
 @click.option("--elementwise", multiple=True, metavar="PATTERN",
               help='Labels of operators that run in place besides those known, such as "*_relu".')  # fmt: skip
 @OUTPUT
 def reduce(graph: Path, fuse: bool, elementwise: tuple[str, ...], output: Path | None) -> int:
     """Merge operations of GRAPH that can run in place into their producers.
 
-    Merged are elementwise operators, by their label, and those of no duration, where nothing else reads the producer
-    and both outputs have one size. No schedule is lost by that. The attribute "merged" lists what a node stands for.
+    Merged are elementwise operators and views, by their label, where they directly follow the producer in the input
+    order, nothing else reads it and both outputs have one size. No schedule is lost by that (but the formulation staged
+    knows only some of all schedules, and may lose one). The attribute "merged" lists what a node stands for.
     """
     from moccasin_mzn.readers import read_graph
     from moccasin_mzn.reduction import reduce_graph
@@ -40,12 +45,7 @@ def convert(graph: Path, form: str, output: Path | None) -> int:
     from moccasin_mzn.readers import read_graph
     from moccasin_mzn.readers.dot import dot_text
     from moccasin_mzn.readers.graphml import graphml_text
-    from moccasin_mzn.readers.jsonfile import replace_file
     from moccasin_mzn.readers.node_link import graph_text
 
-    text = {"json": graph_text, "graphml": graphml_text, "dot": dot_text}[form](read_graph(graph))
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        replace_file(output, text)
+    write_text({"json": graph_text, "graphml": graphml_text, "dot": dot_text}[form](read_graph(graph)), output)
     return EXIT_FOUND

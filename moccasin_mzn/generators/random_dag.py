@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.generators.randomness import Array, RawRandom, check_edges, check_integer, check_nodes
-from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.graph import TOTAL_LIMIT, ComputationGraph
 
 LARGEST = 999
 """Durations are uniform integers from 0 to this; sizes too, unless asked for otherwise."""
@@ -27,6 +27,8 @@ def random_dag(n: int, seed: int, *, edges: int | None = None, largest: int = LA
     check_nodes(n, 1)
     check_integer("seed", seed, 0)
     check_integer("largest", largest, 0)
+    if largest * n > TOTAL_LIMIT:
+        raise InputError(f"largest is {shown(largest)}: {n} nodes of that size are over the limit 2**53")
     pairs = n * (n - 1) // 2
     edges = min(2 * n, pairs) if edges is None else edges
     check_integer("edges", edges, 0)

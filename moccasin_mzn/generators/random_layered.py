@@ -29,6 +29,8 @@ SIZE_DEVIATIONS = (0.5, 1.0, 1.0, 1.0)
 SIZE_CUMULATIVE_WEIGHTS = (0.3, 0.6, 0.9)
 """The mixture of Gaussians that sizes come from, in thousands; the fourth has the rest of the weight."""
 LARGEST_DURATION = 999
+LEAST_WIDTH = 1e-9
+"""Below it every layer has one node, whatever `n` is."""
 SKIP_REACH = 0.2
 """A skip ends at most this fraction of its layer further to the right than it begins."""
 
@@ -51,9 +53,10 @@ class _Laws:
         check_integer("seed", self.seed, 0)
         for what in ("width", "width_spread", "density", "skips"):
             check_number(what, getattr(self, what), 0, 1)
-        if self.width in (0, 1) or self.skips == 1:
-            what = "skips" if self.skips == 1 else "width"
-            raise InputError(f"{what} is {getattr(self, what)}, expected a number between 0 and 1")
+        if self.skips == 1:
+            raise InputError(f"skips is {self.skips}, expected a number between 0 and 1")
+        if not LEAST_WIDTH <= self.width < 1:
+            raise InputError(f"width is {self.width}, expected a number from {LEAST_WIDTH} to below 1")
 
 
 def random_layered(
@@ -104,10 +107,11 @@ def width_of_layers(n: int, nodes: float) -> float:
     The largest published graph has layers of 21.2 nodes, and 5.9 edges a node.
 
     Raises:
-        InputError: `nodes` is not positive.
+        InputError: `n` is out of range, `nodes` is not positive or not below it.
     """
-    if not nodes > 0:
-        raise InputError(f"nodes of a layer are {shown(nodes)}, expected a positive number")
+    check_nodes(n, 2)
+    if not 0 < nodes < n:
+        raise InputError(f"nodes of a layer are {shown(nodes)}, expected a number over 0 and below the {n} nodes")
     return nodes * nodes / (n + nodes * nodes)
 
 
@@ -168,10 +172,10 @@ def _sizes(n: int, random: RawRandom) -> Array:
     """
     kinds = np.searchsorted(SIZE_CUMULATIVE_WEIGHTS, random.fractions(n), side="right")
     means, deviations = np.array(SIZE_MEANS)[kinds], np.array(SIZE_DEVIATIONS)[kinds]
-    amounts = means + deviations * random.normals(n)
-    while (refused := np.flatnonzero(amounts <= 0)).size:
-        amounts[refused] = means[refused] + deviations[refused] * random.normals(len(refused))
-    return np.floor(1000 * (np.rint(amounts * 100) / 100)).astype(np.int64)
+    hundredths = np.rint(100 * (means + deviations * random.normals(n)))
+    while (refused := np.flatnonzero(hundredths <= 0)).size:
+        hundredths[refused] = np.rint(100 * (means[refused] + deviations[refused] * random.normals(len(refused))))
+    return np.floor(1000 * (hundredths / 100)).astype(np.int64)
 
 
 def _random_order(tails: Array, heads: Array, keys: Array) -> tuple[int, ...]:

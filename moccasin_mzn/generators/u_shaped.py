@@ -39,7 +39,7 @@ def u_shaped(
     check_nodes(n, 2)
     check_integer("seed", seed, 0)
     check_integer("shortest", shortest, 2)
-    longest = n - 1 if longest is None else longest
+    longest = max(shortest, n - 1) if longest is None else longest
     if type(longest) is not int or longest < shortest:
         raise InputError(f"longest is {longest}, expected an integer not below shortest, {shortest}")
     check_number("density", density, 0, 1)

@@ -13,10 +13,12 @@ Source: the grammar at graphviz.org/doc/info/lang.html, and Graphviz's scanner f
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.readers.attributes import TextGraph
+from moccasin_mzn.readers.attributes import TEXT_LIMIT, TextGraph
 
 DEPTH_LIMIT = 50
 """Deepest nesting of subgraphs: each level of them, as an end of an edge, costs one walk over its nodes."""
@@ -119,11 +121,16 @@ class _Parser:
         self.pairs: set[tuple[str, str]] = set()
         self.kind, self.token, self.keyword = "", "", ""
         self.start = self.end = 0
+        self.expanded = 0  # characters that names of nodes and of the graph add to attributes that stand for them
 
     # --- tokens ----------------------------------------------------------------------------------------------
 
     def line_of(self, place: int) -> int:
-        return self.text.count("\n", 0, place) + 1
+        return bisect_left(self.line_ends, place) + 1
+
+    @cached_property
+    def line_ends(self) -> list[int]:
+        return [found.start() for found in re.finditer("\n", self.text)]
 
     def error(self, message: str, place: int | None = None) -> InputError:
         return InputError(f"line {self.line_of(self.start if place is None else place)}: {message}")
@@ -215,6 +222,10 @@ class _Parser:
             for key, value in values.items():
                 if "\\" in value:
                     values[key] = unescaped(value, node, name)
+                    self.expanded += len(values[key]) - len(value)
+                    if self.expanded > TEXT_LIMIT:
+                        what = "names that its attributes repeat make it too long"
+                        raise self.error(f"node {shown(node)}: {what}", self.found.places[node])
         return self.found
 
     def header(self) -> None:
@@ -338,6 +349,12 @@ class _Parser:
 
 
 def unescaped(value: str, node: str, graph: str) -> str:
-    """A value of an attribute with backslashes undone: lines end at n, l and r, N is the node's id, G the graph's."""
+    """A value of an attribute with backslashes undone: lines end at n, l and r, N is the node's id, G the graph's.
+
+    Raises:
+        InputError: it would be over `TEXT_LIMIT`.
+    """
+    if (value.count("\\N") * len(node) + value.count("\\G") * len(graph)) > TEXT_LIMIT:
+        raise InputError(f"node {shown(node)}: names that its attributes repeat make it too long")
     meaning = {"n": "\n", "l": "\n", "r": "\n", "N": node, "G": graph}
     return _ESCAPE_IN_VALUE.sub(lambda found: meaning.get(found[1], found[1]), value)

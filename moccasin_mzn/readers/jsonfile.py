@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from os import PathLike
 from typing import Any
@@ -64,15 +65,23 @@ def parse_json(text: str, path: str | PathLike[str]) -> Any:
 def replace_file(path: str | PathLike[str], text: str) -> None:
     """Write `text` as UTF-8 so that `path` holds, at any moment, either its old content or all of the new.
 
+    A file that is there keeps its mode; what is no regular file (a pipe, a device) is written to.
+
     Raises:
         InputError: it cannot be written; `path` is then as it was.
     """
     target = os.path.realpath(path)  # through a link, which stays one
     temporary = f"{target}.{os.getpid()}.tmp"
     try:
+        if _is_special(target):
+            with open(target, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+            return
         try:
             with open(temporary, "x", encoding="utf-8", newline="\n") as file:
                 file.write(text)
+            if os.path.exists(target):
+                shutil.copymode(target, temporary)
             os.replace(temporary, target)
         except BaseException:
             if os.path.exists(temporary):
@@ -92,6 +101,8 @@ def check_writable(path: str | PathLike[str]) -> None:
     folder = os.path.dirname(target)
     if os.path.isdir(target):
         raise InputError(f"{path}: is a directory")
+    if _is_special(target):
+        return
     if not os.path.isdir(folder):
         raise InputError(f"{path}: there is no folder {os.path.dirname(path)}")
     try:
@@ -99,6 +110,11 @@ def check_writable(path: str | PathLike[str]) -> None:
             pass
     except OSError as error:
         raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
+
+
+def _is_special(target: str) -> bool:
+    """True for what is there but neither a regular file nor a folder."""
+    return os.path.exists(target) and not os.path.isfile(target) and not os.path.isdir(target)
 
 
 def _refuse_constant(name: str) -> None:

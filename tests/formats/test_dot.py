@@ -345,3 +345,18 @@ def test_too_long_a_text(monkeypatch):
     monkeypatch.setattr(attributes, "TEXT_LIMIT", 20)
     assert parse_text("digraph { a }", ONES).nodes == ("a",)
     assert error_of("digraph { abcdefghijk }").startswith("23 characters, over the limit of 20 ")
+
+
+@pytest.mark.parametrize("escape", ["N", "G"])
+def test_names_that_attributes_repeat_are_bounded(escape):
+    name = "a" * 20_000
+    label = f"\\{escape}" * 20_000  # 400 million characters
+    with pytest.raises(InputError, match="names that its attributes repeat make it too long"):
+        parse_text(f'digraph {name} {{ {name} [duration=1, size=1, label="{label}"] }}')
+
+
+def test_lines_are_found_at_once():
+    """Every one of these ids needs a companion that keeps it text."""
+    n = 40_000
+    graph = ComputationGraph([str(v) for v in range(n)], [1] * n, [1] * n, [])
+    assert parse_text(dot_text(graph)) == graph
