@@ -45,12 +45,13 @@ def scaled(graph: ComputationGraph, peak: Fraction) -> ComputationGraph:
 
 
 def profiled(graph: ComputationGraph, nanoseconds: Mapping[NodeId, int]) -> ComputationGraph:
-    """The graph with measured durations.
+    """The graph with measured durations; a node of no duration that was not measured, because it does nothing, has 0.
 
     Raises:
-        InputError: a node was not measured.
+        InputError: another node was not measured.
     """
-    missing = [node for node in graph.nodes if node not in nanoseconds]
+    durations = dict(zip(graph.nodes, graph.durations, strict=True))
+    missing = [node for node, duration in durations.items() if duration and node not in nanoseconds]
     if missing:
         raise InputError(f"{len(missing)} nodes were not measured, such as {missing[0]}")
-    return replace(graph, durations=tuple(nanoseconds[node] for node in graph.nodes), duration_unit=NANOSECOND)
+    return replace(graph, durations=tuple(nanoseconds.get(node, 0) for node in durations), duration_unit=NANOSECOND)

@@ -21,7 +21,7 @@ from moccasin_mzn.importers.torch_trace import trace_network
 from moccasin_mzn.simulate import simulate
 from moccasin_mzn.solve import solve
 
-TESTS = Path(__file__).resolve().parents[1] / "tests" / "torch"
+TESTS = Path(__file__).resolve().parents[1] / "tests" / "pytorch"
 HEADER = (
     "network", "mode", "fx operations", "nodes", "edges", "output bytes", "real run", "difference %", "peak",
     "floor/peak", "solve at 0.9", "TDI %", "gap %", "s",

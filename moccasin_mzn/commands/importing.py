@@ -109,18 +109,19 @@ def torch(
     THIS RUNS THE MODULE'S CODE, as python would: import nothing you would not run. Sizes are in bytes, durations in
     FLOP, a multiply-add counted as two.
     """
-    from moccasin_mzn.importers.torch_module import import_torch, versions
+    from moccasin_mzn.importers.torch_module import graph_of, versions
+    from moccasin_mzn.importers.torch_trace import trace_network
 
     finish = _finishing(repeats, scale)
     missing = _missing(unknown_size, unknown_duration)
-    options = {"training": not inference, "optimizer": optimizer, "missing": missing, "keep_results": keep_results}
-    graph = import_torch(spec, inputs, **options)
+    trace = trace_network(spec, inputs, training=not inference, optimizer=optimizer)
+    graph = graph_of(trace, missing, keep_results)
     tell_assumed(graph)
 
     def measure(count: int) -> dict[Any, int]:
-        from moccasin_mzn.importers.torch_profile import profile_torch
+        from moccasin_mzn.importers.torch_profile import measure as measured
 
-        return profile_torch(spec, inputs, training=not inference, repeats=count)
+        return measured(trace, repeats=count)
 
     return write_made(finish(graph, measure), output, versions())
 
