@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,18 +32,21 @@ PROFILE = click.option(
     "--profile", "repeats", type=click.IntRange(1, 10_000), metavar="REPEATS",
     help="Measure durations on this machine: the median of so many runs.",
 )  # fmt: skip
-DURATION_ATTRIBUTE = click.option(
-    "--duration", default="duration", show_default=True, metavar="NAME", help="Attribute with the duration of a node."
-)
-SIZE_ATTRIBUTE = click.option(
-    "--size", default="size", show_default=True, metavar="NAME", help="Attribute with the size of a node's output."
-)
-MISSING_DURATION = click.option(
-    "--missing-duration", type=int, metavar="N", help="Duration of nodes that have none.  [default: refuse them]"
-)
-MISSING_SIZE = click.option(
-    "--missing-size", type=int, metavar="N", help="Size of nodes that have none.  [default: refuse them]"
-)
+
+
+def _amounts(command: Callable[..., int]) -> Callable[..., int]:
+    """Options about durations and sizes in graph files of other programs."""
+    for what, meaning in (("size", "the size of a node's output"), ("duration", "the duration of a node")):
+        command = click.option(
+            f"--missing-{what}",
+            type=int,
+            metavar="N",
+            help=f"{what.capitalize()} of nodes without one.  [default: refuse them]",
+        )(command)
+        command = click.option(
+            f"--{what}", default=what, show_default=True, metavar="NAME", help=f"Attribute with {meaning}."
+        )(command)
+    return command
 
 
 @click.group("import")
@@ -128,34 +132,31 @@ def torch(
 
 @import_.command()
 @FILE
-@DURATION_ATTRIBUTE
-@SIZE_ATTRIBUTE
-@MISSING_DURATION
-@MISSING_SIZE
+@_amounts
 @OUTPUT
 def graphml(file: Path, output: Path | None, **amounts: Any) -> int:
     """GraphML, whose nodes have durations and sizes, integers, as attributes."""
     from moccasin_mzn.readers.graphml import read_graphml
 
-    source = _source(file)
-    graph = read_graphml(file, **amounts)
-    tell_assumed(graph)
-    return write_made(graph, output, source=source)
+    return _of_graph_file(read_graphml, file, amounts, output)
 
 
 @import_.command()
 @FILE
-@DURATION_ATTRIBUTE
-@SIZE_ATTRIBUTE
-@MISSING_DURATION
-@MISSING_SIZE
+@_amounts
 @OUTPUT
 def dot(file: Path, output: Path | None, **amounts: Any) -> int:
     """A digraph in Graphviz's DOT, whose nodes have durations and sizes, integers, as attributes."""
     from moccasin_mzn.readers.dot import read_dot
 
+    return _of_graph_file(read_dot, file, amounts, output)
+
+
+def _of_graph_file(
+    read: Callable[..., ComputationGraph], file: Path, amounts: dict[str, Any], output: Path | None
+) -> int:
     source = _source(file)
-    graph = read_dot(file, **amounts)
+    graph = read(file, **amounts)
     tell_assumed(graph)
     return write_made(graph, output, source=source)
 

@@ -28,7 +28,7 @@ from moccasin_mzn.importers.onnx_model import (
 )
 from moccasin_mzn.importers.onnx_shapes import Shapes, Tensor, infer
 from moccasin_mzn.importers.onnx_values import VIEWS
-from moccasin_mzn.importers.program import Operation, Program, unique_names
+from moccasin_mzn.importers.program import Operation, Program, known_total, unique_names
 
 if TYPE_CHECKING:
     import onnx
@@ -92,8 +92,8 @@ def _operation(
         name=own,
         kind=_printable(node.op_type if is_standard(node) else f"{node.domain}.{node.op_type}"),
         inputs=tuple(dict.fromkeys(makers[name] for name in reads(node) if name in makers)),
-        size=_sum(output.size for output in outputs),
-        elements=_sum(output.elements for output in outputs),
+        size=known_total(output.size for output in outputs),
+        elements=known_total(output.elements for output in outputs),
         duration=multiply_adds(node, [*map(shapes.of, node.input)], [*map(shapes.of, node.output)]),
         view=_is_view(node, shapes, makers, wanted),
     )
@@ -135,15 +135,6 @@ def _inner_initializers(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
         yield from graph.initializer
         for inner in graph.node:
             yield from _inner_initializers(inner)
-
-
-def _sum(amounts: Iterator[int | None]) -> int | None:
-    total = 0
-    for amount in amounts:
-        if amount is None:
-            return None
-        total += amount
-    return total
 
 
 def _attributes(model: onnx.ModelProto, shapes: Shapes) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
@@ -133,40 +133,34 @@ def program_graph(
         InputError: a size or a duration is unknown and `missing` says to stop; nothing is left.
     """
     memory = _memory(program) if merge_views else {operation.name: operation.name for operation in program.operations}
-    reads = {
-        operation.name: tuple(dict.fromkeys(memory[read] for read in operation.inputs if memory[read] is not None))
+    operations = [
+        replace(operation, inputs=_distinct(memory[read] for read in operation.inputs))
         for operation in program.operations
         if memory[operation.name] == operation.name
-    }
-    results = tuple(dict.fromkeys(memory[name] for name in program.results if memory[name] is not None))
-    needed = _needed(reads, results)
-    kept = [operation for operation in program.operations if operation.name in needed]
+    ]
+    results = _distinct(memory[name] for name in program.results)
+    kept = _needed(operations, results)
     if not kept:
         raise InputError("nothing is computed from the network's inputs")
-    assumed: list[str] = []
-    sizes = _sizes(kept, missing, assumed)
-    durations = _durations(kept, missing, assumed)
-    nodes = [operation.name for operation in kept]
-    labels = [operation.kind for operation in kept]
-    backward = [operation.backward for operation in kept]
+    in_backward = any(operation.backward for operation in kept)
     if keep_results and len(results) > 1:
-        last = unique_names([*nodes, "results"])[-1]
-        reads[last] = results
-        nodes.append(last), labels.append("results"), sizes.append(0), durations.append(0)
-        backward.append(any(backward))
-    position = {name: at for at, name in enumerate(nodes)}
+        last = unique_names([*(operation.name for operation in kept), "results"])[-1]
+        kept.append(Operation(last, "results", results, size=0, elements=0, duration=0, backward=in_backward))
+    assumed: list[str] = []
+    sizes, durations = _sizes(kept, missing, assumed), _durations(kept, missing, assumed)
+    position = {operation.name: at for at, operation in enumerate(kept)}
     return ComputationGraph(
-        nodes=tuple(nodes),
+        nodes=tuple(position),
         durations=tuple(durations),
         sizes=tuple(sizes),
-        edges=tuple((position[read], at) for at, name in enumerate(nodes) for read in reads[name]),
-        order=tuple(range(len(nodes))),
+        edges=tuple((position[read], at) for at, operation in enumerate(kept) for read in operation.inputs),
+        order=tuple(range(len(kept))),
         name=program.name,
-        labels=tuple(labels),
+        labels=tuple(operation.kind for operation in kept),
         duration_unit=program.duration_unit,
         size_unit="byte",
         attributes={**(attributes or {}), **({"assumed": assumed} if assumed else {})},
-        backward=tuple(backward) if any(backward) else None,
+        backward=tuple(operation.backward for operation in kept) if in_backward else None,
         fixed_memory=program.fixed_memory,
     )
 
@@ -187,6 +181,16 @@ def unique_names(names: Iterable[str]) -> list[str]:
     return found
 
 
+def known_total(amounts: Iterable[int | None]) -> int | None:
+    """The sum; None if one of them is unknown."""
+    total = 0
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+    return total
+
+
 def _memory(program: Program) -> dict[str, str | None]:
     """For each operation the one whose output its own is part of; None: of an input or a parameter."""
     memory: dict[str, str | None] = {}
@@ -198,14 +202,20 @@ def _memory(program: Program) -> dict[str, str | None]:
     return memory
 
 
-def _needed(reads: Mapping[str, tuple[str, ...]], results: Iterable[str]) -> set[str]:
+def _distinct(names: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+def _needed(operations: Iterable[Operation], results: Iterable[str]) -> list[Operation]:
+    """The operations that the results need, in their order."""
+    reads = {operation.name: operation.inputs for operation in operations}
     needed, waiting = set(), list(results)
     while waiting:
         name = waiting.pop()
         if name not in needed:
             needed.add(name)
             waiting.extend(reads[name])
-    return needed
+    return [operation for operation in operations if operation.name in needed]
 
 
 def _sizes(operations: list[Operation], missing: Missing, assumed: list[str]) -> list[int]:

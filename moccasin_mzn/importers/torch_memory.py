@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.importers.program import Operation, unique_names
+from moccasin_mzn.importers.program import Operation, known_total, unique_names
 from moccasin_mzn.importers.torch_nodes import (
     allocated_tensors,
     elements_of,
@@ -32,7 +32,6 @@ from moccasin_mzn.importers.torch_nodes import (
     output_groups,
     storage_bytes,
     tensor_bytes,
-    total,
     viewed_argument,
     written_arguments,
 )
@@ -197,7 +196,7 @@ class _Accountant:
     def _compute(self, node: fx.Node, reads: list[_Value]) -> None:
         if not any(read.memory.live for read in reads):
             tensors = allocated_tensors(node) or []
-            self._set(node, _Value(_Memory(CONSTANT, total(map(tensor_bytes, tensors)) or 0), None, 0))
+            self._set(node, _Value(_Memory(CONSTANT, known_total(map(tensor_bytes, tensors)) or 0), None, 0))
             return
         self._read(read.memory for read in reads)
         outputs = self.values[node] = {}
@@ -243,7 +242,7 @@ class _Accountant:
             name=self._side_name(node, group) if side else self.names[node],
             kind=f"{kind_of(node)} [output{'s' * (len(group) > 1)} {numbers}]" if side else kind_of(node),
             inputs=tuple(dict.fromkeys(read.source for read in reads if read.source is not None)),
-            size=None if tensors is None else total(map(tensor_bytes, tensors)),
+            size=None if tensors is None else known_total(map(tensor_bytes, tensors)),
             elements=elements_of(tensors),
             duration=group_duration(node, group),
             backward=node.name in self.backward,
@@ -280,6 +279,6 @@ def _fused(first: _Writer, second: _Writer, own: set[str]) -> _Writer:
         first,
         kind=f"{first.kind} + {second.kind}",
         inputs=tuple(dict.fromkeys(name for name in (*first.inputs, *second.inputs) if name not in own)),
-        duration=total(durations),
+        duration=known_total(durations),
         members=first.members + second.members,
     )

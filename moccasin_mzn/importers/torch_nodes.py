@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.importers.program import known_total
 from moccasin_mzn.importers.torch_durations import flops, is_free
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def tensor_bytes(tensor: Any) -> int | None:
 
 def elements_of(tensors: Iterable[Any] | None) -> int | None:
     """Elements of some tensors; None if they are unknown."""
-    return None if tensors is None else total(_integer(tensor.numel()) for tensor in tensors)
+    return None if tensors is None else known_total(_integer(tensor.numel()) for tensor in tensors)
 
 
 def storage_bytes(value: Any) -> int:
@@ -154,16 +155,6 @@ def _integer(extent: Any) -> int | None:
         return extent
     hint = getattr(getattr(extent, "node", None), "hint", None)
     return hint if type(hint) is int else None
-
-
-def total(amounts: Iterable[int | None]) -> int | None:
-    """The sum; None if one is unknown."""
-    found = 0
-    for amount in amounts:
-        if amount is None:
-            return None
-        found += amount
-    return found
 
 
 def _argument(node: fx.Node, at: int, name: str) -> Any:
