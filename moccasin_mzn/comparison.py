@@ -151,7 +151,7 @@ class Effort:
 
 def compare(
     name: str, graph: ComputationGraph, budget: str, chosen: Sequence[Contender], effort: Effort,
-    published: Sequence[Published] = (),
+    published: Sequence[Published] = (), count_fixed: bool = False,
 ) -> Iterator[Row]:  # fmt: skip
     """Run the contenders on a graph within a budget, in their order, and yield a row for each as soon as it is done.
 
@@ -160,7 +160,7 @@ def compare(
     Raises:
         InputError: nonsense in the budget.
     """
-    baseline = Instance.build(graph, Budget.parse(budget))
+    baseline = Instance.build(graph, Budget.parse(budget), count_fixed=count_fixed)
     line = _line_for(baseline, published)
     known: list[tuple[int, ...]] = []
     for contender in chosen:

@@ -272,3 +272,19 @@ def test_logarithms_are_exact_to_the_last_bits():
     near = values[10_001:]
     assert numpy.abs(logarithm(near) - numpy.log(near)).max() <= 2.3e-16
     assert logarithm(numpy.array([1.0, 2.0])).tolist() == [0.0, 0.6931471805599453]
+
+
+def test_a_budget_for_fixed_memory_too(command, tmp_path):
+    path, graph = tmp_path / "g.json", chain(3, 0)
+    path.write_text(graph_text(replace(graph, fixed_memory={"parameters": 10_000})))
+    peak = simulate(graph, graph.order).peak
+    enough = ["--budget", str(10_000 + peak), "--count-fixed", "--json"]
+    status, out, _ = command("solve", path, *enough)
+    answer = json.loads(out)
+    assert (status, answer["status"], answer["budget"], answer["fixed_memory"]) == (0, "optimal", peak, 10_000)
+    status, out, _ = command("compare", path, *enough, "--only", "keep-all")
+    assert json.loads(out)["budget_amount"] == peak
+
+    status, _, err = command("solve", path, "--budget", "9000", "--count-fixed")
+    assert status == 1
+    assert "over the budget -1000, which fixed memory of 10000 leaves" in err

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import click
 
-from moccasin_mzn.commands.common import EXIT_FOUND, stopped_by_signals
+from moccasin_mzn.commands.common import COUNT_FIXED, EXIT_FOUND, stopped_by_signals
 
 
 @click.command()
 @click.argument("graphs", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="GRAPH...")
 @click.option("--budget", "budgets", multiple=True, required=True, metavar="0.8|80%|BYTES|1.5GiB",
               help="Most memory, as for solve; may be given several times.")  # fmt: skip
+@COUNT_FIXED
 @click.option("--only", multiple=True, metavar="PATTERN",
               help='Only these, such as "chen-*"; may be given several times.')  # fmt: skip
 @click.option("--time-limit", type=float, default=60, show_default=True, metavar="SECONDS", help="For each of them.")
@@ -24,8 +25,8 @@ from moccasin_mzn.commands.common import EXIT_FOUND, stopped_by_signals
 @click.option("--published", type=click.Path(path_type=Path), metavar="FILE", help="CSV of published figures to print.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line on stdout.")
 def compare(
-    graphs: tuple[Path, ...], budgets: tuple[str, ...], only: tuple[str, ...], time_limit: float, threads: int | None,
-    seed: int | None, warm_start: bool, published: Path | None, as_json: bool,
+    graphs: tuple[Path, ...], budgets: tuple[str, ...], count_fixed: bool, only: tuple[str, ...], time_limit: float,
+    threads: int | None, seed: int | None, warm_start: bool, published: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run all formulations and strategies on each GRAPH and budget, and print their figures side by side."""
     from moccasin_mzn.budget import Budget
@@ -46,7 +47,7 @@ def compare(
         for path in graphs:
             for budget in budgets:
                 table = ComparisonTable(sys.stdout, with_published=bool(lines))
-                for row in run_all(path.stem, read[path], budget, chosen, effort, lines):
+                for row in run_all(path.stem, read[path], budget, chosen, effort, lines, count_fixed):
                     if as_json:
                         click.echo(json.dumps(row.as_dict()))
                     else:
