@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graph import ComputationGraph, NodeId
+from moccasin_mzn.importers.program import DURATION_UNKNOWN
 
 NANOSECOND = "ns"
 _OPERATIONS = ("FLOP", "MAC")
@@ -45,7 +46,7 @@ def scaled(graph: ComputationGraph, peak: Fraction) -> ComputationGraph:
 
 
 def profiled(graph: ComputationGraph, nanoseconds: Mapping[NodeId, int]) -> ComputationGraph:
-    """The graph with measured durations; a node of no duration that was not measured, because it does nothing, has 0.
+    """An imported graph with measured durations; a node of none that was not measured, as it does nothing, has 0.
 
     Raises:
         InputError: another node was not measured.
@@ -54,4 +55,11 @@ def profiled(graph: ComputationGraph, nanoseconds: Mapping[NodeId, int]) -> Comp
     missing = [node for node, duration in durations.items() if duration and node not in nanoseconds]
     if missing:
         raise InputError(f"{len(missing)} nodes were not measured, such as {missing[0]}")
-    return replace(graph, durations=tuple(nanoseconds.get(node, 0) for node in durations), duration_unit=NANOSECOND)
+    about = dict(graph.attributes)
+    assumed = [line for line in about.pop("assumed", []) if not line.startswith(DURATION_UNKNOWN)]
+    return replace(
+        graph,
+        durations=tuple(nanoseconds.get(node, 0) for node in durations),
+        duration_unit=NANOSECOND,
+        attributes={**about, **({"assumed": assumed} if assumed else {})},
+    )

@@ -156,6 +156,24 @@ def test_what_a_stranger_says_was_assumed_breaks_nothing(command, tmp_path, assu
     assert err.splitlines() == (["note: 3", r"note: 'two\nlines'"] if isinstance(assumed, list) else [])
 
 
+@pytest.mark.parametrize("form", ["graphml", "dot", "onnx"])
+def test_an_import_never_replaces_its_file(command, tmp_path, form):
+    source, foreign = tmp_path / "a.json", tmp_path / "a"
+    command("generate", "chain", "-n", "2", "-o", source)
+    command("convert", source, "--to", "dot" if form == "onnx" else form, "-o", foreign)
+    link, before = tmp_path / "link", foreign.read_bytes()
+    link.symlink_to(foreign)
+    status, out, err = command("import", form, foreign, "-o", link)
+    assert (status, out, err) == (2, "", f"error: {link}: is the file to import, and would be lost\n")
+    assert foreign.read_bytes() == before
+
+
+def test_what_was_assumed_of_durations_is_gone_once_they_are_measured():
+    assumed = ["duration unknown, 1 taken: a", "size unknown, 2 bytes taken: a"]
+    graph = ComputationGraph(["a"], [1], [1], [], attributes={"assumed": assumed})
+    assert profiled(graph, {"a": 3}).attributes == {"assumed": assumed[1:]}
+
+
 def test_the_output_is_checked_before_the_work(command, tmp_path):
     missing = tmp_path / "nowhere" / "g.json"
     for arguments in (["generate", "layered", "-n", "100000"], ["import", "onnx", "x"], ["reduce", "x"]):

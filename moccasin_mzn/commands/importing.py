@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,11 +76,10 @@ def onnx(
 
     finish = _finishing(repeats, scale)
     fixed = integers("--dim", dims)
-    missing = _missing(unknown_size, unknown_duration)
+    missing = _missing(unknown_size, unknown_duration, repeats)
+    source = _source(file, output)
     graph = import_onnx(file, dims=fixed, missing=missing, merge_views=views == "shared", keep_results=keep_results)
-    tell_assumed(graph)
-
-    used, source = versions(), _source(file)
+    used = versions()
 
     def measure(count: int) -> dict[Any, int]:
         from moccasin_mzn.importers.onnx_profile import profile_onnx
@@ -87,7 +88,9 @@ def onnx(
         used.update(of_runtime())
         return profile_onnx(file, graph, fixed, repeats=count)
 
-    return write_made(finish(graph, measure), output, used, source=source)
+    graph = finish(graph, measure)
+    tell_assumed(graph)
+    return write_made(graph, output, used, source=source)
 
 
 @import_.command()
@@ -117,17 +120,18 @@ def torch(
     from moccasin_mzn.importers.torch_trace import trace_network
 
     finish = _finishing(repeats, scale)
-    missing = _missing(unknown_size, unknown_duration)
-    trace = trace_network(spec, inputs, training=not inference, optimizer=optimizer)
-    graph = graph_of(trace, missing, keep_results)
-    tell_assumed(graph)
+    missing = _missing(unknown_size, unknown_duration, repeats)
 
     def measure(count: int) -> dict[Any, int]:
         from moccasin_mzn.importers.torch_profile import measure as measured
 
         return measured(trace, repeats=count)
 
-    return write_made(finish(graph, measure), output, versions())
+    with contextlib.chdir("."):  # back to this folder, wherever the module's code goes
+        trace = trace_network(spec, inputs, training=not inference, optimizer=optimizer)
+        graph = finish(graph_of(trace, missing, keep_results), measure)
+    tell_assumed(graph)
+    return write_made(graph, output, versions())
 
 
 @import_.command()
@@ -155,7 +159,7 @@ def dot(file: Path, output: Path | None, **amounts: Any) -> int:
 def _of_graph_file(
     read: Callable[..., ComputationGraph], file: Path, amounts: dict[str, Any], output: Path | None
 ) -> int:
-    source = _source(file)
+    source = _source(file, output)
     graph = read(file, **amounts)
     tell_assumed(graph)
     return write_made(graph, output, source=source)
@@ -177,15 +181,24 @@ def _finishing(repeats: int | None, scale: str | None) -> Any:
     return finish
 
 
-def _missing(size: str, duration: str) -> Missing:
+def _missing(size: str, duration: str, repeats: int | None) -> Missing:
+    """What to take for what is unknown; a duration that will be measured is anything until then."""
     from moccasin_mzn.importers.program import Missing
 
-    return Missing(*(int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else text
-                     for text in (size, duration)))  # fmt: skip
+    numbers = (
+        int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else text for text in (size, duration)
+    )
+    missing = Missing(*numbers)
+    return missing if repeats is None else replace(missing, duration=1)
 
 
-def _source(file: Path) -> dict[str, str]:
-    """Name and digest of the file a graph is made from; a pipe can be read only once and has no digest."""
+def _source(file: Path, output: Path | None) -> dict[str, str]:
+    """Name and digest of the file a graph is made from, which the output must not replace.
+
+    A pipe can be read only once and has no digest.
+    """
+    if output is not None and output.exists() and file.exists() and output.samefile(file):
+        raise InputError(f"{output}: is the file to import, and would be lost")
     if not file.is_file():
         return {"file": file.name}
     try:

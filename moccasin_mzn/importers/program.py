@@ -23,6 +23,8 @@ from moccasin_mzn.graph import ComputationGraph
 _NAMED = 5
 """So many nodes of a kind of trouble are named in a message."""
 
+DURATION_UNKNOWN = "duration unknown"
+"""How lines about durations begin in a graph's attribute "assumed"."""
 STOP = "stop"
 ELEMENTS = "elements"
 
@@ -107,7 +109,7 @@ class Missing:
         for what, words in (("size", (STOP,)), ("duration", (STOP, ELEMENTS))):
             value = getattr(self, what)
             if value not in words and (type(value) is not int or value < 0):
-                raise InputError(f"missing {what}: {shown(value)}, expected {', '.join(words)} or an integer >= 0")
+                raise InputError(f"unknown {what} {shown(value)}: expected {', '.join(words)} or an integer >= 0")
 
 
 def program_graph(
@@ -222,7 +224,7 @@ def _sizes(operations: list[Operation], missing: Missing, assumed: list[str]) ->
     unknown = [operation for operation in operations if operation.size is None]
     if unknown:
         if missing.size == STOP:
-            raise InputError(f"the size is unknown of {_listed(unknown)}")
+            raise InputError(f"the size is unknown of {_listed(unknown)}; say what to take (--unknown-size)")
         assumed.append(f"size unknown, {missing.size} bytes taken: {_listed(unknown)}")
     return [missing.size if operation.size is None else operation.size for operation in operations]
 
@@ -232,10 +234,10 @@ def _durations(operations: list[Operation], missing: Missing, assumed: list[str]
     by_elements = missing.duration == ELEMENTS
     stopping = [operation for operation in unknown if operation.elements is None] if by_elements else unknown
     if stopping and (by_elements or missing.duration == STOP):
-        raise InputError(f"the duration is unknown of {_listed(stopping)}")
+        raise InputError(f"the duration is unknown of {_listed(stopping)}; say what to take (--unknown-duration)")
     if unknown:
         taken = "one for each element of the output" if by_elements else missing.duration
-        assumed.append(f"duration unknown, {taken} taken: {_listed(unknown)}")
+        assumed.append(f"{DURATION_UNKNOWN}, {taken} taken: {_listed(unknown)}")
     return [
         operation.duration
         if operation.duration is not None

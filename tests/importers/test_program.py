@@ -76,8 +76,11 @@ UNKNOWN = Program(
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
-        (Missing(), "the size is unknown of 1 nodes (1 Op): a"),
-        (Missing(size=0, duration="stop"), "the duration is unknown of 1 nodes (1 Erf): b"),
+        (Missing(), "the size is unknown of 1 nodes (1 Op): a; say what to take (--unknown-size)"),
+        (
+            Missing(size=0, duration="stop"),
+            "the duration is unknown of 1 nodes (1 Erf): b; say what to take (--unknown-duration)",
+        ),
     ],
 )
 def test_what_is_unknown_is_named(missing, message):
@@ -109,7 +112,7 @@ def test_elements_may_be_unknown_too():
 
 def test_names_in_messages_are_few():
     program = Program(tuple(op(f"v{v}", *([f"v{v - 1}"] if v else []), size=None) for v in range(9)), ("v8",))
-    with pytest.raises(InputError, match=r"9 nodes \(9 Op\): v0, v1, v2, v3, v4, \.\.\.$"):
+    with pytest.raises(InputError, match=r"9 nodes \(9 Op\): v0, v1, v2, v3, v4, \.\.\.; say"):
         program_graph(program, Missing())
 
 
@@ -134,7 +137,7 @@ def test_operations_are_checked(arguments):
 
 @pytest.mark.parametrize("arguments", [{"size": "elements"}, {"size": -1}, {"duration": "go"}, {"duration": None}])
 def test_defaults_are_checked(arguments):
-    with pytest.raises(InputError, match="missing (size|duration): "):
+    with pytest.raises(InputError, match="unknown (size|duration) .*: expected"):
         Missing(**arguments)
 
 
