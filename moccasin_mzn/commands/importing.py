@@ -73,11 +73,14 @@ def onnx(
 ) -> int:  # fmt: skip
     """An ONNX model: one node per operator, constants folded, sizes in bytes, durations in multiply-adds."""
     from moccasin_mzn.importers.onnx_file import import_onnx, versions
+    from moccasin_mzn.importers.onnx_profile import refuse_pipe
 
     finish = _finishing(repeats, scale)
     fixed = integers("--dim", dims)
     missing = _missing(unknown_size, unknown_duration, repeats)
     source = _source(file, output)
+    if repeats is not None:
+        refuse_pipe(file)
     graph = import_onnx(file, dims=fixed, missing=missing, merge_views=views == "shared", keep_results=keep_results)
     used = versions()
 

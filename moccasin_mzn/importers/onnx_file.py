@@ -33,8 +33,9 @@ def import_onnx(
         dims: numbers for open dimensions, by name ("batch") or by input and axis ("x[0]").
         missing: for operators whose outputs' size depends on the values of an input (NonZero), or whose cost is
             unknown.
-        merge_views: Reshape, Flatten, Squeeze, Unsqueeze, Identity and Dropout share the memory of what they read. If
-            not, they are nodes as all others: ONNX's operators put out new values.
+        merge_views: Reshape, Flatten, Squeeze, Unsqueeze, Identity and Dropout share the memory of what they read,
+            except where another operator computes their shape. If not, they are nodes as all others: ONNX's operators
+            put out new values.
         keep_results: of several results, keep all to the end.
         isolated: analyse the file in a process of its own; see `onnx_isolated`. If not, it is quicker by the start of
             that process, but a file made to harm can crash this one.

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from math import ceil
 from typing import Any
 
 from moccasin_mzn.errors import InputError
@@ -35,7 +36,8 @@ def network_apart(data: bytes, name: str, dims: Mapping[str, int], seconds: floa
         InputError: what that raises; and if the other process crashes, or takes too much time or memory.
     """
     check_numbers(dims)
-    request = json.dumps({"name": name, "dims": dict(dims), "memory": MEMORY + MEMORY_PER_BYTE * len(data)})
+    memory = MEMORY + MEMORY_PER_BYTE * len(data)
+    request = json.dumps({"name": name, "dims": dict(dims), "memory": memory, "seconds": ceil(seconds)})
     command = [sys.executable, "-P", "-m", "moccasin_mzn.importers.onnx_isolated"]
     try:
         done = subprocess.run(
@@ -55,7 +57,10 @@ def _failure(done: subprocess.CompletedProcess[bytes]) -> str:
     version = packages().__version__
     lines = done.stderr.decode(errors="replace").split("\n")
     if done.returncode < 0:
-        return f"the shape inference of onnx {version} crashes on it ({signal.Signals(-done.returncode).name})"
+        name = signal.Signals(-done.returncode).name
+        if name == "SIGXCPU":  # no such signal on Windows
+            return "its analysis takes too much time"
+        return f"the shape inference of onnx {version} crashes on it ({name})"
     if any(line.startswith("MemoryError") for line in lines):
         return "its analysis takes too much memory"
     last = next((line.strip() for line in reversed(lines) if line.strip()), f"status {done.returncode}")
@@ -74,7 +79,8 @@ def _network(answer: dict[str, Any]) -> Network:
 def main() -> None:
     """Answer the request on standard input with a network, or an error, as JSON on standard output."""
     request = json.loads(sys.stdin.buffer.readline())
-    _limit_memory(request["memory"])
+    _limit("RLIMIT_AS", request["memory"])
+    _limit("RLIMIT_CPU", request["seconds"])  # the process that asks may be killed and never end this one
     output, sys.stdout = sys.stdout, sys.stderr  # nothing else may write there
     try:
         network = network_of(sys.stdin.buffer.read(), request["name"], request["dims"])
@@ -85,13 +91,15 @@ def main() -> None:
     output.flush()
 
 
-def _limit_memory(size: int) -> None:
+def _limit(name: str, amount: int) -> None:
+    """Set a limit of this process, by its name in `resource`; one that is already lower stays."""
     try:
         import resource
     except ImportError:  # not on Windows
         return
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    resource.setrlimit(resource.RLIMIT_AS, (size if hard < 0 else min(size, hard), hard))
+    kind = getattr(resource, name)
+    soft, hard = resource.getrlimit(kind)
+    resource.setrlimit(kind, (min([amount, *(limit for limit in (soft, hard) if limit >= 0)]), hard))
 
 
 if __name__ == "__main__":

@@ -16,17 +16,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.importers.onnx_costs import multiply_adds
 from moccasin_mzn.importers.onnx_dims import fix_dims
 from moccasin_mzn.importers.onnx_model import (
     graph_inputs,
     is_standard,
     operator_sets,
+    packages,
     parse_model,
     reads,
     subgraphs,
+    title,
 )
-from moccasin_mzn.importers.onnx_shapes import Shapes, Tensor, infer
+from moccasin_mzn.importers.onnx_shapes import UNKNOWN, Shapes, Tensor, infer
 from moccasin_mzn.importers.onnx_values import VIEWS
 from moccasin_mzn.importers.program import Operation, Program, known_total, unique_names
 
@@ -109,8 +112,9 @@ def _is_view(node: onnx.NodeProto, shapes: Shapes, makers: Mapping[str, str], wa
         return False
     if node.op_type not in VIEWS and not (node.op_type == "Dropout" and _is_inference(node, shapes)):
         return False
-    of_network = node.input[0] not in makers  # and so none of an operation, though one may compute its shape
-    return not (of_network and any(name in makers for name in node.input[1:]))
+    if not node.input or not node.input[0]:
+        return False
+    return not any(name in makers for name in reads(node)[1:])  # as a view it would lose what computes its shape
 
 
 def _is_inference(node: onnx.NodeProto, shapes: Shapes) -> bool:
@@ -125,16 +129,39 @@ def _is_inference(node: onnx.NodeProto, shapes: Shapes) -> bool:
 def _parameter_bytes(nodes: list[onnx.NodeProto], shapes: Shapes) -> int:
     """Of the constants that operators read, each memory counted once, and of those inside their subgraphs."""
     bases = {shapes.constants[name] for node in nodes for name in reads(node) if name in shapes.constants}
-    inside = [tensor for node in nodes for tensor in _inner_initializers(node)]
-    tensors = [*map(shapes.of, bases), *(Tensor(tensor.data_type, tuple(tensor.dims)) for tensor in inside)]
+    tensors = [*map(shapes.of, bases)]
+    for node in nodes:
+        for tensor in _inner_constants(node):
+            if any(dim < 0 for dim in tensor.shape or ()):
+                raise InputError(f"{title(node)}: a constant inside has a negative dimension, {min(tensor.shape)}")
+            tensors.append(tensor)
     return sum(tensor.size or 0 for tensor in tensors)
 
 
-def _inner_initializers(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
+def _inner_constants(node: onnx.NodeProto) -> Iterator[Tensor]:
     for graph in subgraphs(node):
-        yield from graph.initializer
+        yield from (Tensor(one.data_type, tuple(one.dims)) for one in graph.initializer)
+        yield from (Tensor(one.values.data_type, tuple(one.dims)) for one in graph.sparse_initializer)
         for inner in graph.node:
-            yield from _inner_initializers(inner)
+            if is_standard(inner) and inner.op_type == "Constant":
+                yield from map(_attribute_tensor, inner.attribute)
+            yield from _inner_constants(inner)
+
+
+def _attribute_tensor(attribute: onnx.AttributeProto) -> Tensor:
+    """What the operator Constant puts out, by the attribute in which it stands; strings have no size."""
+    kinds = packages().TensorProto
+    if attribute.HasField("t"):
+        return Tensor(attribute.t.data_type, tuple(attribute.t.dims))
+    if attribute.HasField("sparse_tensor"):
+        return Tensor(attribute.sparse_tensor.values.data_type, tuple(attribute.sparse_tensor.dims))
+    known = {
+        "value_float": (kinds.FLOAT, ()),
+        "value_floats": (kinds.FLOAT, (len(attribute.floats),)),
+        "value_int": (kinds.INT64, ()),
+        "value_ints": (kinds.INT64, (len(attribute.ints),)),
+    }
+    return Tensor(*known[attribute.name]) if attribute.name in known else UNKNOWN
 
 
 def _attributes(model: onnx.ModelProto, shapes: Shapes) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -72,9 +73,11 @@ def profile_onnx(
         several results.
 
     Raises:
-        InputError: a package is missing; the file is not that of `graph`, or ONNX Runtime cannot run it, or runs it
-            without some operator of the graph (it takes some apart); stopped before the first measured run.
+        InputError: a package is missing; the file is a pipe, see `refuse_pipe`; it is not that of `graph`, or ONNX
+            Runtime cannot run it, or runs it without some operator of the graph (it takes some apart); stopped before
+            the first measured run.
     """
+    refuse_pipe(path)
     packages()
     _runtime()
     if repeats < 1 or warmups < 0 or threads < 1:
@@ -86,6 +89,20 @@ def profile_onnx(
         return _by_node(graph, {own: times[alias] for alias, own in names.items() if alias in times})
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def refuse_pipe(path: str | PathLike[str]) -> None:
+    """Make sure that a file can be read again: once to import it, once more to measure it.
+
+    Raises:
+        InputError: it is a pipe or a device. A file that is missing or cannot be read is none of these.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(f"{path}: cannot be measured: it is no regular file, and is read twice")
 
 
 def versions() -> dict[str, str]:

@@ -22,6 +22,7 @@ from moccasin_mzn.importers.onnx_model import (
     operator_sets,
     packages,
     reads,
+    subgraphs,
 )
 from moccasin_mzn.importers.onnx_values import OF_SHAPE, VIEWS, evaluate, stored_value
 
@@ -165,7 +166,8 @@ class _Operators:
             if name:
                 shapes.record(name, types.get(name) or packages().TypeProto())
         if self._is_constant(node):
-            base = shapes.constants.get(node.input[0]) if node.op_type in VIEWS and node.input else None
+            view = is_standard(node) and node.op_type in VIEWS and node.input
+            base = shapes.constants.get(node.input[0]) if view else None
             for name in node.output:
                 if name:
                     shapes.constants[name] = base or name
@@ -174,7 +176,7 @@ class _Operators:
     def _is_constant(self, node: onnx.NodeProto) -> bool:
         if is_standard(node) and node.op_type in OF_SHAPE and node.input:
             return self.shapes.of(node.input[0]).shape is not None
-        return node.op_type not in RANDOM and all(name in self.shapes.constants for name in reads(node))
+        return all(name in self.shapes.constants for name in reads(node)) and not _varies(node)
 
     def _infer(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         """Types by output; without the values of constants first, as passing these takes time."""
@@ -222,6 +224,16 @@ class _Operators:
         outputs = [shapes.of(name).shape if name else () for name in node.output]
         for name, value in evaluate(node, self.sets[""], inputs, described, outputs).items():
             _record_value(shapes, name, value)
+
+
+def _varies(node: onnx.NodeProto) -> bool:
+    """May it put out something else in each run though it reads the same?
+
+    So do random numbers, and a custom operator that reads nothing: it gets what it puts out from elsewhere.
+    """
+    if node.op_type in RANDOM or not (is_standard(node) or reads(node)):
+        return True
+    return any(_varies(inner) for graph in subgraphs(node) for inner in graph.node)
 
 
 def _bits(dtype: int) -> int | None:

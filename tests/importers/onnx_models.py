@@ -46,6 +46,11 @@ def relu(*pairs):
     return [node("Relu", [read], [name]) for read, name in pairs]
 
 
+def branch(name, kind, read):
+    """A branch of If: one operator that reads a value from around it."""
+    return helper.make_graph([node(kind, [read], [name])], name, [], [onnx.ValueInfoProto(name=name)])
+
+
 def by_id(graph, amounts):
     """Amounts by the ids of the graph's nodes."""
     return dict(zip(graph.nodes, amounts, strict=True))

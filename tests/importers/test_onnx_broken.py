@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
+from time import process_time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +19,7 @@ from onnx import TensorProto  # noqa: E402
 from onnx_models import FLOAT, LIGHT, load, node, numbers, refusal, relu, weights, write  # noqa: E402
 
 from moccasin_mzn.errors import InputError  # noqa: E402
+from moccasin_mzn.importers import onnx_isolated  # noqa: E402
 from moccasin_mzn.importers.onnx_file import import_onnx  # noqa: E402
 from moccasin_mzn.importers.onnx_isolated import network_apart  # noqa: E402
 from moccasin_mzn.importers.onnx_model import load_bytes  # noqa: E402
@@ -20,6 +27,11 @@ from moccasin_mzn.importers.onnx_network import network_of  # noqa: E402
 from moccasin_mzn.importers.program import Missing  # noqa: E402
 
 # --- broken files ----------------------------------------------------------------------------------------
+
+NEGATIVE = onnx.GraphProto(
+    node=[node("Constant", [], ["k"], value=TensorProto(data_type=FLOAT, dims=[-4]))],
+    output=[onnx.ValueInfoProto(name="k")],
+)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +58,16 @@ from moccasin_mzn.importers.program import Missing  # noqa: E402
             "initializer 'w': a negative dimension, -1",
         ),
         ([node("Einsum", ["x"], ["y"], equation="\x1e>")], {}, r"Einsum 'y': b'\x1e>' is no equation"),
+        (
+            [node("Einsum", ["x"], ["y"], equation="a" * 10_001)],
+            {},
+            "Einsum 'y': an equation of over 10000 characters",
+        ),
+        (
+            [node("If", ["x"], ["y"], then_branch=NEGATIVE, else_branch=NEGATIVE)],
+            {},
+            "If 'y': a constant inside has a negative dimension, -4",
+        ),
         (relu(("x", "y")), {"sets": [("", 999)]}, None),
     ],
 )
@@ -57,6 +79,21 @@ def test_inconsistent_models(tmp_path, nodes, about, message):
         version = f"onnx {onnx.__version__}, which is installed, knows 1 to {onnx.defs.onnx_opset_version()}"
         message = f"operator set 999; {version}"
     assert str(caught.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize("start", ["", "...", "a...", "->", "a,b->"])
+def test_equations_are_checked_in_linear_time(tmp_path, start):
+    path = write(tmp_path, [node("Einsum", ["x"], ["y"], equation=start + "a" * 9_000 + "!")], {"x": [3]}, ["y"])
+    began = process_time()
+    assert refusal(path).endswith("is no equation")
+    assert process_time() - began < 0.5  # quadratic: 2 s
+
+
+@pytest.mark.parametrize("equation", ["a", "a->", "...", "... a ->...a", "a...->a...", " a , a -> a"])
+def test_equations_that_are_none_too_strange(tmp_path, equation):
+    reads = ["x"] * (equation.count(",") + 1)
+    path = write(tmp_path, [node("Einsum", reads, ["y"], equation=equation)], {"x": [3]}, ["y"])
+    assert load(path, missing=Missing(size=1, duration=1)).labels == ("Einsum",)
 
 
 @pytest.mark.parametrize(
@@ -138,6 +175,17 @@ def test_messages_from_the_other_process(tmp_path):
         import_onnx(dynamic, dims={"batch": 2.5})
     with pytest.raises(InputError, match=r"^its shapes are not inferred in 0.01 s$"):
         network_apart(load_bytes(dynamic), "model", {}, seconds=0.01)
+
+
+def test_the_other_process_ends_by_itself_if_nobody_ends_it(tmp_path):
+    pytest.importorskip("resource")
+    many = 30_000  # several seconds
+    path = write(tmp_path, relu(*((f"v{at}", f"v{at + 1}") for at in range(many))), {"v0": [3]}, [f"v{many}"])
+    request = json.dumps({"name": "model", "dims": {}, "memory": 2**32, "seconds": 1}).encode()
+    command = [sys.executable, "-m", onnx_isolated.__name__]
+    done = subprocess.run(command, input=request + b"\n" + load_bytes(path), capture_output=True, timeout=60)
+    assert done.returncode == -signal.SIGXCPU
+    assert onnx_isolated._failure(done) == "its analysis takes too much time"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper  # noqa: E402
 from moccasin_mzn.durations import profiled  # noqa: E402
 from moccasin_mzn.errors import InputError  # noqa: E402
 from moccasin_mzn.importers.onnx_file import import_onnx  # noqa: E402
-from moccasin_mzn.importers.onnx_profile import profile_onnx, versions  # noqa: E402
+from moccasin_mzn.importers.onnx_profile import profile_onnx, refuse_pipe, versions  # noqa: E402
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 RAPIDOCR = find_spec("rapidocr")
@@ -101,6 +101,22 @@ def test_another_graph_is_refused(tmp_path):
     path = LIGHT / "light_squeezenet.onnx"
     with pytest.raises(InputError, match="light_squeezenet.onnx: no operator of the file is n"):
         profile_onnx(path, import_onnx(LIGHT / "light_resnet50.onnx"))
+
+
+def test_a_pipe_is_refused_before_it_is_read(tmp_path):
+    pipe = tmp_path / "pipe.onnx"
+    os.mkfifo(pipe)
+    message = f"{pipe}: cannot be measured: it is no regular file, and is read twice"
+    path = LIGHT / "light_squeezenet.onnx"
+    for refused in (lambda: refuse_pipe(pipe), lambda: profile_onnx(pipe, import_onnx(path))):
+        with pytest.raises(InputError) as caught:
+            refused()
+        assert str(caught.value) == message
+    refuse_pipe(path)
+    for kept in (tmp_path / "none.onnx", tmp_path):  # reading says better what is wrong
+        refuse_pipe(kept)
+        with pytest.raises(InputError, match=": cannot read: "):
+            profile_onnx(kept, import_onnx(path))
 
 
 @pytest.mark.parametrize("options", [{"repeats": 0}, {"warmups": -1}, {"threads": 0}])
