@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,14 @@ _FREE = {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_em
 
 
 def flops(node: fx.Node, replaced: Mapping[int, Any] | None = None) -> int | None:
-    """FLOPs of a traced operation, 2 for a multiply-add, by the formulas of `torch.utils.flop_counter`.
+    """FLOPs of a traced operation, 2 for a multiply-add, by the formulas of `torch.utils.flop_counter` and those below.
 
     Args:
         replaced: arguments to count with instead of the node's own, by their position.
 
     Returns:
-        None for operators without a formula: everything but convolutions, matrix products and attention; and if the
-        count depends on data.
+        None for operators without a formula: everything but convolutions, products of matrices and vectors, and
+        attention; and if the count depends on data.
     """
     from torch.utils._pytree import tree_map
 
@@ -50,7 +51,38 @@ def _formula(target: Any) -> Callable[..., int] | None:
     }
     schema = getattr(target, "_schema", None)
     packet = getattr(target, "overloadpacket", target)
+    own = {
+        "aten::mv": _matrix_vector,
+        "aten::addmv": lambda vector, matrix, *rest, **more: _matrix_vector(matrix),
+        "aten::addmv_": lambda vector, matrix, *rest, **more: _matrix_vector(matrix),
+        "aten::dot": _matrix_vector,
+        "aten::vdot": _matrix_vector,
+        "aten::_trilinear": _trilinear,
+    }  # fmt: skip
+    if schema is not None and schema.name in own:
+        return own[schema.name]
     return flop_registry.get(same.get(schema.name, packet) if schema is not None else packet)
+
+
+def _matrix_vector(matrix: Any, *rest: Any, **more: Any) -> int:
+    """A multiply-add for each element of a matrix, or of one of two vectors."""
+    return 2 * matrix.numel()
+
+
+def _trilinear(
+    first: Any, second: Any, third: Any, expand1: Any, expand2: Any, expand3: Any, *rest: Any, **more: Any
+) -> int:
+    """Products of two tensors, then a multiply-add with the third for each element that the three span."""
+    import torch
+
+    def expanded(tensor: Any, dimensions: Any) -> list[int]:
+        shape = list(tensor.shape)
+        for dimension in sorted(dimensions):
+            shape.insert(dimension, 1)
+        return shape
+
+    pair = torch.broadcast_shapes(expanded(first, expand1), expanded(second, expand2))
+    return math.prod(pair) + 2 * math.prod(torch.broadcast_shapes(pair, expanded(third, expand3)))
 
 
 def _value(argument: Any) -> Any:

@@ -22,6 +22,8 @@ def trace_inference(network: torch.nn.Module, inputs: Sequence[Any], named: Mapp
     The second step is needed for the memory: what is one operator to `torch.export`, such as
     `scaled_dot_product_attention`, may be several when it runs, each with an output of its own.
 
+    The fast path that `nn.TransformerEncoder` and `nn.MultiheadAttention` may take in evaluation mode is not traced.
+
     Args:
         network: in evaluation mode, its parameters and buffers fake tensors.
         inputs: fake tensors.

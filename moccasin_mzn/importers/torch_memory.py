@@ -7,9 +7,13 @@ Views are told by the operator's schema, where an output carries the alias of an
 operation that overwrites memory becomes one with the operation that wrote it before, if nothing has read it in between:
 the size is counted once, as in a real run, and computing the two again cannot spoil anything. If something has read it,
 or if it is an input of the network or a constant, then a schedule that recomputes could spoil it: the operation gets
-memory of its own, as if it copied. Writes to buffers and parameters stay there and have size 0.
+memory of its own, as if it copied: of the whole storage, even if it writes a slice of it only. Writes to buffers and
+parameters stay there and have size 0. An operator that both overwrites an input and allocates an output (the noise of
+a random relu, running statistics that are computed) does the same, and its output is added; but where such inputs are
+buffers or parameters, the write is no more than a part of the operation.
 
-An operator with several outputs is one operation, but for two exceptions; see `torch_nodes.output_groups`.
+An operator with several outputs is one operation, but for two exceptions; see `torch_nodes.output_groups`. Each of its
+outputs is a memory of its own, which may be overwritten without the others.
 
 What depends on no input of the network (transposes of weights, masks, positions) is no operation here: it is computed
 once beforehand. The memory of what is read of it is given as `constants`.
@@ -72,18 +76,32 @@ class _Memory:
     kind: str
     """`INPUT`, `STATE`, `CONSTANT`, or "computed"."""
     size: int = 0
-    writer: _Writer | None = None
-    """The latest operation that wrote it; None: what depends on no input, or the input itself."""
-    version: int = 0
-    read: bool = False
-    """By something other than views, since it was last written."""
-    views: list[str] = field(default_factory=list)
-    """Names of views of the latest version."""
+    """Bytes of what is not computed."""
+    write: _Write | None = None
+    """The latest; None: what depends on no input, or the input itself."""
 
     @property
     def live(self) -> bool:
         """True if what it holds depends on an input of the network."""
-        return self.writer is not None or self.kind == INPUT
+        return self.write is not None or self.kind == INPUT
+
+
+@dataclass(eq=False)
+class _Write:
+    """What an operation wrote: one memory or several, one for each output and each input that it overwrites."""
+
+    writer: _Writer
+    memories: list[_Memory] = field(default_factory=list)
+    """Some may have been overwritten since."""
+    read: bool = False
+    """One of them has been, by something other than views."""
+    views: list[str] = field(default_factory=list)
+    """Names of views of them."""
+
+    def bind(self, memories: Iterable[_Memory]) -> None:
+        for memory in memories:
+            memory.write = self
+            self.memories.append(memory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,15 +125,18 @@ class _Writer:
 @dataclass(frozen=True, eq=False)
 class _Value:
     memory: _Memory
-    name: str | None
-    version: int
+    name: str | None = None
+    """The operation or view that it is, as long as the memory has not been written again."""
+    write: _Write | None = None
+    """The latest of the memory when the value was made."""
 
     @property
     def source(self) -> str | None:
         """The operation to name as an input for reading this now; None if there is none."""
-        if self.memory.writer is None:
+        latest = self.memory.write
+        if latest is None:
             return None
-        return self.name if self.version == self.memory.version else self.memory.writer.name
+        return self.name if self.write is latest else latest.writer.name
 
 
 def account(graph: fx.Graph, kinds: Mapping[str, str], backward: frozenset[str]) -> Accounted:
@@ -138,10 +159,8 @@ class _Accountant:
         self.names = dict(zip(self.nodes, unique_names(node.name for node in self.nodes), strict=True))
         self.taken = set(self.names.values())
         self.values: dict[fx.Node, dict[int, _Value]] = {}
-        """By number of output, where an operator has several groups of them; else all are `ALL`."""
+        """By number of output, where an operator has several; else all are `_ALL`."""
         self.writers: dict[str, _Writer] = {}
-        self.shared: set[str] = set()
-        """Names of operations that wrote several memories."""
         self.constants: dict[int, _Memory] = {}
         self.results: list[str] = []
 
@@ -149,7 +168,7 @@ class _Accountant:
         for node in self.nodes:
             if node.op in ("placeholder", "get_attr"):
                 kind = self.kinds.get(node.name, CONSTANT)
-                self._set(node, _Value(_Memory(kind, storage_bytes(node.meta.get("val"))), None, 0))
+                self._set(node, _Value(_Memory(kind, storage_bytes(node.meta.get("val")))))
             elif node.op == "output":
                 sources = (value.source for read in node.all_input_nodes for value in self._of(read))
                 self.results = [source for source in dict.fromkeys(sources) if source is not None]
@@ -172,66 +191,109 @@ class _Accountant:
         reads = [value for read in node.all_input_nodes for value in self._of(read)]
         written = [value for argument in written_arguments(node) for value in self._of(argument)]
         allocated = allocated_tensors(node)
+        if allocated:  # updates of running statistics are part of the operation
+            written = [value for value in written if value.memory.kind != STATE]
         viewed = viewed_argument(node)
         if not written and not allocated and viewed in self.values:
             outputs = self.values[viewed]
-            number = node.args[1] if len(outputs) > 1 else _ALL  # of groups, only a getitem is a view
+            number = node.args[1] if len(outputs) > 1 else _ALL  # of several outputs, only a getitem is a view
             self._view(node, outputs.get(number, next(iter(outputs.values()))))
-        elif not written or allocated:
-            self._compute(node, reads)
         elif any(read.memory.live for read in reads):
-            self._overwrite(node, reads, written)
-        else:  # a counter of batches, a mask being filled: as fixed as it was
-            self._set(node, _Value(written[0].memory, None, 0))
+            if written:
+                self._overwrite(node, reads, written)
+            else:
+                self._compute(node, reads)
+        elif written and not allocated:  # a counter of batches, a mask being filled: as fixed as it was
+            self._set(node, _Value(written[0].memory))
+        else:
+            self._set(node, _Value(_Memory(CONSTANT, known_total(map(tensor_bytes, allocated or [])) or 0)))
 
     def _view(self, node: fx.Node, base: _Value) -> None:
         memory, source = base.memory, base.source
-        if source is not None:
+        if memory.write is not None:
             name, backward = self.names[node], node.name in self.backward
             self.writers[name] = _Writer(name, kind_of(node), (source,), 0, 0, 0, backward, (), True)
-            memory.views.append(name)
+            memory.write.views.append(name)
             source = name
-        self._set(node, _Value(memory, source, memory.version))
+        self._set(node, _Value(memory, source, memory.write))
 
     def _compute(self, node: fx.Node, reads: list[_Value]) -> None:
-        if not any(read.memory.live for read in reads):
-            tensors = allocated_tensors(node) or []
-            self._set(node, _Value(_Memory(CONSTANT, known_total(map(tensor_bytes, tensors)) or 0), None, 0))
-            return
         self._read(read.memory for read in reads)
-        outputs = self.values[node] = {}
         for at, group in enumerate(output_groups(node, self.needed)):
             writer = self._writer(node, group, reads, group_tensors(node, group), side=at > 0)
-            memory = _Memory("computed", writer.size or 0)
-            self._written(memory, writer)
-            value = _Value(memory, writer.name, memory.version)
-            outputs.update(dict.fromkeys(group or (_ALL,), value))
-        if len({value.memory for value in outputs.values()}) == 1:
-            self._set(node, value)
+            self._allocate(node, group, _Write(writer))
+
+    def _allocate(self, node: fx.Node, group: Sequence[int], write: _Write) -> None:
+        """A memory for each output of a group: one may be overwritten without the others."""
+        made = node.meta.get("val")
+        several = isinstance(made, (tuple, list)) and len(made) > 0
+        values = self.values.setdefault(node, {})
+        for number in group or (range(len(made)) if several else (_ALL,)):
+            memory = _Memory("computed")
+            write.bind([memory])
+            values[number] = _Value(memory, write.writer.name, write)
 
     def _overwrite(self, node: fx.Node, reads: list[_Value], written: list[_Value]) -> None:
+        """An operator that writes memory that is there, and may allocate outputs besides."""
         memories = list(dict.fromkeys(value.memory for value in written))
+        allocated = bool(allocated_tensors(node))
+        groups = output_groups(node, self.needed) if allocated else [()]
+        previous = memories[0].write
+        alone = len(memories) == len(groups) == 1 and previous is not None and not previous.read
         self._read(read.memory for read in reads if read.memory not in memories)
-        memory, previous = memories[0], memories[0].writer
-        backward = node.name in self.backward
-        alone = len(memories) == 1 and previous is not None and previous.name not in self.shared
-        if alone and not memory.read and previous.backward == backward:
-            for name in (previous.name, *memory.views):
-                del self.writers[name]
-            second = self._writer(node, (), reads, [])
-            del self.writers[second.name]
-            writer = _fused(previous, second, {previous.name, *memory.views})
+        if alone and previous.writer.backward == (node.name in self.backward):
+            writes = [self._fuse(node, groups[0], reads, previous)]
         else:
-            values = [argument.meta.get("val") for argument in written_arguments(node)]
-            size = sum(storage_bytes(value) for value, target in zip(values, written, strict=True)
-                       if target.memory.kind != STATE)  # fmt: skip
-            writer = replace(self._writer(node, (), reads, []), size=size, elements=elements_of(values))
+            writes = self._copy(node, groups, reads, memories)
+        if allocated:
+            for group, write in zip(groups, writes, strict=True):
+                self._allocate(node, group, write)
+        elif isinstance(node.meta.get("val"), (tuple, list)) and len(node.meta["val"]) == len(written):
+            self.values[node] = {
+                number: _Value(value.memory, writes[0].writer.name, writes[0]) for number, value in enumerate(written)
+            }
+        else:
+            self._set(node, _Value(memories[0], writes[0].writer.name, writes[0]))
+
+    def _fuse(self, node: fx.Node, group: Sequence[int], reads: list[_Value], previous: _Write) -> _Write:
+        """The node becomes one with the operation that wrote before, of which nothing has been read."""
+        own = {previous.writer.name, *previous.views}
+        second = self._writer(node, group, reads, group_tensors(node, group) or [])
+        for name in (*own, second.name):
+            del self.writers[name]
+        writer = _fused(previous.writer, second, own)
         self.writers[writer.name] = writer
-        if len(memories) > 1:
-            self.shared.add(writer.name)
-        for each in memories:
-            self._written(each, writer)
-        self._set(node, _Value(memory, writer.name, memory.version))
+        write = _Write(writer)
+        write.bind(memory for memory in previous.memories if memory.write is previous)
+        return write
+
+    def _copy(
+        self, node: fx.Node, groups: Sequence[Sequence[int]], reads: list[_Value], memories: list[_Memory]
+    ) -> list[_Write]:
+        """The node becomes an operation of its own that has a copy of the memories that it writes."""
+        values = [argument.meta.get("val") for argument in written_arguments(node)]
+        owned = {
+            value.memory: storage_bytes(argument.meta.get("val"))
+            for argument in written_arguments(node)
+            for value in self._of(argument)
+            if value.memory.kind != STATE
+        }
+        first, *side = (
+            self._writer(node, group, reads, group_tensors(node, group) or [], side=at > 0)
+            for at, group in enumerate(groups)
+        )
+        first = replace(
+            first,
+            size=known_total((first.size, sum(owned.values()))),
+            elements=known_total((first.elements, elements_of(values))),
+        )
+        self.writers[first.name] = first
+        for memory in memories:
+            if memory.write is not None:
+                memory.write.read = True
+        writes = [_Write(writer) for writer in (first, *side)]
+        writes[0].bind(memories)
+        return writes
 
     def _writer(
         self, node: fx.Node, group: Sequence[int], reads: list[_Value], tensors: list | None, side: bool = False
@@ -260,16 +322,10 @@ class _Accountant:
 
     def _read(self, memories: Iterable[_Memory]) -> None:
         for memory in memories:
-            memory.read = True
-            if memory.kind == CONSTANT and memory.writer is None:
+            if memory.write is not None:
+                memory.write.read = True
+            elif memory.kind == CONSTANT:
                 self.constants[id(memory)] = memory
-
-    @staticmethod
-    def _written(memory: _Memory, writer: _Writer) -> None:
-        memory.writer = writer
-        memory.version += 1
-        memory.read = False
-        memory.views = []
 
 
 def _fused(first: _Writer, second: _Writer, own: set[str]) -> _Writer:
@@ -279,6 +335,8 @@ def _fused(first: _Writer, second: _Writer, own: set[str]) -> _Writer:
         first,
         kind=f"{first.kind} + {second.kind}",
         inputs=tuple(dict.fromkeys(name for name in (*first.inputs, *second.inputs) if name not in own)),
+        size=known_total((first.size, second.size)),
+        elements=known_total((first.elements, second.elements)),
         duration=known_total(durations),
         members=first.members + second.members,
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.importers.program import Missing, program_graph
+from moccasin_mzn.importers.torch_spec import located, place
 from moccasin_mzn.importers.torch_trace import Trace, require_torch, trace_network
 
 
@@ -50,16 +51,16 @@ def import_torch(
 
     Raises:
         InputError: PyTorch is not installed; nonsense in an argument; the network, or `torch.export` on it, raises
-            something; a size is unknown.
+            something; a size is unknown; nothing is computed from the inputs.
     """
     return graph_of(trace_network(spec, inputs, training=training, optimizer=optimizer), missing, keep_results)
 
 
 def graph_of(trace: Trace, missing: Missing | None = None, keep_results: bool = True) -> ComputationGraph:
     """The graph of a traced network; see `import_torch`."""
-    graph = program_graph(
-        trace.program, missing or Missing(), keep_results=keep_results, attributes=dict(trace.facts)
-    )  # fmt: skip
+    missing = missing or Missing()
+    with located(place(trace.facts["network"], trace.facts["inputs"])):
+        graph = program_graph(trace.program, missing, keep_results=keep_results, attributes=dict(trace.facts))
     labels = tuple(trace.labels.get(node, label) for node, label in zip(graph.nodes, graph.labels, strict=True))
     return replace(graph, labels=labels)
 

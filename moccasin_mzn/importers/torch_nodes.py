@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _UNDECLARED_VIEWS = {"aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::unsafe_chunk"}
 """Views of their first input by what they do; their schemas do not say so."""
+_UNDECLARED_WRITES = {"aten::native_batch_norm": ("running_mean", "running_var")}
+"""What operators overwrite if their argument `training` is true; their schemas do not say so."""
 _SIDE_SHARE = 16
 """An output is on the side if the largest output of the operator is at least so many times as large."""
 
@@ -42,11 +44,13 @@ def viewed_argument(node: fx.Node) -> fx.Node | None:
 
 
 def written_arguments(node: fx.Node) -> list[fx.Node]:
-    """The inputs that the operator overwrites, by its schema."""
+    """The inputs that the operator overwrites."""
     schema = getattr(node.target, "_schema", None)
     found: list[fx.Node] = []
+    undeclared = _undeclared_writes(node)
     for at, argument in enumerate(schema.arguments if schema is not None else ()):
-        if argument.alias_info is not None and argument.alias_info.is_write:
+        declared = argument.alias_info is not None and argument.alias_info.is_write
+        if declared or argument.name in undeclared:
             found.extend(_nodes_in(_argument(node, at, argument.name)))
     return list(dict.fromkeys(found))
 
@@ -166,6 +170,15 @@ def _nodes_in(argument: Any) -> list[fx.Node]:
     from torch.utils._pytree import tree_leaves
 
     return [leaf for leaf in tree_leaves(argument) if isinstance(leaf, fx.Node)]
+
+
+def _undeclared_writes(node: fx.Node) -> tuple[str, ...]:
+    schema = getattr(node.target, "_schema", None)
+    names = _UNDECLARED_WRITES.get(schema.name, ()) if schema is not None else ()
+    if not names:
+        return ()
+    at = [argument.name for argument in schema.arguments].index("training")
+    return names if _argument(node, at, "training") else ()
 
 
 def _output_sizes(node: fx.Node) -> list[int]:

@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -128,6 +128,20 @@ def users_code(where: str) -> Iterator[None]:
     finally:
         if here in sys.path:
             sys.path.remove(here)
+
+
+@contextlib.contextmanager
+def located(where: str) -> Iterator[None]:
+    """Says of every InputError where it was, as `users_code` does of other exceptions."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+def place(spec: str, inputs: Iterable[str]) -> str:
+    """A network and its inputs, as messages name them."""
+    return f"{spec} on {', '.join(inputs) or 'no input'}"
 
 
 def one_line(error: BaseException) -> str:

@@ -2,8 +2,12 @@
 
 No tensor of the network's size is made: parameters, buffers and inputs are fake tensors of the CPU, which have shapes
 and no memory. Nothing is decomposed or made functional, so the operators are those that a real run on a CPU executes,
-with one exception: oneDNN is switched off meanwhile, because its recurrent layers keep a workspace for the backward
-pass that fake tensors know nothing of. Without it these layers are many operators of ordinary sizes.
+with two exceptions:
+
+- oneDNN is switched off meanwhile, because its recurrent layers keep a workspace for the backward pass that fake
+  tensors know nothing of. Without it these layers are many operators of ordinary sizes.
+- In evaluation mode, a real run of `nn.TransformerEncoder` or `nn.MultiheadAttention` without gradients may take a fast
+  path of fused operators, with fewer and other intermediate tensors. The trace has the ordinary path.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from moccasin_mzn.importers.program import Operation, Program
 from moccasin_mzn.importers.torch_memory import Accounted, Member, account
 from moccasin_mzn.importers.torch_nodes import tensor_bytes
 from moccasin_mzn.importers.torch_paths import PATH
-from moccasin_mzn.importers.torch_spec import Input, load_network, one_line, parse_inputs, users_code
+from moccasin_mzn.importers.torch_spec import Input, load_network, located, one_line, parse_inputs, place, users_code
 
 if TYPE_CHECKING:
     import torch
@@ -98,10 +102,10 @@ def trace_network(spec: str, inputs: Sequence[str], *, training: bool = False, o
     with quiet(), torch.random.fork_rng(devices=[]):
         network = load_network(spec)
         network.train(training)
-        where = f"{spec} on {', '.join(map(str, wanted)) or 'no input'}"
+        where = place(spec, map(str, wanted))
         with users_code(where), torch.backends.mkldnn.flags(enabled=False), fake_state(network) as mode:
             arguments = fake_inputs(wanted, mode)
-            with _values_refused(where):
+            with _values_refused(where), located(where):
                 traced = (trace_training if training else trace_inference)(network, *arguments)
             fixed = _fixed_memory(network, arguments, optimizer)
             accounted = _account(traced)

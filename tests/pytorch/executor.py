@@ -1,14 +1,20 @@
-"""Executes schedules of imported graphs with real tensors: what a node reads must be in memory, and be an edge."""
+"""Executes schedules of imported graphs with real tensors: what a node reads must be in memory, and be an edge.
+
+A plain run with real tensors tells which storage every traced value is in, and which traced node has written it last
+when another reads it; the importer is not asked. When a schedule is executed, a node keeps the storages that it wrote,
+and it writes into copies of what other nodes keep.
+"""
 
 from __future__ import annotations
 
-import operator
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._pytree import tree_leaves, tree_map
 
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.importers.torch_memory import STATE
@@ -47,20 +53,139 @@ class Plain(fx.Interpreter):
         return call(node, *self.fetch_args_kwargs_from_env(node))
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor is."""
+
+    storage: int
+    dtype: torch.dtype
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    conjugate: bool
+
+
+class Recorder(Plain):
+    """A plain run that notes what stands where, and who wrote it."""
+
+    def __init__(self, graph_module: fx.GraphModule) -> None:
+        super().__init__(graph_module)
+        self.storages: dict[int, Any] = {}
+        """All of them, so that none is freed and its address used again."""
+        self.writers: dict[int, tuple[str, int | None] | None] = {}
+        """For each storage the node that wrote it last and the number of its output; None for what is given."""
+        self.values: dict[fx.Node, Any] = {}
+        """Each value, its tensors as places."""
+        self.reads: dict[fx.Node, dict[int, tuple[str, int | None] | None]] = {}
+        """For each node the storages that it reads, with their writers at that time."""
+        self.writes: dict[fx.Node, set[int]] = {}
+        """Storages that a node overwrites."""
+
+    def run_node(self, node: fx.Node) -> Any:
+        arguments = {} if node.op == "placeholder" else self._storages(self.fetch_args_kwargs_from_env(node))
+        self.reads[node] = {key: self.writers[key] for key in arguments}
+        before = {key: storage.clone() for key, storage in arguments.items()}
+        declared = self._storages(self._declared_writes(node))
+        result = super().run_node(node)
+        if node.op == "call_function":
+            changed = {key for key, storage in arguments.items() if not torch.equal(raw(storage), raw(before[key]))}
+            self.writes[node] = changed | set(declared)
+            self.writers.update(dict.fromkeys(self.writes[node], (node.name, None)))
+        several = isinstance(result, (tuple, list)) and node.op == "call_function"
+        for number, value in enumerate(result) if several else [(None, result)]:
+            for key, storage in self._storages(value).items():
+                if key not in self.storages:
+                    self.storages[key] = storage
+                    self.writers[key] = (node.name, number) if node.op == "call_function" else None
+        self.values[node] = tree_map(place_of, result)
+        return result
+
+    def _declared_writes(self, node: fx.Node) -> list[Any]:
+        if node.op != "call_function" or not hasattr(node.target, "_schema"):
+            return []
+        args, kwargs = self.fetch_args_kwargs_from_env(node)
+        return [
+            args[at] if at < len(args) else kwargs.get(argument.name)
+            for at, argument in enumerate(node.target._schema.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ]
+
+    @staticmethod
+    def _storages(values: Any) -> dict[int, Any]:
+        found = (leaf.untyped_storage() for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor))
+        return {storage._cdata: storage for storage in found}
+
+
+def place_of(value: Any) -> Any:
+    """The place of a tensor; anything else as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    key = value.untyped_storage()._cdata
+    return Place(key, value.dtype, tuple(value.shape), value.stride(), value.storage_offset(), value.is_conj())
+
+
+def raw(storage: Any) -> torch.Tensor:
+    """The bytes of a storage."""
+    return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+def tensor_at(place: Place, storage: Any) -> torch.Tensor:
+    """The tensor that is at a place, in some other storage."""
+    tensor = torch.empty(0, dtype=place.dtype).set_(storage, place.offset, place.size, place.stride)
+    return tensor.conj() if place.conjugate else tensor
+
+
 class Executor:
     """Runs sequences of computations of the nodes of a graph, freeing what the simulator frees."""
 
     def __init__(self, trace: Trace, graph: ComputationGraph, tensors: Sequence[torch.Tensor]) -> None:
         self.trace, self.graph = trace, graph
+        self.recorded = Recorder(trace.graph_module)
+        self.recorded.run(*[tensor.clone() for tensor in tensors])
         self.nodes = {node.name: node for node in trace.graph_module.graph.nodes}
-        placeholders = [node for node in self.nodes.values() if node.op == "placeholder"]
-        self.given = {node: tensor.clone() for node, tensor in zip(placeholders, tensors, strict=True)}
         self.owners: dict[tuple[str, int | None], str] = {}
+        first: dict[str, tuple[int, ...]] = {}
         for name, members in trace.members.items():
             for member in members:
                 self.owners.update({(member.node, output): name for output in member.outputs or (None,)})
-                self.owners.setdefault((member.node, None), name)
-        self.store: dict[str, dict[fx.Node, Any]] = {}
+                if member.outputs <= first.get(member.node, member.outputs):  # what it overwrites belongs to these
+                    first[member.node] = member.outputs
+                    self.owners[member.node, None] = name
+        self.store: dict[str, dict[int, Any]] = {}
+        """For each node in memory the storages that it keeps."""
+        self.given: dict[int, Any] = {}
+        """Storages of inputs and parameters, and of what depends on no input."""
+        self._give(tensors)
+
+    def _give(self, tensors: Sequence[torch.Tensor]) -> None:
+        placeholders = [node for node in self.nodes.values() if node.op == "placeholder"]
+        state: set[int] = set()
+        for node, tensor in zip(placeholders, tensors, strict=True):
+            place = self.recorded.values[node]
+            self.given[place.storage] = tensor.clone().untyped_storage()
+            if self.trace.kinds[node.name] == STATE:
+                state.add(place.storage)
+        self.updates = {
+            (node.name, key)
+            for node, keys in self.recorded.writes.items()
+            for key in keys & state
+            if any(place.storage not in keys for place in self._places(node))
+        }
+        """Operators that compute something and change a buffer besides, which stays where it is, and the buffer."""
+        for node in self.nodes.values():
+            if node.op == "get_attr":
+                for place in self._places(node):
+                    self.given[place.storage] = self.recorded.storages[place.storage].clone()
+            elif node.op == "call_function" and (node.name, None) not in self.owners and not self._is_view(node):
+                self._call(node, self.given)
+
+    def _places(self, node: fx.Node) -> list[Place]:
+        return [leaf for leaf in tree_leaves(self.recorded.values[node]) if isinstance(leaf, Place)]
+
+    def _is_view(self, node: fx.Node) -> bool:
+        return not self.recorded.writes[node] and all(
+            place.storage in self.recorded.reads[node] for place in self._places(node)
+        )
 
     def run(self, sequence: Sequence[int]) -> list[torch.Tensor]:
         """The results of the network after this sequence of positions in the graph."""
@@ -73,46 +198,56 @@ class Executor:
         for at, position in enumerate(sequence, 1):
             name = self.graph.nodes[position]
             latest[position] = at
-            self.allowed = {name, *(self.graph.nodes[read] for read in self.graph.predecessors[position])}
+            self.allowed = {self.graph.nodes[read] for read in self.graph.predecessors[position]}
             if name in self.trace.members:
                 self.store[name] = self._execute(name)
             if at < len(sequence):
                 for start, freed in frees.get(at, []):
                     if latest[freed] == start:
                         del self.store[self.graph.nodes[freed]]
-        outputs = next(node for node in self.nodes.values() if node.op == "output").args[0]
-        return [self._value(node, {}) for node in outputs]
+        output = next(node for node in self.nodes.values() if node.op == "output")
+        self.allowed.add(name)
+        reads = self.recorded.reads[output]
+        kept = {key: self._storage(key, writer, {}) for key, writer in reads.items()}
+        return [tensor_at(place, kept[place.storage]) for place in self.recorded.values[output]]
 
-    def _execute(self, name: str) -> dict[fx.Node, Any]:
-        made: dict[fx.Node, Any] = {}
+    def _execute(self, name: str) -> dict[int, Any]:
+        made: dict[int, Any] = {}
         for member in self.trace.members[name]:
-            node = self.nodes[member.node]
-            made[node] = self._call(node, made)
-            if member.outputs:
-                made[node] = {number: made[node][number] for number in member.outputs}
+            self._call(self.nodes[member.node], made, member.outputs)
         return made
 
-    def _call(self, node: fx.Node, made: dict[fx.Node, Any]) -> Any:
-        args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda read: self._value(read, made))
-        return call(node, args, kwargs)
+    def _call(self, node: fx.Node, made: dict[int, Any], outputs: tuple[int, ...] = ()) -> None:
+        """Run one traced node; to `made` are added the storages that it allocates for these outputs, or overwrites."""
+        reads = self.recorded.reads[node]
+        storages = {key: self._storage(key, writer, made) for key, writer in reads.items()}
+        for key in self.recorded.writes[node]:
+            if key not in made and (node.name, key) not in self.updates:
+                storages[key] = made[key] = storages[key].clone()
 
-    def _value(self, node: fx.Node, made: dict[fx.Node, Any]) -> Any:
-        if node in made:
-            return made[node]
-        if node in self.given:
-            return self.given[node]
-        if node.target is operator.getitem:
-            source, number = node.args
-            owner = self.owners.get((source.name, number)) or self.owners.get((source.name, None))
-            if owner is not None:
-                return self._stored(owner, source, made)[number]
-        owner = self.owners.get((node.name, None))
-        if owner is not None:
-            return self._stored(owner, node, made)
-        return self._call(node, made)  # a view, or what depends on no input
+        def real(read: fx.Node) -> Any:
+            return tree_map(
+                lambda leaf: tensor_at(leaf, storages[leaf.storage]) if isinstance(leaf, Place) else leaf,
+                self.recorded.values[read],
+            )
 
-    def _stored(self, owner: str, node: fx.Node, made: dict[fx.Node, Any]) -> Any:
-        if node in made:
-            return made[node]
+        result = call(node, *fx.node.map_arg((node.args, node.kwargs), real))
+        places = self.recorded.values[node]
+        several = isinstance(places, (tuple, list))
+        for number, value in enumerate(result) if several else [(None, result)]:
+            if not outputs or number in outputs or (node.name, number) not in self.owners:
+                where = places[number] if several else places
+                for place, tensor in zip(tree_leaves(where), tree_leaves(value), strict=True):
+                    if isinstance(place, Place) and place.storage not in reads:
+                        made[place.storage] = tensor.untyped_storage()
+
+    def _storage(self, key: int, writer: tuple[str, int | None] | None, made: dict[int, Any]) -> Any:
+        if key in made:
+            return made[key]
+        owner = None
+        if writer is not None and (writer[0], key) not in self.updates:
+            owner = self.owners.get(writer) or self.owners.get((writer[0], None))
+        if owner is None:
+            return self.given[key]
         assert owner in self.allowed, f"{owner} is read without an edge"
-        return self.store[owner][node]
+        return self.store[owner][key]

@@ -55,7 +55,7 @@ def test_scaled_durations(command, tmp_path):
         (["nosuch:f", "--input", "3"], "nosuch:f: ModuleNotFoundError: No module named 'nosuch'"),
         ([*TRANSFORMER, "--profile", "1", "--scale", "1G"], "--profile measures time, --scale estimates it"),
         ([*TRANSFORMER, "--optimizer", "adam"], "optimizer adam needs training"),
-        ([*TRANSFORMER, "--unknown-size", "much"], "missing size: 'much', expected stop or an integer >= 0"),
+        ([*TRANSFORMER, "--unknown-size", "much"], "unknown size 'much': expected stop or an integer >= 0"),
         ([TRANSFORMER[0], "--input", "2y16"], "input '2y16': expected 8x3x224x224"),
         ([TRANSFORMER[0]], "Missing option '--input'"),
     ],
@@ -68,3 +68,15 @@ def test_nonsense_is_refused_in_one_line(command, arguments, message):
 
 def test_the_help_says_that_code_is_run(command):
     assert "THIS RUNS THE MODULE'S CODE" in command("import", "torch", "--help")[1]
+
+
+def test_the_output_goes_where_it_was_checked_wherever_the_module_goes(command, tmp_path, monkeypatch):
+    (tmp_path / "wanders.py").write_text(
+        "import os\nfrom torch import nn\ndef make():\n    os.chdir('elsewhere')\n    return nn.Linear(3, 3)\n"
+    )
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    status, _, err = command("import", "torch", "wanders.py:make", "--input", "2x3", "-o", "g.json")
+    assert (status, err) == (0, "")
+    assert len(read_graph("g.json").nodes) == 1
+    assert not list((tmp_path / "elsewhere").iterdir())

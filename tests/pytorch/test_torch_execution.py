@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 torch = pytest.importorskip("torch", minversion="2.6")
 
 from executor import Executor, Plain, tensors_for
+from test_torch_memory import best_three, computed_statistics, module, one_computed_statistic, random_relu
 from torch import nn
 from torch_registry import registered
 
@@ -69,3 +72,55 @@ def test_the_input_order_reads_only_what_edges_hold(name, training):
         found = Executor(trace, graph, tensors).run(graph.input_order())
     for value, wanted in zip(found, expected, strict=True):
         assert torch.equal(value, wanted)
+
+
+def overwritten_after_reading(net, x):
+    y = net.l(x)
+    z = y.sigmoid()
+    y.relu_()
+    y[:, 0].add_(1)
+    return (y * z).tanh() + y
+
+
+def sorted_and_overwritten(net, x):
+    y = net.l(x)
+    values, places = y.sort()
+    gathered = y.gather(1, places)
+    values.relu_()
+    places.add_(0)
+    return gathered + values + y.gather(1, places)
+
+
+WRITING = {
+    "random relu": random_relu,
+    "computed statistics": module(computed_statistics),
+    "one computed statistic": module(one_computed_statistic, variance=lambda: torch.ones(8)),
+    "best three": module(best_three),
+    "sorted": module(sorted_and_overwritten),
+    "overwritten after reading": module(overwritten_after_reading),
+}
+
+
+REFUSED = {"overwritten after reading", "sorted"}
+"""By autograd: what the backward pass needs is overwritten."""
+
+
+@pytest.mark.parametrize(
+    ("name", "training"), [(name, training) for name in WRITING for training in sorted({False, name not in REFUSED})]
+)
+def test_whatever_is_computed_again_what_is_overwritten_is_not_spoilt(name, training):
+    trace = trace_network(registered(WRITING[name]), ["4x8"], training=training)
+    graph = graph_of(trace)
+    tensors = tensors_for(trace)
+    draw = random.Random(1)
+    with torch.no_grad():
+        expected = Plain(trace.graph_module).run(*[tensor.clone() for tensor in tensors])
+        for _ in range(8):
+            sequence = []
+            for position in graph.input_order():
+                sequence.extend(draw.choices(sequence, k=draw.randint(0, 2)) if sequence else [])
+                sequence.extend(read for read in graph.predecessors[position] if draw.random() < 0.5)
+                sequence.append(position)
+            found = Executor(trace, graph, tensors).run(sequence)
+            for value, wanted in zip(found, expected, strict=True):
+                torch.testing.assert_close(value, wanted, rtol=1e-4, atol=1e-5)

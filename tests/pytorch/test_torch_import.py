@@ -275,7 +275,7 @@ def test_what_depends_on_values_is_told_in_one_line(factory, training, capfd):
 
 def test_shapes_that_depend_on_values_may_be_assumed():
     spec = registered(Selecting)
-    with pytest.raises(InputError, match=r"^the size is unknown of 2 nodes \(1 aten.index.Tensor, 1 aten.addmm\)"):
+    with pytest.raises(InputError, match=r"2x8: the size is unknown of 2 nodes \(1 aten.index.Tensor, 1 aten.addmm\)"):
         import_torch(spec, ["2x8"])
     graph = import_torch(spec, ["2x8"], missing=Missing(size=64, duration=10))
     assert graph.sizes[-2:] == (64, 64)
@@ -285,9 +285,9 @@ def test_shapes_that_depend_on_values_may_be_assumed():
 @pytest.mark.parametrize(
     ("factory", "options", "complaint"),
     [
-        (nn.ReLU, {"training": True}, "training: the network has no parameter to train"),
+        (nn.ReLU, {"training": True}, " on 2x8: training: the network has no parameter to train"),
         (lambda: nn.Embedding(4, 4).requires_grad_(False), {"training": True}, "no parameter to train"),
-        (nn.Identity, {}, "nothing is computed from the network's inputs"),
+        (nn.Identity, {}, " on 2x8: nothing is computed from the network's inputs"),
         (nn.ReLU, {"optimizer": "adam"}, "optimizer adam needs training"),
         (nn.ReLU, {"training": True, "optimizer": "sdg"}, "optimizer 'sdg', expected one of none, sgd"),
         (nn.LazyLinear, {}, ""),
@@ -325,3 +325,26 @@ def test_without_torch(monkeypatch):
     for call in (versions, lambda: import_torch(LINEAR, ["2x8"])):
         with pytest.raises(InputError, match=r"^importing PyTorch modules needs the package torch: pip install '"):
             call()
+
+
+class Products(nn.Module):
+    """Products of vectors."""
+
+    def __init__(self):
+        super().__init__()
+        self.bilinear = nn.Bilinear(8, 6, 5)
+        self.vector = nn.Parameter(torch.ones(8))
+        self.added = nn.Parameter(torch.ones(4))
+
+    def forward(self, x, y):
+        product = torch.addmv(self.added, x, self.vector)
+        return (x @ self.vector).dot(product), torch.vdot(product, self.added), self.bilinear(x, y)
+
+
+def test_products_of_vectors_count_multiply_adds():
+    graph = import_torch(registered(Products), ["4x8", "4x6"])
+    flops = {label.split("aten.")[1]: each for label, each in zip(graph.labels, graph.durations, strict=True)
+             if "aten." in label}  # fmt: skip
+    spanned = 4 * 5 * 8 * 6  # rows, outputs and both inputs: a product of two, and a multiply-add with the third
+    wanted = {"mv": 2 * 4 * 8, "addmv": 2 * 4 * 8, "dot": 2 * 4, "vdot": 2 * 4, "_trilinear": 3 * spanned}
+    assert wanted.items() <= flops.items()

@@ -191,6 +191,50 @@ def test_recurrent_layers():
     assert len(graph.predecessors[-1]) == 1 + 4
 
 
+def random_relu():
+    return nn.Sequential(nn.Linear(8, 8), nn.RReLU(), nn.Linear(8, 8))
+
+
+def test_an_output_and_a_written_input_are_one_operation_with_what_wrote_that_input():
+    graph = imported(random_relu, training=True)
+    assert set(drawn(graph)["rrelu_with_noise_backward"]) == {"addmm", "empty_like", "mm"}
+    assert graph.labels[graph.nodes.index("empty_like")] == "1 aten.empty_like + aten.rrelu_with_noise"
+    assert graph.sizes[graph.nodes.index("empty_like")] == 2 * 128
+    assert graph.total_size == real_bytes(random_relu(), torch.randn(4, 8), training=True)
+
+
+def computed_statistics(net, x):
+    y = net.l(x)
+    mean, variance = y.mean(0).detach(), y.var(0).detach()
+    return functional.batch_norm(y, mean, variance, training=True) + mean
+
+
+def test_computed_statistics_are_written_by_batch_norm():
+    graph = imported(module(computed_statistics))
+    reads = drawn(graph)
+    assert reads["native_batch_norm"] == ("addmm", "mean", "var")
+    assert reads["add"] == ("native_batch_norm",)
+    outputs = (32 + 8 + 8) * 4
+    assert graph.sizes[graph.nodes.index("native_batch_norm")] == outputs + 2 * 8 * 4  # and copies of the statistics
+    copies = 2 * 8 * 4
+    assert graph.total_size == real_bytes(module(computed_statistics)(), torch.randn(4, 8)) + copies
+
+
+def one_computed_statistic(net, x):
+    y = net.l(x)
+    mean = y.mean(0).detach()
+    normal = functional.batch_norm(y, mean, net.variance, training=True)
+    return normal + mean
+
+
+def test_a_computed_statistic_alone_is_overwritten_and_a_buffer_stays():
+    factory = module(one_computed_statistic, variance=lambda: torch.ones(8))
+    graph = imported(factory)
+    assert drawn(graph) == {"addmm": (), "mean": ("addmm",), "add": ("mean",)}
+    assert graph.labels[1] == "aten.mean.dim + aten.native_batch_norm"
+    assert graph.total_size == real_bytes(factory(), torch.randn(4, 8))
+
+
 # --- several outputs -------------------------------------------------------------------------------------------
 
 
@@ -230,3 +274,57 @@ def test_dropout_in_training_is_a_mask_and_a_product():
     assert "aten.empty_like + aten.bernoulli_.float + aten.div_.Scalar" in graph.labels
     evaluated = imported(module(lambda net, x: functional.dropout(net.l(x), 0.5, net.training)))
     assert evaluated.labels == ("l aten.addmm",)
+
+
+def best_three(net, x):
+    y = net.l(x)
+    values, places = y.topk(3)
+    twice = values * 2
+    values.relu_()
+    return twice + values + y.gather(1, places)
+
+
+def test_an_output_that_is_overwritten_leaves_the_others():
+    graph = imported(module(best_three))
+    reads = drawn(graph)
+    assert reads["relu_"] == ("topk",)
+    assert reads["gather"] == ("addmm", "topk")
+    assert reads["add"] == ("mul", "relu_")
+    assert graph.sizes[graph.nodes.index("relu_")] == 4 * 3 * 4
+    copied = 4 * 3 * 4
+    assert graph.total_size == real_bytes(module(best_three)(), torch.randn(4, 8)) + copied
+
+
+def test_an_output_overwritten_before_any_is_read_is_overwritten_in_place():
+    def forward(net, x):
+        values, places = net.l(x).topk(3)
+        values.relu_()
+        return x.gather(1, places) + values
+
+    graph = imported(module(forward))
+    assert drawn(graph) == {"addmm": (), "topk": ("addmm",), "gather": ("topk",), "add": ("gather", "topk")}
+    assert graph.labels[1] == "aten.topk + aten.relu_"
+    assert graph.total_size == real_bytes(module(forward)(), torch.randn(4, 8))
+
+
+def test_a_list_of_outputs_is_overwritten_one_by_one():
+    def forward(net, x):
+        first, second = torch._foreach_mul([net.l(x), x], 2.0)
+        read = first.sigmoid()
+        first.relu_()
+        return read + first + second
+
+    reads = drawn(imported(module(forward)))
+    assert reads["relu_"] == ("_foreach_mul",)
+    assert set(reads["add_1"]) == {"_foreach_mul", "add"}
+
+
+def test_one_storage_overwritten_twice_by_one_operator_is_copied_once():
+    def forward(net, x):
+        y = net.l(x)
+        read = y.sigmoid()
+        torch._foreach_mul_(list(y.split(4, 1)), 2.0)
+        return read + y
+
+    graph = imported(module(forward))
+    assert graph.sizes[graph.nodes.index("_foreach_mul_")] == 4 * 8 * 4  # a copy of the whole storage
