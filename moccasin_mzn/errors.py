@@ -1,5 +1,9 @@
 """The one exception for bad input, and how values are shown in its message."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 _SHOWN_CHARACTERS = 60
 _SHOWN_BITS = 256
 
@@ -9,6 +13,12 @@ class InputError(ValueError):
 
     The command line prints the message and exits with status 2.
     """
+
+
+def some_of(names: Iterable[object], most: int = 5) -> str:
+    """The first of many names, for use in a message."""
+    names = list(names)
+    return ", ".join(map(str, names[:most])) + (", ..." if len(names) > most else "")
 
 
 def shown(value: object) -> str:

@@ -13,20 +13,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graph_checks import (
+    TOTAL_LIMIT,
+    NodeId,
+    as_tuple,
+    check_amounts,
+    check_edges,
+    check_fixed_memory,
+    check_ids,
+    check_optional,
+    check_texts,
+)
+
+__all__ = ["TOTAL_LIMIT", "ComputationGraph", "NodeId", "WorkingSet"]
 
 if TYPE_CHECKING:
     import networkx
 
-NodeId = int | str
-
-TOTAL_LIMIT = 2**53
-"""Largest total of all sizes, and of all durations.
-
-Every sum up to it is exact in a double, and it leaves a factor of 512 for recomputations and for a solver's
-coefficients before CP-SAT's limit of 2**62 is reached.
-"""
-
-_ID_LIMIT = 2**63
 _CYCLE_NODES_SHOWN = 8
 
 
@@ -94,21 +97,21 @@ class ComputationGraph:
     def __post_init__(self) -> None:
         for name in ("nodes", "durations", "sizes", "order", "labels", "backward"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, _as_tuple(name, getattr(self, name)))
-        edges = _as_tuple("edges", self.edges)
+                object.__setattr__(self, name, as_tuple(name, getattr(self, name)))
+        edges = as_tuple("edges", self.edges)
         if not set(map(type, edges)) <= {tuple}:  # mostly they are, and calls for a million edges cost
-            edges = tuple(_as_tuple("edge", edge) for edge in edges)
+            edges = tuple(as_tuple("edge", edge) for edge in edges)
         object.__setattr__(self, "edges", edges)
         object.__setattr__(self, "attributes", dict(self.attributes))
-        _check_fixed_memory(self.fixed_memory)
+        check_fixed_memory(self.fixed_memory)
         object.__setattr__(self, "fixed_memory", dict(self.fixed_memory))
-        _check_ids(self.nodes)
-        _check_amounts(self.nodes, "duration", self.durations)
-        _check_amounts(self.nodes, "size", self.sizes)
-        _check_optional(self.nodes, "label", self.labels, str, "a string")
-        _check_optional(self.nodes, "backward flag", self.backward, bool, "true or false")
-        _check_texts(self)
-        _check_edges(self.nodes, self.edges)
+        check_ids(self.nodes)
+        check_amounts(self.nodes, "duration", self.durations)
+        check_amounts(self.nodes, "size", self.sizes)
+        check_optional(self.nodes, "label", self.labels, str, "a string")
+        check_optional(self.nodes, "backward flag", self.backward, bool, "true or false")
+        check_texts(name=self.name, duration_unit=self.duration_unit, size_unit=self.size_unit)
+        check_edges(self.nodes, self.edges)
         if len(self._kahn) < len(self.nodes):
             raise InputError(f"cycle: {_cycle_text(self)}")
         if self.order is not None:
@@ -318,88 +321,6 @@ def _positions(index: Mapping[NodeId, int], what: str, ids: Iterable[NodeId]) ->
 def _plain(value: Any) -> Any:
     is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     return int(value) if is_integer else value
-
-
-def _as_tuple(name: str, values: Any) -> tuple:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise InputError(f"{name}: expected a sequence, got {shown(values)}")
-    return tuple(values)
-
-
-def _check_ids(nodes: tuple[NodeId, ...]) -> None:
-    if not nodes:
-        raise InputError("the graph has no nodes")
-    seen: dict[str, NodeId] = {}
-    for at, node in enumerate(nodes):
-        if type(node) not in (int, str):
-            raise InputError(f"nodes[{at}]: id {shown(node)} is neither an integer nor a string")
-        if type(node) is int and abs(node) >= _ID_LIMIT:
-            raise InputError(f"nodes[{at}]: id {shown(node)} is not a 64-bit integer")
-        # Ids stand alone on a line of an order file and inside one-line messages.
-        if type(node) is str and (not node or node != node.strip() or not node.isprintable()):
-            raise InputError(f"nodes[{at}]: id {shown(node)} is empty, has blanks around it or is not printable")
-        text = str(node)
-        if text in seen:
-            same = type(seen[text]) is type(node)
-            what = "is given twice" if same else f"is written like the id {shown(seen[text])}"
-            raise InputError(f"nodes[{at}]: id {shown(node)} {what}")
-        seen[text] = node
-
-
-def _check_amounts(nodes: tuple[NodeId, ...], what: str, values: tuple[int, ...]) -> None:
-    if len(values) != len(nodes):
-        raise InputError(f"{len(nodes)} nodes, but {len(values)} {what}s")
-    for node, value in zip(nodes, values, strict=True):
-        if type(value) is not int or value < 0:
-            raise InputError(f"node {node}: {what} is {shown(value)}, expected an integer >= 0")
-        if value > TOTAL_LIMIT:
-            raise InputError(f"node {node}: {what} is {shown(value)}, over the limit 2**53; use a larger unit")
-    if sum(values) > TOTAL_LIMIT:
-        raise InputError(f"the {what}s sum to {sum(values)}, over the limit 2**53; use a larger unit")
-
-
-def _check_optional(nodes: tuple[NodeId, ...], what: str, values: tuple | None, kind: type, expected: str) -> None:
-    """Check what is given to all nodes, or to none (None)."""
-    if values is None:
-        return
-    if len(values) != len(nodes):
-        raise InputError(f"{len(nodes)} nodes, but {len(values)} {what}s")
-    for node, value in zip(nodes, values, strict=True):
-        if type(value) is not kind:
-            raise InputError(f"node {node}: {what} is {shown(value)}, expected {expected}")
-
-
-def _check_fixed_memory(amounts: Any) -> None:
-    if not isinstance(amounts, Mapping):
-        raise InputError(f"fixed_memory is {shown(amounts)}, expected amounts by what they hold")
-    for what, amount in amounts.items():
-        if type(what) is not str or not what.isprintable():
-            raise InputError(f"fixed_memory: {shown(what)} is not a printable name")
-        if type(amount) is not int or amount < 0:
-            raise InputError(f"fixed_memory of {what}: {shown(amount)}, expected an integer >= 0")
-    if sum(amounts.values()) > TOTAL_LIMIT:
-        raise InputError("the amounts of fixed_memory sum to more than 2**53; use a larger unit")
-
-
-def _check_texts(graph: ComputationGraph) -> None:
-    for what in ("name", "duration_unit", "size_unit"):
-        if type(getattr(graph, what)) is not str:
-            raise InputError(f"{what} is {shown(getattr(graph, what))}, expected a string")
-
-
-def _check_edges(nodes: tuple[NodeId, ...], edges: tuple[tuple[int, int], ...]) -> None:
-    seen: set[tuple[int, int]] = set()
-    for at, edge in enumerate(edges):
-        if len(edge) != 2:
-            raise InputError(f"edges[{at}]: {shown(edge)} is not a pair")
-        for end in edge:
-            if type(end) is not int or not 0 <= end < len(nodes):
-                raise InputError(f"edges[{at}]: {shown(end)} is not the position of a node 0..{len(nodes) - 1}")
-        if edge[0] == edge[1]:
-            raise InputError(f"edges[{at}]: node {nodes[edge[0]]} reads itself")
-        if edge in seen:
-            raise InputError(f"edges[{at}]: edge {nodes[edge[0]]} -> {nodes[edge[1]]} is given twice")
-        seen.add(edge)
 
 
 def _cycle_text(graph: ComputationGraph) -> str:

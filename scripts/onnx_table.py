@@ -24,7 +24,7 @@ from rich.progress import track
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.importers.onnx_file import import_onnx
-from moccasin_mzn.importers.onnx_model import load_bytes, parse_model
+from moccasin_mzn.importers.onnx_model import model_bytes, parse_model
 from moccasin_mzn.simulate import simulate
 from moccasin_mzn.solve import solve
 
@@ -76,7 +76,7 @@ def cells(path: Path, arguments: argparse.Namespace) -> list[str]:
     merged = import_onnx(path, dims=dims, merge_views=True)
     peak = simulate(graph, graph.input_order()).peak
     shapes = ["x".join(map(str, shape)) for shape in graph.attributes["inputs"].values()]
-    row = [path.stem.removeprefix("light_"), ", ".join(shapes), f"{len(parse_model(load_bytes(path)).graph.node):,}"]
+    row = [path.stem.removeprefix("light_"), ", ".join(shapes), f"{len(parse_model(model_bytes(path)).graph.node):,}"]
     row += [f"{len(graph.nodes):,}", f"{len(graph.edges):,}", f"{graph.total_size:,}"]
     row += [f"{len(merged.nodes):,}", f"{sum(graph.durations) / MEGA:,.0f}"]
     row += [f"{graph.fixed_memory['parameters'] / MEGA:,.2f}", f"{peak / MEGA:,.2f}"]

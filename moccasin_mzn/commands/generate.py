@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND
-from moccasin_mzn.commands.making import OUTPUT, SCALE, integers, write_made
+from moccasin_mzn.commands.making import MODE, OPTIMIZER, OUTPUT, SCALE, integers, write_made
 from moccasin_mzn.errors import InputError
 
 NODES = click.option("--nodes", "-n", type=int, required=True, metavar="N", help="Number of nodes.")
@@ -100,10 +100,8 @@ def random_dag(nodes: int, seed: int, edges: int | None, largest: int, output: P
 @click.argument("name", required=False)
 @click.option("--batch", type=int, default=1, show_default=True, metavar="B", help="Samples.")
 @click.option("--input", "shape", type=int, nargs=3, metavar="H W C", help="Of one sample.  [default: see --list]")
-@click.option("--inference/--training", "inference", default=True, show_default=True,
-              help="Forward pass alone, or with loss and gradients.")  # fmt: skip
-@click.option("--optimizer", type=click.Choice(["none", "sgd", "momentum", "adam"]), default="none", show_default=True,
-              help="Its state is fixed memory of a training graph.")  # fmt: skip
+@MODE
+@OPTIMIZER
 @click.option("--set", "settings", multiple=True, metavar="KEY=N", help="Other parameters of the network, see --list.")
 @SCALE
 @click.option("--list", "listing", is_flag=True, help="List the networks with their inputs and parameters.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moccasin_mzn.commands.making import OUTPUT, SCALE, integers, tell_assumed, write_made
+from moccasin_mzn.commands.making import MODE, OPTIMIZER, OUTPUT, SCALE, integers, tell_assumed, write_made
 from moccasin_mzn.errors import InputError
 
 if TYPE_CHECKING:
@@ -100,10 +100,8 @@ def onnx(
 @click.argument("spec", metavar="MODULE:FACTORY")
 @click.option("--input", "inputs", multiple=True, required=True, metavar="SHAPE[:DTYPE]",
               help="Of one argument: 8x3x224x224, 8x128:int64; given once for each.")  # fmt: skip
-@click.option("--inference/--training", "inference", default=True, show_default=True,
-              help="Forward pass alone, or with loss and gradients.")  # fmt: skip
-@click.option("--optimizer", type=click.Choice(["none", "sgd", "momentum", "adam"]), default="none", show_default=True,
-              help="Its state is fixed memory of a training graph.")  # fmt: skip
+@MODE
+@OPTIMIZER
 @RESULTS
 @UNKNOWN_SIZE
 @UNKNOWN_DURATION

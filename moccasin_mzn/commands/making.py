@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from moccasin_mzn.commands.common import EXIT_FOUND
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.optimizers import NONE, OPTIMIZERS
 
 if TYPE_CHECKING:
     from moccasin_mzn.graph import ComputationGraph
@@ -30,6 +31,14 @@ def _checked(context: click.Context, parameter: click.Parameter, output: Path | 
 OUTPUT = click.option(
     "--output", "-o", type=click.Path(path_type=Path), metavar="FILE", callback=_checked,
     help="Default: print the file on stdout.",
+)  # fmt: skip
+MODE = click.option(
+    "--inference/--training", "inference", default=True, show_default=True,
+    help="Forward pass alone, or with loss and gradients.",
+)  # fmt: skip
+OPTIMIZER = click.option(
+    "--optimizer", type=click.Choice(list(OPTIMIZERS)), default=NONE, show_default=True,
+    help="Its state is fixed memory of a training graph.",
 )  # fmt: skip
 SCALE = click.option(
     "--scale", metavar="19.5T",

@@ -18,9 +18,7 @@ from moccasin_mzn.generators.checkmate import training_graph
 from moccasin_mzn.generators.network import BYTES_PER_ELEMENT, Network
 from moccasin_mzn.generators.randomly_wired import randomly_wired
 from moccasin_mzn.graph import ComputationGraph
-
-OPTIMIZERS: Mapping[str, int | None] = {"none": None, "sgd": 0, "momentum": 1, "adam": 2}
-"""Numbers an optimizer keeps for each trained parameter; none: no optimizer and no gradients of parameters."""
+from moccasin_mzn.optimizers import NONE, OPTIMIZERS
 
 _LARGEST = 2**20
 
@@ -123,7 +121,7 @@ def generate_network(
     architecture = find(name)
     if optimizer not in OPTIMIZERS:
         raise InputError(_unknown("optimizer", optimizer, OPTIMIZERS))
-    if optimizer != "none" and not training:
+    if optimizer != NONE and not training:
         raise InputError(f"optimizer {optimizer}: there is no optimizer without training")
     network = architecture.build(input, **parameters)
     graph = network.forward_graph(batch)
@@ -134,10 +132,10 @@ def generate_network(
         facts["input"] = list(network.input_shape)
     facts |= architecture.chosen(**parameters)
     fixed = dict(graph.fixed_memory)
-    if (kept := OPTIMIZERS[optimizer]) is not None:
+    if optimizer != NONE:
         facts["optimizer"] = optimizer
         trained = BYTES_PER_ELEMENT * network.trained_parameters()
-        fixed |= {"gradients": trained, "optimizer": kept * trained}
+        fixed |= {"gradients": trained, "optimizer": OPTIMIZERS[optimizer] * trained}
     return replace(graph, fixed_memory=fixed, attributes={"network": facts})
 
 

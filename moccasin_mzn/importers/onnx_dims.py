@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, shown, some_of
 from moccasin_mzn.graph import TOTAL_LIMIT
 from moccasin_mzn.importers.onnx_model import graph_inputs, reads
 
@@ -46,7 +46,7 @@ def fix_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> dict[str, int]:
             places[place].dim_value = number
             numbers.setdefault(names.get(place, ""), set()).add(number)
     if missing:
-        raise InputError(f"give a number for each open dimension, by place or name: {_listed(missing)}")
+        raise InputError(f"give a number for each open dimension, by place or name: {_some_of(missing)}")
     return {name: min(found) for name, found in numbers.items() if name and len(found) == 1}
 
 
@@ -88,12 +88,11 @@ def _check_keys(
             continue
         if key not in places:
             there = [*dict.fromkeys(names.values()), *open_places]
-            offer = f"there are {_listed(there)}" if there else "the file leaves none open"
+            offer = f"there are {_some_of(there)}" if there else "the file leaves none open"
             raise InputError(f"no dimension {shown(key)}; {offer}")
         if key not in open_places and places[key].dim_value != number:
             raise InputError(f"dimension {shown(key)} is {places[key].dim_value} in the file, not {number}")
 
 
-def _listed(names: Iterable[str]) -> str:
-    names = list(names)
-    return ", ".join(shown(name)[1:-1] for name in names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+def _some_of(names: Iterable[str]) -> str:
+    return some_of((shown(name)[1:-1] for name in names), _NAMED)

@@ -12,7 +12,7 @@ from pathlib import Path
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.importers.onnx_isolated import network_apart
-from moccasin_mzn.importers.onnx_model import load_bytes, packages
+from moccasin_mzn.importers.onnx_model import model_bytes, packages
 from moccasin_mzn.importers.onnx_network import Network, network_of
 from moccasin_mzn.importers.program import Missing, Program, program_graph
 
@@ -93,4 +93,4 @@ def read_network(path: str | PathLike[str], dims: Mapping[str, int], isolated: b
     Raises:
         InputError: see `import_onnx`; the message does not name the file.
     """
-    return (network_apart if isolated else network_of)(load_bytes(path), Path(path).stem, dims)
+    return (network_apart if isolated else network_of)(model_bytes(path), Path(path).stem, dims)

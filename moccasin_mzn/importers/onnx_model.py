@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.readers.jsonfile import load_bytes
 
 if TYPE_CHECKING:
     import onnx
@@ -40,19 +41,13 @@ def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
         yield from _node_tensors(node)
 
 
-def load_bytes(path: str | PathLike[str]) -> bytes:
+def model_bytes(path: str | PathLike[str]) -> bytes:
     """What is in a file.
 
     Raises:
         InputError: it cannot be read, is empty or larger than `SIZE_LIMIT`; the message does not name it.
     """
-    try:
-        with open(path, "rb") as file:
-            data = file.read(SIZE_LIMIT + 1)  # not stat: a pipe has no size
-    except OSError as error:
-        raise InputError(f"cannot read: {error.strerror or error}") from None
-    if len(data) > SIZE_LIMIT:
-        raise InputError(f"larger than the limit of {SIZE_LIMIT} bytes; larger models keep weights in external files")
+    data = load_bytes(path, SIZE_LIMIT, hint="; larger models keep weights in external files")
     if not data:
         raise InputError("the file is empty")
     return data

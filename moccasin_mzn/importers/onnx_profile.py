@@ -18,13 +18,13 @@ from statistics import median
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, shown, some_of
 from moccasin_mzn.graph import ComputationGraph, NodeId
 from moccasin_mzn.importers.onnx_dims import fix_dims
 from moccasin_mzn.importers.onnx_isolated import network_apart
 from moccasin_mzn.importers.onnx_model import (
     graph_inputs,
-    load_bytes,
+    model_bytes,
     one_line,
     packages,
     parse_model,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 RESULTS = "results"
 """Label of the last node that keeps several results: it is no operator and takes no time."""
-_NAMED = 5
 _SUFFIX = "_kernel_time"
 _NANOSECONDS = 1000
 """In a microsecond, the profiler's unit."""
@@ -131,7 +130,7 @@ def _prepared(
 
     The profiler tells operators apart by name only, and in a file names may be missing, given twice or need escaping.
     """
-    data = load_bytes(path)
+    data = model_bytes(path)
     network = network_apart(data, Path(path).stem, dims)
     model = parse_model(data, weights=True)
     _check_no_external(model)
@@ -147,7 +146,7 @@ def _prepared(
         if node not in names.values() and label != RESULTS
     ]
     if strange:
-        raise InputError(f"no operator of the file is {_listed(strange)}")
+        raise InputError(f"no operator of the file is {some_of(strange)}")
     for at, node in enumerate(nodes):
         node.name = f"operator{at}"
         for number, inner in enumerate(_inner(node)):
@@ -165,7 +164,7 @@ def _inner(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
 def _check_no_external(model: onnx.ModelProto) -> None:
     external = [tensor.name for tensor in tensors(model.graph) if tensor.data_location == tensor.EXTERNAL]
     if external:
-        raise InputError(f"weights in external files, which are not read: {_listed(external)}")
+        raise InputError(f"weights in external files, which are not read: {some_of(external)}")
 
 
 def _random_inputs(model: onnx.ModelProto, seed: int) -> dict[str, numpy.ndarray]:
@@ -251,10 +250,5 @@ def _by_node(graph: ComputationGraph, times: Mapping[NodeId, int]) -> dict[NodeI
         f"{node} ({label})" for node, label in zip(graph.nodes, labels, strict=True) if nanoseconds[node] is None
     ]
     if lacking:
-        raise InputError(f"not executed by ONNX Runtime under its own name: {_listed(lacking)}")
+        raise InputError(f"not executed by ONNX Runtime under its own name: {some_of(lacking)}")
     return nanoseconds
-
-
-def _listed(names: Iterable[NodeId]) -> str:
-    names = list(names)
-    return ", ".join(str(name) for name in names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, shown, some_of
 from moccasin_mzn.graph import ComputationGraph
 
 _NAMED = 5
@@ -248,6 +248,5 @@ def _durations(operations: list[Operation], missing: Missing, assumed: list[str]
 
 def _listed(operations: list[Operation]) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(o.kind for o in operations).most_common(_NAMED))
-    names = ", ".join(operation.name for operation in operations[:_NAMED])
-    more = ", ..." if len(operations) > _NAMED else ""
-    return f"{len(operations)} nodes ({kinds}): {names}{more}"
+    names = some_of((operation.name for operation in operations), _NAMED)
+    return f"{len(operations)} nodes ({kinds}): {names}"

@@ -26,14 +26,13 @@ from moccasin_mzn.importers.torch_memory import Accounted, Member, account
 from moccasin_mzn.importers.torch_nodes import tensor_bytes
 from moccasin_mzn.importers.torch_paths import PATH
 from moccasin_mzn.importers.torch_spec import Input, load_network, located, one_line, parse_inputs, place, users_code
+from moccasin_mzn.optimizers import NONE, OPTIMIZERS
 
 if TYPE_CHECKING:
     import torch
     from torch import fx
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-OPTIMIZERS: Mapping[str, int] = {"none": 0, "sgd": 0, "momentum": 1, "adam": 2}
-"""How many values each optimizer keeps for every trained parameter."""
 _DEPENDS_ON_VALUES = {
     "GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException",
 }  # fmt: skip
@@ -91,7 +90,7 @@ def trace_network(spec: str, inputs: Sequence[str], *, training: bool = False, o
     require_torch()
     if optimizer not in OPTIMIZERS:
         raise InputError(f"optimizer {shown(optimizer)}, expected one of {', '.join(OPTIMIZERS)}")
-    if optimizer != "none" and not training:
+    if optimizer != NONE and not training:
         raise InputError(f"optimizer {optimizer} needs training: inference has none")
     wanted = parse_inputs(inputs)
     import torch

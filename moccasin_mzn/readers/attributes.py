@@ -17,12 +17,13 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from os import PathLike
 from typing import Any
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, shown, some_of
 from moccasin_mzn.graph import TOTAL_LIMIT, ComputationGraph, NodeId
 from moccasin_mzn.readers.fields import resolve_order
-from moccasin_mzn.readers.jsonfile import parse_json
+from moccasin_mzn.readers.jsonfile import load_text, parse_json
 
 TEXT_LIMIT = 2**26
 """Longest text read, in characters: a graph of 100,000 nodes and a million edges takes 53 million in GraphML.
@@ -38,7 +39,6 @@ _INTEGER_ID = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 _NUMBER_CHARACTERS = 400
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
-_NODES_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,19 @@ def check_length(text: str) -> None:
     """
     if len(text) > TEXT_LIMIT:
         raise InputError(f"{len(text)} characters, over the limit of {TEXT_LIMIT} for this format; use JSON")
+
+
+def read_text_graph(path: str | PathLike[str], parse: Callable[[str], ComputationGraph]) -> ComputationGraph:
+    """Read a file with the parser of its format.
+
+    Raises:
+        InputError: the file cannot be read, or what `parse` raises.
+    """
+    text = load_text(path)
+    try:
+        return parse(text)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 # --- text to graph -------------------------------------------------------------------------------------------
@@ -156,8 +169,7 @@ def _amounts(found: TextGraph, key: str, missing: int | None, assumed: list[str]
             value = missing
         values.append(value)
     if without:
-        names = ", ".join(without[:_NODES_NAMED]) + (", ..." if len(without) > _NODES_NAMED else "")
-        assumed.append(f"{key} missing, {missing} taken: {len(without)} nodes: {names}")
+        assumed.append(f"{key} missing, {missing} taken: {len(without)} nodes: {some_of(without)}")
     return tuple(values)
 
 

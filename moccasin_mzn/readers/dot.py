@@ -17,7 +17,6 @@ import itertools
 import json
 from os import PathLike
 
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.readers import dot_syntax
 from moccasin_mzn.readers.attributes import (
@@ -26,8 +25,9 @@ from moccasin_mzn.readers.attributes import (
     computation_graph,
     graph_attributes,
     node_attributes,
+    read_text_graph,
 )
-from moccasin_mzn.readers.jsonfile import load_text, replace_file
+from moccasin_mzn.readers.jsonfile import replace_file
 
 _BARE = frozenset(("duration", "size", "backward"))
 
@@ -50,11 +50,9 @@ def read_dot(
     Raises:
         InputError: the file cannot be read, is broken or holds no valid graph.
     """
-    text = load_text(path)
-    try:
-        return parse_text(text, Amounts(duration, size, missing_duration, missing_size))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    return read_text_graph(
+        path, lambda text: parse_text(text, Amounts(duration, size, missing_duration, missing_size))
+    )  # fmt: skip
 
 
 def matches_text(text: str) -> bool:

@@ -31,8 +31,9 @@ from moccasin_mzn.readers.attributes import (
     computation_graph,
     graph_attributes,
     node_attributes,
+    read_text_graph,
 )
-from moccasin_mzn.readers.jsonfile import load_text, replace_file
+from moccasin_mzn.readers.jsonfile import replace_file
 
 NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 
@@ -59,12 +60,9 @@ def read_graphml(
     Raises:
         InputError: the file cannot be read, is broken, is no GraphML or holds no valid graph.
     """
-    text = load_text(path)
-    try:
-        amounts = Amounts(duration, size, missing_duration, missing_size)
-        return parse_text(text, amounts)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    return read_text_graph(
+        path, lambda text: parse_text(text, Amounts(duration, size, missing_duration, missing_size))
+    )  # fmt: skip
 
 
 def matches_text(text: str) -> bool:

@@ -15,6 +15,22 @@ SIZE_LIMIT = 2**30
 """Largest file read, in bytes: a graph of 100,000 nodes and a million edges takes 41 MB."""
 
 
+def load_bytes(path: str | PathLike[str], limit: int, hint: str = "") -> bytes:
+    """What is in a file.
+
+    Raises:
+        InputError: it cannot be read, or is larger than `limit`, to which `hint` is added; the file is not named.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read(limit + 1)  # not stat: a pipe has no size
+    except OSError as error:
+        raise InputError(f"cannot read: {error.strerror or error}") from None
+    if len(data) > limit:
+        raise InputError(f"larger than the limit of {limit} bytes{hint}")
+    return data
+
+
 def load_text(path: str | PathLike[str]) -> str:
     """The text of a UTF-8 file.
 
@@ -22,12 +38,9 @@ def load_text(path: str | PathLike[str]) -> str:
         InputError: it cannot be read, is larger than `SIZE_LIMIT` or is not UTF-8.
     """
     try:
-        with open(path, "rb") as file:
-            data = file.read(SIZE_LIMIT + 1)  # not stat: a pipe has no size
-    except OSError as error:
-        raise InputError(f"{path}: cannot read: {error.strerror or error}") from None
-    if len(data) > SIZE_LIMIT:
-        raise InputError(f"{path}: larger than the limit of {SIZE_LIMIT} bytes")
+        data = load_bytes(path, SIZE_LIMIT)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.generators.catalogue import NETWORKS, OPTIMIZERS, find, generate_network
+from moccasin_mzn.generators.catalogue import NETWORKS, find, generate_network
 from moccasin_mzn.generators.layers import Dense
+from moccasin_mzn.optimizers import OPTIMIZERS
 from moccasin_mzn.readers.jsonfile import parse_json
 from moccasin_mzn.readers.node_link import graph_text, parse
 

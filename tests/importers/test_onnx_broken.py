@@ -22,7 +22,7 @@ from moccasin_mzn.errors import InputError  # noqa: E402
 from moccasin_mzn.importers import onnx_isolated  # noqa: E402
 from moccasin_mzn.importers.onnx_file import import_onnx  # noqa: E402
 from moccasin_mzn.importers.onnx_isolated import network_apart  # noqa: E402
-from moccasin_mzn.importers.onnx_model import load_bytes  # noqa: E402
+from moccasin_mzn.importers.onnx_model import model_bytes  # noqa: E402
 from moccasin_mzn.importers.onnx_network import network_of  # noqa: E402
 from moccasin_mzn.importers.program import Missing  # noqa: E402
 
@@ -158,7 +158,7 @@ def test_a_process_of_its_own_finds_the_same(tmp_path, capfd):
         node("Identity", ["b"], ["y"]),
     ]
     path = write(tmp_path, nodes, {"x": ["batch", 2]}, ["y", "ä"], sets=[("", 17), ("acme", 1)])
-    data = load_bytes(path)
+    data = model_bytes(path)
     apart = network_apart(data, "model", {"batch": 3})
     assert apart == network_of(data, "model", {"batch": 3})
     assert apart.program.fixed_memory == {"parameters": 0, "inputs": 24}
@@ -174,7 +174,7 @@ def test_messages_from_the_other_process(tmp_path):
     with pytest.raises(InputError, match=r"model.onnx: dimension 'batch': 2.5, expected an integer"):
         import_onnx(dynamic, dims={"batch": 2.5})
     with pytest.raises(InputError, match=r"^its shapes are not inferred in 0.01 s$"):
-        network_apart(load_bytes(dynamic), "model", {}, seconds=0.01)
+        network_apart(model_bytes(dynamic), "model", {}, seconds=0.01)
 
 
 def test_the_other_process_ends_by_itself_if_nobody_ends_it(tmp_path):
@@ -183,7 +183,7 @@ def test_the_other_process_ends_by_itself_if_nobody_ends_it(tmp_path):
     path = write(tmp_path, relu(*((f"v{at}", f"v{at + 1}") for at in range(many))), {"v0": [3]}, [f"v{many}"])
     request = json.dumps({"name": "model", "dims": {}, "memory": 2**32, "seconds": 1}).encode()
     command = [sys.executable, "-m", onnx_isolated.__name__]
-    done = subprocess.run(command, input=request + b"\n" + load_bytes(path), capture_output=True, timeout=60)
+    done = subprocess.run(command, input=request + b"\n" + model_bytes(path), capture_output=True, timeout=60)
     assert done.returncode == -signal.SIGXCPU
     assert onnx_isolated._failure(done) == "its analysis takes too much time"
 

@@ -1,0 +1,110 @@
+"""What a computation graph checks of its parts at birth.
+
+Every function raises an `InputError` that names the node and the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from moccasin_mzn.errors import InputError, shown
+
+NodeId = int | str
+
+TOTAL_LIMIT = 2**53
+"""Largest total of all sizes, and of all durations.
+
+Every sum up to it is exact in a double, and it leaves a factor of 512 for recomputations and for a solver's
+coefficients before CP-SAT's limit of 2**62 is reached.
+"""
+
+_ID_LIMIT = 2**63
+
+
+def as_tuple(name: str, values: Any) -> tuple:
+    """`values`, any sequence but a text, as a tuple; `name` is for the message."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InputError(f"{name}: expected a sequence, got {shown(values)}")
+    return tuple(values)
+
+
+def check_ids(nodes: tuple[NodeId, ...]) -> None:
+    """There are some, each an int of 64 bits or a printable text, and no two are written alike."""
+    if not nodes:
+        raise InputError("the graph has no nodes")
+    seen: dict[str, NodeId] = {}
+    for at, node in enumerate(nodes):
+        if type(node) not in (int, str):
+            raise InputError(f"nodes[{at}]: id {shown(node)} is neither an integer nor a string")
+        if type(node) is int and abs(node) >= _ID_LIMIT:
+            raise InputError(f"nodes[{at}]: id {shown(node)} is not a 64-bit integer")
+        # Ids stand alone on a line of an order file and inside one-line messages.
+        if type(node) is str and (not node or node != node.strip() or not node.isprintable()):
+            raise InputError(f"nodes[{at}]: id {shown(node)} is empty, has blanks around it or is not printable")
+        text = str(node)
+        if text in seen:
+            same = type(seen[text]) is type(node)
+            what = "is given twice" if same else f"is written like the id {shown(seen[text])}"
+            raise InputError(f"nodes[{at}]: id {shown(node)} {what}")
+        seen[text] = node
+
+
+def check_amounts(nodes: tuple[NodeId, ...], what: str, values: tuple[int, ...]) -> None:
+    """One int >= 0 for each node, in all no more than `TOTAL_LIMIT`."""
+    if len(values) != len(nodes):
+        raise InputError(f"{len(nodes)} nodes, but {len(values)} {what}s")
+    for node, value in zip(nodes, values, strict=True):
+        if type(value) is not int or value < 0:
+            raise InputError(f"node {node}: {what} is {shown(value)}, expected an integer >= 0")
+        if value > TOTAL_LIMIT:
+            raise InputError(f"node {node}: {what} is {shown(value)}, over the limit 2**53; use a larger unit")
+    if sum(values) > TOTAL_LIMIT:
+        raise InputError(f"the {what}s sum to {sum(values)}, over the limit 2**53; use a larger unit")
+
+
+def check_optional(nodes: tuple[NodeId, ...], what: str, values: tuple | None, kind: type, expected: str) -> None:
+    """Check what is given to all nodes, or to none (None)."""
+    if values is None:
+        return
+    if len(values) != len(nodes):
+        raise InputError(f"{len(nodes)} nodes, but {len(values)} {what}s")
+    for node, value in zip(nodes, values, strict=True):
+        if type(value) is not kind:
+            raise InputError(f"node {node}: {what} is {shown(value)}, expected {expected}")
+
+
+def check_fixed_memory(amounts: Any) -> None:
+    """Ints >= 0 by printable names, in all no more than `TOTAL_LIMIT`."""
+    if not isinstance(amounts, Mapping):
+        raise InputError(f"fixed_memory is {shown(amounts)}, expected amounts by what they hold")
+    for what, amount in amounts.items():
+        if type(what) is not str or not what.isprintable():
+            raise InputError(f"fixed_memory: {shown(what)} is not a printable name")
+        if type(amount) is not int or amount < 0:
+            raise InputError(f"fixed_memory of {what}: {shown(amount)}, expected an integer >= 0")
+    if sum(amounts.values()) > TOTAL_LIMIT:
+        raise InputError("the amounts of fixed_memory sum to more than 2**53; use a larger unit")
+
+
+def check_texts(**texts: Any) -> None:
+    """Texts by the name of their field."""
+    for what, text in texts.items():
+        if type(text) is not str:
+            raise InputError(f"{what} is {shown(text)}, expected a string")
+
+
+def check_edges(nodes: tuple[NodeId, ...], edges: tuple[tuple[int, int], ...]) -> None:
+    """Pairs of different positions, none twice."""
+    seen: set[tuple[int, int]] = set()
+    for at, edge in enumerate(edges):
+        if len(edge) != 2:
+            raise InputError(f"edges[{at}]: {shown(edge)} is not a pair")
+        for end in edge:
+            if type(end) is not int or not 0 <= end < len(nodes):
+                raise InputError(f"edges[{at}]: {shown(end)} is not the position of a node 0..{len(nodes) - 1}")
+        if edge[0] == edge[1]:
+            raise InputError(f"edges[{at}]: node {nodes[edge[0]]} reads itself")
+        if edge in seen:
+            raise InputError(f"edges[{at}]: edge {nodes[edge[0]]} -> {nodes[edge[1]]} is given twice")
+        seen.add(edge)
