@@ -61,7 +61,9 @@ class ModelSearch:
         )
         limits = replace(self.limits, seconds=remaining, parameters=self.formulation.parameters())
         model = self.formulation.model(phase)
-        outcome = run_model(self.backend, model, dzn_text(items), limits, listener, lambda: self._over(phase))
+        outcome = run_model(
+            self.backend, model, dzn_text(items), limits, listener, lambda: self._over(phase), incumbent is not None
+        )
         self.outcomes.append(outcome)
         self._note_proof(phase, outcome)
         self._prune()

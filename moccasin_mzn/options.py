@@ -24,6 +24,7 @@ class Options:
     """
 
     solver: str = "cp-sat"
+    """Or several with commas between them, which race."""
     formulation: str = "staged"
     precedence: str | None = None
     """None: the formulation's own."""
@@ -44,6 +45,7 @@ class Options:
             raise InputError(f"unknown search {shown(self.search)}, expected one of {', '.join(SEARCHES)}")
         if self.search != "off" and not form.limited:
             raise InputError(f"search {self.search}: {form.name} runs alone, without local search and bounds")
+        self._check_solvers()
         if self.two_phase and not form.two_phase:
             raise InputError(f"{form.name} has no first phase")
         check_time_limit(self.time_limit)
@@ -53,6 +55,20 @@ class Options:
             raise InputError(f"threads {shown(self.threads)} is not a positive integer")
         if self.seed is not None and (type(self.seed) is not int or not 0 <= self.seed < 2**31):
             raise InputError(f"seed {shown(self.seed)} is not an integer in 0..2147483647")
+
+    def _check_solvers(self) -> None:
+        if not isinstance(self.solver, str) or not all(self.solvers):
+            raise InputError(f"solver {shown(self.solver)}: expected a name, or several with commas between them")
+        for name in self.solvers:
+            if self.solvers.count(name) > 1:
+                raise InputError(f"solver {shown(self.solver)}: {name} is named twice")
+        if len(self.solvers) > 1 and self.search == "only":
+            raise InputError(f"solver {shown(self.solver)}: with search only there is no model for solvers to race on")
+
+    @property
+    def solvers(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(name.strip() for name in self.solver.split(","))
 
     @property
     def form(self) -> Formulation:

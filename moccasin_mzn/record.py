@@ -17,6 +17,9 @@ from moccasin_mzn.instance import Instance
 from moccasin_mzn.result import Progress, TracePoint
 from moccasin_mzn.simulate import Simulation, judge
 
+REFUTED = ", but the simulator accepts "
+"""In the message of a `JudgeError` about a claim that a schedule refutes: between the two."""
+
 
 class JudgeError(InputError):
     """The simulator contradicts a solver: an error of a model or of the solver, never an answer."""
@@ -38,6 +41,8 @@ class Record:
     sequence: tuple[int, ...] | None = None
     simulation: Simulation | None = None
     """The judge's account of `sequence`."""
+    sequence_source: str = ""
+    """Who found it."""
     bound: int = 0
     """On the duration, in the graph's duration unit."""
     bound_source: str = ""
@@ -86,11 +91,11 @@ class Record:
             raise JudgeError(f"{source} returned a schedule that the simulator rejects: {flaw.message}")
         with self._lock:
             if simulation.feasible and (self.simulation is None or simulation.duration < self.simulation.duration):
-                self.sequence, self.simulation = tuple(sequence), simulation
+                self.sequence, self.simulation, self.sequence_source = tuple(sequence), simulation, source
                 self._check()
-                self._note(phase, simulation)
+                self._note(phase, source, new=True)
             elif phase == "peak" and self.simulation is None:
-                self._report(phase, simulation)
+                self._report(phase, simulation, source)
         return simulation
 
     def improve_bound(self, bound: int, source: str) -> None:
@@ -103,7 +108,7 @@ class Record:
             if bound > self.bound:
                 self.bound, self.bound_source = bound, source
                 self._check()
-                self._note("duration", self.simulation)
+                self._note("duration", source)
 
     def refute(self, source: str) -> None:
         """There is no schedule at all.
@@ -123,16 +128,16 @@ class Record:
         elif self.simulation is not None and self.duration < self.bound:
             claim = f"{self.bound_source} claims that no schedule is shorter than {self.bound}"
         if claim is not None:
-            raise JudgeError(f"{claim}, but the simulator accepts {self.duration}")
+            raise JudgeError(f"{claim}{REFUTED}{self.duration} of {self.sequence_source}")
 
-    def _note(self, phase: str, simulation: Simulation | None) -> None:
+    def _note(self, phase: str, source: str, new: bool = False) -> None:
         self.trace.append(TracePoint(self.seconds, self.duration, self.bound))
-        if simulation is not None:
-            self._report(phase, simulation)
+        if self.simulation is not None:
+            self._report(phase, self.simulation, source, self.sequence if new else None)
         if self.gap is not None and self.gap <= self.until_gap:
             self.ended.set()
 
-    def _report(self, phase: str, simulation: Simulation) -> None:
+    def _report(self, phase: str, simulation: Simulation, source: str, sequence: tuple[int, ...] | None = None) -> None:
         self.news.put(
             Progress(
                 seconds=self.seconds,
@@ -141,5 +146,7 @@ class Record:
                 duration=self.duration,
                 bound=self.bound,
                 recomputations=len(simulation.memory) - len(self.instance.graph.nodes),
+                sequence=sequence,
+                source=source,
             )
         )

@@ -20,6 +20,7 @@ from moccasin_mzn.simulate import simulate
 
 if TYPE_CHECKING:
     from moccasin_mzn.generators.catalogue import Architecture
+    from moccasin_mzn.minizinc.solvers import KnownSolver
 
 _BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _NODES_SHOWN = 20
@@ -46,8 +47,10 @@ def duration_text(duration: int, unit: str) -> str:
 class ProgressLines:
     """Prints a line for each new incumbent or bound that changes what a person reads, at most a few per second."""
 
-    def __init__(self, instance: Instance, out: TextIO) -> None:
+    def __init__(self, instance: Instance, out: TextIO, named: bool = False) -> None:
+        """`named`: each line says who made it, as in a race."""
         self._console = _console(out)
+        self._named = named
         self._nodes = len(instance.graph.nodes)
         self._budget = instance.budget
         self._baseline = instance.baseline.duration
@@ -62,7 +65,7 @@ class ProgressLines:
             return
         turning_point = self._last[:1] != state[:1] or (progress.phase == "peak" and progress.peak <= self._budget)
         self._last = state
-        self._held_back = self._line(progress)
+        self._held_back = self._line(progress) + (f"  {progress.source}" if self._named else "")
         if turning_point or progress.seconds - self._last_time >= 0.25:
             self._last_time = progress.seconds
             self.flush()
@@ -128,6 +131,8 @@ def print_result(result: Result, out: TextIO) -> None:
         console.print(f"note: {note}", soft_wrap=True)
     for verdict in result.checks:
         console.print(f"checked by {verdict}", soft_wrap=True)
+    if result.driver is not None:
+        console.print(f"solver: {result.solver} ({result.solver_version}) by {result.driver}", soft_wrap=True)
     console.print(_seconds_line(result), soft_wrap=True)
     if result.found:
         _print_recomputed(console, result)
@@ -211,7 +216,7 @@ def print_info(instance: Instance, order_name: str, out: TextIO) -> None:
         console.print(f"made by: {made_by['command']}", soft_wrap=True)
 
 
-def print_catalogue(entries: Sequence[Entry], solvers: Sequence[str], out: TextIO) -> None:
+def print_catalogue(entries: Sequence[Entry], solvers: Sequence[KnownSolver], out: TextIO) -> None:
     """What there is to choose from."""
     console = _console(out)
     for kind in dict.fromkeys(entry.kind for entry in entries):
@@ -222,7 +227,13 @@ def print_catalogue(entries: Sequence[Entry], solvers: Sequence[str], out: TextI
             if entry.kind == kind:
                 table.add_row(entry.name, entry.title, entry.source, entry.guarantee)
         console.print(table)
-    console.print(f"--solver, for formulations: {', '.join(solvers)}", soft_wrap=True)
+    table = _plain_table("--solver, for formulations")
+    for heading in ("name", "what", "by"):
+        table.add_column(heading, overflow="fold")
+    for solver in solvers:
+        missing = f"; its library is not here ({solver.needs})" if solver.needs else ""
+        table.add_row(solver.name, solver.version, solver.driver + missing)
+    console.print(table)
 
 
 def print_sizes(instance: Instance, sizes: Sequence[ModelSize], out: TextIO) -> None:

@@ -27,6 +27,10 @@ class Progress:
     """No schedule within the budget is shorter, in the graph's duration unit."""
     recomputations: int
     """Computations of the incumbent beyond one per node."""
+    sequence: tuple[int, ...] | None = None
+    """The incumbent, positions in `graph.nodes`, where it is within the budget and new."""
+    source: str = ""
+    """Who improved the incumbent or the bound."""
 
 
 Listener = Callable[[Progress], None]
@@ -53,6 +57,31 @@ class Seconds:
     """MiniZinc's compilation."""
     solve: float = 0.0
     total: float = 0.0
+
+
+@dataclass(frozen=True)
+class RacerResult:
+    """What one of several solvers in a race did; over all its runs, if it had more than one."""
+
+    solver: str
+    """Its name; "search": local search and bounds."""
+    status: str
+    """Of its own latest answer, as in `Result`; "unknown" also if it was stopped before it gave one; "failed";
+    "not-started"."""
+    duration: int | None
+    """Of its shortest schedule within the budget, one it started from aside; in the graph's duration unit."""
+    bound: int
+    """Its own bound, in the graph's duration unit."""
+    seconds: float
+    """Wall-clock time of its processes, their start included."""
+    cpu_seconds: float
+    """Of all it started."""
+    ending: str
+    """"proof"; "time"; "stopped": the race was over; "gave up"; "not started"; or how it failed, in one line."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its entry in the object that `solve --json` prints."""
+        return {**vars(self), "seconds": round(self.seconds, 3), "cpu_seconds": round(self.cpu_seconds, 3)}
 
 
 @dataclass(frozen=True)
@@ -88,6 +117,12 @@ class Result:
     """Data and arrays of the model's own latest solution, for its checker."""
     checks: tuple[str, ...] = ()
     """Verdicts of solution checkers."""
+    racers: tuple[RacerResult, ...] = ()
+    """If several solvers raced: each of them."""
+    driver: str | None = None
+    """The MiniZinc that was there to run the model, such as "MiniZinc 2.6.4"; None if none was asked for."""
+    solver_version: str | None = None
+    """What solves behind the solver's name, such as "Gecode 6.2.0"; None for a strategy, or if none was asked for."""
 
     @property
     def found(self) -> bool:
@@ -146,6 +181,8 @@ class Result:
             "precedence": getattr(self.formulation, "precedence", None),
             "index": getattr(self.formulation, "index", None),
             "solver": self.solver or None,
+            "solver_version": self.solver_version,
+            "driver": self.driver,
             "max_computations": counts[0] if len(counts) == 1 else list(self.instance.max_computations),
             "budget": self.instance.budget,
             "fixed_memory": self.instance.fixed,
@@ -162,6 +199,7 @@ class Result:
             "gap_percent": self.gap_percent,
             "valid": self.valid,
             "checks": list(self.checks),
+            "racers": [racer.as_dict() for racer in self.racers],
             "seconds": {name: round(value, 3) for name, value in vars(self.seconds).items()},
             "trace": [[round(point.seconds, 3), point.duration, point.bound] for point in self.trace],
             "sequence": [graph.nodes[v] for v in self.sequence] if self.found else None,

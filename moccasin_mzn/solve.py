@@ -21,6 +21,7 @@ from os import PathLike
 from typing import Any
 
 from moccasin_mzn.budget import Budget
+from moccasin_mzn.conclusion import LOCAL_SEARCH, RELAXATION, conclude
 from moccasin_mzn.formulations.warm_start import check_warm_start
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
@@ -28,6 +29,7 @@ from moccasin_mzn.known_at_once import known_at_once
 from moccasin_mzn.minizinc.run import Limits, Outcome, SolverError
 from moccasin_mzn.minizinc.solvers import Backend, find_backend
 from moccasin_mzn.model_search import ModelSearch
+from moccasin_mzn.model_size import READS_PER_SECOND, reads_by_copies, why_too_large
 from moccasin_mzn.options import Options
 from moccasin_mzn.record import JudgeError, Record
 from moccasin_mzn.result import Listener, Result, Seconds
@@ -44,14 +46,8 @@ HEAD_START_SHARE, LONGEST_SHARE = 0.1, 0.3
 """And neither is more than this share of the time limit."""
 LONELY_SECONDS = 30.0
 """Without a time limit, local search ends so long after the latest improvement if nothing else is going on."""
-MODEL_READS = 100_000
-"""Reads by copies (edges times the square of C) of the largest instance whose whole model is tried at all: some GB."""
-READS_PER_SECOND = 1_000
-"""About how many of them are compiled in a second."""
-COMPILING_SHARE = 0.25
-"""Of the time left that compiling the whole model may take."""
 POLL_SECONDS = 0.05
-OTHERS = LOCAL_SEARCH, RELAXATION = "local search", "relaxation"
+OTHERS = LOCAL_SEARCH, RELAXATION
 _LONG = 1e9
 
 
@@ -80,7 +76,7 @@ def solve(
     Args:
         graph: the computation graph.
         budget: an int in the graph's size unit, a float as a fraction of the input order's peak, or text like "80%".
-        solver: "cp-sat", "highs", "scip", or any solver MiniZinc knows.
+        solver: "cp-sat", "highs", "scip", or any solver MiniZinc knows; several, as in "cp-sat,chuffed,gecode", race.
         formulation: "staged" (paper, 2.3), "general" (2.1), or a rival; see `formulations.FORMULATIONS`.
         precedence: "served-by" or "reservoir" (2.2).
         index: of staged events, "affine" or "triangular" (2.3).
@@ -92,7 +88,7 @@ def solve(
         count_fixed: the budget is for the graph's fixed memory too.
         time_limit: seconds, compilation included; None: until proven.
         until_gap: stop at this gap, (duration - bound) / duration.
-        threads: of the solver; None: as many as there are cores.
+        threads: of the solver, or of all that race; None: as many as there are cores.
         seed: of all searches; None: 0 and the solver's own.
         two_phase: the model first seeks any schedule within the budget (paper, 2.4) if it has none to start from,
             then shortens it; None: with cp-sat, which makes use of it.
@@ -134,9 +130,14 @@ def solve_instance(
         seconds = Seconds(total=time.monotonic() - begin)
         bound = instance.baseline.duration
         return Result(instance, options.form, options.solver, status, reason, sequence, simulation, bound, seconds)
-    search = _Search(instance, options, Record(instance, begin, options.until_gap))
+    record = Record(instance, begin, options.until_gap)
     if warm_start is not None:
-        search.record.offer(warm_start, "the warm start")
+        record.offer(warm_start, "the warm start")
+    if len(options.solvers) > 1:
+        from moccasin_mzn.race.race import race
+
+        return race(record, options, on_progress or (lambda progress: None))
+    search = _Search(instance, options, record)
     search.run(on_progress or (lambda progress: None))
     return search.result()
 
@@ -152,6 +153,8 @@ class _Search:
     errors: list[Exception] = field(default_factory=list)
     stopping: threading.Event = field(default_factory=threading.Event)
     threads: list[threading.Thread] = field(default_factory=list)
+    backend: Backend | None = None
+    """None without the model."""
     outcomes: list[Outcome] = field(default_factory=list)
     """Of MiniZinc's runs."""
     solution: dict[str, Any] = field(default_factory=dict)
@@ -194,7 +197,7 @@ class _Search:
             if self.options.form.staged:
                 self._run_beside(self._bounds, RELAXATION)
         if self.options.search != "only":
-            backend = find_backend(self.options.solver)
+            backend = self.backend = find_backend(self.options.solver)
             self._run_beside(lambda: self._model(backend), backend.name)
 
     def _run_beside(self, job: Callable[[], None], name: str) -> None:
@@ -316,38 +319,31 @@ class _Search:
 
     def _leave_out_whole_model(self) -> bool:
         """Is the model of the whole instance too large for memory, or for the time? Then a note says so."""
-        reads = self._reads()
-        remaining = self._remaining()
-        seconds = None if remaining is None else COMPILING_SHARE * remaining
-        if reads <= MODEL_READS and (seconds is None or reads <= READS_PER_SECOND * seconds):
+        why = why_too_large(self.instance, self._remaining())
+        if why is None:
             return False
-        why = f"{reads:,} reads by copies" + ("" if reads > MODEL_READS else f" for {remaining:.0f} s")
         instead = "windows of it are improved instead" if self.options.form.staged else "nothing of it is solved"
-        self.notes.append(f"the whole model is left out, {why} is too much: {instead}")
+        self.notes.append(f"{why}: {instead}")
         return True
 
     def _wait_for_incumbent(self, forever: bool = False) -> None:
         """Give the others a head start, longer while there is no schedule and the model is large."""
         limit = self.options.time_limit or _LONG
         head_start = min(HEAD_START, HEAD_START_SHARE * limit)
-        longest = min(LONGEST_WITHOUT_SCHEDULE, LONGEST_SHARE * limit, HEAD_START + self._reads() / READS_PER_SECOND)
+        compiling = reads_by_copies(self.instance) / READS_PER_SECOND
+        longest = min(LONGEST_WITHOUT_SCHEDULE, LONGEST_SHARE * limit, HEAD_START + compiling)
         while not self._over() and any(thread.is_alive() for thread in self.threads if thread.name in OTHERS):
             found = self.record.sequence is not None
             if self.record.seconds > (head_start if found else longest) and (found or not forever):
                 return
             self.stopping.wait(POLL_SECONDS)
 
-    def _reads(self) -> int:
-        """Reads by copies: the size of the whole model, but for a factor."""
-        most = self.instance.max_computations
-        return sum(most[u] * most[v] for u, v in self.instance.graph.edges)
-
     # The answer
 
     def result(self) -> Result:
         """What is found and proven."""
         record = self.record
-        status, reason = self._conclusion()
+        status, reason = conclude(record, self.options, self._ending())
         flatten = sum(outcome.flatten_seconds for outcome in self.outcomes)
         seconds = Seconds(
             flatten=flatten,
@@ -357,21 +353,9 @@ class _Search:
         return Result(
             self.instance, self.options.form, self.options.solver, status, reason, record.sequence, record.simulation,
             record.bound, seconds, self.interrupted, tuple(record.trace), tuple(self.notes),
-            solution=self.solution or None,
+            solution=self.solution or None, driver=self.backend.driver_title if self.backend else None,
+            solver_version=self.backend.solver_version if self.backend else None,
         )  # fmt: skip
-
-    def _conclusion(self) -> tuple[str, str]:
-        """Status and reason."""
-        record, budget = self.record, self.instance.budget
-        if record.infeasible_source:
-            return "infeasible", f"proven: no schedule {self._scope(record.infeasible_source)} fits the budget {budget}"
-        if record.sequence is None:
-            return "unknown", f"no schedule was found {self._ending()}"
-        if record.duration == record.bound:
-            return "optimal", f"proven: no schedule {self._scope(record.bound_source)} is shorter"
-        if record.gap <= record.until_gap:
-            return "feasible", f"stopped at a gap of {100 * record.gap:.3f} %"
-        return "feasible", f"no proof was found {self._ending()}"
 
     def _ending(self) -> str:
         if self.interrupted:
@@ -380,16 +364,3 @@ class _Search:
             return f"before the solver failed: {self.errors[0]}"
         remaining = self._remaining()
         return "within the time limit" if remaining is not None and remaining < 1 else "before the solver gave up"
-
-    def _scope(self, source: str) -> str:
-        """What a proof ranges over."""
-        if not self.options.form.limited:
-            return "in stages of the input order, with any number of recomputations,"
-        counts = sorted(set(self.instance.max_computations))
-        most = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        kind = ""
-        if source == RELAXATION:
-            kind = "with first computations in the input order and "
-        elif self.options.form.staged:
-            kind = "in stages of the input order "
-        return f"{kind}with at most {most} computations per node"

@@ -39,8 +39,9 @@ def test_solve_prints_one_json_object(command):
     )
     assert status == 0
     told = json.loads(out)
-    keys = """graph nodes edges formulation solver max_computations budget baseline_peak baseline_duration status peak
-        duration tdi_percent duration_bound gap_percent valid seconds sequence intervals"""
+    keys = """graph nodes edges formulation solver solver_version driver max_computations budget
+        baseline_peak baseline_duration status peak duration tdi_percent duration_bound gap_percent valid
+        seconds sequence intervals"""
     assert set(keys.split()) <= told.keys()
     assert (told["status"], told["valid"], told["formulation"], told["solver"]) == ("optimal", True, "staged", "cp-sat")
     assert err

@@ -16,12 +16,17 @@ from moccasin_mzn.commands.common import EXIT_FOUND
 def list_methods(as_json: bool) -> int:
     """List formulations, strategies and solvers, and what each guarantees."""
     from moccasin_mzn.catalogue import entries
-    from moccasin_mzn.minizinc.solvers import known_solvers
+    from moccasin_mzn.minizinc.solvers import solver_list
     from moccasin_mzn.report import print_catalogue
 
-    solvers = known_solvers()
+    solvers = solver_list()
     if as_json:
-        click.echo(json.dumps({"methods": [asdict(entry) for entry in entries()], "solvers": solvers}))
+        told = {
+            "methods": [asdict(entry) for entry in entries()],
+            "solvers": [solver.name for solver in solvers],
+            "solver_versions": [asdict(solver) for solver in solvers],
+        }
+        click.echo(json.dumps(told))
     else:
         print_catalogue(entries(), solvers, sys.stdout)
     return EXIT_FOUND

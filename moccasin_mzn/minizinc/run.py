@@ -73,12 +73,14 @@ def run_model(
     limits: Limits,
     listener: Listener,
     stop: Callable[[], bool] = lambda: False,
+    warm_start: bool = True,
 ) -> Outcome:
     """Compile `model` with the `.dzn` text `data` and solve it, unless `stop()`, asked ten times a second, says to end.
 
     MiniZinc is driven from a thread of its own, so that this works inside a running event loop too; the listener is
     called in the caller's thread. An interrupt from the keyboard stops the run and is reported in the outcome, not
-    raised. Whatever ends the run, MiniZinc and the solver are stopped before this returns.
+    raised. Whatever ends the run, MiniZinc and the solver are stopped before this returns. `warm_start` tells whether
+    there may be a schedule in the data to start from.
 
     Raises:
         SolverError: MiniZinc or the solver failed.
@@ -88,8 +90,10 @@ def run_model(
     with tempfile.TemporaryDirectory(prefix="moccasin-") as folder:
         data_file = Path(folder) / "instance.dzn"
         data_file.write_text(data, encoding="utf-8")
+        options = _options(backend, limits, warm_start)
+        patience = None if limits.seconds is None else limits.seconds + GRACE_SECONDS
         events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        job = _Job(lambda: _stream(backend, [model, data_file], limits, events.put), events.put)
+        job = _Job(lambda: _stream(backend, [model, data_file], options, patience, events.put), events.put)
         job.start()
         try:
             _dispatch(events, listener, outcome, stop, job)
@@ -183,10 +187,11 @@ class _Job(threading.Thread):
                 self._cancel_task = None
 
 
-async def _stream(backend: Backend, files: list[Path], limits: Limits, put: Callable[[Event], None]) -> None:
+async def _stream(
+    backend: Backend, files: list[Path], options: dict[str, Any], patience: float | None, put: Callable[[Event], None]
+) -> None:
     import minizinc
 
-    patience = None if limits.seconds is None else limits.seconds + GRACE_SECONDS
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", minizinc.error.MiniZincWarning)
@@ -195,7 +200,7 @@ async def _stream(backend: Backend, files: list[Path], limits: Limits, put: Call
             for file in files:
                 instance.add_file(file, parse_data=False)
             async with asyncio.timeout(patience):
-                async for result in instance.solutions(**_options(backend, limits)):
+                async for result in instance.solutions(**options):
                     if result.solution is not None:
                         put(("solution", result.solution))
                     put(("status", result.status))
@@ -207,15 +212,19 @@ async def _stream(backend: Backend, files: list[Path], limits: Limits, put: Call
         raise SolverError(f"{backend.name}: MiniZinc cannot be run: {error.strerror or error}") from None
 
 
-def _options(backend: Backend, limits: Limits) -> dict[str, Any]:
-    """Flags, as far as the solver has them."""
+def _options(backend: Backend, limits: Limits, warm_start: bool = True) -> dict[str, Any]:
+    """Flags, as far as the solver has them.
+
+    Chuffed must not search freely from a warm start: it then returns solutions that violate constraints, and calls them
+    optimal (libminizinc issue 928). Without a warm start it is much slower if it may not.
+    """
     flags = backend.solver.stdFlags
-    options: dict[str, Any] = {"free_search": "-f" in flags}
+    options: dict[str, Any] = {"free_search": "-f" in flags and not (warm_start and backend.is_chuffed)}
     if {"-i", "-a"} & set(flags):
         options["intermediate_solutions"] = True
     if limits.seconds is not None:
         options["time_limit"] = timedelta(seconds=min(max(limits.seconds, 0.001), LONGEST_SECONDS))
-    if limits.threads is not None and "-p" in flags:
+    if limits.threads is not None and "-p" in flags and not backend.found.webassembly:  # that has no threads
         options["processes"] = limits.threads
     if limits.seed is not None and "-r" in flags:
         options["random_seed"] = limits.seed

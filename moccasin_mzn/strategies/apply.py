@@ -87,6 +87,8 @@ class _Best:
             duration=simulation.duration if fits else None,
             bound=self.instance.baseline.duration,
             recomputations=len(simulation.memory) - len(self.instance.graph.nodes),
+            sequence=self.sequence if fits else None,
+            source=self.strategy.name,
         )
 
     def result(self, interrupted: bool, late: bool) -> Result:

@@ -1,0 +1,40 @@
+"""The search as lines of JSON, for a program that reads along."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TextIO
+
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.result import Progress, Result
+
+
+class JsonStream:
+    """Writes one object a line, each as soon as it is known: `progress` for every improvement, at the end `result`."""
+
+    def __init__(self, graph: ComputationGraph, out: TextIO) -> None:
+        self._graph = graph
+        self._out = out
+
+    def progress(self, progress: Progress) -> None:
+        """Write an improvement; with the schedule, as ids of nodes, if it is a new one within the budget."""
+        line = {
+            "type": "progress",
+            "seconds": round(progress.seconds, 3),
+            "phase": progress.phase,
+            "peak": progress.peak,
+            "duration": progress.duration,
+            "bound": progress.bound,
+            "recomputations": progress.recomputations,
+        }
+        if progress.sequence is not None:
+            line["sequence"] = [self._graph.nodes[v] for v in progress.sequence]
+        self._write(line)
+
+    def result(self, result: Result) -> None:
+        """Write the answer: the object that `solve --json` prints."""
+        self._write({"type": "result", **result.as_dict()})
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._out.write(json.dumps(line) + "\n")
+        self._out.flush()

@@ -1,0 +1,169 @@
+"""Finding MiniZinc: on PATH, native bundles where they are usually unpacked, and MiniZinc as WebAssembly."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moccasin_mzn.errors import InputError
+
+if TYPE_CHECKING:
+    import minizinc
+
+HOW_TO_INSTALL = "install it (apt-get install minizinc, brew install minizinc, or minizinc.org)"
+
+BUNDLES = {
+    "linux": (
+        "/opt/[mM]ini[zZ]inc*",
+        "/usr/local/[mM]ini[zZ]inc*",
+        "~/[mM]ini[zZ]inc*",
+        "~/.local/[mM]ini[zZ]inc*",
+        "~/.local/opt/[mM]ini[zZ]inc*",
+        "~/.local/share/[mM]ini[zZ]inc*",
+        "/snap/minizinc/current",
+        "/var/lib/snapd/snap/minizinc/current",
+    ),
+    "darwin": (
+        "/Applications/MiniZincIDE.app/Contents/Resources",
+        "~/Applications/MiniZincIDE.app/Contents/Resources",
+        "/opt/homebrew/opt/minizinc",
+        "/usr/local/opt/minizinc",
+    ),
+    "win32": (
+        "${ProgramFiles}/MiniZinc*",
+        "${ProgramFiles(x86)}/MiniZinc*",
+        "${LocalAppData}/Programs/MiniZinc*",
+    ),
+}
+"""Patterns of folders, by `sys.platform`: where official bundles and package managers put MiniZinc. The executable is
+in such a folder or in its `bin`."""
+
+
+class NoNativeMiniZinc(InputError):
+    """There is no native MiniZinc, or only too old ones."""
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A MiniZinc that runs here."""
+
+    minizinc: minizinc.Driver
+    webassembly: bool = False
+    """It runs inside Node.js: it brings solvers of its own and cannot start any other."""
+
+    @property
+    def title(self) -> str:
+        """For people, such as "MiniZinc 2.6.4" or "MiniZinc 2.10.0 (WebAssembly)"."""
+        version = ".".join(map(str, self.minizinc.parsed_version))
+        return f"MiniZinc {version}" + (" (WebAssembly)" if self.webassembly else "")
+
+
+def drivers() -> Iterator[Driver]:
+    """All that there are, native ones first; each is started, to ask for its version, only when its turn comes.
+
+    Raises:
+        InputError: there is none; or the one on PATH does not run.
+    """
+    problem = None
+    try:
+        yield from native_drivers()
+    except NoNativeMiniZinc as error:
+        problem = error
+    other = webassembly_driver()
+    if other is not None:
+        yield other
+    elif problem is not None:
+        raise problem
+
+
+def native_drivers() -> Iterator[Driver]:
+    """The MiniZinc on PATH, then those in bundles, the newest first. One that is too old is passed over.
+
+    Raises:
+        NoNativeMiniZinc: there is none, or all are too old.
+        InputError: one does not run.
+    """
+    found, problem = False, None
+    for executable in _native_executables():
+        try:
+            driver = Driver(_started(executable))
+        except NoNativeMiniZinc as error:
+            problem = problem or error
+        else:
+            found = True
+            yield driver
+    if not found:
+        raise problem or NoNativeMiniZinc(f"MiniZinc is not on PATH; {HOW_TO_INSTALL}")
+
+
+def webassembly_driver() -> Driver | None:
+    """What `scripts/install_solvers.sh` puts into this Python environment; None if it is not there or Node.js is not.
+
+    Raises:
+        InputError: it does not run.
+    """
+    executable = webassembly_folder() / "minizinc"
+    if not executable.is_file() or shutil.which("node") is None:
+        return None
+    return Driver(_started(executable), webassembly=True)
+
+
+def webassembly_folder() -> Path:
+    """Where `scripts/install_solvers.sh` puts MiniZinc as WebAssembly."""
+    return Path(sys.prefix) / "share" / "moccasin_mzn" / "drivers" / "minizinc-wasm"
+
+
+def _native_executables() -> Iterator[Path]:
+    """Each once, whatever names lead to it."""
+    on_path = shutil.which("minizinc")
+    seen = set()
+    for name in [on_path, *(shutil.which("minizinc", path=str(folder)) for folder in bundle_folders())]:
+        if name is not None and os.path.realpath(name) not in seen:
+            seen.add(os.path.realpath(name))
+            yield Path(name)
+
+
+def bundle_folders() -> list[Path]:
+    """Folders that may hold the executable of a bundle, those of the newest version first where the name tells it."""
+    folders = []
+    for pattern in BUNDLES.get(sys.platform, ()):
+        path = Path(os.path.expandvars(os.path.expanduser(pattern)))
+        for folder in sorted(path.parent.glob(path.name), key=_version_in_name, reverse=True):
+            folders += [folder / "bin", folder]
+    return folders
+
+
+def _version_in_name(folder: Path) -> tuple[list[int], str]:
+    return [int(digits) for digits in re.findall(r"\d+", folder.name)], folder.name
+
+
+def _started(executable: Path) -> minizinc.Driver:
+    """The driver of an executable, which is asked for its version.
+
+    Raises:
+        NoNativeMiniZinc: it is too old.
+        InputError: it does not run.
+    """
+    place = "on PATH" if str(executable) == shutil.which("minizinc") else f"in {executable.parent}"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # the package looks for MiniZinc when it is imported
+            import minizinc
+        try:
+            return minizinc.Driver(executable)
+        except minizinc.error.ConfigurationError as error:
+            raise NoNativeMiniZinc(one_line(error)) from None
+    except (AssertionError, OSError) as error:  # it tells no version, or does not start
+        raise InputError(f"the MiniZinc {place} does not run: {one_line(error) or 'it tells no version'}") from None
+
+
+def one_line(error: Exception) -> str:
+    """The message of an error, in one line."""
+    return " ".join(str(error).split())
