@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from moccasin_mzn.commands.bench import bench
 from moccasin_mzn.commands.common import EXIT_BAD_INPUT, EXIT_FOUND
 from moccasin_mzn.commands.compare import compare
 from moccasin_mzn.commands.complexity import complexity
@@ -14,6 +15,7 @@ from moccasin_mzn.commands.importing import import_
 from moccasin_mzn.commands.info import info
 from moccasin_mzn.commands.install import install_solver
 from moccasin_mzn.commands.listing import list_methods
+from moccasin_mzn.commands.plot import plot
 from moccasin_mzn.commands.reduce import convert, reduce
 from moccasin_mzn.commands.solve import solve
 from moccasin_mzn.commands.validate import validate
@@ -27,7 +29,8 @@ def main() -> None:
 
 
 for command in (
-    solve, compare, list_methods, complexity, info, validate, generate, import_, reduce, convert, install_solver
+    solve, compare, list_methods, complexity, info, validate, plot, generate, import_, reduce, convert,
+    install_solver, bench,
 ):  # fmt: skip
     main.add_command(command)
 

@@ -16,7 +16,8 @@ from moccasin_mzn.commands.common import COUNT_FIXED, EXIT_FOUND, EXIT_NONE, GRA
 from moccasin_mzn.errors import InputError
 
 if TYPE_CHECKING:
-    from moccasin_mzn.result import Listener, Result
+    from moccasin_mzn.commands.json_stream import JsonStream
+    from moccasin_mzn.result import Listener, Progress, Result
 
 Run = Callable[["Listener"], "Result"]
 
@@ -28,7 +29,7 @@ Run = Callable[["Listener"], "Result"]
 @click.option("--formulation", metavar="NAME", help="A model, see the command list.  [default: staged]")
 @click.option("--strategy", metavar="NAME", help="Instead of a model: a rule, see the command list.")
 @click.option("--solver", metavar="NAME",
-              help="cp-sat, highs, scip, or any solver MiniZinc knows.  [default: cp-sat]")  # fmt: skip
+              help="cp-sat, highs, scip, or any solver MiniZinc knows; A,B,C race.  [default: cp-sat]")  # fmt: skip
 @click.option("--precedence", metavar="served-by|reservoir", help="Form of the precedence constraints.")
 @click.option("--index", metavar="affine|triangular",
               help="Numbering of staged events: without holes, or as published.")  # fmt: skip
@@ -47,23 +48,33 @@ Run = Callable[["Listener"], "Result"]
               help="Seek any schedule within the budget first. Default: with cp-sat.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Have MiniZinc's solution checkers judge the schedule as well.")
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the schedule: .png, .svg or .html.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
+@click.option("--json-stream", is_flag=True,
+              help="Print JSON objects, one a line: every improvement as it comes, then that of --json.")  # fmt: skip
 def solve(
     graph: Path, budget: str, order: str, count_fixed: bool, strategy: str | None, check: bool, output: Path | None,
-    as_json: bool, **options: Any,
+    plot: Path | None, as_json: bool, json_stream: bool, **options: Any,
 ) -> int:  # fmt: skip
     """Find the shortest schedule of GRAPH within a memory budget, and prove it.
 
     Ctrl-C ends the search and keeps the best schedule found.
     """
     from moccasin_mzn.budget import Budget
+    from moccasin_mzn.commands.json_stream import JsonStream
     from moccasin_mzn.readers import read_graph
     from moccasin_mzn.readers.jsonfile import check_writable
     from moccasin_mzn.report import ProgressLines
 
     begin = time.monotonic()
+    if as_json and json_stream:
+        raise InputError("--json and --json-stream: give one of them")
     if output is not None:
         check_writable(output)
+    if plot is not None:
+        from moccasin_mzn.plots.files import check_picture_file
+
+        check_picture_file(plot)
     given = {name: value for name, value in options.items() if value is not None}
     prepare = _of_model(given) if strategy is None else _of_strategy(strategy, given)
     checked_budget = Budget.parse(budget)
@@ -71,14 +82,24 @@ def solve(
     read_seconds = time.monotonic() - begin
     problem = {"graph": computation_graph, "budget": checked_budget, "order": order, "count_fixed": count_fixed}
     instance, run = prepare(problem, begin)
-    progress = ProgressLines(instance, sys.stderr)
+    lines = ProgressLines(instance, sys.stderr, named="," in (options["solver"] or ""))
+    stream = JsonStream(computation_graph, sys.stdout) if json_stream else None
+
+    def tell(progress: Progress) -> None:
+        lines(progress)
+        if stream is not None:
+            stream.progress(progress)
+
     with stopped_by_signals():
-        result = run(progress)
-    progress.flush()
+        result = run(tell)
+    lines.flush()
     if check and result.found:
         result = _checked(result)
     result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=time.monotonic() - begin))
-    return _told(result, output, as_json)
+    status = _told(result, output, as_json, stream)
+    if plot is not None and result.valid:
+        _draw(result, plot)
+    return status
 
 
 def _of_model(given: dict[str, Any]) -> Callable[..., tuple[Any, Run]]:
@@ -143,13 +164,15 @@ def _checked(result: Result) -> Result:
     return replace(result, checks=tuple(verdicts))
 
 
-def _told(result: Result, output: Path | None, as_json: bool) -> int:
+def _told(result: Result, output: Path | None, as_json: bool, stream: JsonStream | None) -> int:
     """Print and write the answer; the exit status."""
     from moccasin_mzn.readers.jsonfile import replace_file
     from moccasin_mzn.report import print_result
 
     text = json.dumps(result.as_dict()) + "\n"
-    if as_json:
+    if stream is not None:
+        stream.result(result)
+    elif as_json:
         sys.stdout.write(text)
     else:
         print_result(result, sys.stdout)
@@ -159,3 +182,11 @@ def _told(result: Result, output: Path | None, as_json: bool) -> int:
     if not result.valid:
         click.echo(f"no schedule: {result.reason}", err=True)
     return EXIT_FOUND if result.valid else EXIT_NONE
+
+
+def _draw(result: Result, path: Path) -> None:
+    from moccasin_mzn.plots.files import write_picture
+    from moccasin_mzn.plots.picture import Picture
+
+    instance = result.instance
+    write_picture(path, Picture(instance.graph, result.sequence, instance.order, instance.budget))
