@@ -5,7 +5,7 @@ GRAPH ?= data/unet_training.json
 BUDGET ?= 0.8
 BIN := .venv/bin
 
-.PHONY: solve test test-torch test-slow lint data clean
+.PHONY: solve test test-torch test-slow solvers bench lint data clean
 
 solve: .venv/ready
 	$(BIN)/python -m moccasin_mzn solve $(GRAPH) --budget $(BUDGET) --time-limit 120
@@ -20,6 +20,19 @@ test-torch: .venv/ready
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -n 2 -m slow
+
+# More solvers: MiniZinc 2.10 as WebAssembly, with Chuffed, Gecode 6.4, COIN-BC and HiGHS. Needs Node.js.
+solvers: .venv/ready
+	sh scripts/install_solvers.sh
+
+EXPERIMENT ?= data/experiments/smoke.toml
+RESULTS ?= build/$(basename $(notdir $(EXPERIMENT)))
+
+# A portfolio comparison, gone on with where it was interrupted, and its report.
+bench: .venv/ready
+	mkdir -p $(RESULTS)
+	$(BIN)/python -m moccasin_mzn bench run $(EXPERIMENT) --store $(RESULTS)/runs.sqlite
+	$(BIN)/python -m moccasin_mzn bench report $(RESULTS)/runs.sqlite --output $(RESULTS)
 
 lint: .venv/ready
 	$(BIN)/ruff check .
