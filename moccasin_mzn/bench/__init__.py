@@ -1,0 +1,1 @@
+"""Experiments: matrices of graphs, budgets and methods; run, stored, exported."""

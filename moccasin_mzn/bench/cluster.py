@@ -1,0 +1,221 @@
+"""Runs on dask.distributed: on this machine by default, or wherever a scheduler's workers are.
+
+Workers offer resources, "threads" and "memory" (bytes), and every run takes its share of them. What a worker had in
+hand when it was lost is done again by another. Results come back to this process, which alone writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import psutil
+
+from moccasin_mzn.bench.execute import Outcome, execute
+from moccasin_mzn.bench.matrix import Run
+from moccasin_mzn.errors import InputError
+
+if TYPE_CHECKING:
+    from distributed import Client, Future, LocalCluster
+
+ALLOWED_FAILURES = 20
+"""So many workers may be lost with the same run before it is given up."""
+CONNECT_SECONDS = 5
+WORKER_SECONDS = 10
+"""How long to wait for the first worker of a scheduler."""
+START_TRIES = 3
+LOOK_SECONDS = 5.0
+"""How often to look whether there is any worker left."""
+
+
+def run_all(
+    runs: Sequence[Run],
+    *,
+    scheduler: str | None,
+    workers: int,
+    on_outcome: Callable[[Run, Outcome], None],
+    on_missing: Callable[[Run, str], None],
+    tell: Callable[[str], None],
+) -> None:
+    """Do the runs, in about their order, as many at once as threads and memory allow.
+
+    Args:
+        scheduler: address of a dask scheduler; None: `workers` processes of this machine share its cores and memory.
+        on_outcome: called with each run that is done, at once, in this thread.
+        on_missing: called with each run that could not be done, and why.
+        tell: told in a line what one ought to know.
+
+    Raises:
+        InputError: the scheduler cannot be reached, or no worker of it offers what a run needs; packages are missing.
+            On any exception, also of a callback or from the keyboard, all runs are stopped.
+    """
+    with _client(scheduler, workers, runs) as client:
+        if scheduler is not None:
+            _check_resources(client, scheduler, runs)
+        done: queue.SimpleQueue[Future] = queue.SimpleQueue()
+        token = secrets.token_hex(4)  # so that nothing is taken for a run of somebody else
+        waiting: dict[str, tuple[Run, Future]] = {}  # a future that is dropped is forgotten by the scheduler
+        try:
+            for at, run in enumerate(runs):
+                key = f"run-{run.key}-{token}"
+                future = client.submit(_execute_here, run, resources=needs(run), pure=False, key=key, priority=-at)
+                waiting[key] = run, future
+                future.add_done_callback(done.put)
+            while waiting:
+                run, future = waiting.pop(_next(done, client, tell).key)
+                _hand_over(run, future, on_outcome, on_missing)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                client.cancel([future for _, future in waiting.values()], force=True)
+            raise
+
+
+def needs(run: Run) -> dict[str, int]:
+    """The resources that a run takes while it runs."""
+    return {"threads": run.row["threads"], "memory": run.row["memory_limit"] or 0}
+
+
+def _execute_here(run: Run) -> Outcome | None:
+    """Do a run, in a worker; given up as soon as nobody waits for it any more."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    key = worker.get_current_task()
+
+    def forgotten() -> bool:
+        task = worker.state.tasks.get(key)
+        return task is None or task.state == "cancelled"
+
+    return execute(run, forgotten, worker.local_directory)
+
+
+def _next(done: queue.SimpleQueue[Future], client: Client, tell: Callable[[str], None]) -> Future:
+    """The next run that has ended."""
+    told = False
+    while True:
+        try:
+            return done.get(timeout=LOOK_SECONDS)
+        except queue.Empty:
+            if not told and not _offers(client):
+                tell("no worker is left; waiting for one (Ctrl-C stops)")
+                told = True
+
+
+def _hand_over(
+    run: Run, future: Future, on_outcome: Callable[[Run, Outcome], None], on_missing: Callable[[Run, str], None]
+) -> None:
+    from distributed import CancelledError, KilledWorker
+
+    try:
+        outcome = future.result()
+    except KilledWorker:
+        on_missing(run, "its workers were lost again and again")
+        return
+    except (CancelledError, OSError):
+        on_missing(run, "the scheduler is gone")
+        return
+    except Exception as error:  # of the worker: its disk is full, or it has another version of this package
+        on_missing(run, f"its worker failed: {type(error).__name__}: {' '.join(str(error).split())}")
+        return
+    if outcome is None:
+        on_missing(run, "it was stopped")
+    else:
+        on_outcome(run, outcome)
+
+
+@contextlib.contextmanager
+def _client(scheduler: str | None, workers: int, runs: Sequence[Run]) -> Iterator[Client]:
+    try:
+        import dask
+        import distributed
+    except ImportError:
+        raise InputError("distributed is missing: pip install 'moccasin_mzn[bench]'") from None
+    settings = {
+        "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
+        "distributed.comm.timeouts.connect": CONNECT_SECONDS,
+        "distributed.admin.large-graph-warning-threshold": "1GB",
+    }
+    with dask.config.set(settings), contextlib.ExitStack() as stack:
+        logging.getLogger("distributed").setLevel(logging.ERROR)
+        where: object = scheduler
+        if scheduler is None:
+            where = stack.enter_context(contextlib.closing(_started(_local(workers, runs))))
+        try:
+            client = distributed.Client(where, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError) as error:
+            line = " ".join(str(error).split())
+            raise InputError(f"--scheduler {scheduler}: no dask scheduler can be reached there: {line}") from None
+        yield stack.enter_context(contextlib.closing(client))
+
+
+def _started(settings: dict[str, object]) -> LocalCluster:
+    """A cluster of this machine; tried again if a worker dies while it starts.
+
+    Raises:
+        InputError: it does not start.
+    """
+    from distributed import LocalCluster
+
+    for _ in range(START_TRIES):
+        try:
+            return LocalCluster(**settings)
+        except (RuntimeError, OSError) as error:
+            cause = error.__cause__ or error
+    raise InputError(f"the workers on this machine do not start: {' '.join(str(cause).split())}")
+
+
+def _local(workers: int, runs: Sequence[Run]) -> dict[str, object]:
+    """How to start the workers of this machine; each can do any run, if need be with more threads than cores."""
+    wanted = [needs(run) for run in runs]
+    offer = {
+        "threads": max(usable_cores() // workers, *(one["threads"] for one in wanted), 1),
+        "memory": max(psutil.virtual_memory().total // workers, *(one["memory"] for one in wanted), 1),
+    }
+    return {
+        "n_workers": workers,
+        "threads_per_worker": offer["threads"],
+        "resources": offer,
+        "memory_limit": 0,  # of the worker itself: runs have limits of their own
+        "host": "127.0.0.1",
+        "dashboard_address": "127.0.0.1:0",
+        "scheduler_kwargs": {"dashboard": False},
+        "silence_logs": logging.ERROR,
+    }
+
+
+def usable_cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _offers(client: Client) -> list[dict[str, float]]:
+    """The resources of each worker there is."""
+    return [worker["resources"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
+
+
+def _check_resources(client: Client, scheduler: str, runs: Sequence[Run]) -> None:
+    """See that every run can be done somewhere.
+
+    Raises:
+        InputError: it cannot; with how to start a worker that could.
+    """
+    from distributed import TimeoutError as TimeIsUp
+
+    with contextlib.suppress(TimeIsUp):
+        client.wait_for_workers(1, timeout=WORKER_SECONDS)
+    offers = _offers(client)
+    for run in runs:
+        wanted = needs(run)
+        if not any(all(offer.get(name, 0) >= amount for name, amount in wanted.items()) for offer in offers):
+            amounts = " ".join(f"{name}={amount}" for name, amount in wanted.items())
+            raise InputError(
+                f"--scheduler {scheduler}: none of its {len(offers)} workers offers {amounts}; start one, such as "
+                f'dask worker {scheduler} --nthreads 8 --resources "threads=8 memory=64e9"'
+            )

@@ -1,0 +1,159 @@
+"""One run: a process of its own with its limits, and the row and the trace that come of it."""
+
+from __future__ import annotations
+
+import json
+import platform
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from moccasin_mzn.bench.graphs import parsed, unpacked
+from moccasin_mzn.bench.matrix import Run
+from moccasin_mzn.bench.rows import Row
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.processes.guarded import never
+from moccasin_mzn.processes.solve_process import Attempt, run_solve
+from moccasin_mzn.result import percent_over
+from moccasin_mzn.simulate import judge
+from moccasin_mzn.strategies import find_strategy
+from moccasin_mzn.strategies.strategy import NotApplicableError
+
+_KILLED = {"time": "out-of-time", "memory": "out-of-memory"}
+_REASON_CHARACTERS = 500
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the store gets of one run."""
+
+    row: Row
+    trace: tuple[dict[str, Any], ...]
+
+
+def execute(run: Run, stop: Callable[[], bool] = never, folder: str | None = None) -> Outcome | None:
+    """Do a run, whatever comes of it.
+
+    Args:
+        stop: polled; the run is given up once it says so.
+        folder: for temporary files.
+
+    Returns:
+        None if it was stopped.
+    """
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    text = unpacked(run.graph)
+    with tempfile.TemporaryDirectory(prefix="moccasin-run-", dir=folder) as temporary:
+        path = Path(temporary, "graph.json")
+        path.write_text(text, encoding="utf-8")
+        attempt = run_solve(
+            [str(path), *run.arguments], hard_limit=run.hard_limit, memory_limit=run.row["memory_limit"], stop=stop
+        )
+        if attempt.ending.how == "stopped":
+            return None
+        graph = parsed(text)
+        status, reason = _status(run, attempt, graph)
+    ending, result = attempt.ending, attempt.result or {}
+    row = {
+        **run.row,
+        "status": status,
+        "reason": " ".join(reason.replace(str(path), run.row["graph"]).split())[:_REASON_CHARACTERS],
+        **{name: result.get(name) for name in ("solver_version", "driver")},
+        **_schedule(run, attempt, graph),
+        "seconds": round(ending.seconds, 3),
+        "cpu_seconds": round(ending.cpu_seconds, 3),
+        "memory_peak": ending.memory_peak,
+        "solve_seconds": result["seconds"]["total"] if result else None,
+        "started": started,
+        "machine": machine(),
+        "version": version("moccasin_mzn"),
+    }
+    trace = tuple(
+        {"seconds": point.seconds, "duration": point.duration, "bound": point.bound} for point in attempt.trace
+    )
+    return Outcome(row, trace)
+
+
+def _status(run: Run, attempt: Attempt, graph: ComputationGraph) -> tuple[str, str]:
+    """Status and reason; an answer counts even if the process was killed after it."""
+    ending, result = attempt.ending, attempt.result
+    if result is not None:
+        return result["status"], result["reason"]
+    if ending.how in _KILLED:
+        limit = f"{run.hard_limit:g} s" if ending.how == "time" else f"{run.row['memory_limit']} bytes"
+        return _KILLED[ending.how], f"killed at its limit of {limit}"
+    last = (ending.stderr.strip().splitlines() or ["it told nothing"])[-1]
+    if ending.how == "lost":
+        return "crashed", f"its supervisor died: {last}"
+    if ending.exit_status == 2:
+        status = "error" if _applies(run, graph) else "not-applicable"
+        return status, last.removeprefix("error: ")
+    return "crashed", f"exit status {ending.exit_status}: {last}"
+
+
+def _applies(run: Run, graph: ComputationGraph) -> bool:
+    """False for a strategy that is for other graphs."""
+    if run.row["strategy"] is None:
+        return True
+    instance = _instance(run, graph, "unlimited")
+    try:
+        next(iter(find_strategy(run.row["strategy"]).schedules(instance, lambda: True)), None)
+    except NotApplicableError:
+        return False
+    except InputError:
+        return True
+    return True
+
+
+def _instance(run: Run, graph: ComputationGraph, most: int | str) -> Instance:
+    return Instance.build(graph, run.row["budget_amount"], order=run.order, max_computations=most)
+
+
+def _schedule(run: Run, attempt: Attempt, graph: ComputationGraph) -> Row:
+    """What the judge says of the schedule, or of the latest that a killed run has told of."""
+    result = attempt.result or {}
+    ids = result.get("sequence") or attempt.sequence
+    bound = result.get("duration_bound")
+    if bound is None and attempt.trace:
+        bound = attempt.trace[-1].bound
+    if ids is None:
+        return {"valid": False, "duration_bound": bound}
+    simulation = judge(graph, [graph.position_of(node) for node in ids], run.row["budget_amount"])
+    valid, duration = simulation.feasible, simulation.duration
+    gap = 100 * (duration - bound) / duration if duration and bound is not None else 0.0
+    return {
+        "valid": valid,
+        "peak": simulation.peak,
+        "duration": duration,
+        "tdi_percent": percent_over(duration, run.row["baseline_duration"]),
+        "duration_bound": bound,
+        "gap_percent": gap if valid and bound is not None else None,
+        "schedule": _json(ids),
+    }
+
+
+def _json(ids: Sequence[Any]) -> str:
+    return json.dumps(list(ids), separators=(",", ":"))
+
+
+@cache
+def machine() -> str:
+    """This machine in a few words: processor, cores, memory."""
+    model = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+        model = names[0] if names else model
+    except OSError:  # not Linux
+        pass
+    memory = psutil.virtual_memory().total / 2**30
+    return f"{model}, {psutil.cpu_count()} cores, {memory:.0f} GiB"

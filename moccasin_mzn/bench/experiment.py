@@ -1,0 +1,193 @@
+"""Experiments: small TOML files that say which graphs, within which budgets, by which methods. ::
+
+    name = "paper"
+    title = "The tables of MOCCASIN"      # optional
+    time_limit = 60                       # seconds of each run
+    threads = 2                           # of each run
+    memory_limit = "6GiB"                 # of each run, all its processes together; optional
+    hard_limit = 30                       # seconds beyond time_limit after which a run is killed
+    seeds = [1, 2, 3]
+    budgets = ["0.9", "0.8"]
+    count_fixed = false                   # budgets are for fixed memory too
+
+    [[graphs]]
+    path = "random_layered_n100.json"     # beside this file, or in a folder given with --graphs
+    label = "RL G1"                       # default: the file's name
+    family = "random layered"
+    optional = true                       # left out where the file is not at hand
+
+    [[graphs]]
+    generate = "layered --nodes 30 --seed 7"      # arguments of `moccasin_mzn generate`
+    budgets = ["0.8"]                             # instead of the experiment's
+
+    [[methods]]
+    label = "moccasin"
+    solver = ["cp-sat", "chuffed"]        # any option of a model; a list multiplies
+    max_computations = 2
+    graphs = ["RL *"]                     # only for these labels
+
+    [[methods]]
+    strategy = ["chen-*", "dtr"]          # names and patterns of strategies
+
+Methods may have a `time_limit`, and models `threads` and `seeds`, of their own. Strategies draw no random numbers: each
+is run once, whatever the seeds, on one thread.
+"""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from moccasin_mzn.bench.fields import Fields
+from moccasin_mzn.bench.methods import Method, read_methods
+from moccasin_mzn.budget import Budget
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.readers.jsonfile import load_text
+
+HARD_LIMIT = 30.0
+"""Default of `Experiment.hard_limit`."""
+_KEYS = (
+    "name", "title", "time_limit", "threads", "memory_limit", "hard_limit", "seeds", "budgets", "count_fixed",
+    "graphs", "methods",
+)  # fmt: skip
+_GRAPH_KEYS = ("path", "generate", "label", "family", "optional", "budgets")
+
+
+@dataclass(frozen=True)
+class GraphSource:
+    """Where a graph comes from; either of `path` and `generate` is given.
+
+    Raises:
+        InputError: neither is, or both are; nonsense in a budget.
+    """
+
+    label: str
+    budgets: tuple[str, ...]
+    """As given."""
+    path: str | None = None
+    generate: tuple[str, ...] | None = None
+    """Words after `moccasin_mzn generate`."""
+    family: str = ""
+    optional: bool = False
+    """Leave it out if the file is not at hand."""
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.generate is None):
+            raise InputError("give either path or generate")
+        if self.generate is not None and any(word.startswith(("-o", "--out", "--list")) for word in self.generate):
+            raise InputError("generate: the graph is not to be written to a file, nor listed")
+        seen = {}
+        for text in self.budgets:
+            budget = Budget.parse(text)
+            if budget in seen:
+                raise InputError(f"budgets: {shown(seen[budget])} and {shown(text)} are the same")
+            seen[budget] = text
+        if not self.budgets:
+            raise InputError("budgets: there is none")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A matrix of graphs, their budgets, methods, and the methods' seeds.
+
+    Raises:
+        InputError: no graphs, no methods, a label given twice, a method that is for no graph.
+    """
+
+    name: str
+    title: str
+    graphs: tuple[GraphSource, ...]
+    methods: tuple[Method, ...]
+    hard_limit: float = HARD_LIMIT
+    """Seconds beyond its time limit after which a run is killed."""
+    memory_limit: int | None = None
+    """Bytes that a run may use, all its processes together."""
+    count_fixed: bool = False
+    """Budgets are for the graphs' fixed memory too."""
+
+    def __post_init__(self) -> None:
+        for what, parts in (("graphs", self.graphs), ("methods", self.methods)):
+            if not parts:
+                raise InputError(f"{what}: there are none, expected [[{what}]]")
+            twice = _twice(part.label for part in parts)
+            if twice is not None:
+                raise InputError(f"{what}: two of them have the label {shown(twice)}")
+        for method in self.methods:
+            if not any(method.fits(graph.label) for graph in self.graphs):
+                raise InputError(f"methods: {shown(method.label)} is for none of the graphs: {shown(method.graphs)}")
+
+
+def read_experiment(path: str | PathLike[str]) -> Experiment:
+    """Read an experiment.
+
+    Raises:
+        InputError: the file cannot be read, is no TOML, or has a mistake; one line with the file and the key.
+    """
+    try:
+        document = tomllib.loads(load_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: no TOML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply") from None
+    try:
+        return _experiment(Fields(document, ""))
+    except InputError as error:
+        raise InputError(error if str(error).startswith(f"{path}:") else f"{path}: {error}") from None
+
+
+def _experiment(top: Fields) -> Experiment:
+    top.only(_KEYS)
+    name = top.text("name")
+    budgets = top.texts("budgets", ())
+    graphs = tuple(_graph(fields, budgets) for fields in top.tables("graphs"))
+    methods = tuple(method for fields in top.tables("methods") for method in read_methods(fields, top))
+    return Experiment(
+        name=name,
+        title=top.text("title", name),
+        graphs=graphs,
+        methods=methods,
+        hard_limit=top.seconds("hard_limit", HARD_LIMIT),
+        memory_limit=_memory(top),
+        count_fixed=top.flag("count_fixed", False),
+    )
+
+
+def _graph(fields: Fields, budgets: tuple[str, ...]) -> GraphSource:
+    fields.only(_GRAPH_KEYS)
+    path = fields.text("path", None)
+    line = fields.text("generate", None)
+    try:
+        words = None if line is None else tuple(shlex.split(line))
+    except ValueError as error:
+        raise InputError(f"{fields.key('generate')}: {shown(line)}: {error}") from None
+    default = Path(path).stem if path is not None else line
+    values = {
+        "label": fields.text("label", default or ""),
+        "budgets": fields.texts("budgets", budgets),
+        "family": fields.text("family", ""),
+        "optional": fields.flag("optional", False),
+    }
+    try:
+        return GraphSource(path=path, generate=words, **values)
+    except InputError as error:
+        raise InputError(f"{fields.where}: {error}") from None
+
+
+def _memory(top: Fields) -> int | None:
+    value = top.values.get("memory_limit")
+    if value is None:
+        return None
+    with top.at("memory_limit"):
+        amount = Budget.of(value).amount if isinstance(value, int | str) else None
+        if amount is None:
+            raise InputError(f"{shown(value)}, expected an amount of memory (512MiB, 6GiB, or bytes)")
+    return amount
+
+
+def _twice(labels: Iterable[str]) -> str | None:
+    return next((label for label, count in Counter(labels).items() if count > 1), None)

@@ -1,0 +1,172 @@
+"""A store as files that other programs read: CSV, Parquet, and the layout of MiniZinc's mzn-bench."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.bench.rows import COLUMNS, TRACE_COLUMNS, Row
+from moccasin_mzn.bench.store import Store
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.readers.jsonfile import check_writable, replace_file
+
+if TYPE_CHECKING:
+    import pandas
+
+_DTYPES = {str: "string", int: "Int64", float: "Float64", bool: "boolean"}
+MZN_BENCH_STATUS = {
+    "optimal": "OPTIMAL_SOLUTION",
+    "feasible": "SATISFIED",
+    "infeasible": "UNSATISFIABLE",
+    "unknown": "UNKNOWN",
+    "over-budget": "UNKNOWN",
+    "not-applicable": "ERROR",
+    "error": "ERROR",
+    "out-of-memory": "ERROR",
+    "out-of-time": "UNKNOWN",
+    "crashed": "ERROR",
+}
+"""mzn-bench knows the statuses of the Python package minizinc; a killed run that has a schedule is SATISFIED."""
+
+
+def export_tables(store: Store, path: Path, form: str) -> list[Path]:
+    """Write runs to `path` and traces beside it, integers as integers, nothing where nothing is.
+
+    Args:
+        form: "csv" or "parquet".
+
+    Returns:
+        The two files; "runs.csv" and "runs-traces.csv", say.
+
+    Raises:
+        InputError: a file cannot be written; a package is missing.
+    """
+    traces = path.with_name(f"{path.stem}-traces{path.suffix}")
+    for each in (path, traces):
+        check_writable(each)
+        if each.exists() and os.path.samefile(each, store.path):
+            raise InputError(f"{each}: that is the store")
+    for each, rows, columns in ((path, store.rows(), COLUMNS), (traces, store.trace_rows(), TRACE_COLUMNS)):
+        frame = _exact(rows, columns)
+        if form == "csv":
+            replace_file(each, frame.to_csv(index=False, lineterminator="\n"))
+        else:
+            _replace_bytes(each, _parquet(frame))
+    return [path, traces]
+
+
+def _exact(rows: list[Row], columns: Mapping[str, type]) -> pandas.DataFrame:
+    """A table whose types are those of the store, for every column, also an empty one."""
+    try:
+        import pandas
+    except ImportError:
+        raise InputError("pandas is missing: pip install 'moccasin_mzn[bench]'") from None
+    return pandas.DataFrame(
+        {name: pandas.Series([row[name] for row in rows], dtype=_DTYPES[form]) for name, form in columns.items()}
+    )
+
+
+def _parquet(frame: pandas.DataFrame) -> Callable[[Path], None]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise InputError("pyarrow is missing: pip install 'moccasin_mzn[bench]'") from None
+    table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+    return lambda path: pyarrow.parquet.write_table(table, path)
+
+
+def _replace_bytes(path: Path, write: Callable[[Path], None]) -> None:
+    """As `replace_file`, for a library that writes the file."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def export_mzn_bench(store: Store, folder: Path) -> list[Path]:
+    """Write the two files of each run that mzn-bench collects: NAME_sol.yml, its schedules in order of time, and
+    NAME_stats.yml, its end. Times are seconds, the objective is the duration.
+
+    The files have mzn-bench's keys: problem (the graph's family), model (the formulation or strategy), data_file (the
+    graph and the budget), configuration (the method), status, time. Each seed has a folder of its own within, which
+    mzn-bench calls a run; strategies, which have no seed, are in "once".
+
+    Returns:
+        The files.
+
+    Raises:
+        InputError: the folder is there and not empty, or cannot be written; a package is missing.
+    """
+    try:
+        import yaml
+    except ImportError:
+        raise InputError("pyyaml is missing: pip install 'moccasin_mzn[bench]'") from None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InputError(f"{folder}: the folder is not empty")
+    except OSError as error:
+        raise InputError(f"{folder}: cannot make this folder: {error.strerror or error}") from None
+    traces = {key: list(points) for key, points in groupby(store.trace_rows(), key=lambda point: point["key"])}
+    written = []
+    for number, row in enumerate(store.rows(), start=1):
+        name = f"{number}_{re.sub(r'[^A-Za-z0-9.+-]+', '_', row['method'])}"
+        files = {"sol": list(_solutions(row, traces.get(row["key"], []))), "stats": _statistics(row)}
+        for kind, content in files.items():
+            path = folder / ("once" if row["seed"] is None else f"seed-{row['seed']}") / f"{name}_{kind}.yml"
+            path.parent.mkdir(exist_ok=True)
+            replace_file(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+            written.append(path)
+    return written
+
+
+def _standard(row: Row, status: str) -> dict[str, Any]:
+    return {
+        "problem": row["family"] or "rematerialization",
+        "model": row["formulation"] or row["strategy"],
+        "data_file": f"{row['graph']} {row['budget']}",
+        "configuration": row["method"],
+        "status": status,
+    }
+
+
+def _solutions(row: Row, trace: list[Row]) -> Iterator[dict[str, Any]]:
+    """A document for each schedule; mzn-bench reads the objective of each."""
+    points = [point for at, point in enumerate(trace) if point["duration"] is not None
+              and (at == 0 or trace[at - 1]["duration"] != point["duration"])]  # fmt: skip
+    for point in points:
+        solution = {"objective": point["duration"]}
+        yield {**_standard(row, "SATISFIED"), "time": point["seconds"], "solution": solution}
+    status = _status(row)
+    if status != "SATISFIED":
+        yield {**_standard(row, status), "time": row["solve_seconds"] or row["seconds"]}
+
+
+def _status(row: Row) -> str:
+    status = MZN_BENCH_STATUS[row["status"]]
+    return "SATISFIED" if row["valid"] and status in ("UNKNOWN", "ERROR") else status
+
+
+def _statistics(row: Row) -> dict[str, Any]:
+    found = {
+        **_standard(row, _status(row)),
+        "time": row["seconds"],
+        "method": "minimize",
+        "objective": row["duration"] if row["valid"] else None,
+        "objectiveBound": row["duration_bound"],
+        "solveTime": row["solve_seconds"],
+        "random_seed": row["seed"],
+        "threads": row["threads"],
+        "solver": row["solver"],
+        "error": row["reason"] if _status(row) == "ERROR" else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}

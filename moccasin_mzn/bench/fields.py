@@ -1,0 +1,111 @@
+"""Reading tables of TOML: every mistake is one line that names the key."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moccasin_mzn.errors import InputError, shown
+
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The keys of one table, with its place in the file for messages."""
+
+    values: Mapping[str, Any]
+    where: str
+    """Such as "methods[2]"; empty for the top of the file."""
+
+    def key(self, name: str) -> str:
+        """The full name of a key."""
+        return f"{self.where}.{name}" if self.where else name
+
+    def only(self, known: Collection[str], why_not: Mapping[str, str] | None = None) -> None:
+        """Refuse other keys; `why_not` has something better to say about some of them.
+
+        Raises:
+            InputError: there is another; the message has the nearest known one.
+        """
+        for name in self.values:
+            if name in known:
+                continue
+            if why_not and name in why_not:
+                raise InputError(f"{self.key(name)}: {why_not[name]}")
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+            raise InputError(f"{self.key(name)}: unknown key, {hint}")
+
+    def text(self, name: str, default: Any = _MISSING) -> str:
+        """A string of one line that is not empty."""
+        return self._get(name, default, "a string of one line that is not empty", _is_text)
+
+    def flag(self, name: str, default: bool) -> bool:
+        """true or false."""
+        return self._get(name, default, "true or false", lambda value: type(value) is bool)
+
+    def seconds(self, name: str, default: Any = _MISSING) -> float:
+        """A positive number of seconds."""
+        return float(self._get(name, default, "a positive number of seconds", _is_positive))
+
+    def count(self, name: str, default: Any = _MISSING) -> int:
+        """An integer from 1."""
+        return self._get(name, default, "a positive integer", lambda value: type(value) is int and value >= 1)
+
+    def tables(self, name: str) -> list[Fields]:
+        """A list of tables, [[name]]."""
+        rows = self._get(name, [], f"a list of tables, [[{name}]]", _is_list_of(dict))
+        return [Fields(row, f"{self.key(name)}[{at}]") for at, row in enumerate(rows)]
+
+    def texts(self, name: str, default: Any = _MISSING) -> tuple[str, ...]:
+        """A list of strings, or one of them alone."""
+        value = self.values.get(name)
+        if _is_text(value):
+            return (value,)
+        return tuple(self._get(name, default, "a list of strings that are not empty", _is_list_of(str)))
+
+    def integers(self, name: str, default: Any = _MISSING) -> tuple[int, ...]:
+        """A list of integers from 0 that are all different."""
+        value = tuple(self._get(name, default, "a list of integers", _is_list_of(int)))
+        if len(set(value)) < len(value):
+            raise InputError(f"{self.key(name)}: a number is given twice in {shown(list(value))}")
+        return value
+
+    @contextlib.contextmanager
+    def at(self, name: str) -> Iterator[None]:
+        """Put the name of a key before what `InputError` says inside."""
+        try:
+            yield
+        except InputError as error:
+            raise InputError(f"{self.key(name)}: {error}") from None
+
+    def _get(self, name: str, default: Any, expected: str, fits: Callable[[Any], bool]) -> Any:
+        if name not in self.values:
+            if default is _MISSING:
+                raise InputError(f"{self.key(name)}: missing, expected {expected}")
+            return default
+        value = self.values[name]
+        if not fits(value):
+            raise InputError(f"{self.key(name)}: {shown(value)}, expected {expected}")
+        return value
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str and value.strip() == value and value != "" and value.isprintable()
+
+
+def _is_positive(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < float("inf")
+
+
+def _is_list_of(form: type) -> Callable[[Any], bool]:
+    def fits(value: Any) -> bool:
+        if type(value) is not list or any(type(one) is not form for one in value):
+            return False
+        return form is not str or all(map(_is_text, value))
+
+    return fits

@@ -1,0 +1,113 @@
+"""The graphs of an experiment: found or generated, with a digest of what they are, packed for other machines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from moccasin_mzn.bench.experiment import Experiment, GraphSource
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.readers import read_graph
+from moccasin_mzn.readers.jsonfile import parse_json
+from moccasin_mzn.readers.node_link import graph_text, parse
+
+Generate = Callable[[Sequence[str]], ComputationGraph]
+"""Makes the graph of the words after `moccasin_mzn generate`; raises `InputError`."""
+
+
+@dataclass(frozen=True)
+class BenchGraph:
+    """A graph with its place in the experiment."""
+
+    source: GraphSource
+    graph: ComputationGraph
+    digest: str
+    """See `graph_digest`."""
+    shell: str
+    """What to give `solve` as GRAPH to solve it by hand, in bash."""
+    packed: bytes
+    """See `packed`."""
+
+
+def graph_digest(graph: ComputationGraph) -> str:
+    """A digest of what a solver can see of a graph: the same for files that differ only in names and provenance."""
+    content = [
+        graph.nodes,
+        graph.durations,
+        graph.sizes,
+        sorted(graph.edges),
+        graph.input_order(),
+        graph.backward,
+        graph.total_fixed_memory,
+    ]
+    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+def packed(graph: ComputationGraph) -> bytes:
+    """A graph as bytes, small enough to go along with every run."""
+    return zlib.compress(graph_text(graph).encode())
+
+
+def unpacked(data: bytes) -> str:
+    """The text of a packed graph's file."""
+    return zlib.decompress(data).decode()
+
+
+def parsed(text: str) -> ComputationGraph:
+    """The graph of that text."""
+    return parse(parse_json(text, "graph"))
+
+
+def load_graphs(
+    experiment: Experiment, beside: Path, folders: Sequence[Path], generate: Generate, tell: Callable[[str], None]
+) -> list[BenchGraph]:
+    """Read or make all graphs.
+
+    Args:
+        beside: the folder of the experiment's file; paths that are not absolute are looked for there first.
+        folders: then in these, in this order.
+        tell: told in a line what optional graph is left out.
+
+    Raises:
+        InputError: a graph is not at hand and not optional, or is broken, or cannot be generated; or none is left.
+    """
+    found = []
+    for source in experiment.graphs:
+        if source.path is None:
+            try:
+                graph = generate(source.generate)
+            except InputError as error:
+                raise InputError(f"graph {source.label}: {error}") from None
+            shell = f"<(python -m moccasin_mzn generate {shlex.join(source.generate)})"
+        else:
+            path = _find(source, [beside, *folders])
+            if path is None:
+                tell(f"left out: graph {source.label}: {source.path} is not at hand (see --graphs)")
+                continue
+            graph, shell = read_graph(path), shlex.quote(source.path)
+        found.append(BenchGraph(source, graph, graph_digest(graph), shell, packed(graph)))
+    if not found:
+        raise InputError("no graph of the experiment is at hand; name the folder that has them with --graphs")
+    return found
+
+
+def _find(source: GraphSource, folders: Sequence[Path]) -> Path | None:
+    """The first file there is.
+
+    Raises:
+        InputError: there is none, and the graph is not optional.
+    """
+    for folder in folders:
+        path = folder / source.path
+        if path.is_file():
+            return path
+    if source.optional:
+        return None
+    where = ", ".join(map(str, folders)) if not Path(source.path).is_absolute() else "its folder"
+    raise InputError(f"graph {source.label}: there is no {source.path} in {where}")

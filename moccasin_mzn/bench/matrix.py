@@ -1,0 +1,137 @@
+"""The runs of an experiment: every graph within every budget by every method with every seed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from moccasin_mzn.bench.experiment import Experiment
+from moccasin_mzn.bench.graphs import BenchGraph
+from moccasin_mzn.bench.methods import Method
+from moccasin_mzn.bench.rows import Row, empty_row
+from moccasin_mzn.budget import Budget
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.instance import Instance
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, with all that a machine elsewhere needs for it."""
+
+    row: Row
+    """Of the store, with what is known before the run."""
+    arguments: tuple[str, ...]
+    """Words after `solve GRAPH`."""
+    order: str
+    """The input order: "input" or "topological"."""
+    hard_limit: float
+    """Seconds after which it is killed."""
+    graph: bytes
+    """See `graphs.packed`."""
+
+    @property
+    def key(self) -> str:
+        """Digest of all that defines the run, see `run_key`."""
+        return self.row["key"]
+
+    @property
+    def label(self) -> str:
+        """The run in a few words."""
+        seed = "" if self.row["seed"] is None else f" seed {self.row['seed']}"
+        return f"{self.row['graph']} {self.row['budget']} {self.row['method']}{seed}"
+
+
+def run_key(graph: BenchGraph, budget: str, method: Method, seed: int | None, experiment: Experiment) -> str:
+    """A digest of the graph's content, the budget, the method's options and limits, and the seed.
+
+    Names and labels are no part of it, nor is the version of this program: who gives things other names, or a method
+    another label, has the same runs.
+    """
+    parsed = Budget.parse(budget)
+    definition = [
+        graph.digest,
+        [parsed.amount, str(parsed.fraction), experiment.count_fixed],
+        sorted((name, value) for name, value in method.options.items()),
+        [method.time_limit, method.threads, experiment.memory_limit, experiment.hard_limit],
+        seed,
+    ]
+    return hashlib.sha256(json.dumps(definition).encode()).hexdigest()[:24]
+
+
+def matrix(experiment: Experiment, graphs: Sequence[BenchGraph]) -> list[Run]:
+    """All runs, in the order in which to do them: first each once, with its method's first seed, method by method.
+
+    Raises:
+        InputError: two methods mean the same run; a budget leaves nothing for outputs.
+    """
+    runs: dict[str, Run] = {}
+    for run in _runs(experiment, graphs):
+        if run.key in runs:
+            first, second = runs[run.key].row, run.row
+            alike = [f"{row['method']} on {row['graph']}, budget {row['budget']}" for row in (first, second)]
+            raise InputError(f"two runs are the same: {alike[0]}, and {alike[1]}")
+        runs[run.key] = run
+    return list(runs.values())
+
+
+def _runs(experiment: Experiment, graphs: Sequence[BenchGraph]) -> Iterator[Run]:
+    instances: dict[tuple[int, str, str], Instance] = {}
+    most_seeds = max(len(method.seeds) for method in experiment.methods)
+    for turn in range(max(most_seeds, 1)):
+        for method in experiment.methods:
+            seeds = method.seeds or (None,)
+            if turn >= len(seeds):
+                continue
+            for at, graph in enumerate(graphs):
+                if not method.fits(graph.source.label):
+                    continue
+                for budget in graph.source.budgets:
+                    order = str(method.options.get("order", "input"))
+                    place = (at, budget, order)
+                    if place not in instances:
+                        instances[place] = _instance(graph, budget, order, experiment.count_fixed)
+                    yield _run(experiment, graph, instances[place], budget, method, seeds[turn])
+
+
+def _instance(graph: BenchGraph, budget: str, order: str, count_fixed: bool) -> Instance:
+    try:
+        return Instance.build(graph.graph, budget, order=order, count_fixed=count_fixed)
+    except InputError as error:
+        raise InputError(f"graph {graph.source.label}, budget {shown(budget)}: {error}") from None
+
+
+def _run(
+    experiment: Experiment, graph: BenchGraph, instance: Instance, budget: str, method: Method, seed: int | None
+) -> Run:
+    words = ["--budget", budget, *(["--count-fixed"] if experiment.count_fixed else []), *method.arguments(seed)]
+    known: dict[str, Any] = {
+        "key": run_key(graph, budget, method, seed, experiment),
+        "experiment": experiment.name,
+        "graph": graph.source.label,
+        "family": graph.source.family or None,
+        "graph_digest": graph.digest,
+        "nodes": len(graph.graph.nodes),
+        "edges": len(graph.graph.edges),
+        "budget": budget,
+        "budget_amount": instance.budget,
+        "baseline_peak": instance.baseline.peak,
+        "baseline_duration": instance.baseline.duration,
+        "method": method.label,
+        **method.columns(),
+        "seed": seed,
+        "threads": method.threads,
+        "time_limit": method.time_limit,
+        "memory_limit": experiment.memory_limit,
+        "command": f"{graph.shell} {shlex.join(words)}",
+    }
+    return Run(
+        row={**empty_row(), **known},
+        arguments=tuple(words),
+        order=str(method.options.get("order", "input")),
+        hard_limit=method.time_limit + experiment.hard_limit,
+        graph=graph.packed,
+    )

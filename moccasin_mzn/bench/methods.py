@@ -1,0 +1,210 @@
+"""Methods of an experiment: options of `solve`, where lists multiply."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from moccasin_mzn.bench.fields import Fields
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.options import Options, check_time_limit, parse_count, parse_gap
+from moccasin_mzn.strategies import find_strategy, strategies
+
+MODEL_OPTIONS = (
+    "formulation", "solver", "precedence", "index", "max_computations", "search", "order", "until_gap", "two_phase",
+)  # fmt: skip
+"""Options of `solve` that a method may set, as in the file; only "order" is for strategies too."""
+_OWN_KEYS = ("label", "graphs", "time_limit", "threads", "seeds")
+_REFUSED = {
+    "seed": "give a list, seeds",
+    "budget": "budgets are those of the experiment or of a graph",
+    "warm_start": "every run of an experiment starts from nothing",
+    "count_fixed": "it is for the whole experiment: give it at the top of the file",
+}
+_CHEAP = {"threads": 1, "seeds": ()}
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to solve an instance.
+
+    Raises:
+        InputError: nonsense in the options.
+    """
+
+    label: str
+    options: Mapping[str, str | int | float | bool]
+    """Of `solve`, by the name in the file, without those that follow; "strategy" or any of `MODEL_OPTIONS`."""
+    time_limit: float
+    """Seconds."""
+    threads: int
+    """1 for a strategy."""
+    seeds: tuple[int, ...]
+    """Empty for a strategy, which draws no random numbers."""
+    graphs: tuple[str, ...] = ("*",)
+    """Patterns of the labels of graphs it is for."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", dict(self.options))
+        check_time_limit(self.time_limit)
+        if self.options.get("order", "input") not in ("input", "topological"):
+            raise InputError(f"order {shown(self.options['order'])}: expected input or topological")
+        if self.strategy is not None:
+            find_strategy(self.strategy)
+            odd = [name for name in self.options if name not in ("strategy", "order")]
+            if odd:
+                raise InputError(f"{odd[0]} is for models, {self.strategy} is a strategy")
+            if self.seeds or self.threads != 1:
+                raise InputError(f"seeds and threads are for models, {self.strategy} is a strategy")
+            return
+        for seed in self.seeds:
+            self._resolve(seed)
+        if not self.seeds:
+            raise InputError("seeds: a model needs one at least")
+
+    @property
+    def strategy(self) -> str | None:
+        """Its name; None for a model."""
+        return self.options.get("strategy")
+
+    def fits(self, graph: str) -> bool:
+        """Is it for the graph of this label?"""
+        return any(fnmatchcase(graph, pattern) for pattern in self.graphs)
+
+    def arguments(self, seed: int | None) -> list[str]:
+        """The words after `solve GRAPH --budget BUDGET`."""
+        words = []
+        for name, value in self.options.items():
+            if name == "two_phase":
+                words.append("--two-phase" if value else "--one-phase")
+            else:
+                words += [f"--{name.replace('_', '-')}", str(value)]
+        words += ["--time-limit", f"{self.time_limit:g}"]
+        if self.strategy is None:
+            words += ["--threads", str(self.threads), "--seed", str(seed)]
+        return words
+
+    def columns(self) -> dict[str, str | None]:
+        """What the row of a run says about it: options as resolved, None for those that mean nothing here."""
+        if self.strategy is not None:
+            return {"strategy": self.strategy}
+        options, most = self._resolve(self.seeds[0])
+        return {
+            "formulation": options.form.name,
+            "precedence": getattr(options.form, "precedence", None),
+            "index": getattr(options.form, "index", None),
+            "search": options.search,
+            "solver": options.solver,
+            "max_computations": str(most),
+        }
+
+    def _resolve(self, seed: int) -> tuple[Options, Any]:
+        given = {name: value for name, value in self.options.items() if name not in ("order", "max_computations")}
+        if "until_gap" in given:
+            given["until_gap"] = parse_gap(str(given["until_gap"]))
+        options = Options(**given, time_limit=self.time_limit, threads=self.threads, seed=seed)
+        most = self.options.get("max_computations")
+        if most is not None and not (most == "auto" or type(most) is int):
+            raise InputError(f"max_computations {shown(most)}: expected an integer or auto")
+        return options, options.default_computations(None if most is None else parse_count(str(most)))
+
+
+def read_methods(fields: Fields, top: Fields) -> Iterator[Method]:
+    """The methods of one table [[methods]].
+
+    Args:
+        top: of the file, for what the table does not say.
+
+    Raises:
+        InputError: a key is unknown, or nonsense.
+    """
+    named = "strategy" in fields.values
+    fields.only((*_OWN_KEYS, "strategy", *MODEL_OPTIONS), _REFUSED)
+    effort = {
+        "time_limit": fields.seconds("time_limit", top.seconds("time_limit", 60)),
+        "threads": fields.count("threads", 1 if named else top.count("threads", 1)),
+        "seeds": fields.integers("seeds", () if named else top.integers("seeds", (1,))),
+        "graphs": fields.texts("graphs", ("*",)),
+    }
+    if named:
+        for name in _CHEAP.keys() & fields.values.keys():
+            raise InputError(f"{fields.key(name)}: a strategy has none")
+    choices = _choices(fields)
+    several = {name for name, values in choices.items() if len(values) > 1 or _is_pattern(fields.values[name])}
+    for values in itertools.product(*choices.values()):
+        options = dict(zip(choices, values, strict=True))
+        label = _label(fields, options, several)
+        try:
+            yield Method(label, options, **effort)
+        except InputError as error:
+            raise InputError(f"{fields.where} ({label}): {error}") from None
+
+
+def _choices(fields: Fields) -> dict[str, tuple[Any, ...]]:
+    """All values of each option; patterns of strategies resolved."""
+    choices: dict[str, tuple[Any, ...]] = {}
+    for name, value in fields.values.items():
+        if name in _OWN_KEYS:
+            continue
+        values = tuple(value) if type(value) is list else (value,)
+        for one in values:
+            if not _is_value(name, one):
+                raise InputError(f"{fields.key(name)}: {shown(one)}, expected {_EXPECTED.get(name, 'a string')}")
+        if name == "strategy":
+            with fields.at(name):
+                values = tuple(strategy for one in values for strategy in _matching(one))
+        if not values or len(set(values)) < len(values):
+            raise InputError(f"{fields.key(name)}: {shown(value)} is empty or has a value twice")
+        choices[name] = values
+    return choices
+
+
+_EXPECTED = {"max_computations": "an integer or auto", "two_phase": "true or false", "until_gap": '"1%" or 0.01'}
+
+
+def _is_value(name: str, value: Any) -> bool:
+    if name == "two_phase":
+        return type(value) is bool
+    if name == "max_computations" and type(value) is int:
+        return True
+    if name == "until_gap" and type(value) in (int, float):
+        return True
+    return type(value) is str and value.isprintable() and value.strip() != "" and not value.startswith("-")
+
+
+def _is_pattern(value: Any) -> bool:
+    return isinstance(value, str) and any(sign in value for sign in "*?[")
+
+
+def _matching(pattern: str) -> list[str]:
+    """The strategies that a name or pattern means."""
+    if not _is_pattern(pattern):
+        return [find_strategy(pattern).name]
+    found = [strategy.name for strategy in strategies() if fnmatchcase(strategy.name, pattern)]
+    if not found:
+        raise InputError(f"{shown(pattern)} matches none of {', '.join(one.name for one in strategies())}")
+    return found
+
+
+def _label(fields: Fields, options: Mapping[str, Any], several: set[str]) -> str:
+    """The label of the table, or what the options say, and the values of those with several."""
+    if "label" in fields.values:
+        words = [fields.text("label")] + [_word(name, options[name]) for name in options if name in several]
+        return " ".join(words)
+    if "strategy" in options:
+        return str(options["strategy"])
+    words = [options.get("formulation", "staged")]
+    return " ".join([*words, *(_word(name, value) for name, value in options.items() if name != "formulation")])
+
+
+def _word(name: str, value: Any) -> str:
+    if name == "two_phase":
+        return "two-phase" if value else "one-phase"
+    if name == "max_computations":
+        return f"C={value}"
+    if name in ("search", "order", "until_gap"):
+        return f"{name.removeprefix('until_')} {value}"
+    return str(value)

@@ -1,0 +1,139 @@
+"""Do all that is proven and all that is found fit together?
+
+A bound says that no schedule in a scope is shorter; a proof of optimality is a bound equal to its duration, a proof
+that there is no schedule an infinite one. A schedule found in the same scope, or in one that is part of it, must not be
+shorter. Scopes: `staged` with C computations is part of `staged` and of `general` with as many or more; all of `staged`
+is part of Checkmate's models, which compute in the stages of the same order without a limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+
+from moccasin_mzn.bench.report.runs import Problem, Runs, option_of
+
+CHECKMATE = ("checkmate-milp", "checkmate-milp-strengthened")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Among which schedules a run seeks and proves."""
+
+    formulation: str
+    """"staged", "general" or "checkmate"."""
+    computations: str
+    """Most computations of a node, as given; empty: no limit."""
+    order: str
+    """Of first computations; empty: it is open."""
+
+    @property
+    def title(self) -> str:
+        """In a few words."""
+        limit = f", C = {self.computations}" if self.computations else ""
+        order = f", order {self.order}" if self.order not in ("", "input") else ""
+        return f"{self.formulation}{limit}{order}"
+
+    def holds(self, other: Scope) -> bool:
+        """True if every schedule of `other` is one of this scope."""
+        if other.formulation != self.formulation and (other.formulation != "staged" or self.formulation == "staged"):
+            return False
+        if self.order and self.order != other.order:
+            return False
+        return not self.computations or _at_most(other.computations, self.computations)
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A bound, and a schedule that is shorter."""
+
+    problem: Problem
+    prover: str
+    scope: Scope
+    bound: float
+    """Infinite: proven that there is no schedule."""
+    finder: str
+    found_scope: Scope
+    duration: float
+
+
+@dataclass(frozen=True)
+class ScopeCount:
+    """What was proven in a scope."""
+
+    scope: Scope
+    problems: int
+    """With a proof."""
+    shared: int
+    """With proofs by two methods or more."""
+    agreed: int
+    """Of those, with the same optimum by all."""
+
+
+def scope_of(run: pd.Series) -> Scope | None:
+    """None for a strategy, whose proofs are about no formulation."""
+    formulation = run["formulation"]
+    if not formulation or run["strategy"]:
+        return None
+    order = option_of(run["command"], "--order") or "input"
+    if formulation in CHECKMATE:
+        return Scope("checkmate", "", order)
+    return Scope(formulation, run["max_computations"] or "2", "" if formulation == "general" else order)
+
+
+def conflicts(runs: Runs) -> tuple[Conflict, ...]:
+    """All bounds that a schedule of the same problem refutes, each pair of methods and scopes once."""
+    found: dict[tuple, Conflict] = {}
+    for problem, group in runs.runs.groupby("problem", sort=True):
+        told = [(run["method"], scope_of(run), run) for _, run in group.iterrows() if scope_of(run) is not None]
+        for prover, scope, run in told:
+            bound = _bound(run)
+            for finder, inner, other in told:
+                if other["valid"] and other["duration"] < bound and scope.holds(inner):
+                    pair = Conflict(runs.problems[problem], prover, scope, bound, finder, inner, other["duration"])
+                    found.setdefault((problem, prover, scope, finder, inner), pair)
+    return tuple(found.values())
+
+
+def scope_counts(runs: Runs) -> tuple[ScopeCount, ...]:
+    """How much was proven in each scope, and by how many methods."""
+    proofs: dict[Scope, dict[int, dict[str, set[float]]]] = {}
+    for problem, method, scope, optimum in _proofs(runs):
+        proofs.setdefault(scope, {}).setdefault(problem, {}).setdefault(method, set()).add(optimum)
+    counts = []
+    for scope in sorted(proofs, key=lambda scope: (scope.formulation, scope.computations, scope.order)):
+        shared = [methods for methods in proofs[scope].values() if len(methods) > 1]
+        agreed = sum(len(set().union(*methods.values())) == 1 for methods in shared)
+        counts.append(ScopeCount(scope, len(proofs[scope]), len(shared), agreed))
+    return tuple(counts)
+
+
+def shared_problems(runs: Runs) -> int:
+    """On how many problems two methods or more have a proof in the same scope."""
+    provers: dict[tuple[int, Scope], set[str]] = {}
+    for problem, method, scope, _ in _proofs(runs):
+        provers.setdefault((problem, scope), set()).add(method)
+    return len({problem for (problem, _), methods in provers.items() if len(methods) > 1})
+
+
+def _at_most(given: str, limit: str) -> bool:
+    """True if the limit on computations `given` is surely no more than `limit`."""
+    return given == limit or (given.isdigit() and limit.isdigit() and int(given) <= int(limit))
+
+
+def _proofs(runs: Runs) -> Iterator[tuple[int, str, Scope, float]]:
+    for _, run in runs.runs[runs.runs["proven"]].iterrows():
+        scope = scope_of(run)
+        if scope is not None and (run["status"] == "infeasible" or run["valid"]):
+            yield int(run["problem"]), run["method"], scope, _bound(run)
+
+
+def _bound(run: pd.Series) -> float:
+    """The bound that a run has proven on durations in its scope."""
+    if run["status"] == "infeasible":
+        return math.inf
+    known = -math.inf if math.isnan(run["duration_bound"]) else float(run["duration_bound"])
+    return max(known, float(run["duration"])) if run["status"] == "optimal" and run["valid"] else known

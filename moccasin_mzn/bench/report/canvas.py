@@ -1,0 +1,138 @@
+"""Panels to SVG for a page, and whole figures to files. The same numbers give the same bytes."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import quoteattr
+
+from moccasin_mzn.bench.report.document import Figure, Mark, Panel
+from moccasin_mzn.bench.report.marks import FAINT, INK
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+_SETTINGS = {
+    "axes.edgecolor": INK, "axes.labelcolor": INK, "axes.titlecolor": INK, "text.color": INK, "xtick.color": INK,
+    "ytick.color": INK, "axes.grid": True, "grid.color": FAINT, "grid.linewidth": 0.5, "axes.axisbelow": True,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6, "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6, "axes.titlelocation": "left", "font.family": "sans-serif", "font.size": 8,
+    "font.sans-serif": ["DejaVu Sans"], "axes.titlesize": 8, "axes.labelsize": 8, "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5, "legend.fontsize": 8, "legend.frameon": False, "figure.facecolor": "none",
+    "axes.facecolor": "none", "savefig.facecolor": "none", "svg.fonttype": "none", "svg.hashsalt": "moccasin_mzn",
+    "pdf.fonttype": 42, "text.parse_math": False, "text.usetex": False,
+}  # fmt: skip
+_SMALL, _LARGE = (3.3, 2.35), (4.3, 3.1)
+"""Width and height of a panel in inches."""
+_PER_PAGE = 12
+_COLUMNS = 3
+_HANDLE, _CHARACTER = 0.62, 0.075
+"""Room in inches for the line of a legend's entry, and for a character of it."""
+_FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', Arial, sans-serif"
+
+
+def panel_svg(panel: Panel, name: str, small: bool) -> str:
+    """A panel as an element for a page: no size of its own, the page's colour of text, ids that begin with `name`."""
+    with _settings():
+        figure = _figure(_SMALL if small else _LARGE)
+        _draw(panel, figure.add_subplot(), small)
+        text = _bytes(figure, "svg").decode("utf-8")
+    return _for_page(text, name).replace("<svg ", f'<svg role="img" aria-label={quoteattr(panel.title)} ', 1)
+
+
+def mark_svg(mark: Mark, name: str) -> str:
+    """A short piece of a method's line, with its marker, for legends of a page; ids begin with `name`."""
+    with _settings():
+        figure = _figure((0.42, 0.16), layout=None)
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set_axis_off()
+        axes.set_xlim(0, 1)
+        axes.set_ylim(-1, 1)
+        axes.add_line(_handle(mark, [0.02, 0.5, 0.98]))
+        text = _bytes(figure, "svg").decode("utf-8")
+    return _for_page(text, name).replace("<svg ", '<svg aria-hidden="true" ', 1)
+
+
+def _for_page(text: str, name: str) -> str:
+    """The element alone, without a size, with ids of its own and the colours and fonts of the page."""
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    opening, _, rest = text.partition(">")
+    text = re.sub(r' (width|height)="[^"]*"', "", opening) + ">" + rest
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'(url\(|href=")#', rf"\1#{name}-", text)
+    return text.replace(INK, "currentColor").replace(FAINT, "var(--faint)").replace("'DejaVu Sans', sans-serif", _FONTS)
+
+
+def figure_files(figure: Figure, kind: str) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of a figure's files, `kind` "svg" or "pdf"; one for each page of panels, each with the
+    legend."""
+    panels = figure.panels
+    pages = [panels[k : k + _PER_PAGE] for k in range(0, len(panels), _PER_PAGE)]
+    for number, page in enumerate(pages, 1):
+        name = figure.name if len(pages) == 1 else f"{figure.name}-{number}"
+        with _settings():
+            yield f"{name}.{kind}", _bytes(_page(figure, page), kind, "white")
+
+
+def _page(figure: Figure, panels: Sequence[Panel]) -> matplotlib.figure.Figure:
+    columns = min(len(panels), _COLUMNS if figure.small else 2)
+    rows = -(-len(panels) // columns)
+    width, height = _SMALL if figure.small else _LARGE
+    shrink = (0.8, 0.85) if figure.small else (1, 1)
+    whole = columns * width * shrink[0]
+    longest = max((len(label) for label, _ in figure.legend), default=0)
+    legend_columns = max(1, min(len(figure.legend), int(whole / (_HANDLE + _CHARACTER * longest))))
+    legend_rows = -(-len(figure.legend) // legend_columns)
+    drawn = _figure((whole, rows * height * shrink[1] + 0.2 * legend_rows + 0.1))
+    for place, panel in enumerate(panels, 1):
+        _draw(panel, drawn.add_subplot(rows, columns, place), figure.small)
+    if figure.legend:
+        handles = [_handle(mark, [0, 0.5, 1]) for _, mark in figure.legend]
+        labels = [label for label, _ in figure.legend]
+        drawn.legend(handles, labels, loc="outside lower center", ncols=legend_columns, handlelength=2.8)
+    return drawn
+
+
+def _figure(size: tuple[float, float], layout: str | None = "constrained") -> matplotlib.figure.Figure:
+    from matplotlib.figure import Figure as Drawn
+
+    return Drawn(figsize=size, layout=layout)
+
+
+def _draw(panel: Panel, axes: Axes, small: bool) -> None:
+    axes.set_title(panel.title, fontsize=7.5 if small else 8.5, fontweight="bold")
+    panel.draw(axes)
+
+
+def _handle(mark: Mark, places: Sequence[float]) -> Line2D:
+    """A line with a marker in its middle; published points are hollow markers without a line."""
+    from matplotlib.lines import Line2D
+
+    line = Line2D(
+        places, [0.0] * len(places), color=mark.color, linewidth=1.3, linestyle="none" if mark.published else "-",
+        marker=mark.marker or None, markersize=4.5, markevery=[len(places) // 2],
+    )  # fmt: skip
+    if mark.published:
+        line.set(markersize=7, markerfacecolor="none", markeredgewidth=0.9)
+    elif mark.dashes:
+        line.set_dashes(mark.dashes)
+    return line
+
+
+def _settings() -> AbstractContextManager:
+    import matplotlib
+
+    defaults = {name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith("backend")}
+    return matplotlib.rc_context({**defaults, **_SETTINGS})
+
+
+def _bytes(figure: matplotlib.figure.Figure, kind: str, background: str = "none") -> bytes:
+    nothing = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}
+    out = io.BytesIO()
+    figure.savefig(out, format=kind, facecolor=background, metadata=nothing.get(kind))
+    return out.getvalue()

@@ -1,0 +1,106 @@
+"""A report without a format: sections of paragraphs, tables and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A piece of plain text in a table."""
+
+    text: str
+    strong: bool = False
+    """The best of its row."""
+    quiet: bool = False
+    """Beside the point: published figures, nothing to tell."""
+    alarm: bool = False
+    """A failure."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that belong together."""
+
+    rows: tuple[tuple[Cell, ...], ...]
+    title: str = ""
+    """A line above them; empty: none."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows in groups; the first `keys` cells of a group's rows are the same and are shown once."""
+
+    name: str
+    """For anchors and labels."""
+    caption: str
+    headings: tuple[str, ...]
+    groups: tuple[Group, ...]
+    keys: int = 0
+    left: frozenset[int] = frozenset({0})
+    """Columns of text; all others are numbers, aligned right."""
+
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.headings) for group in self.groups for row in group.rows):
+            raise ValueError(f"table {self.name}: rows and headings differ in length")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How a method looks in every figure."""
+
+    color: str
+    dashes: tuple[float, ...]
+    """On and off in points; empty: a solid line."""
+    marker: str
+    published: bool = False
+    """A figure of the paper: a hollow marker without a line."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    draw: Callable[[Axes], None]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels that share a legend."""
+
+    name: str
+    """Of its files."""
+    caption: str
+    panels: tuple[Panel, ...]
+    legend: tuple[tuple[str, Mark], ...]
+    small: bool = False
+    """Many panels beside each other, or few large ones?"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands below it."""
+
+    name: str
+    """For anchors."""
+    title: str
+    paragraphs: tuple[str, ...]
+    blocks: tuple[Table | Figure, ...] = ()
+
+
+@dataclass(frozen=True)
+class Document:
+    """The whole report."""
+
+    title: str
+    summary: tuple[str, ...]
+    """What a reader in a hurry wants to know, one sentence each."""
+    warnings: tuple[str, ...]
+    """What makes the results doubtful."""
+    sections: tuple[Section, ...]

@@ -1,0 +1,231 @@
+"""What is drawn on a pair of axes. Each function takes numbers that are computed elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from moccasin_mzn.bench.report.curves import Curve, upper_median
+from moccasin_mzn.bench.report.document import Mark
+from moccasin_mzn.bench.report.growth import FLOOR, PowerLaw
+from moccasin_mzn.bench.report.marks import INK, VIRTUAL_BEST
+from moccasin_mzn.bench.report.profiles import Profile
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.ticker import FixedLocator
+
+_EARLIEST = 0.1
+"""Left end of time axes at the least, in seconds."""
+_TICKS = (0.01, 0.1, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
+
+
+@dataclass(frozen=True)
+class ProgressLine:
+    """A method on a problem: total duration increase over time, in percent."""
+
+    mark: Mark
+    incumbent: Curve
+    bound: Curve | None
+    end: float
+    """When its runs ended, in seconds."""
+
+
+@dataclass(frozen=True)
+class PublishedPoint:
+    """Total duration increase in percent, and seconds, in the paper."""
+
+    mark: Mark
+    tdi: float
+    seconds: float
+
+
+def draw_progress(axes: Axes, lines: Sequence[ProgressLine], points: Sequence[PublishedPoint]) -> None:
+    """Total duration increase over time: medians with the range over runs, bounds dashed, published points."""
+    found = [line for line in lines if len(line.incumbent.seconds) and np.isfinite(line.incumbent.median[-1])]
+    last = max([line.end for line in lines] + [point.seconds for point in points], default=1.0) * 1.25
+    log_time(axes, _EARLIEST, last)
+    axes.set_xlabel("seconds")
+    axes.set_ylabel("TDI %")
+    if not found:
+        axes.set_ylim(0, 1)
+        axes.set_yticks([])
+        axes.text(0.5, 0.5, "no schedule found", transform=axes.transAxes, ha="center", va="center", color=INK)
+        return
+    top = _top([float(line.incumbent.median[-1]) for line in found], [point.tdi for point in points])
+    for line in lines:
+        _draw_line(axes, line, last, top)
+    for point in points:
+        if point.tdi <= top:
+            axes.plot([point.seconds], [point.tdi], linestyle="none", marker=point.mark.marker, markersize=8, zorder=5,
+                      markerfacecolor="none", markeredgecolor=point.mark.color, markeredgewidth=0.9)  # fmt: skip
+    axes.set_ylim(-0.04 * top, top)
+
+
+def _top(finals: list[float], published: list[float]) -> float:
+    """The upper end of the axis: what most methods reach, and not the worst of all."""
+    reach = 3 * max(float(upper_median(finals)), *published, 0.02)
+    return 1.15 * max([value for value in [*finals, *published] if value <= reach] + [0.02])
+
+
+def _draw_line(axes: Axes, line: ProgressLine, last: float, top: float) -> None:
+    color, incumbent = line.mark.color, line.incumbent
+    if line.bound is not None and len(line.bound.seconds):
+        seconds, values = _extended(line.bound.seconds, line.bound.median, line.end)
+        axes.step(seconds, values, where="post", color=color, linewidth=0.8, dashes=(2, 2), alpha=0.85)
+    known = np.isfinite(incumbent.median) if len(incumbent.seconds) else np.array([], dtype=bool)
+    if not known.any():
+        return
+    seconds, median = _extended(incumbent.seconds[known], incumbent.median[known], line.end)
+    if incumbent.median[-1] > top:  # all of it is above: told by a triangle at the edge
+        at = incumbent.seconds[np.argmin(incumbent.median)]
+        axes.plot([max(at, _EARLIEST)], [top], linestyle="none", marker="^", markersize=6, color=color, clip_on=False)
+        return
+    _, low = _extended(incumbent.seconds[known], incumbent.low[known], line.end)
+    _, high = _extended(incumbent.seconds[known], incumbent.high[known], line.end)
+    if not np.array_equal(low, high):
+        axes.fill_between(seconds, low, np.minimum(high, 10 * top), step="post", color=color, alpha=0.18, linewidth=0)
+    _step(axes, line.mark, seconds, median)
+    at = int(np.argmin(median))
+    axes.plot([max(seconds[at], _EARLIEST)], [median[at]], linestyle="none", marker=line.mark.marker, markersize=4.5,
+              color=color, clip_on=False, zorder=4)  # fmt: skip
+
+
+def _extended(seconds: np.ndarray, values: np.ndarray, end: float) -> tuple[np.ndarray, np.ndarray]:
+    """Steps that go on to the end of the runs, and begin no earlier than the axis."""
+    seconds, values = np.maximum(seconds, _EARLIEST), np.where(np.isfinite(values), values, np.nan)
+    if not len(seconds) or seconds[-1] >= end:
+        return seconds, values
+    return np.append(seconds, end), np.append(values, values[-1])
+
+
+def draw_growth(
+    axes: Axes, points: Mapping[str, tuple[Sequence[float], Sequence[float]]], laws: Mapping[str, PowerLaw],
+    marks: Mapping[str, Mark], published: Sequence[tuple[Mark, Sequence[float], Sequence[float]]],
+) -> None:  # fmt: skip
+    """Seconds to the best schedule against nodes, log-log, with fitted lines; published ones hollow."""
+    sizes = [size for of, _ in points.values() for size in of] + [size for _, of, _ in published for size in of]
+    for mark, nodes, seconds in published:
+        axes.plot(nodes, seconds, linestyle="none", marker=mark.marker, markersize=7, markerfacecolor="none",
+                  markeredgecolor=mark.color, markeredgewidth=0.9)  # fmt: skip
+    for method, (nodes, seconds) in points.items():
+        mark, times = marks[method], np.maximum(seconds, FLOOR)
+        axes.plot(nodes, times, linestyle="none", marker=mark.marker, markersize=4, color=mark.color, alpha=0.8)
+        if method in laws:
+            ends = np.array([min(nodes), max(nodes)], dtype=float)
+            axes.plot(ends, laws[method].at(ends), color=mark.color, dashes=mark.dashes, linewidth=1.1)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    if sizes:
+        axes.set_xlim(min(sizes) / 1.3, max(sizes) * 1.3)
+    axes.xaxis.set_major_locator(_fixed([10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000]))
+    _plain_log(axes.xaxis)
+    axes.yaxis.set_major_locator(_fixed(_TICKS))
+    _plain_log(axes.yaxis)
+    axes.set_xlabel("nodes")
+    axes.set_ylabel("seconds to the best schedule")
+
+
+def draw_cactus(
+    axes: Axes, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], marks: Mapping[str, Mark], problems: int, end:
+    float
+) -> None:  # fmt: skip
+    """Problems solved to a proof against seconds."""
+    for method, (seconds, counts) in curves.items():
+        if len(seconds):
+            times = np.concatenate([seconds[:1], seconds, [max(end, seconds[-1])]])
+            steps = np.concatenate([[0], counts, counts[-1:]])
+            _step(axes, marks.get(method, VIRTUAL_BEST), np.maximum(times, _EARLIEST), steps, markers=True)
+    log_time(axes, _EARLIEST, end * 1.25)
+    axes.set_ylim(0, problems * 1.04)
+    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.axhline(problems, color=INK, linewidth=0.6, alpha=0.5)
+    axes.set_xlabel("seconds")
+    axes.set_ylabel("problems solved")
+
+
+def draw_profiles(
+    axes: Axes, profiles: Mapping[str, Profile], marks: Mapping[str, Mark], label: str, percent: bool = False
+) -> None:  # fmt: skip
+    """Performance profiles: shares of problems against the factor to the best, or against percent above the best."""
+    most = max([profile.ratios[-1] for profile in profiles.values() if len(profile.ratios)], default=1.0)
+    for method, profile in profiles.items():
+        if len(profile.ratios):
+            ratios = np.concatenate([profile.ratios[:1], profile.ratios, [most * 1.3]])
+            shares = np.concatenate([[0.0], profile.shares, profile.shares[-1:]])
+            _step(axes, marks[method], 100 * (ratios - 1) if percent else ratios, 100 * shares, markers=True)
+    if percent:
+        axes.set_xscale("symlog", linthresh=0.1, linscale=0.4)
+        axes.set_xlim(0, max(0.2, 130 * (most - 1)))
+        axes.xaxis.set_major_locator(_fixed([0, 0.1, 1, 10, 100, 1000]))
+    else:
+        axes.set_xscale("log")
+        axes.set_xlim(1, max(2.0, most * 1.15))
+        axes.xaxis.set_major_locator(_fixed([1, 2, 5, 10, 20, 50, 100, 1_000, 10_000]))
+    _plain_log(axes.xaxis)
+    axes.set_ylim(0, 104)
+    axes.set_xlabel(label)
+    axes.set_ylabel("% of problems")
+
+
+def draw_gaps(axes: Axes, curves: Mapping[str, Curve], marks: Mapping[str, Mark], end: float) -> None:
+    """The median gap over problems against seconds."""
+    for method, curve in curves.items():
+        if len(curve.seconds):
+            seconds, gaps = _extended(curve.seconds, curve.median, end)
+            _step(axes, marks[method], seconds, gaps, markers=True)
+    log_time(axes, _EARLIEST, end * 1.25)
+    _gap_scale(axes.yaxis, axes.set_yscale, axes.set_ylim)
+    axes.set_xlabel("seconds")
+    axes.set_ylabel("median gap %")
+
+
+def draw_shares(axes: Axes, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], marks: Mapping[str, Mark]) -> None:
+    """Shares of problems with a gap up to x at the end."""
+    for method, (gaps, shares) in curves.items():
+        if len(gaps):
+            ends = np.concatenate([gaps[:1], gaps, [100.0]])
+            steps = 100 * np.concatenate([[0.0], shares, shares[-1:]])
+            _step(axes, marks[method], ends, steps, markers=True)
+    _gap_scale(axes.xaxis, axes.set_xscale, axes.set_xlim)
+    axes.set_ylim(0, 104)
+    axes.set_xlabel("gap % at the end, at most")
+    axes.set_ylabel("% of problems")
+
+
+def _gap_scale(axis: Axis, set_scale: Callable[..., None], set_limits: Callable[..., object]) -> None:
+    set_scale("symlog", linthresh=0.01, linscale=0.4)
+    set_limits(-0.002, 115)
+    axis.set_major_locator(_fixed([0, 0.01, 0.1, 1, 10, 100]))
+    _plain_log(axis)
+
+
+def _step(axes: Axes, mark: Mark, seconds: np.ndarray, values: np.ndarray, markers: bool = False) -> None:
+    marker = {"marker": mark.marker, "markersize": 3.5, "markevery": 0.17} if markers and mark.marker else {}
+    axes.step(seconds, values, where="post", color=mark.color, dashes=mark.dashes, linewidth=1.3, **marker)
+
+
+def log_time(axes: Axes, first: float, last: float) -> None:
+    """A logarithmic axis of seconds with plain numbers."""
+    axes.set_xscale("log")
+    axes.set_xlim(first, max(last, 2 * first))
+    axes.xaxis.set_major_locator(_fixed(_TICKS))
+    _plain_log(axes.xaxis)
+
+
+def _fixed(places: Sequence[float]) -> FixedLocator:
+    from matplotlib.ticker import FixedLocator
+
+    return FixedLocator(places)
+
+
+def _plain_log(axis: Axis) -> None:
+    from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}" if value < 1e6 else f"{value:.0e}"))
+    axis.set_minor_locator(NullLocator())
+    axis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,176 @@
+"""The figures of a report: which numbers go into which panel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from moccasin_mzn.bench.report import drawing
+from moccasin_mzn.bench.report.curves import Curve, bounds, durations, median_curve, percent_over
+from moccasin_mzn.bench.report.document import Figure, Mark, Panel
+from moccasin_mzn.bench.report.gaps import median_gaps, shares_within
+from moccasin_mzn.bench.report.growth import PowerLaw, fit
+from moccasin_mzn.bench.report.marks import PUBLISHED, VIRTUAL_BEST
+from moccasin_mzn.bench.report.portfolio import virtual_best
+from moccasin_mzn.bench.report.profiles import performance_profiles
+from moccasin_mzn.bench.report.proofs import cactus
+from moccasin_mzn.bench.report.published import FAMILY_TITLES, number_of
+from moccasin_mzn.bench.report.result_tables import Lines, Summaries
+from moccasin_mzn.bench.report.runs import Runs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Marks = Mapping[str, Mark]
+FASTEST = 0.05
+"""Times to proof below count as this many seconds where ratios are taken."""
+VIRTUAL_BEST_TITLE = "virtual best solver"
+
+
+def progress_figure(runs: Runs, marks: Marks, lines: Lines) -> Figure | None:
+    """Total duration increase against seconds, a panel for each problem; None if no run has found a schedule."""
+    if not runs.runs["valid"].any():
+        return None
+    panels = []
+    for problem, (of, line) in enumerate(zip(runs.problems, lines, strict=True)):
+        drawn = [_progress_line(runs, problem, method, marks[method]) for method in runs.methods
+                 if runs.of(problem, method)["applies"].any()]  # fmt: skip
+        points = [
+            drawing.PublishedPoint(mark, number_of(line.figures[name][0]), number_of(line.figures[name][2]))
+            for name, mark in PUBLISHED.items()
+            if line and number_of(line.figures.get(name, ("", "", ""))[0]) is not None
+        ]
+        panels.append(Panel(f"{of.label} ({of.nodes or '?'} nodes), {of.budget}", _progress(drawn, points)))
+    caption = (
+        "Total duration increase (TDI) of the best schedule so far against seconds: the median over runs, with the "
+        "range from the least to the largest shaded; dashed in the same colour: the proven bound. A marker shows when "
+        "the final value was reached, a triangle at the upper edge a method whose schedules are all longer than the "
+        "panel shows." + (" Hollow markers: the paper's figures." if any(lines) else "")
+    )
+    return Figure("progress", caption, tuple(panels), _legend(runs.methods, marks, any(lines)), small=True)
+
+
+def _progress_line(runs: Runs, problem: int, method: str, mark: Mark) -> drawing.ProgressLine:
+    base, group = runs.problems[problem].baseline_duration, runs.of(problem, method)
+    found = median_curve([durations(runs, run) for _, run in group.iterrows()])
+    proven = median_curve([bounds(runs, run) for _, run in group.iterrows()]) if method in runs.models else None
+    end = float(np.nanmax(group["took"].to_numpy())) if group["took"].notna().any() else 0.0
+    return drawing.ProgressLine(mark, _over(found, base), _over(proven, base) if proven else None, end)
+
+
+def _over(curve: Curve, base: int | None) -> Curve:
+    """Durations to percent over the baseline."""
+    return Curve(curve.seconds, *(percent_over(of, base) for of in (curve.low, curve.median, curve.high)))
+
+
+def _progress(
+    drawn: Sequence[drawing.ProgressLine], points: Sequence[drawing.PublishedPoint]
+) -> Callable[[Axes], None]:
+    return lambda axes: drawing.draw_progress(axes, drawn, points)
+
+
+def growth_figure(
+    runs: Runs, marks: Marks, summaries: Summaries, lines: Lines
+) -> tuple[Figure | None, dict[str, PowerLaw]]:
+    """Seconds to the best schedule against nodes, and the power law of each method; None with fewer than two sizes."""
+    points: dict[str, tuple[list[float], list[float]]] = {}
+    for (problem, method), summary in summaries.items():
+        nodes = runs.problems[problem].nodes
+        if summary.best_seconds is not None and nodes:
+            sizes, seconds = points.setdefault(method, ([], []))
+            sizes.append(nodes)
+            seconds.append(summary.best_seconds.median)
+    if len({size for sizes, _ in points.values() for size in sizes}) < 2:
+        return None, {}
+    laws = {method: law for method, of in points.items() if (law := fit(*of)) is not None}
+    published = _published_growth(lines)
+    caption = (
+        "Seconds until the best schedule was found against the number of nodes, both logarithmic; a point for each "
+        "problem: the median over runs. Lines: power laws fitted by least squares of logarithms, where there are "
+        "three sizes or more." + (" Hollow markers: the seconds of the paper's table." if published else "")
+    )
+    draw = lambda axes: drawing.draw_growth(axes, points, laws, marks, published)  # noqa: E731
+    legend = _legend([method for method in runs.methods if method in points], marks, bool(published))
+    return Figure("growth", caption, (Panel("time to the best schedule", draw),), legend), laws
+
+
+def _published_growth(lines: Lines) -> list[tuple[Mark, list[float], list[float]]]:
+    found = []
+    for name, mark in PUBLISHED.items():
+        pairs = [(line.nodes, number_of(line.figures[name][2])) for line in lines if line and name in line.figures]
+        pairs = [(nodes, seconds) for nodes, seconds in pairs if seconds is not None]
+        if pairs:
+            found.append((mark, [nodes for nodes, _ in pairs], [seconds for _, seconds in pairs]))
+    return found
+
+
+def proof_figure(seconds: pd.DataFrame, marks: Marks, end: float) -> Figure | None:
+    """Cactus plot and performance profile of times to proof; None if nothing was proven."""
+    if not np.isfinite(seconds.to_numpy()).any():
+        return None
+    curves = {method: cactus(seconds[method]) for method in seconds.columns}
+    legend = _legend(seconds.columns, marks)
+    several = len(seconds.columns) > 1
+    if several:
+        curves = {VIRTUAL_BEST_TITLE: cactus(virtual_best(seconds)), **curves}
+        legend += ((VIRTUAL_BEST_TITLE, VIRTUAL_BEST),)
+    panels = [Panel("solved to a proof", lambda axes: drawing.draw_cactus(axes, curves, marks, len(seconds), end))]
+    caption = "Problems solved to a proof within a time; the thin line is their number."
+    if several:
+        profiles = performance_profiles(seconds, FASTEST)
+        label = "time to the proof / that of the fastest"
+        panels.append(
+            Panel("performance profile of times", lambda axes: drawing.draw_profiles(axes, profiles, marks, label))
+        )
+        caption += (
+            " Beside it the performance profile: on how many of the problems that anyone solves a method's time is "
+            f"within a factor of the fastest; times below {FASTEST} s count as that."
+        )
+    return Figure("proofs", caption, tuple(panels), legend)
+
+
+def quality_figure(ratios_of: pd.DataFrame, marks: Marks) -> Figure | None:
+    """Performance profile of durations at the end; None with a single method or without schedules."""
+    if len(ratios_of.columns) < 2 or not len(ratios_of):
+        return None
+    profiles = performance_profiles(ratios_of)
+    label = "% longer than the shortest schedule found"
+    caption = (
+        "Performance profile of durations: on how many problems a method's schedule is at most so many percent longer "
+        "than the shortest that any method found. Where a line ends below 100 %, the method found no schedule for the "
+        "others."
+    )
+    panel = Panel("performance profile of durations",
+                  lambda axes: drawing.draw_profiles(axes, profiles, marks, label, percent=True))  # fmt: skip
+    return Figure("quality", caption, (panel,), _legend(ratios_of.columns, marks))
+
+
+def gap_figure(
+    runs: Runs, problems: Sequence[int], methods: Sequence[str], final: pd.DataFrame, marks: Marks, end: float
+) -> Figure | None:
+    """Median gaps over time and their distribution at the end; None without problems or models."""
+    if not problems or not methods:
+        return None
+    curves = {method: median_gaps(runs, problems, method) for method in methods}
+    shares = {method: shares_within(final.loc[problems, method]) for method in methods}
+    panels = (
+        Panel("median gap over time", lambda axes: drawing.draw_gaps(axes, curves, marks, end)),
+        Panel("gaps at the end", lambda axes: drawing.draw_shares(axes, shares, marks)),
+    )
+    caption = (
+        "Gap: 100 (duration - bound) / duration, 100 while there is no schedule. Left: the median over problems of "
+        "the median over runs against seconds. Right: on how many problems the gap at the end is at most so large; "
+        "where a line ends below 100 %, the method found no schedule for the others. Both axes of gaps are linear "
+        "below 0.01."
+    )
+    return Figure("gaps", caption, panels, _legend(methods, marks))
+
+
+def _legend(methods: Sequence[str], marks: Marks, published: bool = False) -> tuple[tuple[str, Mark], ...]:
+    entries = tuple((method, marks[method]) for method in methods)
+    if published:
+        entries += tuple((f"paper: {FAMILY_TITLES[name]}", mark) for name, mark in PUBLISHED.items())
+    return entries

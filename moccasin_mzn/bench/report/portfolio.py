@@ -1,0 +1,102 @@
+"""The virtual best solver, and what each method adds to it.
+
+The virtual best solver (VBS) takes, for every problem, the method that is best there; the single best solver (SBS) is
+the method with the best score over all. The marginal contribution of a method is what the VBS loses without it (Xu,
+Hutter, Hoos and Leyton-Brown, Evaluating Component Solver Contributions to Portfolio-Based Algorithm Selectors, SAT
+2012).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from moccasin_mzn.bench.report.proofs import par2
+
+
+@dataclass(frozen=True)
+class Member:
+    """A method in a portfolio."""
+
+    method: str
+    solved: int
+    par2: float
+    """Mean over the problems, in seconds."""
+    best: int
+    """Solved problems where nobody is faster."""
+    sole_best: int
+    """Those where everybody else is slower."""
+    lost_solved: int
+    """Problems that the virtual best solver does not solve without it."""
+    lost_par2: float
+    """By how much the score of the virtual best solver rises without it, in seconds."""
+
+
+@dataclass(frozen=True)
+class Portfolio:
+    """Methods compared on problems that all of them ran on."""
+
+    problems: int
+    solved: int
+    """By the virtual best solver."""
+    par2: float
+    """Of the virtual best solver: mean over the problems, in seconds."""
+    members: tuple[Member, ...]
+
+    @property
+    def single_best(self) -> Member:
+        """The member with the best score; of several, the one that solves more, then the first."""
+        return min(self.members, key=lambda member: (member.par2, -member.solved))
+
+
+def virtual_best(values: pd.DataFrame) -> pd.Series:
+    """The least value of each problem (row) over the methods (columns) that ran on it; infinite if none has one."""
+    return values.min(axis=1).fillna(np.inf) if len(values.columns) else pd.Series(np.inf, index=values.index)
+
+
+def portfolio(seconds: pd.DataFrame, limits: pd.DataFrame) -> Portfolio:
+    """Scores of each method and of their virtual best.
+
+    Args:
+        seconds: times to proof, infinite if not solved; no NaN.
+        limits: time limits; a problem's is the largest of those of the methods.
+    """
+    limit = limits.max(axis=1)
+    scores = par2(seconds, limit)
+
+    def score(of: pd.DataFrame) -> float:
+        return float(par2(virtual_best(of).to_frame("VBS"), limit)["VBS"].mean())
+
+    best, whole, solved = virtual_best(seconds), score(seconds), int(np.isfinite(virtual_best(seconds)).sum())
+    members = []
+    for method in seconds.columns:
+        rest = seconds.drop(columns=method)
+        leads = np.isfinite(seconds[method]) & (seconds[method] == best)
+        members.append(
+            Member(
+                method=method,
+                solved=int(np.isfinite(seconds[method]).sum()),
+                par2=float(scores[method].mean()),
+                best=int(leads.sum()),
+                sole_best=int((leads & (virtual_best(rest) > best)).sum()),
+                lost_solved=solved - int(np.isfinite(virtual_best(rest)).sum()),
+                lost_par2=max(0.0, score(rest) - whole),
+            )
+        )
+    return Portfolio(len(seconds), solved, whole, tuple(members))
+
+
+def best_counts(values: pd.DataFrame) -> dict[str, tuple[int, int]]:
+    """For each method (column): on how many problems (rows) its value is the least, and the least alone.
+
+    What is infinite or NaN is never the least.
+    """
+    best = virtual_best(values)
+    counts = {}
+    for method in values.columns:
+        leads = np.isfinite(values[method]) & (values[method] == best)
+        alone = virtual_best(values.drop(columns=method)) > best
+        counts[method] = int(leads.sum()), int((leads & alone).sum())
+    return counts

@@ -1,0 +1,65 @@
+"""Who is best, alone and together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moccasin_mzn.bench.report.document import Cell, Group, Table
+from moccasin_mzn.bench.report.portfolio import Portfolio
+from moccasin_mzn.bench.report.summary import Spread
+from moccasin_mzn.bench.report.text import percent, seconds_text
+
+
+def portfolio_table(result: Portfolio, attempted: int) -> Table:
+    """The virtual best solver, and below it each method with what it contributes; the best score first."""
+    members = sorted(result.members, key=lambda member: (member.par2, -member.solved))
+    rows = [(
+        Cell("virtual best solver", strong=True), Cell(str(result.solved)), Cell(seconds_text(result.par2)),
+        *[Cell("-", quiet=True)] * 4,
+    )]  # fmt: skip
+    for member in members:
+        rows.append((
+            Cell(member.method), Cell(str(member.solved)), Cell(seconds_text(member.par2)), Cell(str(member.best)),
+            Cell(str(member.sole_best)), Cell(str(member.lost_solved), strong=member.lost_solved > 0),
+            Cell(seconds_text(member.lost_par2), strong=member.lost_par2 >= 0.005),
+        ))  # fmt: skip
+    headings = (
+        "method",
+        "solved",
+        "PAR2, s",
+        "fastest",
+        "alone fastest",
+        "contribution: solved",
+        "contribution: PAR2, s",
+    )
+    caption = (
+        f"Proofs on {_share(result.problems, attempted)} that all of these methods ran on. PAR2: mean time to the "
+        "proof, twice the time limit where there is none. Contribution: what the virtual best solver, which takes the "
+        "fastest method for every problem, loses without this one."
+    )
+    return Table("portfolio", caption, headings, (Group(tuple(rows)),))
+
+
+def quality_table(counts: Mapping[str, tuple[int, int]], excess: Mapping[str, Spread | None], found: Mapping[str, int],
+                  problems: int, attempted: int) -> Table:  # fmt: skip
+    """How often each method has the shortest schedule, and how far it is from it otherwise."""
+    rows = []
+    for method in sorted(counts, key=lambda method: (-counts[method][0], -counts[method][1])):
+        best, alone = counts[method]
+        spread = excess[method]
+        rows.append((
+            Cell(method), Cell(str(found[method])), Cell(str(best)), Cell(str(alone), strong=alone > 0),
+            Cell(percent(spread.median) if spread else "-"), Cell(percent(spread.high) if spread else "-"),
+        ))  # fmt: skip
+    headings = ("method", "with a schedule", "shortest", "alone shortest", "% longer than it: median", "at most")
+    caption = (
+        f"Schedules at the end, on {_share(problems, attempted)} that all of these methods ran on and one has a "
+        "schedule for. A method's duration on a problem is the upper median over its runs; it has a schedule if more "
+        "than half of them have. % longer: than the shortest of all methods, where it has a schedule."
+    )
+    return Table("quality", caption, headings, (Group(tuple(rows)),))
+
+
+def _share(problems: int, attempted: int) -> str:
+    """Of all the problems, those that count."""
+    return f"the {problems} problems" if problems == attempted else f"{problems} of {attempted} problems"

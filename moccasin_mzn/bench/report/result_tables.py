@@ -1,0 +1,137 @@
+"""The paper's table with our columns: at a glance, and in full."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from moccasin_mzn.bench.report.document import Cell, Group, Table
+from moccasin_mzn.bench.report.published import FAMILY_TITLES, families_of, memory_step, number_of
+from moccasin_mzn.bench.report.runs import Problem, Runs
+from moccasin_mzn.bench.report.summary import Spread, Summary
+from moccasin_mzn.bench.report.text import amount, percent, seconds_text, spread_text
+from moccasin_mzn.comparison import Published
+
+Summaries = Mapping[tuple[int, str], Summary]
+Lines = Sequence[Published | None]
+"""The published line of each problem, if it has one."""
+
+_WORDS = {
+    "unknown": "none found", "over-budget": "over budget", "not-applicable": "n/a", "out-of-memory": "out of memory",
+    "out-of-time": "killed", 
+}  # fmt: skip
+_SAME = 1e-9
+
+
+def overview_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
+    """Total duration increase of every method on every problem, beside the published ones."""
+    families = families_of(lines)
+    headings = ("graph", "n", "m", "budget", *(f"paper: {_family(name)}" for name in families), *runs.methods)
+    groups: list[list[tuple[Cell, ...]]] = []
+    above = None
+    for problem, (of, line) in enumerate(zip(runs.problems, lines, strict=True)):
+        cells = [Cell(of.label), Cell(amount(of.nodes)), Cell(amount(of.edges)), Cell(of.budget)]
+        best = _least([summaries[problem, method].tdi for method in runs.methods])
+        cells += [Cell((line.figures[name][0] if line else "") or "-", quiet=True) for name in families]
+        cells += [_tdi_cell(summaries[problem, method], best) for method in runs.methods]
+        if above == of.label:
+            groups[-1].append(tuple(cells))
+        else:
+            groups.append([tuple(cells)])
+        above = of.label
+    caption = (
+        "Total duration increase (TDI) in percent over computing every node once: the median over the runs that found "
+        "a schedule. An asterisk: proven optimal, or proven that there is no schedule, each for the method's own "
+        "formulation; (k/s*): by k of s runs only. The least of a row is set in bold. not run: not in this experiment "
+        "or not done yet; n/a: not for this graph; killed: at the hard time limit."
+    )
+    return Table("overview", caption, headings, tuple(Group(tuple(group)) for group in groups), keys=3)
+
+
+def detail_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
+    """A row for each problem and method, and for the published figures of the problem."""
+    headings = ("method", "TDI %", "peak", "peak / budget", "s to best", "s to proof",
+                "s in all", "gap %", "proven")  # fmt: skip
+    groups = []
+    for problem, (of, line) in enumerate(zip(runs.problems, lines, strict=True)):
+        title = f"{of.label}: n = {amount(of.nodes)}, m = {amount(of.edges)}, budget {_budget(of, line)}"
+        best = _least([summaries[problem, method].tdi for method in runs.methods])
+        rows = [_published_cells(name, line, of) for name in families_of([line])]
+        for method in runs.methods:
+            if summaries[problem, method].runs:
+                rows.append((Cell(method), *_detail_cells(summaries[problem, method], of, line, best)))
+        groups.append(Group(tuple(rows), title))
+    caption = (
+        "Medians over runs, with the range from the least to the largest in brackets where runs differ. Peaks are in "
+        "the graph's own unit, or in that of the paper's table. Seconds are wall clock: until the best schedule of a "
+        "run was found, until it was proven (by the runs that prove it), and of whole runs. Gap: 100 (duration - "
+        "bound) / duration. Proven: runs that ended with a proof, of all runs."
+    )
+    return Table("details", caption, headings, tuple(groups))
+
+
+def status_text(summary: Summary) -> str:
+    """The most frequent ending of runs without a schedule, in a word or two."""
+    if not summary.runs:
+        return "not run"
+    return _WORDS.get(summary.statuses[0], summary.statuses[0])
+
+
+def _tdi_cell(summary: Summary, best: float | None) -> Cell:
+    share = f" ({summary.proven}/{summary.runs}*)" if 0 < summary.proven < summary.runs else ""
+    if summary.tdi is None:
+        nothing = not summary.runs or not summary.applies
+        star = "*" if summary.proven and not share else ""
+        return Cell(status_text(summary) + star + share, quiet=nothing or not summary.failed, alarm=summary.failed > 0)
+    star = "*" if summary.proven == summary.runs else ""
+    missing = f" (found {summary.found}/{summary.runs})" if summary.found < summary.runs else ""
+    strong = best is not None and summary.tdi.median <= best + _SAME
+    return Cell(percent(summary.tdi.median) + star + share + missing, strong=strong, alarm=summary.failed > 0)
+
+
+def _detail_cells(summary: Summary, of: Problem, line: Published | None, best: float | None) -> tuple[Cell, ...]:
+    proven = Cell(f"{summary.proven} of {summary.runs}", quiet=not summary.proven)
+    if summary.tdi is None:
+        seconds, proof = _seconds_cell(summary.seconds), _seconds_cell(summary.proof_seconds)
+        failed = Cell(status_text(summary), alarm=summary.failed > 0, quiet=not summary.failed)
+        return failed, *[Cell("-", quiet=True)] * 3, proof, seconds, Cell("-", quiet=True), proven
+    step, unit = memory_step(line)
+
+    def peak_text(value: float) -> str:
+        return f"{value / step:.2f} {unit}" if unit else amount(value)
+
+    share = Spread.of([summary.peak.median / of.budget_amount]) if of.budget_amount else None
+    found = f" (found {summary.found}/{summary.runs})" if summary.found < summary.runs else ""
+    return (
+        Cell(spread_text(summary.tdi) + found, strong=best is not None and summary.tdi.median <= best + _SAME),
+        Cell(spread_text(summary.peak, peak_text)), Cell(spread_text(share)),
+        _seconds_cell(summary.best_seconds), _seconds_cell(summary.proof_seconds), _seconds_cell(summary.seconds),
+        Cell(spread_text(summary.gap), quiet=summary.gap is None), proven,
+    )  # fmt: skip
+
+
+def _seconds_cell(spread: Spread | None) -> Cell:
+    return Cell(spread_text(spread, seconds_text), quiet=spread is None)
+
+
+def _published_cells(family: str, line: Published, of: Problem) -> tuple[Cell, ...]:
+    tdi, peak, seconds = line.figures[family]
+    amount_text, _, unit = peak.partition(" ")
+    value, (step, _) = number_of(amount_text), memory_step(line)
+    share = f"{value * (step if unit else 1) / of.budget_amount:.3f}" if value and of.budget_amount else ""
+    texts = (f"paper: {_family(family)}", tdi, peak if unit else amount(value), share, "", "", seconds, "", "")
+    return tuple(Cell(text or "-", quiet=True) for text in texts)
+
+
+def _budget(of: Problem, line: Published | None) -> str:
+    if of.budget_amount is None:
+        return of.budget
+    step, unit = memory_step(line)
+    return f"{of.budget} = {of.budget_amount / step:.2f} {unit}" if unit else f"{of.budget} = {of.budget_amount:,}"
+
+
+def _least(spreads: Sequence[Spread | None]) -> float | None:
+    return min((spread.median for spread in spreads if spread is not None), default=None)
+
+
+def _family(name: str) -> str:
+    return FAMILY_TITLES.get(name, name)

@@ -1,0 +1,187 @@
+"""The runs of one experiment, from the two frames of a store: problems, methods and clean columns."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from moccasin_mzn.errors import InputError, some_of
+
+PROOFS = ("optimal", "infeasible")
+"""Statuses of runs that ended with a proof."""
+FAILURES = ("error", "out-of-memory", "out-of-time", "crashed")
+"""Statuses of runs that gave no answer of their own; a schedule may have been saved from one all the same."""
+NOT_APPLICABLE = "not-applicable"
+_NUMBERS = (
+    "nodes", "edges", "budget_amount", "baseline_peak", "baseline_duration", "seed", "threads", "time_limit",
+    "memory_limit", "peak", "duration", "tdi_percent", "duration_bound", "gap_percent", "seconds", "cpu_seconds",
+    "memory_peak", "solve_seconds",
+)  # fmt: skip
+_TEXTS = (
+    "key", "experiment", "graph", "family", "graph_digest", "budget", "method", "strategy", "formulation", "precedence",
+    "index", "search", "solver", "solver_version", "driver", "max_computations", "command", "status", "reason",
+    "machine", "version",
+)  # fmt: skip
+_RANKS = {"staged": 0, "general": 1}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A graph and a budget."""
+
+    label: str
+    """The graph's, with the beginning of its digest where two graphs share one."""
+    family: str
+    budget: str
+    """As given."""
+    nodes: int | None
+    """None, as all of the following, if no run could tell."""
+    edges: int | None
+    budget_amount: int | None
+    """In the graph's size unit."""
+    baseline_peak: int | None
+    baseline_duration: int | None
+    """Of every node computed once, in the graph's duration unit."""
+
+    @property
+    def title(self) -> str:
+        """Graph and budget in a few words."""
+        return f"{self.label}, budget {self.budget}"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of one experiment.
+
+    `runs` has the store's columns, with these added or made whole: `problem` (position in `problems`), `valid` (no
+    gaps), `proven`, `failed`, `applies` (booleans), `took` (seconds: the answer's own total, else the whole process).
+    `traces` are those of these runs, by key, in their order.
+    """
+
+    experiment: str
+    problems: tuple[Problem, ...]
+    methods: tuple[str, ...]
+    models: tuple[str, ...]
+    """Those of the methods that can prove optimality: formulations."""
+    runs: pd.DataFrame
+    traces: Mapping[str, pd.DataFrame]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_groups", dict(iter(self.runs.groupby(["problem", "method"], sort=True))))
+
+    def of(self, problem: int, method: str) -> pd.DataFrame:
+        """The runs of a method on a problem, one for each seed; empty where it did not run."""
+        return self._groups.get((problem, method), self.runs.iloc[:0])
+
+    def matrix(self, value: Callable[[pd.DataFrame], float]) -> pd.DataFrame:
+        """A row for each problem, a column for each method: `value` of their runs, NaN where there are none that
+        apply."""
+        values = pd.DataFrame(np.nan, index=range(len(self.problems)), columns=list(self.methods))
+        for (problem, method), group in self._groups.items():
+            group = group[group["applies"]]
+            if len(group):
+                values.loc[problem, method] = value(group)
+        return values
+
+
+def read_runs(runs: pd.DataFrame, traces: pd.DataFrame, experiment: str | None = None) -> Runs:
+    """The runs of an experiment, from the frames of a store.
+
+    Args:
+        experiment: its name; None: the only one there is.
+
+    Raises:
+        InputError: there are no runs, none of this experiment, or several experiments to choose from.
+    """
+    names = sorted(runs["experiment"].dropna().unique()) if len(runs) else []
+    if not len(runs):
+        raise InputError("the store holds no runs yet")
+    if experiment is None and len(names) > 1:
+        raise InputError(f"the store holds several experiments, choose one with --experiment: {some_of(names)}")
+    if experiment is not None and experiment not in names:
+        raise InputError(f"the store holds no experiment {experiment}, only {some_of(names)}")
+    chosen = _cleaned(runs if experiment is None else runs[runs["experiment"] == experiment])
+    problems, positions = _problems(chosen)
+    chosen["problem"] = positions
+    order = ["problem", "method", "seed", "key"]
+    chosen = chosen.sort_values(order, kind="stable", na_position="first").reset_index(drop=True)
+    methods, models = _methods(chosen)
+    traces = traces[traces["key"].isin(chosen["key"])].sort_values(["key", "position"])
+    by_key = {str(key): group.reset_index(drop=True) for key, group in traces.groupby("key", sort=True)}
+    return Runs(experiment or (names[0] if names else ""), problems, methods, models, chosen, by_key)
+
+
+def option_of(command: str, option: str) -> str:
+    """The value of `option` in the arguments of a run; empty without it."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return ""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == option:
+            return following
+        if word.startswith(f"{option}="):
+            return word.removeprefix(f"{option}=")
+    return ""
+
+
+def _cleaned(runs: pd.DataFrame) -> pd.DataFrame:
+    runs = runs.copy()
+    for column in _NUMBERS:
+        runs[column] = pd.to_numeric(runs[column], errors="coerce").astype(float) if column in runs else np.nan
+    for column in _TEXTS:
+        runs[column] = runs[column].astype(object).where(runs[column].notna(), "").astype(str) if column in runs else ""
+    found = runs["valid"].astype(object).where(runs["valid"].notna(), False).astype(bool)
+    runs["valid"] = found & runs["duration"].notna()
+    runs["proven"] = runs["status"].isin(PROOFS)
+    runs["failed"] = runs["status"].isin(FAILURES)
+    runs["applies"] = runs["status"] != NOT_APPLICABLE
+    runs["took"] = runs["solve_seconds"].fillna(runs["seconds"])
+    return runs
+
+
+def _problems(runs: pd.DataFrame) -> tuple[tuple[Problem, ...], list[int]]:
+    """The problems, small graphs and loose budgets first, and the position of each run's."""
+    identity = list(zip(runs["graph"], runs["graph_digest"], runs["budget"], strict=True))
+    shared = runs.groupby("graph")["graph_digest"].nunique()
+    found: dict[tuple[str, str, str], Problem] = {}
+    for key, group in runs.groupby(pd.Series(identity, index=runs.index), sort=False):
+        graph, digest, budget = key
+        label = graph if shared[graph] == 1 else f"{graph} ({digest[:6] or 'unread'})"
+        amounts = [_usual(group[column]) for column in ("nodes", "edges", "budget_amount", "baseline_peak",
+                                                        "baseline_duration")]  # fmt: skip
+        found[key] = Problem(label, next((name for name in group["family"] if name), ""), budget, *amounts)
+
+    def rank(key: tuple[str, str, str]) -> tuple:
+        problem = found[key]
+        return problem.nodes or 0, _natural(problem.label), -(problem.budget_amount or 0), key
+
+    keys = sorted(found, key=rank)
+    position = {key: k for k, key in enumerate(keys)}
+    return tuple(found[key] for key in keys), [position[key] for key in identity]
+
+
+def _methods(runs: pd.DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The methods: staged models, MOCCASIN first, general ones, rivals, strategies; and those that are models."""
+    ranks = {}
+    for method, group in runs.groupby("method"):
+        strategy, formulation = group["strategy"].max(), group["formulation"].max()
+        rank = 3 if strategy else _RANKS.get(formulation, 2)
+        ranks[method] = (rank, not method.startswith("moccasin"), _natural(method))
+    methods = sorted(ranks, key=ranks.get)
+    return tuple(methods), tuple(method for method in methods if ranks[method][0] < 3)
+
+
+def _usual(values: pd.Series) -> int | None:
+    known = values.dropna()
+    return int(known.mode().iloc[0]) if len(known) else None
+
+
+def _natural(text: str) -> tuple:
+    """Sorts numbers inside names by their value."""
+    return tuple((int(part), "") if part.isdigit() else (-1, part.lower()) for part in re.split(r"(\d+)", text)), text

@@ -1,0 +1,266 @@
+"""The sections of a report. What makes no sense for an experiment is left out, with a sentence where one might look for
+it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from moccasin_mzn.bench.report import (  # fmt: skip
+    agreement,
+    figures,
+    gaps,
+    portfolio,
+    portfolio_tables,
+    proofs,
+    record_tables,
+    result_tables,
+)
+from moccasin_mzn.bench.report.curves import upper_median
+from moccasin_mzn.bench.report.document import Document, Section
+from moccasin_mzn.bench.report.marks import marks_for
+from moccasin_mzn.bench.report.published import line_for
+from moccasin_mzn.bench.report.runs import Runs
+from moccasin_mzn.bench.report.summary import Spread, summaries
+from moccasin_mzn.bench.report.text import bytes_text, count_text, list_text, seconds_text
+from moccasin_mzn.comparison import Published
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """All that several sections need, computed once."""
+
+    runs: Runs
+    published: tuple[Published, ...] = ()
+
+    @cached_property
+    def lines(self) -> tuple[Published | None, ...]:
+        """The published line of each problem."""
+        return tuple(line_for(problem, self.published) for problem in self.runs.problems)
+
+    @cached_property
+    def marks(self) -> dict:
+        """How each method is drawn."""
+        return marks_for(self.runs.methods)
+
+    @cached_property
+    def summaries(self) -> dict:
+        """A summary for each problem and method."""
+        return summaries(self.runs)
+
+    @cached_property
+    def times(self) -> pd.DataFrame:
+        """Times to proof of the models on the problems that they have in common."""
+        times = proofs.proof_seconds(self.runs)
+        provers = [m for m in self.runs.methods if m in self.runs.models or np.isfinite(times[m]).any()]
+        problems, methods = proofs.common_ground(times[provers].notna())
+        return times.loc[problems, methods]
+
+    @cached_property
+    def portfolio(self) -> portfolio.Portfolio | None:
+        """None if there are not two methods that can prove something."""
+        if len(self.times.columns) < 2:
+            return None
+        return portfolio.portfolio(self.times, proofs.time_limits(self.runs).loc[self.times.index, self.times.columns])
+
+    @cached_property
+    def durations(self) -> pd.DataFrame:
+        """Durations at the end of all methods on the problems that they have in common and where one has a schedule."""
+        of = self.runs.matrix(lambda group: float(upper_median(np.where(group["valid"], group["duration"], np.inf))))
+        of = of.loc[np.isfinite(of).any(axis=1)]
+        applicable = of.columns[of.notna().any()]
+        problems, methods = proofs.common_ground(of[applicable].notna())
+        of = of.loc[problems, methods]
+        return of.loc[np.isfinite(of).any(axis=1) & (of.min(axis=1) > 0)]
+
+    @cached_property
+    def end(self) -> float:
+        """The right end of axes of time, in seconds."""
+        longest = self.runs.runs[["time_limit", "took"]].max().max()
+        return float(longest) if np.isfinite(longest) else 1.0
+
+    @cached_property
+    def conflicts(self) -> tuple[agreement.Conflict, ...]:
+        """What does not fit together."""
+        return agreement.conflicts(self.runs)
+
+    def not_common(self, frame: pd.DataFrame, methods: Sequence[str]) -> tuple[str, ...]:
+        """A sentence about methods that were left out of a comparison."""
+        absent = [method for method in methods if method not in frame.columns]
+        if not absent or not len(frame.columns):
+            return ()
+        return (f"Left out, because they did not run on enough of the problems: {list_text(absent)}.",)
+
+
+def document(runs: Runs, published: Sequence[Published] = ()) -> Document:
+    """The report about an experiment."""
+    of = Analysis(runs, tuple(published))
+    makers = (_results, _progress, _growth, _proofs, _quality, _gaps, _agreement, _failures, _circumstances)
+    sections = tuple(section for maker in makers for section in maker(of))
+    return Document(f"Experiment {runs.experiment}", _summary(of), _warnings(of), sections)
+
+
+def _summary(of: Analysis) -> tuple[str, ...]:
+    runs = of.runs
+    graphs = len({problem.label for problem in runs.problems})
+    lines = [
+        f"{count_text(len(runs.runs), 'run')} of {count_text(len(runs.methods), 'method')} on "
+        f"{count_text(len(runs.problems), 'problem')}: {count_text(graphs, 'graph')} within budgets."
+    ]
+    proven, found = int(runs.runs["proven"].sum()), int(runs.runs["valid"].sum())
+    lines.append(f"{found:,} runs found a valid schedule, {proven:,} ended with a proof.")
+    if of.portfolio is not None and of.portfolio.solved:
+        best, whole = of.portfolio.single_best, of.portfolio
+        contributing = [member.method for member in whole.members if member.lost_solved]
+        lines.append(
+            f"Single best at proofs: {best.method}, {best.solved} of {whole.problems} problems, PAR2 "
+            f"{seconds_text(best.par2)} s. Virtual best solver: {whole.solved}, PAR2 {seconds_text(whole.par2)} s; "
+            + (f"it solves fewer without {list_text(contributing)}." if contributing
+               else "it solves as many without any one of the methods.")
+        )  # fmt: skip
+    if len(of.durations.columns) > 1 and len(of.durations):
+        counts = portfolio.best_counts(of.durations)
+        most = max(best for best, _ in counts.values())
+        leaders = [method for method, (best, _) in counts.items() if best == most]
+        lines.append(f"Shortest schedules most often: {list_text(leaders)}, on {most} of {len(of.durations)} problems.")
+    if not of.conflicts:
+        shared = agreement.shared_problems(runs)
+        if shared:
+            lines.append(f"All proofs agree, on {count_text(shared, 'problem')} that several methods solved.")
+    return tuple(lines)
+
+
+def _warnings(of: Analysis) -> tuple[str, ...]:
+    lines = []
+    if of.conflicts:
+        lines.append(f"{count_text(len(of.conflicts), 'proof')} contradicted by a schedule: see Agreement.")
+    failed = of.runs.runs[of.runs.runs["failed"]]["status"].value_counts().sort_index()
+    if len(failed):
+        lines.append(
+            f"Failed runs: {list_text(f'{count} {status}' for status, count in failed.items())}: see Failures."
+        )
+    return tuple(lines)
+
+
+def _results(of: Analysis) -> tuple[Section, ...]:
+    lines = ["A problem is a graph and a budget."]
+    if any(of.lines):
+        lines.append("Published figures are matched by the numbers of nodes and edges, and budgets within 0.5\u00a0%.")
+    elif of.published:
+        lines.append("None of the published figures is about one of these problems.")
+    overview = result_tables.overview_table(of.runs, of.summaries, of.lines)
+    details = result_tables.detail_table(of.runs, of.summaries, of.lines)
+    return (
+        Section("results", "Results", tuple(lines), (overview,)),
+        Section("details", "Results in full", (), (details,)),
+    )
+
+
+def _progress(of: Analysis) -> tuple[Section, ...]:
+    figure = figures.progress_figure(of.runs, of.marks, of.lines)
+    if figure is None:
+        return (Section("progress", "Progress", ("No run found a schedule: there is no progress to plot.",)),)
+    return (Section("progress", "Progress", (), (figure,)),)
+
+
+def _growth(of: Analysis) -> tuple[Section, ...]:
+    figure, laws = figures.growth_figure(of.runs, of.marks, of.summaries, of.lines)
+    if figure is None:
+        return ()
+    told = [f"{method}: n^{laws[method].exponent:.2f}" for method in of.runs.methods if method in laws]
+    text = (f"Fitted growth: {', '.join(told)}.",) if told else ("Too few sizes of graphs to fit a growth.",)
+    return (Section("growth", "Time to the best schedule and size", text, (figure,)),)
+
+
+def _proofs(of: Analysis) -> tuple[Section, ...]:
+    title = "Proofs and the portfolio"
+    if not of.runs.models:
+        return ()
+    figure = figures.proof_figure(of.times, of.marks, of.end)
+    if figure is None:
+        return (Section("proofs", title, ("No method proved anything on more than half of its runs of a problem.",)),)
+    text = ["A method solves a problem if more than half of its runs end with a proof; its time is then the median."]
+    text += of.not_common(of.times, of.runs.models)
+    if of.portfolio is None:
+        return (Section("proofs", "Proofs", tuple(text), (figure,)),)
+    return (
+        Section(
+            "proofs",
+            title,
+            tuple(text),
+            (portfolio_tables.portfolio_table(of.portfolio, len(of.runs.problems)), figure),
+        ),
+    )
+
+
+def _quality(of: Analysis) -> tuple[Section, ...]:
+    frame = of.durations
+    figure = figures.quality_figure(frame, of.marks)
+    if figure is None:
+        return ()
+    best = frame.min(axis=1)
+    excess = {method: Spread.of(100 * (frame[method] / best - 1)) for method in frame.columns}
+    found = {method: int(np.isfinite(frame[method]).sum()) for method in frame.columns}
+    table = portfolio_tables.quality_table(portfolio.best_counts(frame), excess, found, len(frame),
+                                           len(of.runs.problems))  # fmt: skip
+    text = of.not_common(frame, of.runs.methods)
+    return (Section("quality", "Schedules at the end", text, (table, figure)),)
+
+
+def _gaps(of: Analysis) -> tuple[Section, ...]:
+    final = gaps.final_gaps(of.runs)[list(of.runs.models)]
+    impossible = set(of.runs.runs[of.runs.runs["status"] == "infeasible"]["problem"])
+    final = final.loc[[problem for problem in final.index if problem not in impossible]]
+    problems, methods = proofs.common_ground(final.notna())
+    figure = figures.gap_figure(of.runs, problems, methods, final, of.marks, of.end)
+    if figure is None:
+        return ()
+    text = [f"On the {count_text(len(problems), 'problem')} that all of these methods ran on"
+            + (" and that nobody has proven to have no schedule." if impossible else ".")]  # fmt: skip
+    text += of.not_common(final[methods], of.runs.models)
+    return (Section("gaps", "Gaps over time", tuple(text), (figure,)),)
+
+
+def _agreement(of: Analysis) -> tuple[Section, ...]:
+    counts = agreement.scope_counts(of.runs)
+    if not counts:
+        return ()
+    table = record_tables.conflict_table(of.conflicts)
+    text = (
+        "CONTRADICTIONS: at least one proof or one schedule below is wrong."
+        if table is not None
+        else "No proof is contradicted by another or by a schedule of the same scope or of a part of it.",
+    )
+    blocks = (table, record_tables.scope_table(counts)) if table is not None else (record_tables.scope_table(counts),)
+    return (Section("agreement", "Agreement", text, blocks),)
+
+
+def _failures(of: Analysis) -> tuple[Section, ...]:
+    blocks = (record_tables.failure_table(of.runs), record_tables.unsuited_table(of.runs))
+    text = () if blocks[0] is not None else ("No run failed.",)
+    return (Section("failures", "Failures", text, tuple(block for block in blocks if block is not None)),)
+
+
+def _circumstances(of: Analysis) -> tuple[Section, ...]:
+    runs = of.runs.runs
+    machines = runs[runs["machine"] != ""]["machine"].value_counts().sort_index()
+    versions = sorted(set(runs["version"]) - {""})
+    text = []
+    if len(machines):
+        text.append(
+            "Machines: " + "; ".join(f"{name} ({count_text(count, 'run')})" for name, count in machines.items()) + "."
+        )
+    if versions:
+        text.append(f"moccasin_mzn {list_text(versions)}.")
+    hours = runs["seconds"].sum() / 3600
+    spent = f"In all {hours:.1f} hours" if hours >= 1 else f"In all {60 * hours:.0f} minutes"
+    memory = (
+        f"; the largest run took {bytes_text(runs['memory_peak'].max())}" if runs["memory_peak"].notna().any() else ""
+    )
+    text.append(f"{spent} of runs by the clock{memory}. Every schedule is judged by the simulator.")
+    tables = (record_tables.circumstance_table(of.runs), record_tables.ending_table(of.runs))
+    return (Section("circumstances", "How it was run", tuple(text), tables),)

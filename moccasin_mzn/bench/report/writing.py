@@ -1,0 +1,139 @@
+"""A document to files: one HTML page; Markdown with SVG figures; LaTeX with PDF figures."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from moccasin_mzn.bench.report.document import Document, Figure, Table
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.readers.jsonfile import replace_file
+
+FORMATS = ("html", "md", "tex")
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': r"\textquotedbl{}", "[": "{[}", "]": "{]}", "--": "{-}{-}", "*": "{*}", "\u00a0": "~",
+}  # fmt: skip
+_TEX = {
+    "block_start_string": "<%", "block_end_string": "%>", "variable_start_string": "<<", "variable_end_string": ">>",
+    "comment_start_string": "<#", "comment_end_string": "#>",
+}  # fmt: skip
+"""Jinja's signs in templates of LaTeX, where braces mean something else."""
+_SPACES = re.compile(r"[ \t\r\n\f\v]+")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&!])")
+
+
+def latex(text: object) -> str:
+    """`text` as LaTeX shows it; brackets and asterisks in braces, so that they mean nothing to the commands around."""
+    pieces = re.split(r"(--|.)", _SPACES.sub(" ", str(text)))
+    return "".join(_LATEX.get(piece, piece) for piece in pieces)
+
+
+def markdown(text: object) -> str:
+    """`text` as Markdown shows it, also in a cell of a table."""
+    return _MARKDOWN.sub(r"\\\1", _SPACES.sub(" ", str(text)))
+
+
+def write(document: Document, folder: Path, formats: Sequence[str] = FORMATS) -> tuple[Path, ...]:
+    """Write a report in some of `FORMATS`; each file is replaced whole.
+
+    Returns:
+        The files of text, one for each format, and `report-body.tex` for LaTeX.
+
+    Raises:
+        InputError: an unknown format, or a file that cannot be written.
+    """
+    writers: dict[str, Callable[[Document, Path], tuple[Path, ...]]] = {"html": _html, "md": _markdown, "tex": _latex}
+    for name in formats:
+        if name not in writers:
+            raise InputError(f"unknown format {name}, expected one of {', '.join(FORMATS)}")
+    _make(folder)
+    return tuple(path for name in FORMATS if name in formats for path in writers[name](document, folder))
+
+
+def _html(document: Document, folder: Path) -> tuple[Path, ...]:
+    from moccasin_mzn.bench.report.canvas import mark_svg, panel_svg
+
+    text = _template("report.html.j2", autoescape=True).render(
+        document=document, panel_svg=panel_svg, mark_svg=mark_svg
+    )
+    path = folder / "report.html"
+    replace_file(path, text)
+    return (path,)
+
+
+def _markdown(document: Document, folder: Path) -> tuple[Path, ...]:
+    names = _figures(document, folder / "figures", "svg")
+    path = folder / "report.md"
+    replace_file(path, _template("report.md.j2").render(document=document, files=names))
+    return (path,)
+
+
+def _latex(document: Document, folder: Path) -> tuple[Path, ...]:
+    names = _figures(document, folder / "figures", "pdf")
+    path, body = folder / "report.tex", folder / "report-body.tex"
+    replace_file(body, _template("report-body.tex.j2").render(document=document, files=names))
+    replace_file(path, _template("report.tex.j2").render(document=document))
+    return path, body
+
+
+def _figures(document: Document, folder: Path, kind: str) -> dict[str, list[str]]:
+    """Write all figures; the names of the files of each."""
+    from moccasin_mzn.bench.report.canvas import figure_files
+
+    _make(folder)
+    names: dict[str, list[str]] = {}
+    for section in document.sections:
+        for block in section.blocks:
+            if isinstance(block, Figure):
+                names[block.name] = []
+                for name, content in figure_files(block, kind):
+                    _replace_bytes(folder / name, content)
+                    names[block.name].append(name)
+    return names
+
+
+def _template(name: str, autoescape: bool = False) -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("moccasin_mzn.bench.report"), autoescape=autoescape, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, **(_TEX if ".tex" in name else {}),
+    )  # fmt: skip
+    environment.filters.update(latex=latex, markdown=markdown)
+    environment.tests.update(table=lambda block: isinstance(block, Table))
+    return environment.get_template(name)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse now what `write` would refuse after all figures are drawn.
+
+    Raises:
+        InputError: `folder` is a file, or it can be neither written to nor made.
+    """
+    above = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
+    if not above.is_dir():
+        raise InputError(f"{above}: is not a folder")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise InputError(f"{above}: cannot write there")
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot make the folder: {error.strerror or error}") from None
+
+
+def _replace_bytes(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot write: {error.strerror or error}") from None

@@ -1,0 +1,101 @@
+"""What one run leaves behind: the columns of a store, and what they mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+COLUMNS: dict[str, type] = {
+    "key": str,
+    "experiment": str,
+    "graph": str,
+    "family": str,
+    "graph_digest": str,
+    "nodes": int,
+    "edges": int,
+    "budget": str,
+    "budget_amount": int,
+    "baseline_peak": int,
+    "baseline_duration": int,
+    "method": str,
+    "strategy": str,
+    "formulation": str,
+    "precedence": str,
+    "index": str,
+    "search": str,
+    "solver": str,
+    "solver_version": str,
+    "driver": str,
+    "max_computations": str,
+    "seed": int,
+    "threads": int,
+    "time_limit": float,
+    "memory_limit": int,
+    "command": str,
+    "status": str,
+    "reason": str,
+    "valid": bool,
+    "peak": int,
+    "duration": int,
+    "tdi_percent": float,
+    "duration_bound": int,
+    "gap_percent": float,
+    "schedule": str,
+    "seconds": float,
+    "cpu_seconds": float,
+    "memory_peak": int,
+    "solve_seconds": float,
+    "started": str,
+    "machine": str,
+    "version": str,
+}
+"""Of the table `runs`, in their order. ::
+
+    key               digest of all that defines the run, see `matrix.run_key`
+    experiment        its name
+    graph, family     labels of the experiment
+    graph_digest      of nodes, durations, sizes, edges and order
+    nodes, edges      counts
+    budget            as given; budget_amount: in the graph's size unit
+    baseline_peak, baseline_duration      of the input order, every node computed once
+    method            label of the configuration
+    strategy, formulation, precedence, index, search, solver, max_computations
+                      as resolved; none where they mean nothing
+    solver_version, driver                what ran, such as "OR-Tools 9.15" and "MiniZinc 2.6.4"
+    seed, threads, time_limit [s], memory_limit [bytes]
+    command           the arguments after `solve`
+    status            optimal, feasible, infeasible, unknown, over-budget: as `solve --json` has them;
+                      not-applicable: the strategy is not for this graph; error: exit status 2; out-of-memory;
+                      out-of-time: killed at the hard limit; crashed: died by a signal, or without an answer
+    reason            one line
+    valid             the judge accepts a schedule, also one salvaged from a run that was killed
+    peak, duration, tdi_percent, duration_bound, gap_percent      of that schedule
+    schedule          JSON list of node ids, the sequence
+    seconds, cpu_seconds      wall clock and CPU time of the whole process tree
+    memory_peak       bytes, of the whole process tree
+    solve_seconds     as the run itself says
+    started           ISO 8601, UTC
+    machine           processor, cores, memory; version: of moccasin_mzn
+"""
+
+TRACE_COLUMNS: dict[str, type] = {"key": str, "position": int, "seconds": float, "duration": int, "bound": int}
+"""Of the table `traces`: one line for each improvement of a run, `position` from 0; duration is none before the first
+schedule within the budget."""
+
+LABELS = ("experiment", "graph", "family", "budget", "method", "command")
+"""Columns that are no part of what defines a run: they follow the experiment's file."""
+
+MEASURED = frozenset({"seconds", "cpu_seconds", "memory_peak", "solve_seconds", "started", "machine"})
+"""Columns that may differ between two equal runs."""
+
+STATUSES = (
+    "optimal", "feasible", "infeasible", "unknown", "over-budget",
+    "not-applicable", "error", "out-of-memory", "out-of-time", "crashed",
+)  # fmt: skip
+
+Row = dict[str, Any]
+"""A line of a table: a value for each of its columns."""
+
+
+def empty_row() -> Row:
+    """A line of `runs` with nothing in it."""
+    return dict.fromkeys(COLUMNS)

@@ -1,0 +1,255 @@
+"""Results in SQLite: one line per run, and its trace.
+
+A store is one file (and SQLite's own `-wal` and `-shm` beside it while it is open). Each run is one transaction that is
+on the disk before `add` returns: whatever is killed, whenever, a run is in the store wholly or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.errors import InputError, shown
+
+try:
+    import sqlalchemy
+    from sqlalchemy import Column, MetaData, Table, event
+    from sqlalchemy.exc import DBAPIError, IntegrityError
+    from sqlalchemy.pool import NullPool
+except ImportError:
+    raise InputError("sqlalchemy is missing: pip install 'moccasin_mzn[bench]'") from None
+
+from moccasin_mzn.bench.rows import COLUMNS, LABELS, STATUSES, TRACE_COLUMNS, Row
+
+if TYPE_CHECKING:
+    import pandas
+
+APPLICATION = 0x4D6F6342
+"""What SQLite's header says a store is: "MocB"."""
+VERSION = 1
+"""Of the tables; a store of another version is not opened."""
+BUSY_SECONDS = 60
+_INTEGER_BITS = 63
+
+_TYPES = {str: sqlalchemy.Text, int: sqlalchemy.BigInteger, float: sqlalchemy.Float, bool: sqlalchemy.Boolean}
+_METADATA = MetaData()
+
+
+def _table(name: str, columns: Mapping[str, type], primary: Sequence[str]) -> Table:
+    parts = [Column(key, _TYPES[form], primary_key=key in primary) for key, form in columns.items()]
+    return Table(name, _METADATA, *parts)
+
+
+RUNS = _table("runs", COLUMNS, ("key",))
+TRACES = _table("traces", TRACE_COLUMNS, ("key", "position"))
+
+
+class Store:
+    """The results of experiments, in a file. Use as a context manager, or call `close`.
+
+    Any number of processes may read while one writes.
+    """
+
+    def __init__(self, path: Path, engine: sqlalchemy.Engine) -> None:
+        """For `open` and `create`."""
+        self.path = path
+        self._engine = engine
+
+    @classmethod
+    def open(cls, path: str | PathLike[str]) -> Store:
+        """Open a store that is there.
+
+        Raises:
+            InputError: there is no such file, or it is no store, or one of another version, or broken; it is untouched.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise InputError(f"{path}: there is no such store")
+        if path.stat().st_size == 0:
+            raise InputError(f"{path}: the store is empty")
+        store = cls(path, _engine(path))
+        store._check()
+        return store
+
+    @classmethod
+    def create(cls, path: str | PathLike[str]) -> Store:
+        """Open a store for writing; make an empty one where there is no file, or an empty one.
+
+        Raises:
+            InputError: as `open`, or the file cannot be written.
+        """
+        path = Path(path)
+        if not path.parent.is_dir():
+            raise InputError(f"{path}: there is no folder {path.parent}")
+        if path.exists() and (not path.is_file() or path.stat().st_size > 0):
+            store = cls.open(path)
+        else:
+            store = cls(path, _engine(path))
+            with store._transaction() as connection:  # all of it or nothing, should this process be killed
+                _METADATA.create_all(connection)
+                connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
+                connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
+        with store._told(), store._engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode = WAL")  # readers while one writes
+        return store
+
+    def add(self, run: Mapping[str, Any], trace: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Write a run and its trace, in one transaction.
+
+        Args:
+            run: a value for each of `COLUMNS`.
+            trace: a value for each of `TRACE_COLUMNS` but `key` and `position`, which are given here.
+
+        Raises:
+            InputError: columns are missing or unknown, a value is of the wrong type, the key is there already, or the
+                disk is full; the store is then as it was.
+        """
+        check_row(run)
+        lines = [{"key": run["key"], "position": position, **point} for position, point in enumerate(trace)]
+        for line in lines:
+            _check_values(line, TRACE_COLUMNS, f"trace of run {run['key']}")
+        with self._transaction() as connection:
+            try:
+                connection.execute(RUNS.insert(), dict(run))
+            except IntegrityError:
+                raise InputError(f"{self.path}: run {run['key']} is there already") from None
+            if lines:
+                connection.execute(TRACES.insert(), lines)
+
+    def keys(self) -> set[str]:
+        """The keys of all runs that are done."""
+        with self._told(), self._engine.connect() as connection:
+            return set(connection.scalars(sqlalchemy.select(RUNS.c.key)))
+
+    def relabel(self, runs: Iterable[Mapping[str, Any]]) -> None:
+        """Give runs that are there the labels they have in `runs`, by key; those that are not there are passed over."""
+        now = {row["key"]: row for row in self.rows()}
+        changed = [
+            {"which": run["key"], **{name: run[name] for name in LABELS}}
+            for run in runs
+            if run["key"] in now and any(run[name] != now[run["key"]][name] for name in LABELS)
+        ]
+        if changed:
+            values = {name: sqlalchemy.bindparam(name) for name in LABELS}
+            with self._transaction() as connection:
+                connection.execute(
+                    RUNS.update().where(RUNS.c.key == sqlalchemy.bindparam("which")).values(values), changed
+                )
+
+    def rows(self) -> list[Row]:
+        """All runs, in the order in which they were added, with integers as integers and None where nothing is."""
+        return self._read(sqlalchemy.select(RUNS).order_by(sqlalchemy.text("runs.rowid")))
+
+    def trace_rows(self) -> list[Row]:
+        """All traces, by run in the order in which they were added, then by position."""
+        order = sqlalchemy.text("traces.rowid")
+        return self._read(sqlalchemy.select(TRACES).order_by(order))
+
+    def runs(self) -> pandas.DataFrame:
+        """All runs as a table with `COLUMNS`; None or NaN where nothing is."""
+        return _frame(self.rows(), COLUMNS)
+
+    def traces(self) -> pandas.DataFrame:
+        """All traces as a table with `TRACE_COLUMNS`; NaN where nothing is."""
+        return _frame(self.trace_rows(), TRACE_COLUMNS)
+
+    def close(self) -> None:
+        """End all use of the file."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read(self, query: sqlalchemy.Select) -> list[Row]:
+        with self._told(), self._engine.connect() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def _check(self) -> None:
+        """Refuse what is no store, before anything is written to it."""
+        with self._told(), self._engine.connect() as connection:
+            application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
+            if application != APPLICATION:
+                raise InputError(f"{self.path}: a database, but no store of moccasin_mzn")
+            version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+            if version != VERSION:
+                raise InputError(f"{self.path}: a store of version {version}, this program has version {VERSION}")
+            flaw = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+            if flaw != "ok":
+                raise InputError(f"{self.path}: the store is broken: {' '.join(flaw.split())}")
+            inspector = sqlalchemy.inspect(connection)
+            for table in (RUNS, TRACES):
+                there = [column["name"] for column in inspector.get_columns(table.name)]
+                if there != list(table.columns.keys()):
+                    raise InputError(f"{self.path}: the store is broken: its table {table.name} has other columns")
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlalchemy.Connection]:
+        with self._told(), self._engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+            connection.commit()
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Tell errors of SQLite in one line."""
+        try:
+            yield
+        except DBAPIError as error:
+            raise InputError(f"{self.path}: no store can be used here: {' '.join(str(error.orig).split())}") from None
+        except sqlalchemy.exc.NoSuchTableError as error:
+            raise InputError(f"{self.path}: the store is broken: it has no table {error}") from None
+
+
+def check_row(run: Mapping[str, Any]) -> None:
+    """Check a line of `runs`.
+
+    Raises:
+        InputError: columns are missing or unknown, a value is of the wrong type, or the status is unknown.
+    """
+    _check_values(run, COLUMNS, f"run {run.get('key')}")
+    if not run["key"] or run["status"] not in STATUSES or run["valid"] is None:
+        raise InputError(f"run {run['key']}: status {shown(run['status'])}, valid {shown(run['valid'])}")
+
+
+def _check_values(values: Mapping[str, Any], columns: Mapping[str, type], what: str) -> None:
+    if set(values) != set(columns):
+        odd = sorted(set(values) ^ set(columns))
+        raise InputError(f"{what}: columns missing or unknown: {', '.join(odd)}")
+    for name, form in columns.items():
+        fits = (int, float) if form is float else (form,)
+        if values[name] is not None and type(values[name]) not in fits:
+            raise InputError(f"{what}: {name} is {shown(values[name])}, expected {form.__name__}")
+        if type(values[name]) is int and values[name].bit_length() > _INTEGER_BITS:
+            raise InputError(f"{what}: {name} is {shown(values[name])}, too large for SQLite")
+
+
+def _engine(path: Path) -> sqlalchemy.Engine:
+    url = sqlalchemy.URL.create("sqlite", database=str(path))
+    # No pool: a file that is replaced under an open store is noticed, and no connection crosses threads.
+    engine = sqlalchemy.create_engine(url, poolclass=NullPool, connect_args={"timeout": BUSY_SECONDS})
+
+    @event.listens_for(engine, "connect")
+    def _(connection: Any, _record: Any) -> None:
+        connection.execute("PRAGMA synchronous = FULL")
+
+    return engine
+
+
+def _frame(rows: Sequence[Row], columns: Mapping[str, type]) -> pandas.DataFrame:
+    try:
+        import pandas
+    except ImportError:
+        raise InputError("pandas is missing: pip install 'moccasin_mzn[bench]'") from None
+    frame = pandas.DataFrame(rows, columns=list(columns))
+    for name, form in columns.items():
+        if form is not str and not frame[name].isna().all():
+            continue  # a column of numbers already, NaN where nothing is
+        if form in (int, float):
+            frame[name] = frame[name].astype(float)
+    return frame

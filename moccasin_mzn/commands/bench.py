@@ -1,0 +1,18 @@
+"""The commands `bench ...`: experiments, from their files to tables."""
+
+from __future__ import annotations
+
+import click
+
+from moccasin_mzn.commands.bench_export import export
+from moccasin_mzn.commands.bench_report import report
+from moccasin_mzn.commands.bench_run import run
+
+
+@click.group()
+def bench() -> None:
+    """Run an experiment, and export or report its results."""
+
+
+for command in (run, export, report):
+    bench.add_command(command)

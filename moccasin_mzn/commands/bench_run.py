@@ -1,0 +1,179 @@
+"""The command `bench run`."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from moccasin_mzn.commands.common import EXIT_FOUND, EXIT_NONE, stopped_by_signals
+from moccasin_mzn.errors import InputError, shown
+
+if TYPE_CHECKING:
+    from moccasin_mzn.bench.execute import Outcome
+    from moccasin_mzn.bench.matrix import Run
+    from moccasin_mzn.bench.store import Store
+    from moccasin_mzn.graph import ComputationGraph
+
+_ADDRESS = re.compile(r"(tcp|tls|ws|wss)://[^\s/]+:[0-9]{1,5}", re.ASCII)
+
+
+@click.command()
+@click.argument("experiment", type=click.Path(path_type=Path), metavar="EXPERIMENT.toml")
+@click.option("--store", type=click.Path(path_type=Path), metavar="FILE.sqlite",
+              help="Where results go, and what is done already.  [default: EXPERIMENT.sqlite, here]")  # fmt: skip
+@click.option("--graphs", "folders", type=click.Path(path_type=Path), multiple=True, metavar="FOLDER",
+              help="Where else to look for the experiment's graphs; may be given several times.")  # fmt: skip
+@click.option("--scheduler", metavar="tcp://HOST:PORT", help="A dask scheduler, whose workers do the runs.")
+@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, metavar="N",
+              help="Without a scheduler: processes of this machine that share its cores and memory.")  # fmt: skip
+@click.option("--list", "listing", is_flag=True, help="List the runs, and which of them are done, and run nothing.")
+def run(
+    experiment: Path, store: Path | None, folders: tuple[Path, ...], scheduler: str | None, workers: int, listing: bool
+) -> int:
+    """Run what is missing of EXPERIMENT.
+
+    Every run is a process of its own. Its result is in the store as soon as it ends; the same command goes on after an
+    interruption, of whatever kind.
+    """
+    from moccasin_mzn.bench.experiment import read_experiment
+    from moccasin_mzn.bench.graphs import load_graphs
+    from moccasin_mzn.bench.lock import locked
+    from moccasin_mzn.bench.matrix import matrix
+    from moccasin_mzn.bench.store import Store
+
+    if scheduler is not None and workers != 1:
+        raise InputError("--workers is for this machine; a scheduler has workers of its own")
+    if scheduler is not None and not _ADDRESS.fullmatch(scheduler):
+        raise InputError(f"--scheduler {shown(scheduler)}: expected an address such as tcp://127.0.0.1:8786")
+    description = read_experiment(experiment)
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"--graphs {folder}: there is no such folder")
+    path = store if store is not None else Path(f"{experiment.stem}.sqlite")
+    try:
+        graphs = load_graphs(description, experiment.parent, folders, _generated, _tell)
+        runs = matrix(description, graphs)
+    except InputError as error:
+        raise InputError(f"{experiment}: {error}") from None
+    if listing:
+        return _list(runs, path)
+    with locked(path), Store.create(path) as opened:
+        opened.relabel([one.row for one in runs])
+        return _run_missing(runs, opened, scheduler, workers)
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _generated(words: Sequence[str]) -> ComputationGraph:
+    """The graph that `generate` makes."""
+    import contextlib
+    import io
+
+    from moccasin_mzn.commands.generate import generate
+    from moccasin_mzn.readers import read_graph
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "graph.json")
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                generate.main([*words, "--output", str(path)], prog_name="generate", standalone_mode=False)
+        except click.ClickException as error:
+            raise InputError(f"generate {' '.join(words)}: {error.format_message()}") from None
+        except InputError as error:
+            raise InputError(f"generate {' '.join(words)}: {error}") from None
+        if not path.is_file():
+            raise InputError(f"generate {' '.join(words)}: this makes no graph")
+        return read_graph(path)
+
+
+def _list(runs: Sequence[Run], path: Path) -> int:
+    from moccasin_mzn.bench.store import Store
+
+    done = set()
+    if path.is_file() and path.stat().st_size > 0:
+        with Store.open(path) as store:
+            done = store.keys()
+    for run in runs:
+        click.echo(f"{'done' if run.key in done else '-':<5} {run.label}: solve {run.row['command']}")
+    click.echo(f"{len(runs)} runs, {sum(run.key in done for run in runs)} of them done; {_at_most(runs, done)}")
+    return EXIT_FOUND
+
+
+def _at_most(runs: Sequence[Run], done: set[str]) -> str:
+    from moccasin_mzn.bench.cluster import usable_cores
+
+    cores = usable_cores()
+    limits = [run.row["time_limit"] * min(run.row["threads"], cores) / cores for run in runs if run.key not in done]
+    return f"the others take at most about {_duration(sum(limits))} on the {cores} cores of this machine"
+
+
+def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, workers: int) -> int:
+    """Do what the store does not have, and tell of each run as it ends; the exit status."""
+    done = store.keys()
+    missing = [run for run in runs if run.key not in done]
+    if len(missing) < len(runs):
+        click.echo(f"{store.path}: {len(runs) - len(missing)} of {len(runs)} runs are done already")
+    progress = _Progress(store, len(runs), len(runs) - len(missing))
+    if missing:
+        from moccasin_mzn.bench.cluster import run_all
+
+        try:
+            with stopped_by_signals():
+                run_all(
+                    missing, scheduler=scheduler, workers=workers, on_outcome=progress.take, on_missing=progress.miss,
+                    tell=_tell,
+                )  # fmt: skip
+        except KeyboardInterrupt:
+            click.echo(f"stopped: {progress.done} of {len(runs)} runs done; the same command goes on", err=True)
+            return EXIT_NONE
+    if progress.done < len(runs):
+        click.echo(f"{progress.done} of {len(runs)} runs done; the same command tries the others again", err=True)
+        return EXIT_NONE
+    click.echo(f"{store.path}: all {len(runs)} runs are done")
+    return EXIT_FOUND
+
+
+class _Progress:
+    """Writes results into the store and tells of them."""
+
+    def __init__(self, store: Store, total: int, done: int) -> None:
+        self.store, self.total, self.done = store, total, done
+        self.before = done
+        self.begin = time.monotonic()
+
+    def take(self, run: Run, outcome: Outcome) -> None:
+        """A run has ended."""
+        self.store.add(outcome.row, outcome.trace)
+        self.done += 1
+        rest = (time.monotonic() - self.begin) / (self.done - self.before) * (self.total - self.done)
+        left = f", about {_duration(rest)} left" if rest else ""
+        click.echo(f"{self.done}/{self.total}  {run.label}: {_told(outcome.row)}{left}")
+
+    def miss(self, run: Run, why: str) -> None:
+        """A run could not be done."""
+        click.echo(f"not done: {run.label}: {why}", err=True)
+
+
+def _told(row: dict) -> str:
+    words = [row["status"]]
+    if row["valid"]:
+        words.append(f"+{row['tdi_percent']:.3f} %")
+        if row["gap_percent"]:
+            words.append(f"gap {row['gap_percent']:.3f} %")
+    elif row["status"] in ("error", "crashed", "not-applicable"):
+        words.append(f"({row['reason']})")
+    return " ".join([*words, f"in {row['seconds']:.1f} s"])
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

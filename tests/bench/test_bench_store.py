@@ -1,0 +1,154 @@
+"""Stores: all or nothing, and nobody else's files."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from moccasin_mzn.bench.lock import locked
+from moccasin_mzn.bench.rows import COLUMNS, LABELS, TRACE_COLUMNS, empty_row
+from moccasin_mzn.bench.store import Store
+from moccasin_mzn.errors import InputError
+
+POINTS = ({"seconds": 0.25, "duration": None, "bound": 3}, {"seconds": 1, "duration": 2**53, "bound": 4})
+
+
+def row(key, **values):
+    return {**empty_row(), "key": key, "status": "optimal", "valid": True, "graph": "g", **values}
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store.create(tmp_path / "s.sqlite") as made:
+        made.add(row("b", peak=2**53 + 1, gap_percent=0.0), POINTS)
+        made.add(row("a", valid=False, status="unknown"))
+        yield made
+
+
+def test_what_is_written_is_read(store):
+    assert store.keys() == {"a", "b"}
+    assert store.rows() == [row("b", peak=2**53 + 1, gap_percent=0.0), row("a", valid=False, status="unknown")]
+    assert [point["position"] for point in store.trace_rows()] == [0, 1]
+    with Store.open(store.path) as again:
+        runs, traces = again.runs(), again.traces()
+    assert list(runs) == list(COLUMNS) and list(traces) == list(TRACE_COLUMNS)
+    assert runs["key"].tolist() == ["b", "a"] and runs["valid"].tolist() == [True, False]
+    assert runs["nodes"].isna().all() and runs["nodes"].dtype == float
+    assert traces["duration"].isna().tolist() == [True, False]
+
+
+def test_empty_stores_have_all_columns(tmp_path):
+    with Store.create(tmp_path / "s.sqlite") as store:
+        assert store.runs().shape == (0, len(COLUMNS)) and store.traces().shape == (0, len(TRACE_COLUMNS))
+
+
+@pytest.mark.parametrize(
+    ("bad", "trace", "expected"),
+    [
+        (row("b"), (), "run b is there already"),
+        ({**row("c"), "more": 1}, (), "columns missing or unknown: more"),
+        (row("c", peak=1.5), (), "peak is 1.5, expected int"),
+        (row("c", peak=True), (), "peak is True, expected int"),
+        (row("c", status="fine"), (), "status 'fine'"),
+        (row(""), (), "status 'optimal'"),
+        (row("c"), ({"seconds": 1.0, "duration": 1},), "trace of run c: columns missing or unknown: bound"),
+        (row("c", peak=2**70), POINTS, "too large"),
+    ],
+)
+def test_bad_rows_leave_nothing_behind(store, bad, trace, expected):
+    before = store.rows(), store.trace_rows()
+    with pytest.raises(InputError, match=expected):
+        store.add(bad, trace)
+    assert (store.rows(), store.trace_rows()) == before
+
+
+def test_labels_follow_the_experiment(store):
+    new = {name: f"new {name}" for name in LABELS}
+    store.relabel([row("a", **new, peak=77), row("z", **new)])
+    assert store.keys() == {"a", "b"}
+    first, second = store.rows()
+    assert first == row("b", peak=2**53 + 1, gap_percent=0.0)
+    assert second == row("a", valid=False, status="unknown", **new)
+
+
+def made_by_another(path):
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table runs (key text)")
+    connection.close()
+
+
+def of_another_version(path):
+    Store.create(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("pragma user_version = 99")
+    connection.close()
+
+
+def with_other_columns(path):
+    Store.create(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("alter table runs add column more text")
+    connection.close()
+
+
+def cut_short(path):
+    with Store.create(path) as store:
+        for number in range(50):
+            store.add(row(f"{number}", reason="x" * 400))
+    path.write_bytes(path.read_bytes()[:20_000])
+
+
+def no_database(path):
+    path.write_text("key,experiment\n" * 100)
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (made_by_another, "no store of moccasin_mzn"),
+        (of_another_version, "a store of version 99, this program has version 1"),
+        (with_other_columns, "other columns"),
+        (cut_short, "malformed|broken"),
+        (no_database, "not a database"),
+    ],
+)
+def test_what_is_no_store_is_untouched(tmp_path, make, expected):
+    path = tmp_path / "s.sqlite"
+    make(path)
+    before = path.read_bytes()
+    for opening in (Store.open, Store.create):
+        with pytest.raises(InputError, match=expected) as caught:
+            opening(path)
+        assert str(caught.value).startswith(f"{path}: ") and "\n" not in str(caught.value)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_nothing_to_open(tmp_path):
+    with pytest.raises(InputError, match="no such store"):
+        Store.open(tmp_path / "s.sqlite")
+    with pytest.raises(InputError, match="no such store"):
+        Store.create(tmp_path)
+    with pytest.raises(InputError, match="there is no folder"):
+        Store.create(tmp_path / "none" / "s.sqlite")
+    (tmp_path / "s.sqlite").touch()
+    with pytest.raises(InputError, match="is empty"):
+        Store.open(tmp_path / "s.sqlite")
+    Store.create(tmp_path / "s.sqlite").close()
+    assert not Store.open(tmp_path / "s.sqlite").keys()
+
+
+def test_readers_see_a_run_wholly_while_another_is_written(store):
+    with Store.open(store.path) as reader:
+        store.add(row("c"), POINTS)
+        assert reader.keys() == {"a", "b", "c"} and len(reader.traces()) == 4
+
+
+def test_one_writer_at_a_time(tmp_path):
+    path = tmp_path / "s.sqlite"
+    with locked(path), pytest.raises(InputError, match="another `bench run`"), locked(path):
+        pass
+    with locked(path):
+        pass
+    assert not list(tmp_path.iterdir())
