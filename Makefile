@@ -3,12 +3,14 @@
 PYTHON ?= python3
 GRAPH ?= data/unet_training.json
 BUDGET ?= 0.8
+PICTURE ?= build/schedule.html
 BIN := .venv/bin
 
 .PHONY: solve test test-torch test-slow solvers bench lint data clean
 
 solve: .venv/ready
-	$(BIN)/python -m moccasin_mzn solve $(GRAPH) --budget $(BUDGET) --time-limit 120
+	mkdir -p build
+	$(BIN)/python -m moccasin_mzn solve $(GRAPH) --budget $(BUDGET) --time-limit 120 --plot $(PICTURE)
 
 test: .venv/ready
 	$(BIN)/python -m pytest -n 2
@@ -23,7 +25,7 @@ test-slow: .venv/ready
 
 # More solvers: MiniZinc 2.10 as WebAssembly, with Chuffed, Gecode 6.4, COIN-BC and HiGHS. Needs Node.js.
 solvers: .venv/ready
-	sh scripts/install_solvers.sh
+	PYTHON=$(BIN)/python sh scripts/install_solvers.sh
 
 EXPERIMENT ?= data/experiments/smoke.toml
 RESULTS ?= build/$(basename $(notdir $(EXPERIMENT)))

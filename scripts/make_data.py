@@ -58,6 +58,13 @@ number of edges near it.
 All of them leave room for the paper's budgets, 0.9 and 0.8 of the peak.
 
 The format is described in `moccasin_mzn/readers/node_link.py`.
+
+## Not written by the script
+
+- `experiments/`: what `bench run` takes. `smoke.toml` lasts a minute, `portfolio.toml` has eight solvers on twelve small
+  graphs, `paper.toml` the tables of the paper on every graph that is at hand.
+- `unet_training.svg`: the picture in the project's README, by
+  `solve data/unet_training.json --budget 0.8 --seed 1 --plot data/unet_training.svg`.
 """
 
 
