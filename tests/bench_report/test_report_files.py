@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -95,6 +97,31 @@ def test_figures_of_the_paper_are_there(made):
     assert len(figures["progress"].panels) == 3
 
 
+def test_a_published_schedule_over_the_budget_is_marked():
+    figures = {"rounding": ("0.1", "95", "8.8"), "moccasin": ("1.5", "90.1", "")}
+    made = document(read_runs(*frames([row()])), [Published("P", 10, 12, 90.0, figures)])
+    overview = next(table for table in blocks(made, Table) if table.name == "overview")
+    (line,) = texts(overview)
+    assert line[overview.headings.index("paper: Checkmate, LP rounding")] == "0.1 (over)"
+    assert line[overview.headings.index("paper: MOCCASIN")] == "1.5"
+
+
+def test_published_figures_without_seconds_are_no_points():
+    from matplotlib.figure import Figure as Drawn
+
+    figures = {"moccasin": ("1.5", "77", ""), "checkmate": ("2.5", "77", "3")}
+    made = document(read_runs(*frames([row()])), [Published("P", 10, 12, 90.0, figures)])
+    axes = Drawn().add_subplot()
+    next(figure for figure in blocks(made, Figure) if figure.name == "progress").panels[0].draw(axes)
+    assert [line.get_ydata()[0] for line in axes.lines if line.get_markerfacecolor() == "none"] == [2.5]
+
+
+def test_methods_without_common_problems_are_not_compared():
+    rows = [row(f"m{k}", graph=f"g{k}") for k in range(3)]
+    (section,) = [one for one in document(read_runs(*frames(rows))).sections if one.name == "proofs"]
+    assert section.paragraphs == ("No method ran on half of the problems: there is nothing to compare.",)
+
+
 def test_contradictions_come_first():
     made = document(read_runs(*frames([row("a", duration=110), row("b", duration=108)])))
     assert any("contradicted" in line for line in made.warnings)
@@ -171,11 +198,22 @@ def test_latex_is_balanced_and_its_rows_are_whole(made, folder):
     bodies = re.findall(r"\\endfoot\n(.*?)\\end\{longtable\}", text, re.DOTALL)
     assert len(bodies) == len(blocks(made, Table))
     for table, body in zip(blocks(made, Table), bodies, strict=True):
-        lines = [line for line in body.split("\n") if line.endswith(r"\\")]
+        lines = [line for line in body.split("\n") if re.search(r"\\\\\*?$", line) and "multicolumn" not in line]
         assert [line.count("&") - line.count(r"\&") for line in lines] == [len(table.headings) - 1] * len(lines)
         assert len(lines) == len(texts(table))
-    named = re.findall(r"\]\{(figures/[^}]+)\}", text)
-    assert len(named) == 5 and all((folder / name).read_bytes().startswith(b"%PDF") for name in named)
+    named = re.findall(r"\\reportfigure\{(figures/[^}]+)\}", text)
+    assert len(named) == 5 and all((folder / f"{name}.pdf").read_bytes().startswith(b"%PDF") for name in named)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX here")
+def test_latex_compiles_and_nothing_is_wider_than_the_page(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "r")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
+    for _ in range(2):
+        done = subprocess.run(command, cwd=tmp_path / "r", capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout and "undefined" not in done.stdout
 
 
 def test_awkward_labels_are_shown_and_do_nothing(folder):
@@ -250,8 +288,6 @@ def test_bad_input_is_one_line_and_writes_nothing(command, store, tmp_path, argu
 
 
 def test_the_command_starts_without_the_libraries_of_reports():
-    import subprocess
-
     code = (
         "import sys, moccasin_mzn.commands.bench_report; print({'pandas', 'matplotlib', 'jinja2'} & set(sys.modules))"
     )

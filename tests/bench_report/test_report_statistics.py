@@ -7,11 +7,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from report_frames import LIMIT, row, runs_of
 
-from moccasin_mzn.bench.report.curves import Steps, best_seconds, durations, median_curve, upper_median
+from moccasin_mzn.bench.report.curves import Curve, Steps, best_seconds, bounds, durations, median_curve, upper_median
+from moccasin_mzn.bench.report.drawing import ProgressLine, progress_range
 from moccasin_mzn.bench.report.gaps import final_gaps, gap_steps, shares_within
 from moccasin_mzn.bench.report.growth import fit
 from moccasin_mzn.bench.report.marks import COLORS, marks_for
@@ -216,12 +217,17 @@ def test_methods_are_compared_where_all_ran():
     assert common_ground(ran & False) == ([], [])
 
 
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=6))
+@example([[place == k for place in range(4)] for k in range(4)])
 def test_common_ground_is_common_and_at_least_half(rows):
     ran = pd.DataFrame(rows, columns=list("abcd"))
     problems, methods = common_ground(ran)
     assert ran.loc[problems, methods].all(axis=None)
-    assert 2 * len(problems) >= ran.any(axis=1).sum()
+    if 2 * ran.sum().max() >= ran.any(axis=1).sum() > 0:
+        assert methods and 2 * len(problems) >= ran.any(axis=1).sum()
+    else:
+        assert (problems, methods) == ([], [])
 
 
 # profiles, gaps, growth
@@ -261,6 +267,37 @@ def test_gap_by_hand():
     assert list(steps.seconds) == [0, 1, 2, 3]
     assert list(steps.values) == pytest.approx([100, 100, 25, 10])
     assert final_gaps(runs).loc[0, "m"] == pytest.approx(10)
+
+
+def test_a_run_without_a_bound_yet_has_none():
+    trace = {"m/g/0.9/1": [(1.0, None, 102)], "m/g/0.9/2": [(2.0, None, 104)], "m/g/0.9/3": [(3.0, None, 106)]}
+    rows = [row(seed=seed, status="unknown", duration=None) for seed in (1, 2, 3)]
+    runs = runs_of(rows, trace)
+    curve = median_curve([bounds(runs, run) for _, run in runs.runs.iterrows()])
+    assert list(curve.median) == [-math.inf, 102, 104]
+
+
+def progress(final, first=None, bound=None, first_bound=0.0):
+    """A line of a method that goes from `first` to `final`."""
+    values = np.array([final if first is None else first, final])
+    proven = None if bound is None else np.array([first_bound, bound])
+    curves = [None if of is None else Curve(np.array([1.0, 2.0]), of, of, of) for of in (values, proven)]
+    return ProgressLine(marks_for(["m"])["m"], *curves, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("lines", "least", "most"),
+    [
+        ([progress(12.30, bound=12.30), progress(12.35), progress(12.9)], (11.5, 12.3), (12.9, 13.5)),
+        ([progress(12.3, 30, 12.3), progress(12.8, 90)], (11.5, 12.3), (12.8, 13.5)),  # differences matter most
+        ([progress(12.3, 18, 12.3), progress(12.3, 90)], (-2, 0), (18, 22)),  # there are none: all of the way
+        ([progress(0.03, bound=0.03), progress(0.1), progress(4.5)], (-0.1, 0), (0.1, 0.2)),
+        ([progress(0.0, bound=0.0)], (-0.01, 0), (0.001, 0.1)),
+    ],
+)
+def test_progress_axes_show_how_good_methods_differ(lines, least, most):
+    low, high = progress_range(lines, [])
+    assert least[0] <= low <= least[1] and most[0] <= high <= most[1]
 
 
 def test_shares_count_problems_without_a_schedule():

@@ -29,8 +29,10 @@ _SETTINGS = {
 }  # fmt: skip
 _SMALL, _LARGE = (3.3, 2.35), (4.3, 3.1)
 """Width and height of a panel in inches."""
-_PER_PAGE = 12
+_PER_PAGE = 9
 _COLUMNS = 3
+_LEFT, _RIGHT, _BOTTOM, _TOP = 0.64, 0.1, 0.4, 0.24
+"""Margins of a panel in inches. They are fixed: to measure the labels of every panel takes longer than to draw it."""
 _HANDLE, _CHARACTER = 0.62, 0.075
 """Room in inches for the line of a legend's entry, and for a character of it."""
 _FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', Arial, sans-serif"
@@ -40,7 +42,7 @@ def panel_svg(panel: Panel, name: str, small: bool) -> str:
     """A panel as an element for a page: no size of its own, the page's colour of text, ids that begin with `name`."""
     with _settings():
         figure = _figure(_SMALL if small else _LARGE)
-        _draw(panel, figure.add_subplot(), small)
+        _draw(panel, _panel_axes(figure, 0, 1, 1), small)
         text = _bytes(figure, "svg").decode("utf-8")
     return _for_page(text, name).replace("<svg ", f'<svg role="img" aria-label={quoteattr(panel.title)} ', 1)
 
@@ -48,7 +50,7 @@ def panel_svg(panel: Panel, name: str, small: bool) -> str:
 def mark_svg(mark: Mark, name: str) -> str:
     """A short piece of a method's line, with its marker, for legends of a page; ids begin with `name`."""
     with _settings():
-        figure = _figure((0.42, 0.16), layout=None)
+        figure = _figure((0.42, 0.16))
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set_axis_off()
         axes.set_xlim(0, 1)
@@ -68,15 +70,16 @@ def _for_page(text: str, name: str) -> str:
     return text.replace(INK, "currentColor").replace(FAINT, "var(--faint)").replace("'DejaVu Sans', sans-serif", _FONTS)
 
 
-def figure_files(figure: Figure, kind: str) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of a figure's files, `kind` "svg" or "pdf"; one for each page of panels, each with the
-    legend."""
+def figure_files(figure: Figure, kinds: Sequence[str]) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """A figure's pages of panels, each with the legend: a name, and the contents of a file of each of `kinds`, "svg" or
+    "pdf"."""
     panels = figure.panels
     pages = [panels[k : k + _PER_PAGE] for k in range(0, len(panels), _PER_PAGE)]
     for number, page in enumerate(pages, 1):
         name = figure.name if len(pages) == 1 else f"{figure.name}-{number}"
         with _settings():
-            yield f"{name}.{kind}", _bytes(_page(figure, page), kind, "white")
+            drawn = _page(figure, page)
+            yield name, {kind: _bytes(drawn, kind, "white") for kind in kinds}
 
 
 def _page(figure: Figure, panels: Sequence[Panel]) -> matplotlib.figure.Figure:
@@ -88,20 +91,31 @@ def _page(figure: Figure, panels: Sequence[Panel]) -> matplotlib.figure.Figure:
     longest = max((len(label) for label, _ in figure.legend), default=0)
     legend_columns = max(1, min(len(figure.legend), int(whole / (_HANDLE + _CHARACTER * longest))))
     legend_rows = -(-len(figure.legend) // legend_columns)
-    drawn = _figure((whole, rows * height * shrink[1] + 0.2 * legend_rows + 0.1))
-    for place, panel in enumerate(panels, 1):
-        _draw(panel, drawn.add_subplot(rows, columns, place), figure.small)
+    legend_height = 0.2 * legend_rows + 0.1 if figure.legend else 0.0
+    drawn = _figure((whole, rows * height * shrink[1] + legend_height))
+    for place, panel in enumerate(panels):
+        _draw(panel, _panel_axes(drawn, place, rows, columns, legend_height), figure.small)
     if figure.legend:
         handles = [_handle(mark, [0, 0.5, 1]) for _, mark in figure.legend]
         labels = [label for label, _ in figure.legend]
-        drawn.legend(handles, labels, loc="outside lower center", ncols=legend_columns, handlelength=2.8)
+        drawn.legend(handles, labels, loc="lower center", ncols=legend_columns, handlelength=2.8)
     return drawn
 
 
-def _figure(size: tuple[float, float], layout: str | None = "constrained") -> matplotlib.figure.Figure:
+def _figure(size: tuple[float, float]) -> matplotlib.figure.Figure:
     from matplotlib.figure import Figure as Drawn
 
-    return Drawn(figsize=size, layout=layout)
+    return Drawn(figsize=size)
+
+
+def _panel_axes(drawn: matplotlib.figure.Figure, place: int, rows: int, columns: int, below: float = 0.0) -> Axes:
+    """The axes of the panel at `place`, row by row, with its margins; `below` all panels are so many inches."""
+    width, height = drawn.get_size_inches()
+    row, column = divmod(place, columns)
+    across, down = width / columns, (height - below) / rows
+    left, bottom = column * across + _LEFT, height - (row + 1) * down + _BOTTOM
+    box = (left / width, bottom / height, (across - _LEFT - _RIGHT) / width, (down - _BOTTOM - _TOP) / height)
+    return drawn.add_axes(box)
 
 
 def _draw(panel: Panel, axes: Axes, small: bool) -> None:

@@ -13,16 +13,17 @@ from moccasin_mzn.bench.report.runs import Runs
 
 @dataclass(frozen=True)
 class Steps:
-    """A value that changes at moments: `values[k]` from `seconds[k]` on; infinite before the first."""
+    """A value that changes at moments: `values[k]` from `seconds[k]` on, `before` until the first."""
 
     seconds: np.ndarray
     """Ascending."""
     values: np.ndarray
+    before: float = np.inf
 
     def at(self, moments: np.ndarray) -> np.ndarray:
         """The value at each of `moments`."""
         position = np.searchsorted(self.seconds, moments, side="right")
-        return np.concatenate([[np.inf], self.values])[position]
+        return np.concatenate([[self.before], self.values])[position]
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,7 @@ def median_curve(steps: Sequence[Steps]) -> Curve:
 
 def durations(runs: Runs, run: pd.Series) -> Steps:
     """The duration of the incumbent of a run, in the graph's unit; its answer counts even if no trace tells of it."""
-    trace = runs.traces.get(run["key"])
-    seconds, values = [], []
-    if trace is not None:
-        known = trace[trace["duration"].notna()]
-        seconds, values = list(known["seconds"].astype(float)), list(known["duration"].astype(float))
+    seconds, values = _told(runs, run, "duration")
     if run["valid"] and (not values or min(values) > run["duration"]):
         seconds.append(max([*seconds, float(run["took"])]))
         values.append(float(run["duration"]))
@@ -68,17 +65,23 @@ def durations(runs: Runs, run: pd.Series) -> Steps:
 
 
 def bounds(runs: Runs, run: pd.Series) -> Steps:
-    """The lower bound on the duration that a run has proven, in the graph's unit."""
-    trace = runs.traces.get(run["key"])
-    seconds, values = [], []
-    if trace is not None:
-        known = trace[trace["bound"].notna()]
-        seconds, values = list(known["seconds"].astype(float)), list(known["bound"].astype(float))
+    """The lower bound on the duration that a run has proven, in the graph's unit; before the first minus infinity."""
+    seconds, values = _told(runs, run, "bound")
     if not np.isnan(run["duration_bound"]) and (not values or max(values) < run["duration_bound"]):
         seconds.append(max([*seconds, float(run["took"])]))
         values.append(float(run["duration_bound"]))
     best = np.maximum.accumulate(np.array(values, dtype=float)) if values else np.array([])
-    return Steps(np.array(seconds, dtype=float), best)
+    return Steps(np.array(seconds, dtype=float), best, -np.inf)
+
+
+def _told(runs: Runs, run: pd.Series, column: str) -> tuple[list[float], list[float]]:
+    """When the trace of a run tells of `column`, and what; empty without a trace."""
+    trace = runs.traces.get(run["key"])
+    if trace is None:
+        return [], []
+    seconds, values = trace["seconds"].to_numpy(dtype=float), trace[column].to_numpy(dtype=float, na_value=np.nan)
+    known = ~np.isnan(values)
+    return list(seconds[known]), list(values[known])
 
 
 def best_seconds(runs: Runs, run: pd.Series) -> float:

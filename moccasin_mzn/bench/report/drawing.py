@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from moccasin_mzn.bench.report.curves import Curve, upper_median
+from moccasin_mzn.bench.report.curves import Curve
 from moccasin_mzn.bench.report.document import Mark
 from moccasin_mzn.bench.report.growth import FLOOR, PowerLaw
 from moccasin_mzn.bench.report.marks import INK, VIRTUAL_BEST
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _EARLIEST = 0.1
 """Left end of time axes at the least, in seconds."""
+_LEAST_RANGE = 0.02
+"""Smaller differences of duration increases, in percent, do not matter."""
 _TICKS = (0.01, 0.1, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 
 
@@ -56,23 +58,40 @@ def draw_progress(axes: Axes, lines: Sequence[ProgressLine], points: Sequence[Pu
         axes.set_yticks([])
         axes.text(0.5, 0.5, "no schedule found", transform=axes.transAxes, ha="center", va="center", color=INK)
         return
-    top = _top([float(line.incumbent.median[-1]) for line in found], [point.tdi for point in points])
+    bottom, top = progress_range(found, points)
     for line in lines:
-        _draw_line(axes, line, last, top)
+        _draw_line(axes, line, top)
     for point in points:
         if point.tdi <= top:
             axes.plot([point.seconds], [point.tdi], linestyle="none", marker=point.mark.marker, markersize=8, zorder=5,
                       markerfacecolor="none", markeredgecolor=point.mark.color, markeredgewidth=0.9)  # fmt: skip
-    axes.set_ylim(-0.04 * top, top)
+    axes.set_ylim(bottom, top)
 
 
-def _top(finals: list[float], published: list[float]) -> float:
-    """The upper end of the axis: what most methods reach, and not the worst of all."""
-    reach = 3 * max(float(upper_median(finals)), *published, 0.02)
-    return 1.15 * max([value for value in [*finals, *published] if value <= reach] + [0.02])
+def progress_range(found: Sequence[ProgressLine], points: Sequence[PublishedPoint]) -> tuple[float, float]:
+    """The lower and upper end of an axis of duration increases, in percent, that shows how the good methods differ.
+
+    Of values at the end it shows those of at most thrice the lower median, and the best bound. First incumbents and
+    bounds are in view where they do not crush these differences, or where there are none; zero is, where it is near.
+    """
+    finals = sorted([*(float(line.incumbent.median[-1]) for line in found), *(point.tdi for point in points)])
+    reach = 3 * max(finals[(len(finals) - 1) // 2], _LEAST_RANGE)
+    shown = [value for value in finals if value <= reach]
+    known = [line.bound.median[np.isfinite(line.bound.median)] for line in found if line.bound is not None]
+    proven = [float(bound[-1]) for bound in known if len(bound) and bound[-1] <= shown[0]]
+    low, high = max(proven, default=shown[0]), shown[-1]
+    spread = max(high - low, 0.05 * high, 0.1 if points else 0, _LEAST_RANGE)
+    firsts = [float(line.incumbent.median[np.isfinite(line.incumbent.median)][0]) for line in found]
+    firsts += [float(bound[0]) for bound in known if len(bound)]
+    room = 3 * spread if high - low > 0.01 * high else max(high, spread)
+    near = [value for value in firsts if low - room <= value <= high + room]
+    low, high = min([low, *near]), max([high, *near])
+    margin = max(0.4 * spread, 0.12 * (high - low))
+    bottom, top = low - margin, high + margin
+    return (bottom, top) if bottom > 0.3 * top else (-0.04 * top, top)
 
 
-def _draw_line(axes: Axes, line: ProgressLine, last: float, top: float) -> None:
+def _draw_line(axes: Axes, line: ProgressLine, top: float) -> None:
     color, incumbent = line.mark.color, line.incumbent
     if line.bound is not None and len(line.bound.seconds):
         seconds, values = _extended(line.bound.seconds, line.bound.median, line.end)
@@ -124,7 +143,10 @@ def draw_growth(
         axes.set_xlim(min(sizes) / 1.3, max(sizes) * 1.3)
     axes.xaxis.set_major_locator(_fixed([10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000]))
     _plain_log(axes.xaxis)
-    axes.yaxis.set_major_locator(_fixed(_TICKS))
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(
+        _fixed([m * tick for tick in _TICKS for m in ((1, 2, 5) if high < 100 * low else (1,))])
+    )
     _plain_log(axes.yaxis)
     axes.set_xlabel("nodes")
     axes.set_ylabel("seconds to the best schedule")

@@ -41,14 +41,15 @@ def progress_figure(runs: Runs, marks: Marks, lines: Lines) -> Figure | None:
         points = [
             drawing.PublishedPoint(mark, number_of(line.figures[name][0]), number_of(line.figures[name][2]))
             for name, mark in PUBLISHED.items()
-            if line and number_of(line.figures.get(name, ("", "", ""))[0]) is not None
+            if line and None not in (number_of(line.figures.get(name, ("",) * 3)[k]) for k in (0, 2))
         ]
         panels.append(Panel(f"{of.label} ({of.nodes or '?'} nodes), {of.budget}", _progress(drawn, points)))
     caption = (
         "Total duration increase (TDI) of the best schedule so far against seconds: the median over runs, with the "
         "range from the least to the largest shaded; dashed in the same colour: the proven bound. A marker shows when "
         "the final value was reached, a triangle at the upper edge a method whose schedules are all longer than the "
-        "panel shows." + (" Hollow markers: the paper's figures." if any(lines) else "")
+        "panel shows. Axes end where the good methods can still be told apart: not all begin at zero."
+        + (" Hollow markers: the paper's figures." if any(lines) else "")
     )
     return Figure("progress", caption, tuple(panels), _legend(runs.methods, marks, any(lines)), small=True)
 
@@ -163,8 +164,8 @@ def gap_figure(
     caption = (
         "Gap: 100 (duration - bound) / duration, 100 while there is no schedule. Left: the median over problems of "
         "the median over runs against seconds. Right: on how many problems the gap at the end is at most so large; "
-        "where a line ends below 100 %, the method found no schedule for the others. Both axes of gaps are linear "
-        "below 0.01."
+        "where a line ends below 100 %, the method found no schedule or no bound for the others. Both axes of "
+        "gaps are linear below 0.01."
     )
     return Figure("gaps", caption, panels, _legend(methods, marks))
 

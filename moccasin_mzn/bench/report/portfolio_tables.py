@@ -33,9 +33,9 @@ def portfolio_table(result: Portfolio, attempted: int) -> Table:
         "contribution: PAR2, s",
     )
     caption = (
-        f"Proofs on {_share(result.problems, attempted)} that all of these methods ran on. PAR2: mean time to the "
-        "proof, twice the time limit where there is none. Contribution: what the virtual best solver, which takes the "
-        "fastest method for every problem, loses without this one."
+        f"Proofs on {_share(result.problems, attempted)} that all of these methods ran on, each for the method's own "
+        "formulation. PAR2: mean time to the proof, twice the time limit where there is none. Contribution: what the "
+        "virtual best solver, which takes the fastest method for every problem, loses without this one."
     )
     return Table("portfolio", caption, headings, (Group(tuple(rows)),))
 

@@ -45,7 +45,7 @@ def common_ground(ran: pd.DataFrame) -> tuple[list[int], list[str]]:
     """Problems and methods to compare: every one of the methods ran on every one of the problems.
 
     While fewer than half of the problems are common to all, the method that ran on the fewest is left out; of several,
-    the last.
+    the last. Both are empty if no method ran on half of the problems.
 
     Args:
         ran: True where a method (column) ran on a problem (row).

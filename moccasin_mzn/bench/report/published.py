@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moccasin_mzn.bench.report.runs import Problem
-from moccasin_mzn.comparison import BUDGET_TOLERANCE, Published
+from moccasin_mzn.comparison import Published
 
 FAMILY_TITLES = {"moccasin": "MOCCASIN", "checkmate": "Checkmate", "rounding": "Checkmate, LP rounding"}
 """How the columns of a table of published figures are called; a family that is not here keeps its name."""
 _BYTES = {"GiB": 2**30, "MiB": 2**20}
-
-
-def line_for(problem: Problem, published: Sequence[Published]) -> Published | None:
-    """The published line about a problem: the same numbers of nodes and edges, and nearly the same budget."""
-    if not problem.budget_amount:
-        return None
-    for line in published:
-        alike = (line.nodes, line.edges) == (problem.nodes, problem.edges)
-        if alike and abs(line.budget / problem.budget_amount - 1) <= BUDGET_TOLERANCE:
-            return line
-    return None
 
 
 def families_of(lines: Sequence[Published | None]) -> tuple[str, ...]:

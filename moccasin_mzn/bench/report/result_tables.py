@@ -9,7 +9,7 @@ from moccasin_mzn.bench.report.published import FAMILY_TITLES, families_of, memo
 from moccasin_mzn.bench.report.runs import Problem, Runs
 from moccasin_mzn.bench.report.summary import Spread, Summary
 from moccasin_mzn.bench.report.text import amount, percent, seconds_text, spread_text
-from moccasin_mzn.comparison import Published
+from moccasin_mzn.comparison import BUDGET_TOLERANCE, Published
 
 Summaries = Mapping[tuple[int, str], Summary]
 Lines = Sequence[Published | None]
@@ -31,7 +31,7 @@ def overview_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
     for problem, (of, line) in enumerate(zip(runs.problems, lines, strict=True)):
         cells = [Cell(of.label), Cell(amount(of.nodes)), Cell(amount(of.edges)), Cell(of.budget)]
         best = _least([summaries[problem, method].tdi for method in runs.methods])
-        cells += [Cell((line.figures[name][0] if line else "") or "-", quiet=True) for name in families]
+        cells += [Cell(_published_tdi(line, name), quiet=True) for name in families]
         cells += [_tdi_cell(summaries[problem, method], best) for method in runs.methods]
         if above == of.label:
             groups[-1].append(tuple(cells))
@@ -43,6 +43,7 @@ def overview_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
         "a schedule. An asterisk: proven optimal, or proven that there is no schedule, each for the method's own "
         "formulation; (k/s*): by k of s runs only. The least of a row is set in bold. not run: not in this experiment "
         "or not done yet; n/a: not for this graph; killed: at the hard time limit."
+        + (" (over): with a peak above the budget." if families else "")
     )
     return Table("overview", caption, headings, tuple(Group(tuple(group)) for group in groups), keys=3)
 
@@ -97,7 +98,7 @@ def _detail_cells(summary: Summary, of: Problem, line: Published | None, best: f
     step, unit = memory_step(line)
 
     def peak_text(value: float) -> str:
-        return f"{value / step:.2f} {unit}" if unit else amount(value)
+        return f"{value / step:.2f}\u00a0{unit}" if unit else amount(value)
 
     share = Spread.of([summary.peak.median / of.budget_amount]) if of.budget_amount else None
     found = f" (found {summary.found}/{summary.runs})" if summary.found < summary.runs else ""
@@ -120,6 +121,15 @@ def _published_cells(family: str, line: Published, of: Problem) -> tuple[Cell, .
     share = f"{value * (step if unit else 1) / of.budget_amount:.3f}" if value and of.budget_amount else ""
     texts = (f"paper: {_family(family)}", tdi, peak if unit else amount(value), share, "", "", seconds, "", "")
     return tuple(Cell(text or "-", quiet=True) for text in texts)
+
+
+def _published_tdi(line: Published | None, family: str) -> str:
+    """A published duration increase, and whether its schedule is over the budget."""
+    tdi, peak, _ = line.figures.get(family, ("", "", "")) if line else ("", "", "")
+    amount_text, _, unit = peak.partition(" ")
+    value, (step, _) = number_of(amount_text), memory_step(line)
+    over = value is not None and value * (step if unit else 1) > line.budget * (1 + BUDGET_TOLERANCE)
+    return f"{tdi} (over)" if over else tdi or "-"
 
 
 def _budget(of: Problem, line: Published | None) -> str:

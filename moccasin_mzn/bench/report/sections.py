@@ -23,11 +23,10 @@ from moccasin_mzn.bench.report import (  # fmt: skip
 from moccasin_mzn.bench.report.curves import upper_median
 from moccasin_mzn.bench.report.document import Document, Section
 from moccasin_mzn.bench.report.marks import marks_for
-from moccasin_mzn.bench.report.published import line_for
 from moccasin_mzn.bench.report.runs import Runs
 from moccasin_mzn.bench.report.summary import Spread, summaries
 from moccasin_mzn.bench.report.text import bytes_text, count_text, list_text, seconds_text
-from moccasin_mzn.comparison import Published
+from moccasin_mzn.comparison import Published, line_for
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,10 @@ class Analysis:
     @cached_property
     def lines(self) -> tuple[Published | None, ...]:
         """The published line of each problem."""
-        return tuple(line_for(problem, self.published) for problem in self.runs.problems)
+        return tuple(
+            line_for(problem.nodes, problem.edges, problem.budget_amount, self.published)
+            for problem in self.runs.problems
+        )
 
     @cached_property
     def marks(self) -> dict:
@@ -171,7 +173,7 @@ def _growth(of: Analysis) -> tuple[Section, ...]:
     figure, laws = figures.growth_figure(of.runs, of.marks, of.summaries, of.lines)
     if figure is None:
         return ()
-    told = [f"{method}: n^{laws[method].exponent:.2f}" for method in of.runs.methods if method in laws]
+    told = [f"{method}: n^{round(laws[method].exponent, 2) + 0.0:.2f}" for method in of.runs.methods if method in laws]
     text = (f"Fitted growth: {', '.join(told)}.",) if told else ("Too few sizes of graphs to fit a growth.",)
     return (Section("growth", "Time to the best schedule and size", text, (figure,)),)
 
@@ -181,9 +183,13 @@ def _proofs(of: Analysis) -> tuple[Section, ...]:
     if not of.runs.models:
         return ()
     figure = figures.proof_figure(of.times, of.marks, of.end)
+    if not len(of.times.columns):
+        return (Section("proofs", title, ("No method ran on half of the problems: there is nothing to compare.",)),)
     if figure is None:
         return (Section("proofs", title, ("No method proved anything on more than half of its runs of a problem.",)),)
-    text = ["A method solves a problem if more than half of its runs end with a proof; its time is then the median."]
+    text = [
+        "A method solves a problem if more than half of its runs end with a proof; its time is then their upper median."
+    ]
     text += of.not_common(of.times, of.runs.models)
     if of.portfolio is None:
         return (Section("proofs", "Proofs", tuple(text), (figure,)),)

@@ -13,6 +13,8 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.readers.jsonfile import replace_file
 
 FORMATS = ("html", "md", "tex")
+_KINDS = {"md": "svg", "tex": "pdf"}
+"""Of the files of figures; a page holds its own."""
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
@@ -47,15 +49,19 @@ def write(document: Document, folder: Path, formats: Sequence[str] = FORMATS) ->
     Raises:
         InputError: an unknown format, or a file that cannot be written.
     """
-    writers: dict[str, Callable[[Document, Path], tuple[Path, ...]]] = {"html": _html, "md": _markdown, "tex": _latex}
     for name in formats:
-        if name not in writers:
+        if name not in FORMATS:
             raise InputError(f"unknown format {name}, expected one of {', '.join(FORMATS)}")
     _make(folder)
-    return tuple(path for name in FORMATS if name in formats for path in writers[name](document, folder))
+    kinds = [_KINDS[name] for name in FORMATS if name in formats and name in _KINDS]
+    pages = _figures(document, folder / "figures", kinds) if kinds else {}
+    writers: dict[str, Callable[[Document, dict, Path], tuple[Path, ...]]] = {
+        "html": _html, "md": _markdown, "tex": _latex,
+    }  # fmt: skip
+    return tuple(path for name in FORMATS if name in formats for path in writers[name](document, pages, folder))
 
 
-def _html(document: Document, folder: Path) -> tuple[Path, ...]:
+def _html(document: Document, _pages: dict[str, list[str]], folder: Path) -> tuple[Path, ...]:
     from moccasin_mzn.bench.report.canvas import mark_svg, panel_svg
 
     text = _template("report.html.j2", autoescape=True).render(
@@ -66,23 +72,21 @@ def _html(document: Document, folder: Path) -> tuple[Path, ...]:
     return (path,)
 
 
-def _markdown(document: Document, folder: Path) -> tuple[Path, ...]:
-    names = _figures(document, folder / "figures", "svg")
+def _markdown(document: Document, pages: dict[str, list[str]], folder: Path) -> tuple[Path, ...]:
     path = folder / "report.md"
-    replace_file(path, _template("report.md.j2").render(document=document, files=names))
+    replace_file(path, _template("report.md.j2").render(document=document, pages=pages))
     return (path,)
 
 
-def _latex(document: Document, folder: Path) -> tuple[Path, ...]:
-    names = _figures(document, folder / "figures", "pdf")
+def _latex(document: Document, pages: dict[str, list[str]], folder: Path) -> tuple[Path, ...]:
     path, body = folder / "report.tex", folder / "report-body.tex"
-    replace_file(body, _template("report-body.tex.j2").render(document=document, files=names))
+    replace_file(body, _template("report-body.tex.j2").render(document=document, pages=pages))
     replace_file(path, _template("report.tex.j2").render(document=document))
     return path, body
 
 
-def _figures(document: Document, folder: Path, kind: str) -> dict[str, list[str]]:
-    """Write all figures; the names of the files of each."""
+def _figures(document: Document, folder: Path, kinds: Sequence[str]) -> dict[str, list[str]]:
+    """Write all figures; the names of the pages of each, which are those of its files without their kind."""
     from moccasin_mzn.bench.report.canvas import figure_files
 
     _make(folder)
@@ -91,8 +95,9 @@ def _figures(document: Document, folder: Path, kind: str) -> dict[str, list[str]
         for block in section.blocks:
             if isinstance(block, Figure):
                 names[block.name] = []
-                for name, content in figure_files(block, kind):
-                    _replace_bytes(folder / name, content)
+                for name, contents in figure_files(block, kinds):
+                    for kind, content in contents.items():
+                        replace_file(folder / f"{name}.{kind}", content)
                     names[block.name].append(name)
     return names
 
@@ -127,13 +132,3 @@ def _make(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot make the folder: {error.strerror or error}") from None
-
-
-def _replace_bytes(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
