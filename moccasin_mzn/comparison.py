@@ -161,7 +161,7 @@ def compare(
         InputError: nonsense in the budget.
     """
     baseline = Instance.build(graph, Budget.parse(budget), count_fixed=count_fixed)
-    line = _line_for(baseline, published)
+    line = line_for(len(graph.nodes), len(graph.edges), baseline.budget, published)
     known: list[tuple[int, ...]] = []
     for contender in chosen:
         result, note = _run(contender, baseline, effort, known if effort.warm else ())
@@ -212,10 +212,10 @@ def _shortest_usable(instance: Instance, options: Options, known: Sequence[tuple
     return None
 
 
-def _line_for(instance: Instance, published: Sequence[Published]) -> Published | None:
-    """The published line about this graph and budget."""
-    size = (len(instance.graph.nodes), len(instance.graph.edges))
+def line_for(nodes: int, edges: int, budget: int, published: Sequence[Published]) -> Published | None:
+    """The published line about a graph of so many nodes and edges, and about this budget or nearly."""
     for line in published:
-        if (line.nodes, line.edges) == size and abs(line.budget / instance.budget - 1) <= BUDGET_TOLERANCE:
+        alike = (line.nodes, line.edges) == (nodes, edges)
+        if alike and abs(line.budget - budget) <= BUDGET_TOLERANCE * budget:
             return line
     return None

@@ -61,8 +61,8 @@ The format is described in `moccasin_mzn/readers/node_link.py`.
 
 ## Not written by the script
 
-- `experiments/`: what `bench run` takes. `smoke.toml` lasts a minute, `portfolio.toml` has eight solvers on twelve small
-  graphs, `paper.toml` the tables of the paper on every graph that is at hand.
+- `experiments/`: what `bench run` takes. `smoke.toml` lasts a minute, `portfolio.toml` has eight solvers on twelve
+  small graphs, `paper.toml` the tables of the paper on every graph that is at hand.
 - `unet_training.svg`: the picture in the project's README, by
   `solve data/unet_training.json --budget 0.8 --seed 1 --plot data/unet_training.svg`.
 """

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.plots.picture import Picture
-from moccasin_mzn.readers.jsonfile import check_writable
+from moccasin_mzn.readers.jsonfile import check_writable, replace_file
 
 _LIBRARIES = {".png": "matplotlib", ".svg": "matplotlib", ".html": "plotly"}
 
@@ -41,33 +39,13 @@ def write_picture(path: str | PathLike[str], picture: Picture) -> None:
     if form == "html":
         from moccasin_mzn.plots.interactive import render as render_page
 
-        content = render_page(picture).encode()
+        content = render_page(picture)
     else:
         from moccasin_mzn.plots.static import render
 
         content = render(picture, form)
-    _replace(path, content)
+    replace_file(path, content)
 
 
 def _suffix(path: str | PathLike[str]) -> str:
     return Path(path).suffix.lower()
-
-
-def _replace(path: str | PathLike[str], content: bytes) -> None:
-    """As `readers.jsonfile.replace_file`, for bytes."""
-    target = Path(os.path.realpath(path))  # through a link, which stays one
-    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-    try:
-        if target.exists() and not target.is_file():  # a pipe
-            target.write_bytes(content)
-            return
-        try:
-            with open(temporary, "xb") as file:
-                file.write(content)
-            if target.exists():
-                shutil.copymode(target, temporary)
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"{path}: cannot write: {error.strerror or error}") from None

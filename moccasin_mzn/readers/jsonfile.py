@@ -75,24 +75,25 @@ def parse_json(text: str, path: str | PathLike[str]) -> Any:
         raise InputError(f"{path}: nested too deeply") from None
 
 
-def replace_file(path: str | PathLike[str], text: str) -> None:
-    """Write `text` as UTF-8 so that `path` holds, at any moment, either its old content or all of the new.
+def replace_file(path: str | PathLike[str], content: str | bytes) -> None:
+    """Write bytes, or text as UTF-8, so that `path` holds, at any moment, either its old content or all of the new.
 
     A file that is there keeps its mode; what is no regular file (a pipe, a device) is written to.
 
     Raises:
         InputError: it cannot be written; `path` is then as it was.
     """
+    data = content.encode() if isinstance(content, str) else content
     target = os.path.realpath(path)  # through a link, which stays one
     temporary = f"{target}.{os.getpid()}.tmp"
     try:
         if _is_special(target):
-            with open(target, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
+            with open(target, "wb") as file:
+                file.write(data)
             return
         try:
-            with open(temporary, "x", encoding="utf-8", newline="\n") as file:
-                file.write(text)
+            with open(temporary, "xb") as file:
+                file.write(data)
             if os.path.exists(target):
                 shutil.copymode(target, temporary)
             os.replace(temporary, target)
