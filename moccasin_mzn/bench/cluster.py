@@ -18,6 +18,7 @@ import psutil
 
 from moccasin_mzn.bench.execute import Outcome, execute
 from moccasin_mzn.bench.matrix import Run
+from moccasin_mzn.bench.worker import held_signals
 from moccasin_mzn.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 ALLOWED_FAILURES = 20
 """So many workers may be lost with the same run before it is given up."""
 CONNECT_SECONDS = 5
+"""How long to try to reach a scheduler that was named."""
+START_SECONDS = 120
+"""How long the parts of a cluster of this machine may take to reach each other; it may be very busy."""
 WORKER_SECONDS = 10
 """How long to wait for the first worker of a scheduler."""
 START_TRIES = 3
@@ -135,21 +139,24 @@ def _client(scheduler: str | None, workers: int, runs: Sequence[Run]) -> Iterato
         import distributed
     except ImportError:
         raise InputError("distributed is missing: pip install 'moccasin_mzn[bench]'") from None
+    patience = START_SECONDS if scheduler is None else CONNECT_SECONDS
     settings = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
-        "distributed.comm.timeouts.connect": CONNECT_SECONDS,
+        "distributed.comm.timeouts.connect": patience,
         "distributed.admin.large-graph-warning-threshold": "1GB",
     }
     with dask.config.set(settings), contextlib.ExitStack() as stack:
         logging.getLogger("distributed").setLevel(logging.ERROR)
         where: object = scheduler
         if scheduler is None:
-            where = stack.enter_context(contextlib.closing(_started(_local(workers, runs))))
+            with held_signals():
+                where = stack.enter_context(contextlib.closing(_started(_local(workers, runs))))
         try:
-            client = distributed.Client(where, timeout=CONNECT_SECONDS, set_as_default=False)
+            client = distributed.Client(where, timeout=patience, set_as_default=False)
         except (OSError, ValueError) as error:
             line = " ".join(str(error).split())
-            raise InputError(f"--scheduler {scheduler}: no dask scheduler can be reached there: {line}") from None
+            what = "this machine" if scheduler is None else f"--scheduler {scheduler}"
+            raise InputError(f"{what}: no dask scheduler can be reached there: {line}") from None
         yield stack.enter_context(contextlib.closing(client))
 
 
@@ -181,6 +188,7 @@ def _local(workers: int, runs: Sequence[Run]) -> dict[str, object]:
         "threads_per_worker": offer["threads"],
         "resources": offer,
         "memory_limit": 0,  # of the worker itself: runs have limits of their own
+        "preload": "moccasin_mzn.bench.worker",
         "host": "127.0.0.1",
         "dashboard_address": "127.0.0.1:0",
         "scheduler_kwargs": {"dashboard": False},

@@ -17,7 +17,7 @@ import psutil
 
 from moccasin_mzn.bench.graphs import parsed, unpacked
 from moccasin_mzn.bench.matrix import Run
-from moccasin_mzn.bench.rows import Row
+from moccasin_mzn.bench.rows import INTEGER_BITS, Row
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
@@ -30,6 +30,7 @@ from moccasin_mzn.strategies.strategy import NotApplicableError
 
 _KILLED = {"time": "out-of-time", "memory": "out-of-memory"}
 _REASON_CHARACTERS = 500
+_ANSWER = ("peak", "duration", "tdi_percent", "duration_bound", "gap_percent", "schedule")
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,22 @@ def execute(run: Run, stop: Callable[[], bool] = never, folder: str | None = Non
     trace = tuple(
         {"seconds": point.seconds, "duration": point.duration, "bound": point.bound} for point in attempt.trace
     )
-    return Outcome(row, trace)
+    return _storable(Outcome(row, trace))
+
+
+def _storable(outcome: Outcome) -> Outcome:
+    """An error instead, if an integer is too large for a store."""
+    large = {name: value for name, value in outcome.row.items() if _is_large(value)}
+    if not large and not any(_is_large(value) for point in outcome.trace for value in point.values()):
+        return outcome
+    name, value = next(iter(large.items()), ("a bound", ""))
+    reason = f"{name} {value} is too large for a store, which has integers below 2^{INTEGER_BITS}"
+    nothing = dict.fromkeys((*large, *_ANSWER))
+    return Outcome({**outcome.row, **nothing, "status": "error", "reason": reason, "valid": False}, ())
+
+
+def _is_large(value: object) -> bool:
+    return type(value) is int and value.bit_length() > INTEGER_BITS
 
 
 def _status(run: Run, attempt: Attempt, graph: ComputationGraph) -> tuple[str, str]:

@@ -2,11 +2,11 @@
 
     name = "paper"
     title = "The tables of MOCCASIN"      # optional
-    time_limit = 60                       # seconds of each run
-    threads = 2                           # of each run
+    time_limit = 60                       # seconds of each run; default 60
+    threads = 2                           # of each run; default 1
     memory_limit = "6GiB"                 # of each run, all its processes together; optional
-    hard_limit = 30                       # seconds beyond time_limit after which a run is killed
-    seeds = [1, 2, 3]
+    hard_limit = 30                       # seconds beyond time_limit after which a run is killed; default 30
+    seeds = [1, 2, 3]                     # default [1]
     budgets = ["0.9", "0.8"]
     count_fixed = false                   # budgets are for fixed memory too
 
@@ -22,15 +22,22 @@
 
     [[methods]]
     label = "moccasin"
-    solver = ["cp-sat", "chuffed"]        # any option of a model; a list multiplies
+    solver = ["cp-sat", "chuffed"]        # any option of a model, see below; a list multiplies
     max_computations = 2
     graphs = ["RL *"]                     # only for these labels
 
     [[methods]]
     strategy = ["chen-*", "dtr"]          # names and patterns of strategies
 
-Methods may have a `time_limit`, and models `threads` and `seeds`, of their own. Strategies draw no random numbers: each
-is run once, whatever the seeds, on one thread.
+Only the name, graphs with budgets, and methods are required. Options of a model are those of `solve`, with "_" for "-":
+formulation, solver (a race with commas within: "cp-sat,gecode"), precedence, index, max_computations, search, order,
+until_gap, two_phase. Methods may have a `time_limit`, and models `threads` and `seeds`, of their own. Strategies draw
+no random numbers: each is run once, whatever the seeds, on one thread; `order` is for them too.
+
+Runs are known by what they are, not by name. So labels, titles and the experiment's name can be changed at any time,
+and graphs, budgets, methods and seeds be added: `bench run` does what is missing. Experiments can share a store, and
+what they have in common is done once. What has other options or limits than before is done anew; the runs that it
+replaces are kept in the store as those of an experiment "NAME (before)".
 """
 
 from __future__ import annotations
@@ -45,6 +52,7 @@ from pathlib import Path
 
 from moccasin_mzn.bench.fields import Fields
 from moccasin_mzn.bench.methods import Method, read_methods
+from moccasin_mzn.bench.rows import INTEGER_BITS
 from moccasin_mzn.budget import Budget
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.readers.jsonfile import load_text
@@ -184,7 +192,7 @@ def _memory(top: Fields) -> int | None:
         return None
     with top.at("memory_limit"):
         amount = Budget.of(value).amount if isinstance(value, int | str) else None
-        if amount is None:
+        if not amount or amount.bit_length() > INTEGER_BITS:
             raise InputError(f"{shown(value)}, expected an amount of memory (512MiB, 6GiB, or bytes)")
     return amount
 

@@ -96,9 +96,14 @@ def export_mzn_bench(store: Store, folder: Path) -> list[Path]:
     """Write the two files of each run that mzn-bench collects: NAME_sol.yml, its schedules in order of time, and
     NAME_stats.yml, its end. Times are seconds, the objective is the duration.
 
-    The files have mzn-bench's keys: problem (the graph's family), model (the formulation or strategy), data_file (the
-    graph and the budget), configuration (the method), status, time. Each seed has a folder of its own within, which
-    mzn-bench calls a run; strategies, which have no seed, are in "once".
+    The files have mzn-bench's keys: problem (the graph's family and the model), model (the formulation or strategy),
+    data_file (the graph and the budget), configuration (the method), status, time. As it compares configurations of
+    one model only, what different formulations prove never meets; the problem has the model's name because all models
+    of a problem are taken to have all its data. Each seed of an experiment has a folder of its own within, which
+    mzn-bench calls a run; strategies, which have no seed, are in EXPERIMENT-once. ::
+
+        mzn-bench collect-statistics FOLDER/* statistics.csv
+        mzn-bench collect-objectives FOLDER/* objectives.csv
 
     Returns:
         The files.
@@ -119,20 +124,30 @@ def export_mzn_bench(store: Store, folder: Path) -> list[Path]:
     traces = {key: list(points) for key, points in groupby(store.trace_rows(), key=lambda point: point["key"])}
     written = []
     for number, row in enumerate(store.rows(), start=1):
-        name = f"{number}_{re.sub(r'[^A-Za-z0-9.+-]+', '_', row['method'])}"
+        name = f"{number}_{_plain(row['method'])}"
         files = {"sol": list(_solutions(row, traces.get(row["key"], []))), "stats": _statistics(row)}
         for kind, content in files.items():
-            path = folder / ("once" if row["seed"] is None else f"seed-{row['seed']}") / f"{name}_{kind}.yml"
+            path = folder / _run_name(row) / f"{name}_{kind}.yml"
             path.parent.mkdir(exist_ok=True)
             replace_file(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
             written.append(path)
     return written
 
 
+def _plain(label: str | None) -> str:
+    """A label as part of a file's name."""
+    return re.sub(r"[^A-Za-z0-9.+-]+", "_", label or "none")
+
+
+def _run_name(row: Row) -> str:
+    return f"{_plain(row['experiment'])}-" + ("once" if row["seed"] is None else f"seed-{row['seed']}")
+
+
 def _standard(row: Row, status: str) -> dict[str, Any]:
+    model = row["formulation"] or row["strategy"]
     return {
-        "problem": row["family"] or "rematerialization",
-        "model": row["formulation"] or row["strategy"],
+        "problem": f"{row['family'] or 'rematerialization'}, {model}",
+        "model": model,
         "data_file": f"{row['graph']} {row['budget']}",
         "configuration": row["method"],
         "status": status,
@@ -160,6 +175,7 @@ def _statistics(row: Row) -> dict[str, Any]:
     found = {
         **_standard(row, _status(row)),
         "time": row["seconds"],
+        "flatTime": None,  # not known; mzn-bench's plots want the column
         "method": "minimize",
         "objective": row["duration"] if row["valid"] else None,
         "objectiveBound": row["duration_bound"],
@@ -169,4 +185,4 @@ def _statistics(row: Row) -> dict[str, Any]:
         "solver": row["solver"],
         "error": row["reason"] if _status(row) == "ERROR" else None,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in found.items() if value is not None or name in ("objective", "flatTime")}

@@ -49,12 +49,12 @@ class Fields:
         return self._get(name, default, "true or false", lambda value: type(value) is bool)
 
     def seconds(self, name: str, default: Any = _MISSING) -> float:
-        """A positive number of seconds."""
-        return float(self._get(name, default, "a positive number of seconds", _is_positive))
+        """A positive number of seconds, of a few years at most."""
+        return float(self._get(name, default, "a positive number of seconds, 1e8 at most", _is_seconds))
 
     def count(self, name: str, default: Any = _MISSING) -> int:
-        """An integer from 1."""
-        return self._get(name, default, "a positive integer", lambda value: type(value) is int and value >= 1)
+        """An integer from 1, of 31 bits at most."""
+        return self._get(name, default, "a positive integer", lambda value: type(value) is int and 1 <= value < 2**31)
 
     def tables(self, name: str) -> list[Fields]:
         """A list of tables, [[name]]."""
@@ -98,8 +98,8 @@ def _is_text(value: Any) -> bool:
     return type(value) is str and value.strip() == value and value != "" and value.isprintable()
 
 
-def _is_positive(value: Any) -> bool:
-    return type(value) in (int, float) and 0 < value < float("inf")
+def _is_seconds(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value <= 1e8
 
 
 def _is_list_of(form: type) -> Callable[[Any], bool]:

@@ -49,7 +49,7 @@ def run_key(graph: BenchGraph, budget: str, method: Method, seed: int | None, ex
     """A digest of the graph's content, the budget, the method's options and limits, and the seed.
 
     Names and labels are no part of it, nor is the version of this program: who gives things other names, or a method
-    another label, has the same runs.
+    another label, has the same runs. So have two experiments in one store that share some; these are done once.
     """
     parsed = Budget.parse(budget)
     definition = [

@@ -51,7 +51,7 @@ COLUMNS: dict[str, type] = {
 """Of the table `runs`, in their order. ::
 
     key               digest of all that defines the run, see `matrix.run_key`
-    experiment        its name
+    experiment        its name; a run that two experiments share has a line for each
     graph, family     labels of the experiment
     graph_digest      of nodes, durations, sizes, edges and order
     nodes, edges      counts
@@ -86,6 +86,9 @@ LABELS = ("experiment", "graph", "family", "budget", "method", "command")
 
 MEASURED = frozenset({"seconds", "cpu_seconds", "memory_peak", "solve_seconds", "started", "machine"})
 """Columns that may differ between two equal runs."""
+
+INTEGER_BITS = 63
+"""Integers of more bits do not fit into a store."""
 
 STATUSES = (
     "optimal", "feasible", "infeasible", "unknown", "over-budget",

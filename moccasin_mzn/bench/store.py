@@ -1,4 +1,4 @@
-"""Results in SQLite: one line per run, and its trace.
+"""Results in SQLite: one line per run and experiment, and one trace per run.
 
 A store is one file (and SQLite's own `-wal` and `-shm` beside it while it is open). Each run is one transaction that is
 on the disk before `add` returns: whatever is killed, whenever, a run is in the store wholly or not at all.
@@ -7,10 +7,12 @@ on the disk before `add` returns: whatever is killed, whenever, a run is in the 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from moccasin_mzn.errors import InputError, shown
 
@@ -22,17 +24,17 @@ try:
 except ImportError:
     raise InputError("sqlalchemy is missing: pip install 'moccasin_mzn[bench]'") from None
 
-from moccasin_mzn.bench.rows import COLUMNS, LABELS, STATUSES, TRACE_COLUMNS, Row
+from moccasin_mzn.bench.rows import COLUMNS, INTEGER_BITS, LABELS, STATUSES, TRACE_COLUMNS, Row
 
 if TYPE_CHECKING:
     import pandas
 
 APPLICATION = 0x4D6F6342
 """What SQLite's header says a store is: "MocB"."""
-VERSION = 1
-"""Of the tables; a store of another version is not opened."""
+VERSION = 2
+"""Of the tables. Stores of version 1, where a run had one experiment only, are read, and brought up to date by
+`create`; stores of another version are not opened."""
 BUSY_SECONDS = 60
-_INTEGER_BITS = 63
 
 _TYPES = {str: sqlalchemy.Text, int: sqlalchemy.BigInteger, float: sqlalchemy.Float, bool: sqlalchemy.Boolean}
 _METADATA = MetaData()
@@ -43,7 +45,7 @@ def _table(name: str, columns: Mapping[str, type], primary: Sequence[str]) -> Ta
     return Table(name, _METADATA, *parts)
 
 
-RUNS = _table("runs", COLUMNS, ("key",))
+RUNS = _table("runs", COLUMNS, ("key", "experiment"))
 TRACES = _table("traces", TRACE_COLUMNS, ("key", "position"))
 
 
@@ -94,6 +96,7 @@ class Store:
                 connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
         with store._told(), store._engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode = WAL")  # readers while one writes
+        store._upgrade()
         return store
 
     def add(self, run: Mapping[str, Any], trace: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -124,20 +127,39 @@ class Store:
         with self._told(), self._engine.connect() as connection:
             return set(connection.scalars(sqlalchemy.select(RUNS.c.key)))
 
-    def relabel(self, runs: Iterable[Mapping[str, Any]]) -> None:
-        """Give runs that are there the labels they have in `runs`, by key; those that are not there are passed over."""
-        now = {row["key"]: row for row in self.rows()}
-        changed = [
-            {"which": run["key"], **{name: run[name] for name in LABELS}}
-            for run in runs
-            if run["key"] in now and any(run[name] != now[run["key"]][name] for name in LABELS)
-        ]
-        if changed:
-            values = {name: sqlalchemy.bindparam(name) for name in LABELS}
-            with self._transaction() as connection:
+    def adopt(self, runs: Sequence[Mapping[str, Any]]) -> int:
+        """Give runs that are done, by key, the labels they have in `runs`; those that are not done are passed over.
+
+        A run that was done for another experiment keeps its line, and gets a second one for the experiment of `runs`.
+        A run of that experiment which one of `runs` replaces (the same graph, budget, method and seed by their labels,
+        but another time limit, say) is kept as one of the experiment "NAME (before)".
+
+        Returns:
+            How many are replaced.
+        """
+        rows = self.rows()
+        done = {row["key"]: row for row in rows}
+        own = {(row["key"], row["experiment"]): row for row in rows}
+        keys, places = {run["key"] for run in runs}, set(map(_place, runs))
+        old = [row for row in rows if row["key"] not in keys and _place(row) in places]
+        with self._transaction() as connection:
+            for row in old:
+                which = (RUNS.c.key == row["key"]) & (RUNS.c.experiment == row["experiment"])
+                before = f"{row['experiment']} (before)"
+                again = (row["key"], before) in own
                 connection.execute(
-                    RUNS.update().where(RUNS.c.key == sqlalchemy.bindparam("which")).values(values), changed
+                    RUNS.delete().where(which) if again else RUNS.update().where(which).values(experiment=before)
                 )
+            for run in runs:
+                key, experiment = run["key"], run["experiment"]
+                labels = {name: run[name] for name in LABELS}
+                if (key, experiment) in own:
+                    if any(own[key, experiment][name] != label for name, label in labels.items()):
+                        which = (RUNS.c.key == key) & (RUNS.c.experiment == experiment)
+                        connection.execute(RUNS.update().where(which).values(labels))
+                elif key in done:
+                    connection.execute(RUNS.insert(), {**done[key], **labels})
+        return len(old)
 
     def rows(self) -> list[Row]:
         """All runs, in the order in which they were added, with integers as integers and None where nothing is."""
@@ -177,7 +199,7 @@ class Store:
             if application != APPLICATION:
                 raise InputError(f"{self.path}: a database, but no store of moccasin_mzn")
             version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-            if version != VERSION:
+            if version not in (1, VERSION):
                 raise InputError(f"{self.path}: a store of version {version}, this program has version {VERSION}")
             flaw = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
             if flaw != "ok":
@@ -187,6 +209,17 @@ class Store:
                 there = [column["name"] for column in inspector.get_columns(table.name)]
                 if there != list(table.columns.keys()):
                     raise InputError(f"{self.path}: the store is broken: its table {table.name} has other columns")
+
+    def _upgrade(self) -> None:
+        """Bring a store of version 1 up to date: the same columns, with another primary key."""
+        with self._transaction() as connection:
+            if connection.exec_driver_sql("PRAGMA user_version").scalar_one() == VERSION:
+                return
+            connection.exec_driver_sql("ALTER TABLE runs RENAME TO runs_1")
+            RUNS.create(connection)
+            connection.exec_driver_sql("INSERT INTO runs SELECT * FROM runs_1 ORDER BY rowid")
+            connection.exec_driver_sql("DROP TABLE runs_1")
+            connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlalchemy.Connection]:
@@ -210,9 +243,12 @@ def check_row(run: Mapping[str, Any]) -> None:
     """Check a line of `runs`.
 
     Raises:
-        InputError: columns are missing or unknown, a value is of the wrong type, or the status is unknown.
+        InputError: columns are missing or unknown, a value is of the wrong type, the status is unknown, or there is no
+            experiment.
     """
     _check_values(run, COLUMNS, f"run {run.get('key')}")
+    if not run["experiment"]:
+        raise InputError(f"run {run['key']}: it belongs to no experiment")
     if not run["key"] or run["status"] not in STATUSES or run["valid"] is None:
         raise InputError(f"run {run['key']}: status {shown(run['status'])}, valid {shown(run['valid'])}")
 
@@ -225,12 +261,19 @@ def _check_values(values: Mapping[str, Any], columns: Mapping[str, type], what: 
         fits = (int, float) if form is float else (form,)
         if values[name] is not None and type(values[name]) not in fits:
             raise InputError(f"{what}: {name} is {shown(values[name])}, expected {form.__name__}")
-        if type(values[name]) is int and values[name].bit_length() > _INTEGER_BITS:
+        if type(values[name]) is int and values[name].bit_length() > INTEGER_BITS:
             raise InputError(f"{what}: {name} is {shown(values[name])}, too large for SQLite")
+
+
+def _place(run: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(run[name] for name in ("experiment", "graph", "budget", "method", "seed"))
 
 
 def _engine(path: Path) -> sqlalchemy.Engine:
     url = sqlalchemy.URL.create("sqlite", database=str(path))
+    if not os.access(path.parent, os.W_OK) and not os.path.exists(f"{path}-wal"):  # else SQLite wants to make one
+        file = f"file:{quote(str(path.absolute()))}"
+        url = sqlalchemy.URL.create("sqlite", database=file, query={"uri": "true", "immutable": "1"})
     # No pool: a file that is replaced under an open store is noticed, and no connection crosses threads.
     engine = sqlalchemy.create_engine(url, poolclass=NullPool, connect_args={"timeout": BUSY_SECONDS})
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,7 +66,10 @@ def run(
     if listing:
         return _list(runs, path)
     with locked(path), Store.create(path) as opened:
-        opened.relabel([one.row for one in runs])
+        replaced = opened.adopt([one.row for one in runs])
+        if replaced:
+            name = f"{description.name} (before)"
+            _tell(f"{path}: {replaced} runs with other options or limits are kept as experiment {shown(name)}")
         return _run_missing(runs, opened, scheduler, workers)
 
 
@@ -103,16 +108,18 @@ def _list(runs: Sequence[Run], path: Path) -> int:
             done = store.keys()
     for run in runs:
         click.echo(f"{'done' if run.key in done else '-':<5} {run.label}: solve {run.row['command']}")
-    click.echo(f"{len(runs)} runs, {sum(run.key in done for run in runs)} of them done; {_at_most(runs, done)}")
+    missing = [run for run in runs if run.key not in done]
+    others = f"; the others take {_at_most(missing)}" if missing else ""
+    click.echo(f"{len(runs)} runs, {len(runs) - len(missing)} of them done{others}")
     return EXIT_FOUND
 
 
-def _at_most(runs: Sequence[Run], done: set[str]) -> str:
+def _at_most(runs: Iterable[Run]) -> str:
     from moccasin_mzn.bench.cluster import usable_cores
 
     cores = usable_cores()
-    limits = [run.row["time_limit"] * min(run.row["threads"], cores) / cores for run in runs if run.key not in done]
-    return f"the others take at most about {_duration(sum(limits))} on the {cores} cores of this machine"
+    limits = [run.row["time_limit"] * min(run.row["threads"], cores) / cores for run in runs]
+    return f"at most about {_duration(sum(limits))} on the {cores} cores of this machine"
 
 
 def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, workers: int) -> int:
@@ -121,8 +128,10 @@ def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, worke
     missing = [run for run in runs if run.key not in done]
     if len(missing) < len(runs):
         click.echo(f"{store.path}: {len(runs) - len(missing)} of {len(runs)} runs are done already")
-    progress = _Progress(store, len(runs), len(runs) - len(missing))
+    progress = _Progress(store, len(runs), missing)
     if missing:
+        if scheduler is None:
+            click.echo(f"{len(missing)} runs to do, {_at_most(missing)}")
         from moccasin_mzn.bench.cluster import run_all
 
         try:
@@ -137,29 +146,51 @@ def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, worke
     if progress.done < len(runs):
         click.echo(f"{progress.done} of {len(runs)} runs done; the same command tries the others again", err=True)
         return EXIT_NONE
-    click.echo(f"{store.path}: all {len(runs)} runs are done")
+    _conclude(runs, store)
     return EXIT_FOUND
+
+
+def _conclude(runs: Sequence[Run], store: Store) -> None:
+    """Tell what came of all runs, and what to do with them."""
+    from moccasin_mzn.bench.rows import STATUSES
+
+    rows = store.rows()
+    name = runs[0].row["experiment"]
+    keys = {run.key for run in runs}
+    counts = Counter(row["status"] for row in rows if row["experiment"] == name and row["key"] in keys)
+    told = ", ".join(f"{counts[status]} {status}" for status in STATUSES if status in counts)
+    several = len({row["experiment"] for row in rows}) > 1
+    choice = f" --experiment {shlex.quote(name)}" if several else ""
+    click.echo(f"{store.path}: all {len(runs)} runs are done: {told}")
+    click.echo(f"next: python -m moccasin_mzn bench report {shlex.quote(str(store.path))}{choice}")
 
 
 class _Progress:
     """Writes results into the store and tells of them."""
 
-    def __init__(self, store: Store, total: int, done: int) -> None:
-        self.store, self.total, self.done = store, total, done
-        self.before = done
+    def __init__(self, store: Store, total: int, missing: Sequence[Run]) -> None:
+        self.store, self.total, self.done = store, total, total - len(missing)
+        self.ended, self.waiting = 0.0, sum(map(_effort, missing))
         self.begin = time.monotonic()
 
     def take(self, run: Run, outcome: Outcome) -> None:
         """A run has ended."""
         self.store.add(outcome.row, outcome.trace)
         self.done += 1
-        rest = (time.monotonic() - self.begin) / (self.done - self.before) * (self.total - self.done)
-        left = f", about {_duration(rest)} left" if rest else ""
+        self.ended += _effort(run)
+        self.waiting -= _effort(run)
+        rest = (time.monotonic() - self.begin) / self.ended * self.waiting
+        left = f", about {_duration(rest)} left" if self.done < self.total else ""
         click.echo(f"{self.done}/{self.total}  {run.label}: {_told(outcome.row)}{left}")
 
     def miss(self, run: Run, why: str) -> None:
         """A run could not be done."""
         click.echo(f"not done: {run.label}: {why}", err=True)
+
+
+def _effort(run: Run) -> float:
+    """The core seconds that a run may take."""
+    return run.row["time_limit"] * run.row["threads"]
 
 
 def _told(row: dict) -> str:

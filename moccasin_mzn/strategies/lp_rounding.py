@@ -36,9 +36,9 @@ def lp_rounding(instance: Instance, stop: Stop) -> Iterator[Sequence[int]]:
 
     for budget in (int((1 - EPSILON) * instance.budget), instance.budget):
         kept = relaxed_keeping(replace(instance, budget=budget), stop)
-        if kept is not None:
+        if kept is not None or stop():
             break
-    else:
+    if kept is None:
         return
     for threshold in THRESHOLDS:
         computed = complete(instance.graph, instance.order, kept >= threshold)
@@ -54,16 +54,18 @@ def relaxed_keeping(instance: Instance, stop: Stop) -> numpy.ndarray | None:
 
     from moccasin_mzn.flatzinc.parser import parse
     from moccasin_mzn.linear.isolated import RelaxationError, relaxed_values
-    from moccasin_mzn.minizinc.compile import compile_model
+    from moccasin_mzn.minizinc.compile import StoppedError, compile_model
     from moccasin_mzn.minizinc.dzn import dzn_text
     from moccasin_mzn.minizinc.solvers import find_backend
 
     form = Checkmate()
     data = form.presolve(instance)
     text = dzn_text(form.data_items(instance.graph, data))
-    flat = compile_model(find_backend("highs"), form.model("duration"), text)
     try:
+        flat = compile_model(find_backend("highs"), form.model("duration"), text, stop)
         value = relaxed_values(flat, stop)
+    except StoppedError:
+        return None
     except RelaxationError as error:
         raise InputError(f"the linear relaxation: {error}") from None
     if value is None:

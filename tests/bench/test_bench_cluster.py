@@ -15,18 +15,19 @@ from bench_support import REPEATABLE, RUNS, BenchProcess, count, runs_of, until,
 from moccasin_mzn.bench.store import Store
 
 
-@pytest.mark.parametrize("moments", [(1,), pytest.param((0, 2, 3), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("moments", [(1,), pytest.param((0, 1, 2), marks=pytest.mark.slow)])
 def test_lost_workers_lose_no_run_and_double_none(tmp_path, moments):
     path, store = write(tmp_path, REPEATABLE), tmp_path / "s.sqlite"
     bench = BenchProcess(path, store, "--workers", "2")
     for moment in moments:
         assert until(lambda: count(store) >= moment and len(bench.workers()) == 2)  # noqa: B023
+        assert bench.process.poll() is None
         os.kill(bench.workers()[0].pid, signal.SIGKILL)
     status, output = bench.wait()
     assert status == 0, output
     assert re.findall(r"^(\d+)/", output, re.MULTILINE) == [str(number) for number in range(1, RUNS + 1)], output
     assert count(store) == RUNS
-    assert until(lambda: not bench.alive(), 20)
+    assert until(lambda: not bench.alive())
     with Store.open(store) as opened:
         rows = opened.rows()
     assert {row["key"] for row in rows} == {run.key for run in runs_of(path)}
@@ -91,7 +92,7 @@ def test_a_scheduler_with_too_little_is_told_in_one_line_and_with_enough_does_al
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
 def test_runs_on_a_cluster_stop_when_nobody_waits_for_them(dask, tmp_path, name):
-    text = REPEATABLE.replace("60", "600").replace("nodes 14", "nodes 80").replace(
+    text = REPEATABLE.replace("nodes 14", "nodes 80").replace(
         'strategy = "keep-all"', 'label = "long"\nsearch = "off"')  # fmt: skip
     path, store = write(tmp_path, text), tmp_path / "s.sqlite"
     worker = dask.start_worker("threads=2 memory=8e9")
@@ -103,7 +104,7 @@ def test_runs_on_a_cluster_stop_when_nobody_waits_for_them(dask, tmp_path, name)
     assert until(lambda: guards() and count(store) >= 1)
     bench.process.send_signal(getattr(signal, name))
     bench.wait()
-    assert until(lambda: not guards(), 30)
+    assert until(lambda: not guards())
     assert worker.poll() is None
 
 

@@ -21,14 +21,14 @@ POINTS = (
     {"seconds": 2.0, "duration": 9, "bound": 9},
 )
 FIRST = {
-    **empty_row(), "key": "k1", "graph": 'RL, "G" 1', "family": "random layered", "budget": "0.9",
+    **empty_row(), "key": "k1", "experiment": "a b", "graph": 'RL, "G" 1', "family": "random layered", "budget": "0.9",
     "method": "moccasin cp-sat,gecode", "formulation": "staged", "solver": "cp-sat,gecode", "seed": 3,
     "status": "optimal", "valid": True, "peak": BIG, "duration": 9, "duration_bound": 9, "gap_percent": 0.0,
     "seconds": 2.5, "solve_seconds": 2.25, "schedule": "[1,2]",
 }  # fmt: skip
 SECOND = {
-    **empty_row(), "key": "k2", "graph": "g", "budget": "0.8", "method": "dtr", "strategy": "dtr", "status": "crashed",
-    "reason": "exit status -9", "valid": False, "seconds": 1.0,
+    **empty_row(), "key": "k2", "experiment": "a b", "graph": "g", "budget": "0.8", "method": "dtr", "strategy": "dtr",
+    "status": "crashed", "reason": "exit status -9", "valid": False, "seconds": 1.0,
 }  # fmt: skip
 
 
@@ -80,21 +80,22 @@ def test_mzn_bench_finds_its_files_and_keys(store, command, tmp_path):
     status, told, _ = command("bench", "export", store, "-o", output, "--format", "mzn-bench")
     assert status == 0 and told == f"{output}: 4 files\n"
     assert sorted(str(path.relative_to(output)) for path in output.rglob("*.yml")) == [
-        "once/2_dtr_sol.yml",
-        "once/2_dtr_stats.yml",
-        "seed-3/1_moccasin_cp-sat_gecode_sol.yml",
-        "seed-3/1_moccasin_cp-sat_gecode_stats.yml",
+        "a_b-once/2_dtr_sol.yml",
+        "a_b-once/2_dtr_stats.yml",
+        "a_b-seed-3/1_moccasin_cp-sat_gecode_sol.yml",
+        "a_b-seed-3/1_moccasin_cp-sat_gecode_stats.yml",
     ]
-    solutions = yaml.safe_load((output / "seed-3/1_moccasin_cp-sat_gecode_sol.yml").read_text())
-    statistics = yaml.safe_load((output / "seed-3/1_moccasin_cp-sat_gecode_stats.yml").read_text())
+    solutions = yaml.safe_load((output / "a_b-seed-3/1_moccasin_cp-sat_gecode_sol.yml").read_text())
+    statistics = yaml.safe_load((output / "a_b-seed-3/1_moccasin_cp-sat_gecode_stats.yml").read_text())
     for document in (*solutions, statistics):
         assert {"configuration", "problem", "model", "data_file", "status", "time"} <= set(document)
         assert document["data_file"] == 'RL, "G" 1 0.9' and document["configuration"] == "moccasin cp-sat,gecode"
     found = [(one["time"], one["solution"]["objective"]) for one in solutions if "solution" in one]
     assert found == [(1.0, BIG), (2.0, 9)]
     assert (statistics["status"], statistics["time"], statistics["objective"]) == ("OPTIMAL_SOLUTION", 2.5, 9)
-    failed = yaml.safe_load((output / "once/2_dtr_stats.yml").read_text())
+    failed = yaml.safe_load((output / "a_b-once/2_dtr_stats.yml").read_text())
     assert (failed["status"], failed["error"], failed["model"]) == ("ERROR", "exit status -9", "dtr")
+    assert failed["problem"] == "rematerialization, dtr" and failed["objective"] is None
 
 
 def test_all_statuses_are_known_to_minizinc():

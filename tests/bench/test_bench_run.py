@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import random
 import re
 import signal
@@ -11,7 +13,7 @@ from dataclasses import replace
 
 import psutil
 import pytest
-from bench_support import REPEATABLE, RUNS, BenchProcess, content, count, runs_of, until, write
+from bench_support import REPEATABLE, RUNS, BenchProcess, command_of, content, count, runs_of, until, write
 
 from moccasin_mzn.bench.execute import execute
 from moccasin_mzn.bench.rows import MEASURED
@@ -32,6 +34,12 @@ seeds = [1, 2, 3]
 """Three runs that take as long as they may."""
 
 
+DONE = (
+    f"{{store}}: all {RUNS} runs are done: 2 optimal, 2 over-budget\n"
+    "next: python -m moccasin_mzn bench report {store}\n"
+)
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     """A store of all runs of `REPEATABLE`, and the experiment's file."""
@@ -41,8 +49,9 @@ def undisturbed(tmp_path_factory):
     status, output = bench.wait()
     assert status == 0, output
     assert len(re.findall(rf"^\d+/{RUNS}  ", output, re.MULTILINE)) == RUNS
-    assert output.endswith(f"{store}: all {RUNS} runs are done\n")
-    assert not bench.alive()
+    assert f"\n{RUNS}/{RUNS}  " in output and output.startswith(f"{RUNS} runs to do, at most about ")
+    assert output.endswith(DONE.format(store=store)), output
+    assert until(lambda: not bench.alive())
     assert sorted(entry.name for entry in folder.iterdir()) == ["experiment.toml", "s.sqlite"]
     return path, store
 
@@ -77,10 +86,7 @@ def test_what_is_done_is_not_done_again(undisturbed):
     path, store = undisturbed
     before = content(store)
     status, output = BenchProcess(path, store).wait()
-    assert (
-        status == 0
-        and output == f"{store}: {RUNS} of {RUNS} runs are done already\n{store}: all {RUNS} runs are done\n"
-    )
+    assert status == 0 and output == f"{store}: {RUNS} of {RUNS} runs are done already\n{DONE.format(store=store)}"
     assert content(store) == before
 
 
@@ -90,13 +96,13 @@ def killed_and_resumed(path, store, moment):
     assert until(lambda: moment(bench))
     bench.process.kill()
     bench.wait()
-    assert until(lambda: not bench.alive(), 20), bench.alive()
+    assert until(lambda: not bench.alive()), bench.alive()
     done = count(store)
     again = BenchProcess(path, store)
     status, output = again.wait()
     assert status == 0, output
     assert len(re.findall(rf"^\d+/{RUNS}  ", output, re.MULTILINE)) == RUNS - done
-    assert not again.alive()
+    assert until(lambda: not again.alive())
 
 
 def test_kill_9_and_resume_is_as_if_undisturbed(undisturbed, tmp_path):
@@ -116,16 +122,19 @@ def test_kill_9_at_any_moment_and_resume_is_as_if_undisturbed(undisturbed, tmp_p
     assert content(mine) == content(store)
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", pytest.param("SIGINT", marks=pytest.mark.slow)])
-def test_asked_to_stop_it_stops_its_runs(tmp_path, name):
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "group"), [("SIGTERM", False), ("SIGINT", False), ("SIGINT", True), ("SIGHUP", True)])
+def test_asked_to_stop_it_stops_its_runs(tmp_path, name, group):
+    """A terminal tells the whole group: Ctrl-C sends SIGINT, closing it SIGHUP."""
     path, store = write(tmp_path, LONG), tmp_path / "s.sqlite"
-    bench = BenchProcess(path, store)
-    assert until(lambda: any("solve" in process.cmdline() for process in bench.alive() if process.is_running()))
+    bench = BenchProcess(path, store, own_group=True)
+    assert until(bench.solves)
     status, output = BenchProcess(path, store).wait()
     assert (status, output) == (2, f"error: {store}: another `bench run` is writing to this store\n")
-    bench.process.send_signal(getattr(signal, name))
-    assert bench.wait() == (1, "stopped: 0 of 3 runs done; the same command goes on\n")
-    assert until(lambda: not bench.alive(), 20), bench.alive()
+    (os.killpg if group else os.kill)(bench.process.pid, getattr(signal, name))
+    status, output = bench.wait()
+    assert status == 1 and re.fullmatch("3 runs to do.*\nstopped: 0 of 3 runs done; the same command goes on\n", output)
+    assert until(lambda: not bench.alive()), bench.alive()
     assert count(store) == 0
 
 
@@ -165,8 +174,10 @@ def test_a_hang_is_recorded_and_its_best_schedule_kept(tmp_path):
 def test_a_crash_is_recorded(tmp_path):
     def kill_it():
         for process in psutil.Process().children(recursive=True):
-            if "solve" in process.cmdline() and "moccasin_mzn.processes.guard" not in process.cmdline():
-                process.send_signal(signal.SIGSEGV)
+            words = command_of(process)
+            if "solve" in words and "moccasin_mzn.processes.guard" not in words:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.send_signal(signal.SIGSEGV)
         return False
 
     outcome = execute(long_run(tmp_path), kill_it)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 
 import pytest
@@ -15,7 +16,7 @@ POINTS = ({"seconds": 0.25, "duration": None, "bound": 3}, {"seconds": 1, "durat
 
 
 def row(key, **values):
-    return {**empty_row(), "key": key, "status": "optimal", "valid": True, "graph": "g", **values}
+    return {**empty_row(), "key": key, "experiment": "e", "status": "optimal", "valid": True, "graph": "g", **values}
 
 
 @pytest.fixture
@@ -52,6 +53,7 @@ def test_empty_stores_have_all_columns(tmp_path):
         (row("c", peak=True), (), "peak is True, expected int"),
         (row("c", status="fine"), (), "status 'fine'"),
         (row(""), (), "status 'optimal'"),
+        (row("c", experiment=None), (), "belongs to no experiment"),
         (row("c"), ({"seconds": 1.0, "duration": 1},), "trace of run c: columns missing or unknown: bound"),
         (row("c", peak=2**70), POINTS, "too large"),
     ],
@@ -64,12 +66,60 @@ def test_bad_rows_leave_nothing_behind(store, bad, trace, expected):
 
 
 def test_labels_follow_the_experiment(store):
-    new = {name: f"new {name}" for name in LABELS}
-    store.relabel([row("a", **new, peak=77), row("z", **new)])
+    new = {name: f"new {name}" for name in LABELS if name != "experiment"}
+    store.adopt([row("a", **new, peak=77), row("z", **new)])
     assert store.keys() == {"a", "b"}
     first, second = store.rows()
     assert first == row("b", peak=2**53 + 1, gap_percent=0.0)
     assert second == row("a", valid=False, status="unknown", **new)
+
+
+def test_a_run_that_two_experiments_share_has_a_line_for_each(store):
+    before = store.rows(), store.trace_rows()
+    store.adopt([row("b", experiment="f", method="m", peak=77), row("z", experiment="f")])
+    shared = row("b", experiment="f", method="m", peak=2**53 + 1, gap_percent=0.0)
+    assert store.rows() == [*before[0], shared] and store.trace_rows() == before[1]
+    store.adopt([row("b", experiment="f", method="again"), *before[0]])
+    assert store.rows() == [*before[0], {**shared, "method": "again"}]
+
+
+def test_a_run_that_another_replaces_is_kept_apart(store):
+    first, second = store.rows()
+    assert store.adopt([row("x", graph="h"), row("y", experiment="f")]) == 0
+    assert store.adopt([row("x"), second]) == 1  # as "b" but for the key
+    assert store.rows() == [{**first, "experiment": "e (before)"}, second]
+    for _ in range(2):  # there and back again
+        store.adopt([row("b"), second])
+        assert store.rows() == [{**first, "experiment": "e (before)"}, second, first]
+        store.adopt([row("x"), second])
+        assert store.rows() == [{**first, "experiment": "e (before)"}, second]
+
+
+def test_stores_of_version_1_are_read_and_brought_up_to_date(store, tmp_path):
+    """There the key alone was the primary key."""
+    before, path = (store.rows(), store.trace_rows()), tmp_path / "old.sqlite"
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("vacuum into ?", (str(path),))
+    connection.close()
+    with sqlite3.connect(path) as connection:
+        (text,) = connection.execute("select sql from sqlite_master where name = 'runs'").fetchone()
+        assert 'PRIMARY KEY ("key", experiment)' in text
+        connection.execute("alter table runs rename to new")
+        connection.execute(text.replace('PRIMARY KEY ("key", experiment)', 'PRIMARY KEY ("key")'))
+        connection.execute("insert into runs select * from new")
+        connection.execute("drop table new")
+        connection.execute("pragma user_version = 1")
+    connection.close()
+    content = path.read_bytes()
+    with Store.open(path) as old:
+        assert (old.rows(), old.trace_rows()) == before
+    assert path.read_bytes() == content
+    for _ in range(2):
+        with Store.create(path) as new:
+            assert (new.rows(), new.trace_rows()) == before
+            new.adopt([row("b", experiment="f")])
+            assert [one["key"] for one in new.rows()] == ["b", "a", "b"]
+            before = new.rows(), new.trace_rows()
 
 
 def made_by_another(path):
@@ -107,7 +157,7 @@ def no_database(path):
     ("make", "expected"),
     [
         (made_by_another, "no store of moccasin_mzn"),
-        (of_another_version, "a store of version 99, this program has version 1"),
+        (of_another_version, "a store of version 99, this program has version 2"),
         (with_other_columns, "other columns"),
         (cut_short, "malformed|broken"),
         (no_database, "not a database"),
@@ -143,6 +193,23 @@ def test_readers_see_a_run_wholly_while_another_is_written(store):
     with Store.open(store.path) as reader:
         store.add(row("c"), POINTS)
         assert reader.keys() == {"a", "b", "c"} and len(reader.traces()) == 4
+
+
+def test_a_store_in_a_folder_that_cannot_be_written_is_read(store, tmp_path):
+    store.close()
+    folder = tmp_path / "100% read only?"
+    folder.mkdir()
+    path = folder / "s.sqlite"
+    path.write_bytes(store.path.read_bytes())
+    folder.chmod(0o500)
+    try:
+        if os.access(folder, os.W_OK):
+            pytest.skip("this user may write anywhere")
+        with Store.open(path) as opened:
+            assert opened.keys() == {"a", "b"} and len(opened.trace_rows()) == 2
+        assert list(folder.iterdir()) == [path]
+    finally:
+        folder.chmod(0o700)
 
 
 def test_one_writer_at_a_time(tmp_path):
