@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
 APPLICATION = 0x4D6F6342
 """What SQLite's header says a store is: "MocB"."""
-VERSION = 2
-"""Of the tables. Stores of version 1, where a run had one experiment only, are read, and brought up to date by
-`create`; stores of another version are not opened."""
+VERSION = 1
+"""Of the tables; a store of another version is not opened."""
 BUSY_SECONDS = 60
 
 _TYPES = {str: sqlalchemy.Text, int: sqlalchemy.BigInteger, float: sqlalchemy.Float, bool: sqlalchemy.Boolean}
@@ -96,7 +95,6 @@ class Store:
                 connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
         with store._told(), store._engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode = WAL")  # readers while one writes
-        store._upgrade()
         return store
 
     def add(self, run: Mapping[str, Any], trace: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -199,7 +197,7 @@ class Store:
             if application != APPLICATION:
                 raise InputError(f"{self.path}: a database, but no store of moccasin_mzn")
             version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-            if version not in (1, VERSION):
+            if version != VERSION:
                 raise InputError(f"{self.path}: a store of version {version}, this program has version {VERSION}")
             flaw = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
             if flaw != "ok":
@@ -209,17 +207,6 @@ class Store:
                 there = [column["name"] for column in inspector.get_columns(table.name)]
                 if there != list(table.columns.keys()):
                     raise InputError(f"{self.path}: the store is broken: its table {table.name} has other columns")
-
-    def _upgrade(self) -> None:
-        """Bring a store of version 1 up to date: the same columns, with another primary key."""
-        with self._transaction() as connection:
-            if connection.exec_driver_sql("PRAGMA user_version").scalar_one() == VERSION:
-                return
-            connection.exec_driver_sql("ALTER TABLE runs RENAME TO runs_1")
-            RUNS.create(connection)
-            connection.exec_driver_sql("INSERT INTO runs SELECT * FROM runs_1 ORDER BY rowid")
-            connection.exec_driver_sql("DROP TABLE runs_1")
-            connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlalchemy.Connection]:

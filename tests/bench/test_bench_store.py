@@ -95,33 +95,6 @@ def test_a_run_that_another_replaces_is_kept_apart(store):
         assert store.rows() == [{**first, "experiment": "e (before)"}, second]
 
 
-def test_stores_of_version_1_are_read_and_brought_up_to_date(store, tmp_path):
-    """There the key alone was the primary key."""
-    before, path = (store.rows(), store.trace_rows()), tmp_path / "old.sqlite"
-    with sqlite3.connect(store.path) as connection:
-        connection.execute("vacuum into ?", (str(path),))
-    connection.close()
-    with sqlite3.connect(path) as connection:
-        (text,) = connection.execute("select sql from sqlite_master where name = 'runs'").fetchone()
-        assert 'PRIMARY KEY ("key", experiment)' in text
-        connection.execute("alter table runs rename to new")
-        connection.execute(text.replace('PRIMARY KEY ("key", experiment)', 'PRIMARY KEY ("key")'))
-        connection.execute("insert into runs select * from new")
-        connection.execute("drop table new")
-        connection.execute("pragma user_version = 1")
-    connection.close()
-    content = path.read_bytes()
-    with Store.open(path) as old:
-        assert (old.rows(), old.trace_rows()) == before
-    assert path.read_bytes() == content
-    for _ in range(2):
-        with Store.create(path) as new:
-            assert (new.rows(), new.trace_rows()) == before
-            new.adopt([row("b", experiment="f")])
-            assert [one["key"] for one in new.rows()] == ["b", "a", "b"]
-            before = new.rows(), new.trace_rows()
-
-
 def made_by_another(path):
     with sqlite3.connect(path) as connection:
         connection.execute("create table runs (key text)")
@@ -157,7 +130,7 @@ def no_database(path):
     ("make", "expected"),
     [
         (made_by_another, "no store of moccasin_mzn"),
-        (of_another_version, "a store of version 99, this program has version 2"),
+        (of_another_version, "a store of version 99, this program has version 1"),
         (with_other_columns, "other columns"),
         (cut_short, "malformed|broken"),
         (no_database, "not a database"),
