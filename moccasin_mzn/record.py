@@ -17,8 +17,10 @@ from moccasin_mzn.instance import Instance
 from moccasin_mzn.result import Progress, TracePoint
 from moccasin_mzn.simulate import Simulation, judge
 
-REFUTED = ", but the simulator accepts "
-"""In the message of a `JudgeError` about a claim that a schedule refutes: between the two."""
+CONTRADICTED = "the simulator "
+"""In the message of every `JudgeError`, and of no other error of a solver."""
+REFUTED = f", but {CONTRADICTED}accepts "
+"""In the message of one about a claim that a schedule refutes: between the two."""
 
 
 class JudgeError(InputError):

@@ -85,7 +85,7 @@ class WindowSearch:
         outcome = run_model(self.backend, model, dzn_text(items), limits, listener, self.over)
         self.outcomes.append(outcome)
         if outcome.status == "infeasible":
-            raise JudgeError(f"{self.backend.name} claims that a window has no schedule, but there is the incumbent's")
+            raise JudgeError(f"{self.backend.name} claims that a window has no schedule, but the simulator accepts one")
         if outcome.status != "optimal":
             return 1 / WIDER
         self.solved.add((first, last))

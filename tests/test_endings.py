@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -119,7 +120,9 @@ def test_ctrl_c_and_polite_signals_keep_the_best_schedule(search, signal_number)
     assert told["reason"] == "no proof was found before the user stopped the search"
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.05, 0.1, 0.2, 0.4])
+@pytest.mark.parametrize(
+    "delay", [0.05, *(pytest.param(late, marks=pytest.mark.slow) for late in (0.0, 0.1, 0.2, 0.4))]
+)
 def test_ctrl_c_between_the_phases(search, delay):
     process, graph, output = search("--search", "off")
     wait_for(process, "within the budget")
@@ -136,6 +139,18 @@ def test_a_solver_that_dies_does_not_take_the_schedule_along(search):
     told = assert_best_schedule_is_kept(process, graph, output)
     assert not told["interrupted"]
     assert told["reason"].startswith("no proof was found before the solver ")
+
+
+@pytest.mark.skipif(sys.platform != "linux" or shutil.which("setpriv") is None, reason="nothing ties MiniZinc to it")
+def test_a_killed_search_leaves_no_solver(search):
+    process, _, _ = search("--search", "off")
+    wait_for_solver(process)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 10
+    while processes_of_session(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes_of_session(process.pid) == []
 
 
 def test_inside_a_running_event_loop():

@@ -85,7 +85,7 @@ def test_models_compile_for_cp_sat(tmp_path, model, seed):
 
 
 @pytest.mark.parametrize("seed", _few(8, 16, 23, 27, 34))
-@pytest.mark.parametrize("solver", ["gecode", "chuffed"])
+@pytest.mark.parametrize("solver", _few("chuffed", "gecode"))
 @pytest.mark.parametrize("model", _few(*sorted(MODEL_NAMES, key="staged".__ne__)))
 def test_models_compile_for_the_standard_library(tmp_path, model, solver, seed):
     case, data = question(seed, tmp_path)
@@ -138,7 +138,8 @@ GLOBALS = {
 }
 
 
-@pytest.mark.parametrize("family", _few(*GLOBALS))
+@pytest.mark.slow
+@pytest.mark.parametrize("family", GLOBALS)
 def test_globals_mean_the_same_to_both(tmp_path, family):
     """What 2.10 and the MiniZinc on PATH compile for our solver has the same solutions, all of them."""
     model = tmp_path / "model.mzn"

@@ -99,6 +99,7 @@ def solve(
     status = _told(result, output, as_json, stream)
     if plot is not None and result.valid:
         _draw(result, plot)
+        click.echo(f"picture: {plot}", err=True)
     return status
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import os
 import re
 import shutil
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -157,11 +160,41 @@ def _started(executable: Path) -> minizinc.Driver:
             warnings.simplefilter("ignore", RuntimeWarning)  # the package looks for MiniZinc when it is imported
             import minizinc
         try:
-            return minizinc.Driver(executable)
+            return _tied(minizinc.Driver)(executable)
         except minizinc.error.ConfigurationError as error:
             raise NoNativeMiniZinc(one_line(error)) from None
     except (AssertionError, OSError) as error:  # it tells no version, or does not start
         raise InputError(f"the MiniZinc {place} does not run: {one_line(error) or 'it tells no version'}") from None
+
+
+def _tied(driver_class: type) -> type:
+    """`minizinc.Driver` whose runs get SIGTERM when the thread that started them dies, be it with kill -9 of all.
+
+    For this there must be the `setpriv` of util-linux; elsewhere such a run goes on to its time limit.
+    """
+    tie = _setpriv()
+    if tie is None:
+        return driver_class
+
+    class TiedDriver(driver_class):
+        async def _create_process(self, args, solver=None):
+            chosen = [] if solver is None else ["--solver", solver]
+            arguments = [str(self.executable), *chosen, "--allow-multiple-assignments", *map(str, args)]
+            return await asyncio.create_subprocess_exec(
+                tie, "--pdeathsig", "TERM", *arguments, "--json-stream", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )  # fmt: skip
+
+    return TiedDriver
+
+
+@functools.cache
+def _setpriv() -> str | None:
+    """The program, if it is here and can do it."""
+    program = shutil.which("setpriv") if sys.platform == "linux" else None
+    if program is None:
+        return None
+    trial = subprocess.run([program, "--pdeathsig", "TERM", "true"], capture_output=True, check=False)
+    return program if trial.returncode == 0 else None
 
 
 def one_line(error: Exception) -> str:

@@ -21,11 +21,11 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.warm_start import check_warm_start
 from moccasin_mzn.minizinc.run import SolverError
 from moccasin_mzn.minizinc.solvers import Backend, find_backend
-from moccasin_mzn.model_size import why_too_large
+from moccasin_mzn.model_size import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
 from moccasin_mzn.options import Options
 from moccasin_mzn.race.racer import Course, Racer, line_up, run_racer
 from moccasin_mzn.race.sharing import least_busy_cores, pinned, slice_seconds, thread_share
-from moccasin_mzn.record import REFUTED, JudgeError, Record
+from moccasin_mzn.record import CONTRADICTED, REFUTED, JudgeError, Record
 from moccasin_mzn.result import Listener, Progress, Result, Seconds
 
 HEAD_START, HEAD_START_SHARE = 10.0, 0.3
@@ -33,19 +33,23 @@ HEAD_START, HEAD_START_SHARE = 10.0, 0.3
 RESERVE, RESERVE_SHARE = 1.0, 0.05
 """Seconds, and share of the time limit, that are kept for stopping whoever runs at the end."""
 LEAST_SLICE = 3.0
-"""Nobody gets fewer seconds, unless fewer are left: a process takes one to begin."""
-SEARCH_SHARE = 0.5
-"""Of the time left that local search gets at least: its schedule is what the others start from."""
+"""Nobody gets fewer seconds, those for compiling aside, unless fewer are left: a process takes one to begin."""
+FIRST_SECONDS, FIRST_SHARE = 10.0, 0.5
+"""Seconds, and share of the time left, that local search gets first where it shares a single thread with the others."""
+OVERTAKEN_SECONDS, OVERTAKEN_SHARE = 60.0, 0.5
+"""Seconds, and share of its time, after which a local search that others have overtaken begins again from the best."""
 POLL_SECONDS = 0.05
 
 
 def race(record: Record, options: Options, on_progress: Listener) -> Result:
     """Have the solvers of `options` race on the instance of a record, and local search and bounds with them.
 
-    At most as many racers run at once as there are threads, if there is a time limit; each gets a fair slice of it, and
-    who has used up its slice waits for another one. Without a limit all run at once. On Linux, where there are fewer
-    threads than cores, all of them share as many cores as there are threads; elsewhere only numbers of threads limit
-    them.
+    At most as many racers run at once as there are threads, if there is a time limit. Local search and bounds have one
+    thread to themselves, as beside a single solver; the solvers share the others: each gets a fair slice of the time,
+    and who has used up its slice waits for another one. Where the model is too large for this, each solver has a local
+    search of its own, and the first of them runs all the time. On a single thread all take turns, local search first.
+    Without a limit all run at once. On Linux, where there are fewer threads than cores, all of them share as many cores
+    as there are threads; elsewhere only numbers of threads limit them.
 
     Raises:
         InputError: an unknown solver, before anything starts; all racers failed without a schedule; one is contradicted
@@ -78,6 +82,7 @@ class _Race:
     """From the threads that watch the processes: ("told", object), ("end", attempt), ("error", exception)."""
     start: tuple[int, ...] | None = None
     """The best schedule that the formulation has as a solution."""
+    start_duration: int | None = None
     interrupted: bool = False
     stopped: bool = False
     notes: list[str] = field(default_factory=list)
@@ -108,6 +113,7 @@ class _Race:
                 if not self.running:
                     break
                 self._take_news(on_progress, POLL_SECONDS)
+                self._end_if_overtaken()
         except KeyboardInterrupt:
             self.interrupted = True
         finally:
@@ -180,15 +186,41 @@ class _Race:
         line = [racer, *(other for other in self.waiting if again or not other.runs)]  # newcomers come first
         racer.threads = thread_share(self._free(), len(line), racer.parallel)
         if remaining is not None:
-            fair = slice_seconds(remaining, len(line), min(self.threads, len(self.racers)))
-            least = SEARCH_SHARE * remaining if racer.name == SEARCH and not again else LEAST_SLICE
-            racer.seconds_given = min(remaining, max(least, fair))
+            racer.seconds_given = min(remaining, self._slice(racer, remaining, len(line)))
         racer.runs += 1
-        racer.start_duration = self.record.duration if self.start is not None else None
+        racer.begin, racer.start_duration = self.record.seconds, self.start_duration
         arguments = self.course.command_of(racer, self.start)
         thread = threading.Thread(target=self._watch, args=(racer, arguments), name=racer.name, daemon=True)
         self.running[racer.name] = racer, thread
         thread.start()
+
+    def _slice(self, racer: Racer, remaining: float, waiting: int) -> float:
+        """Seconds for the next run of a racer, itself one of those waiting; may be more than remain."""
+        steady = self._steady()
+        if racer is steady:
+            return remaining
+        slots = min(self.threads, len(self.racers)) - (steady is not None and steady.name in self.running)
+        least = LEAST_SLICE
+        if racer.search == "off":
+            compiling = reads_by_copies(self.record.instance) / READS_PER_SECOND
+            least += min(compiling, COMPILING_SHARE * remaining)
+        elif racer is self.racers[0] and not racer.runs:
+            least = max(FIRST_SECONDS, FIRST_SHARE * remaining)
+        return max(least, slice_seconds(remaining, waiting, slots))
+
+    def _steady(self) -> Racer | None:
+        """Who runs all the time while others take turns: the first local search, if there is a thread for it."""
+        return self.racers[0] if self.options.search == "on" and self.threads > 1 else None
+
+    def _end_if_overtaken(self) -> None:
+        """Stop a steady racer that others have left behind for long; it is to begin again from the best schedule."""
+        racer = self._steady()
+        if racer is None or racer.name not in self.running or self.start is None:
+            return
+        given, best = racer.seconds_given, racer.best
+        patience = OVERTAKEN_SECONDS if given is None else OVERTAKEN_SHARE * given
+        if (best is None or self.start_duration < best) and self.record.seconds - racer.begin > patience:
+            racer.stopping.set()
 
     def _watch(self, racer: Racer, arguments: list[str]) -> None:
         """What the thread of a running racer does."""
@@ -227,9 +259,15 @@ class _Race:
         if kind == "error":
             raise content
         racer.note_end(content)
-        if racer.failed and REFUTED in racer.ending:  # by the schedule that it was given to start from
-            raise JudgeError(f"{racer.name}: {racer.ending}, found by {self.record.sequence_source}")
-        if racer.ending == "time" and not self.stopped:
+        if racer.failed and CONTRADICTED in racer.ending:  # a `JudgeError` of its own process
+            found = f", found by {self.record.sequence_source}" if REFUTED in racer.ending else ""
+            raise JudgeError(f"{racer.name}: {racer.ending}{found}")
+        if self.stopped:
+            return
+        if racer.ending == "stopped":  # overtaken
+            racer.stopping.clear()
+            self.waiting.appendleft(racer)
+        elif racer.ending == "time":
             self.waiting.append(racer)
 
     def _take_event(self, racer: Racer, event: dict[str, Any]) -> None:
@@ -266,7 +304,7 @@ class _Race:
         if self.record.sequence is not None:
             try:
                 check_warm_start(self.record.instance, self.options.form, self.record.sequence)
-                self.start = self.record.sequence
+                self.start, self.start_duration = self.record.sequence, self.record.duration
             except InputError:
                 pass  # a solver's schedule after it was pruned; the one before it will do
 

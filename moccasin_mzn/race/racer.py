@@ -44,6 +44,8 @@ class Racer:
     """Of its latest run."""
     seconds_given: float | None = None
     """Its slice in the latest run; None: no limit."""
+    begin: float = 0.0
+    """Of the latest run, in seconds from the beginning of the record."""
     start_duration: int | None = None
     """Of the schedule from which the latest run started."""
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -62,10 +64,14 @@ class Racer:
         """Did it end without an answer of its own?"""
         return self.status == "failed"
 
+    @property
+    def best(self) -> int | None:
+        """Duration of the best schedule that it knows: its own or the one it started from."""
+        return min((known for known in (self.duration, self.start_duration) if known is not None), default=None)
+
     def note_schedule(self, duration: int) -> None:
         """Count a schedule, unless it is the one it started from or no better."""
-        known = [known for known in (self.duration, self.start_duration) if known is not None]
-        if not known or duration < min(known):
+        if self.best is None or duration < self.best:
             self.duration = duration
             self.schedules += 1
 
@@ -76,7 +82,9 @@ class Racer:
         result = attempt.result
         self.status = result["status"] if result else "unknown"
         late = self.seconds_given is not None and attempt.ending.seconds > self.seconds_given - SLACK_SECONDS
-        if self.status in ("optimal", "infeasible"):
+        if result is None and attempt.ending.how == "exited":  # even if it was just about to be stopped
+            self.status, self.ending = "failed", failure(attempt)
+        elif self.status in ("optimal", "infeasible"):
             self.ending = "proof"
         elif self.stopping.is_set():
             self.ending = "stopped"

@@ -183,8 +183,12 @@ def test_cpu_seconds_of_processes_that_have_ended_count():
 
 
 def test_cpu_seconds_of_processes_that_are_killed_count(mark):
-    ending = run_guarded(python("import os\nos.fork()\nwhile True: pass", mark), hard_limit=1.0)
-    assert 0.3 < ending.cpu_seconds < 4
+    lines = []
+    wait = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('burnt', flush=True)\ntime.sleep(600)"
+    command = python(f"import os, signal\nos.fork()\n{BURN}\n{wait}", mark)
+    ending = run_guarded(command, on_line=lines.append, stop=lambda: len(lines) == 2, grace=0.1, hard_limit=60)
+    assert (ending.how, ending.exit_status) == ("stopped", -signal.SIGKILL)
+    assert 0.55 < ending.cpu_seconds < 4
 
 
 @pytest.mark.skipif(not allowed_cores(), reason="this system does not pin processes")

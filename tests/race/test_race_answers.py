@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import signal
+import sys
 import threading
 import time
 from collections import Counter
@@ -15,12 +17,17 @@ from moccasin_mzn.cli import run
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.flatzinc.configuration import LIBRARY
 from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.known_at_once import known_at_once
 from moccasin_mzn.minizinc.run import SolverError
 from moccasin_mzn.minizinc.solvers import find_backend
 from moccasin_mzn.options import Options
+from moccasin_mzn.processes.guarded import Ending
+from moccasin_mzn.processes.solve_process import Attempt
+from moccasin_mzn.race.race import _Race
 from moccasin_mzn.race.racer import run_racer
 from moccasin_mzn.readers import read_graph, write_graph
-from moccasin_mzn.record import JudgeError
+from moccasin_mzn.record import JudgeError, Record
 from moccasin_mzn.solve import solve
 
 SKIP = ComputationGraph(
@@ -117,14 +124,22 @@ def test_local_search_and_bounds_race_too():
     assert result.racers[0].ending in ("proof", "stopped")
 
 
-def test_a_proof_that_nothing_fits():
-    graph = ComputationGraph(
-        tuple("abcdefg"), (1,) * 7, (2, 2, 2, 2, 3, 3, 1), ((0, 4), (1, 4), (2, 5), (3, 5), (4, 6), (5, 6))
-    )
-    for budget in range(7, 9):
-        alone = solve(graph, budget, search="off", time_limit=60)
-        raced = solve(graph, budget, solver="gecode,cp-sat", search="off", time_limit=60)
-        assert (raced.status, raced.duration) == (alone.status, alone.duration)
+def test_a_proof_that_nothing_fits(tmp_path, command):
+    case = draw_case(31)  # which is not seen at once
+    assert least_duration(case, "staged") is None
+    assert known_at_once(Instance.build(case.graph, case.budget, max_computations=case.max_computations)) is None
+    write_graph(case.graph, tmp_path / "case.json")
+    options = ("--budget", case.budget, "--max-computations", case.max_computations, "--search", "off")
+    limits = ("--time-limit", 60, "--threads", 2, "--json")
+    status, out, err = command("solve", tmp_path / "case.json", *options, "--solver", "cp-sat,gecode", *limits)
+    told = json.loads(out)
+    assert (status, told["status"], told["valid"], told["sequence"]) == (1, "infeasible", False, None)
+    what = f"at most {case.max_computations} computations per node fits the budget {case.budget}"
+    reason = rf"proven by (cp-sat|gecode): no schedule in stages of the input order with {what}"
+    assert re.fullmatch(reason, told["reason"])
+    assert err.endswith(f"no schedule: {told['reason']}\n")
+    provers = [racer["solver"] for racer in told["racers"] if racer["ending"] == "proof"]
+    assert told["reason"].split()[2].rstrip(":") in provers
 
 
 @pytest.mark.slow
@@ -185,6 +200,26 @@ def test_who_starts_later_starts_from_what_was_found_before(layered, heard):
     assert result.seconds.total < 40 + 2
 
 
+def test_a_local_search_that_is_overtaken_begins_again_from_the_best():
+    record = Record(Instance.build(SKIP, 8, max_computations=2), time.monotonic() - 60)
+    contest = _Race(record, Options(solver="cp-sat,gecode", time_limit=100), threads=2)
+    contest.line_up([find_backend("cp-sat"), find_backend("gecode")])
+    search = contest.waiting.popleft()
+    contest.running["search"] = search, threading.Thread()
+    assert contest._slice(search, 95, 3) == 95  # it does not take turns
+    search.seconds_given, search.duration = 95, 15
+    contest._end_if_overtaken()
+    assert not search.stopping.is_set()
+    cp_sat = contest.waiting[0]
+    contest._take_event(cp_sat, {"type": "progress", "duration": 14, "bound": 9, "sequence": [0, 1, 2, 3, 0, 4]})
+    contest._end_if_overtaken()
+    assert search.stopping.is_set()
+    contest._hear(search, "end", Attempt(None, (), None, Ending("stopped", -15, "", 59.0, 59.0, 10**8)))
+    assert [racer.name for racer in contest.waiting] == ["search", "cp-sat", "gecode"]
+    assert not search.stopping.is_set()
+    assert contest.start == (0, 1, 2, 3, 0, 4)
+
+
 def test_a_warm_start_may_be_enough(layered, start, heard):
     options = {"solver": "cp-sat,highs", "search": "off", "time_limit": 60, "until_gap": 0.9}
     result = solve(layered, 0.8, **options, warm_start=start)
@@ -208,11 +243,19 @@ def test_all_fail(own_solver):
         solve(SKIP, 8, solver=",".join(names), search="off", time_limit=60)
 
 
-def test_a_solver_that_a_schedule_refutes_is_named_with_who_found_it(layered, start, own_solver):
-    liar = own_solver("liar", "echo =====UNSATISFIABLE=====")
-    message = "^liar: liar claims that there is no schedule, but the simulator accepts [0-9]+ .*, found by "
+def test_a_solver_that_a_schedule_refutes_is_named_with_who_found_it(own_solver):
+    liar, sleeper = own_solver("liar", "echo =====UNSATISFIABLE====="), own_solver("sleeper", "sleep 60")
+    message = "^liar: liar claims that there is no schedule, but the simulator accepts 14 .*, found by the warm start$"
     with pytest.raises(JudgeError, match=message):
-        solve(layered, 0.8, solver=f"{liar},cp-sat", search="off", threads=2, warm_start=start)
+        solve(SKIP, 8, solver=f"{liar},{sleeper}", search="off", threads=2, warm_start=(0, 1, 2, 3, 0, 4))
+
+
+def test_a_solver_whose_objective_is_wrong_is_named(own_solver):
+    program = f"{sys.executable} -m moccasin_mzn.flatzinc"
+    liar = own_solver("liar", f"{program} \"$@\" | sed 's/^total_duration = .*/total_duration = 1;/'")
+    sleeper = own_solver("sleeper", "sleep 60")
+    with pytest.raises(JudgeError, match="^liar: liar reports 1, but the simulator finds a duration of [0-9]+$"):
+        solve(SKIP, 8, solver=f"{liar},{sleeper}", search="off", threads=2)
 
 
 @pytest.mark.slow
