@@ -48,6 +48,7 @@ def _by_cp_sat(flat: str) -> int | None:
     problem = translate(parse(flat), unique=False)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
+    solver.parameters.catch_sigint_signal = False  # it would take Ctrl-C from all tests after this one
     status = solver.solve(problem.builder.model)
     assert status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
     if status == cp_model.INFEASIBLE:

@@ -105,6 +105,7 @@ def _follow_hint(text: str, form: str) -> None:
     assert set(free) <= hinted, (text, form)
     solver = cp_model.CpSolver()
     solver.parameters.fix_variables_to_their_hinted_value = True
+    solver.parameters.catch_sigint_signal = False  # it would take Ctrl-C from all tests after this one
     assert solver.solve(builder.model) == cp_model.OPTIMAL, text
 
 
