@@ -19,12 +19,7 @@ class StoppedError(Exception):
     """MiniZinc was stopped before it was done."""
 
 
-def never() -> bool:
-    """Do not stop."""
-    return False
-
-
-def compile_model(backend: Backend, model: Path, data: str, stop: Callable[[], bool] = never) -> str:
+def compile_model(backend: Backend, model: Path, data: str, stop: Callable[[], bool] = lambda: False) -> str:
     """The FlatZinc of `model` with the `.dzn` text `data`, in the constraints that the backend's solver knows.
 
     Raises:
@@ -37,7 +32,7 @@ def compile_model(backend: Backend, model: Path, data: str, stop: Callable[[], b
         return flat.read_text(encoding="utf-8")
 
 
-def printed(backend: Backend, arguments: list[str], data: str, stop: Callable[[], bool] = never) -> str:
+def printed(backend: Backend, arguments: list[str], data: str, stop: Callable[[], bool] = lambda: False) -> str:
     """What MiniZinc prints on stdout, called with the arguments, the backend's solver and the `.dzn` text `data`.
 
     Raises:
