@@ -15,6 +15,11 @@ class InputError(ValueError):
     """
 
 
+def missing(package: str, extra: str) -> InputError:
+    """What to raise where a package is not installed that comes with an extra of this one."""
+    return InputError(f"{package} is missing: pip install 'moccasin_mzn[{extra}]'")
+
+
 def some_of(names: Iterable[object], most: int = 5) -> str:
     """The first of many names, for use in a message."""
     names = list(names)

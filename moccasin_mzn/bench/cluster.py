@@ -19,7 +19,7 @@ import psutil
 from moccasin_mzn.bench.execute import Outcome, execute
 from moccasin_mzn.bench.matrix import Run
 from moccasin_mzn.bench.worker import held_signals
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, missing
 
 if TYPE_CHECKING:
     from distributed import Client, Future, LocalCluster
@@ -138,7 +138,7 @@ def _client(scheduler: str | None, workers: int, runs: Sequence[Run]) -> Iterato
         import dask
         import distributed
     except ImportError:
-        raise InputError("distributed is missing: pip install 'moccasin_mzn[bench]'") from None
+        raise missing("distributed", "bench") from None
     patience = START_SECONDS if scheduler is None else CONNECT_SECONDS
     settings = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,

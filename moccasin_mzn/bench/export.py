@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.bench.rows import COLUMNS, TRACE_COLUMNS, Row
 from moccasin_mzn.bench.store import Store
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, missing
 from moccasin_mzn.readers.jsonfile import check_writable, replace_file
 
 if TYPE_CHECKING:
@@ -52,10 +52,7 @@ def export_tables(store: Store, path: Path, form: str) -> list[Path]:
             raise InputError(f"{each}: that is the store")
     for each, rows, columns in ((path, store.rows(), COLUMNS), (traces, store.trace_rows(), TRACE_COLUMNS)):
         frame = _exact(rows, columns)
-        if form == "csv":
-            replace_file(each, frame.to_csv(index=False, lineterminator="\n"))
-        else:
-            _replace_bytes(each, _parquet(frame))
+        replace_file(each, frame.to_csv(index=False, lineterminator="\n") if form == "csv" else _parquet(frame))
     return [path, traces]
 
 
@@ -64,32 +61,21 @@ def _exact(rows: list[Row], columns: Mapping[str, type]) -> pandas.DataFrame:
     try:
         import pandas
     except ImportError:
-        raise InputError("pandas is missing: pip install 'moccasin_mzn[bench]'") from None
+        raise missing("pandas", "bench") from None
     return pandas.DataFrame(
         {name: pandas.Series([row[name] for row in rows], dtype=_DTYPES[form]) for name, form in columns.items()}
     )
 
 
-def _parquet(frame: pandas.DataFrame) -> Callable[[Path], None]:
+def _parquet(frame: pandas.DataFrame) -> bytes:
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise InputError("pyarrow is missing: pip install 'moccasin_mzn[bench]'") from None
-    table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-    return lambda path: pyarrow.parquet.write_table(table, path)
-
-
-def _replace_bytes(path: Path, write: Callable[[Path], None]) -> None:
-    """As `replace_file`, for a library that writes the file."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+        raise missing("pyarrow", "bench") from None
+    content = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pandas(frame, preserve_index=False), content)
+    return content.getvalue().to_pybytes()
 
 
 def export_mzn_bench(store: Store, folder: Path) -> list[Path]:
@@ -114,7 +100,7 @@ def export_mzn_bench(store: Store, folder: Path) -> list[Path]:
     try:
         import yaml
     except ImportError:
-        raise InputError("pyyaml is missing: pip install 'moccasin_mzn[bench]'") from None
+        raise missing("pyyaml", "bench") from None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):

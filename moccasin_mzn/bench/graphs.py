@@ -36,7 +36,7 @@ class BenchGraph:
 
 
 def graph_digest(graph: ComputationGraph) -> str:
-    """A digest of what a solver can see of a graph: the same for files that differ only in names and provenance."""
+    """A digest of what a solver can see of a graph, ids included; its name, labels and provenance are no part of it."""
     content = [
         graph.nodes,
         graph.durations,

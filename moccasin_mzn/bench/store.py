@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, missing, shown
 
 try:
     import sqlalchemy
@@ -22,7 +22,7 @@ try:
     from sqlalchemy.exc import DBAPIError, IntegrityError
     from sqlalchemy.pool import NullPool
 except ImportError:
-    raise InputError("sqlalchemy is missing: pip install 'moccasin_mzn[bench]'") from None
+    raise missing("sqlalchemy", "bench") from None
 
 from moccasin_mzn.bench.rows import COLUMNS, INTEGER_BITS, LABELS, STATUSES, TRACE_COLUMNS, Row
 
@@ -275,7 +275,7 @@ def _frame(rows: Sequence[Row], columns: Mapping[str, type]) -> pandas.DataFrame
     try:
         import pandas
     except ImportError:
-        raise InputError("pandas is missing: pip install 'moccasin_mzn[bench]'") from None
+        raise missing("pandas", "bench") from None
     frame = pandas.DataFrame(rows, columns=list(columns))
     for name, form in columns.items():
         if form is not str and not frame[name].isna().all():

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, missing
 
 _FORMATS = ("html", "md", "tex")
 
@@ -55,4 +55,4 @@ def _check_installed() -> None:
 
     for library in ("sqlalchemy", "pandas", "matplotlib", "jinja2"):
         if find_spec(library) is None:
-            raise InputError(f"{library} is missing: pip install 'moccasin_mzn[bench]'")
+            raise missing(library, "bench")

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, missing
 from moccasin_mzn.plots.picture import Picture
 from moccasin_mzn.readers.jsonfile import check_writable, replace_file
 
@@ -24,7 +24,7 @@ def check_picture_file(path: str | PathLike[str]) -> None:
     if library is None:
         raise InputError(f"{path}: expected a name that ends in {', '.join(list(_LIBRARIES)[:-1])} or .html")
     if find_spec(library) is None:
-        raise InputError(f"{library} is missing: pip install 'moccasin_mzn[plot]'")
+        raise missing(library, "plot")
     check_writable(path)
 
 
