@@ -1,0 +1,1 @@
+"""Several memories: devices that compute, slow memory that only holds, and copies between them."""
