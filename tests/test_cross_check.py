@@ -23,7 +23,7 @@ from moccasin_mzn.simulate import judge
 from moccasin_mzn.solve import solve
 
 GRAPHS = 200
-QUICK_GRAPHS = 30
+QUICK_GRAPHS = 16
 """So many run by default."""
 
 
@@ -33,7 +33,7 @@ def seeds(quick: int) -> list:
 
 
 SEEDS = seeds(QUICK_GRAPHS)
-CASES_WITH_RECOMPUTATIONS = [2, 3, 4, 16, 40, 59]
+CASES_WITH_RECOMPUTATIONS = [2, 16, 59, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (3, 4, 40))]
 TIME_LIMIT = 120
 """Seconds; none of the graphs should take a tenth of it."""
 
@@ -130,7 +130,7 @@ def test_the_published_index_finds_what_brute_force_finds(seed, precedence, solv
 
 
 @pytest.mark.parametrize("precedence", ["served-by", "reservoir"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 12))])
 def test_the_published_index_finds_the_least_peak(seed, precedence):
     """Phase 1, from the input order. What is compared is the schedule's peak: presolve rounds the budget down."""
     case = draw_case(seed)
@@ -157,7 +157,7 @@ def test_a_warm_start_is_a_solution(tmp_path, seed, precedence, index):
     assert (found.status, found.objective, found.sequence) == ("optimal", best.duration, best.sequence)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 12))])
 def test_two_phases_end_where_one_does(seed):
     case = draw_case(seed)
     limits = {"max_computations": case.max_computations, "threads": 1}

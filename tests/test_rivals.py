@@ -168,7 +168,7 @@ def all_useful(data: ModelData, sequence: tuple[int, ...]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seed", [2, 3, 16])
+@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (3, 16))])
 @pytest.mark.parametrize("solver", ["cp-sat", "highs", "scip"])
 @pytest.mark.parametrize("name", ["checkmate-milp", "checkmate-milp-strengthened"])
 def test_checkmate_from_end_to_end(name, solver, seed):

@@ -188,7 +188,9 @@ def test_the_whole_window_is_the_whole_instance(seed):
         check(cut, Solved(cut, "cp-sat"), expected)
 
 
-@pytest.mark.parametrize("seed", SEEDS_OF_WINDOWS)
+@pytest.mark.parametrize(
+    "seed", [*SEEDS_OF_WINDOWS[:3], *(pytest.param(seed, marks=pytest.mark.slow) for seed in SEEDS_OF_WINDOWS[3:])]
+)
 def test_solvers_and_precedences_agree(seed):
     instance, sequence = draw(seed)
     cut = draw_window(instance, sequence, seed)
