@@ -11,7 +11,6 @@ from pathlib import Path
 from numba import njit
 
 _FOLDER = Path(__file__).parent
-_KEPT = _FOLDER / "__pycache__"
 
 
 def compiled(function: Callable) -> Callable:
@@ -19,7 +18,7 @@ def compiled(function: Callable) -> Callable:
 
     It must not call itself either: numba crashes on a kept recursive function (its issue 6061).
     """
-    _forget_the_outdated()
+    _forget_the_outdated(Path(function.__code__.co_filename).parent)
     try:
         return njit(cache=True, nogil=True, _nrt=False)(function)
     except RuntimeError:  # there is no folder to keep it in
@@ -27,13 +26,19 @@ def compiled(function: Callable) -> Callable:
 
 
 @functools.cache
-def _forget_the_outdated() -> None:
-    """numba takes notice when a function's own file changes, but not when that of a function it calls does."""
-    sources = b"".join(path.read_bytes() for path in sorted(_FOLDER.glob("*.py")))
-    digest, note = hashlib.sha256(sources).hexdigest(), _KEPT / "compiled.sha256"
+def _forget_the_outdated(folder: Path) -> None:
+    """numba takes notice when a function's own file changes, but not when that of a function it calls does.
+
+    So what is kept in a folder goes whenever a file with compiled functions in it, or in this one, has changed.
+    """
+    files = [path for place in dict.fromkeys((_FOLDER, folder)) for path in sorted(place.glob("*.py"))]
+    sources = [source for source in (path.read_bytes() for path in files) if b"compiled" in source]
+    digest = hashlib.sha256(b"".join(sources)).hexdigest()
+    kept = folder / "__pycache__"
+    note = kept / "compiled.sha256"
     with contextlib.suppress(OSError):  # installed read-only: then nothing is kept here
         if not note.exists() or note.read_text() != digest:
-            for path in _KEPT.glob("*.nb[ci]"):
+            for path in kept.glob("*.nb[ci]"):
                 path.unlink(missing_ok=True)
-            _KEPT.mkdir(exist_ok=True)
+            kept.mkdir(exist_ok=True)
             note.write_text(digest)

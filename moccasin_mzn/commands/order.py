@@ -1,0 +1,51 @@
+"""The command `order`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from moccasin_mzn.commands.common import EXIT_FOUND, GRAPH, ORDER, stopped_by_signals
+
+
+@click.command()
+@GRAPH
+@ORDER
+@click.option("--time-limit", type=float, default=60.0, show_default=True, metavar="SECONDS",
+              help="Ends earlier with a proof.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Random seed of the search.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE",
+              help="Write the order as a JSON list of ids, which --order reads.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
+def order(graph: Path, order: str, time_limit: float, seed: int, output: Path | None, as_json: bool) -> int:
+    """Find an order of GRAPH of least peak memory that computes every node once, and a bound on all such orders.
+
+    Ctrl-C ends the search and keeps the best order found.
+    """
+    from moccasin_mzn.instance import chosen_order
+    from moccasin_mzn.ordering.least_peak import least_peak_order
+    from moccasin_mzn.ordering.order_report import OrderLines, ordering_dict, print_ordering
+    from moccasin_mzn.readers import read_graph
+    from moccasin_mzn.readers.jsonfile import check_writable, replace_file
+    from moccasin_mzn.simulate import simulate
+
+    if output is not None:
+        check_writable(output)
+    computation_graph = read_graph(graph)
+    start = chosen_order(computation_graph, order)
+    input_peak = simulate(computation_graph, start).peak
+    lines = OrderLines(input_peak, sys.stderr)
+    with stopped_by_signals():
+        found = least_peak_order(computation_graph, time_limit=time_limit, seed=seed, on_progress=lines, start=start)
+    lines.flush()
+    told = ordering_dict(computation_graph, input_peak, found)
+    if as_json:
+        click.echo(json.dumps(told))
+    else:
+        print_ordering(computation_graph, input_peak, found, sys.stdout)
+    if output is not None:
+        replace_file(output, json.dumps(told["order"]) + "\n")
+    return EXIT_FOUND

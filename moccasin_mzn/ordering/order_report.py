@@ -1,0 +1,90 @@
+"""What a person sees of a search for an order of least peak: lines while it runs, a table at its end."""
+
+from __future__ import annotations
+
+from typing import Any, TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.ordering.least_peak import Ordering, OrderProgress
+from moccasin_mzn.report import memory_text
+
+_PAUSE = 0.25
+_AT_ONCE = 10
+
+
+class OrderLines:
+    """Prints a line for improvements of the order or the bound: the first ten, then a few per second."""
+
+    def __init__(self, input_peak: int, out: TextIO) -> None:
+        """`input_peak`: what 100 % is."""
+        self._input_peak, self._out = input_peak, out
+        self._last_time, self._told = -_PAUSE, 0
+        self._held_back: OrderProgress | None = None
+
+    def __call__(self, progress: OrderProgress) -> None:
+        """Print the line, or hold it back if one was printed just before."""
+        self._held_back = progress
+        if self._told < _AT_ONCE or progress.seconds - self._last_time >= _PAUSE:
+            self._last_time = progress.seconds
+            self.flush()
+
+    def flush(self) -> None:
+        """Print the line held back, if any."""
+        if self._held_back is not None:
+            now, self._held_back = self._held_back, None
+            self._told += 1
+            peak, bound = (percent_text(amount, self._input_peak) for amount in (now.peak, now.bound))
+            self._out.write(f"{now.seconds:8.1f} s  peak {peak} of the input order's  bound {bound}  {now.source}\n")
+            self._out.flush()
+
+
+def percent_text(amount: int, whole: int) -> str:
+    """`amount` in percent of `whole`."""
+    return f"{100 * amount / whole:.3f} %" if whole else "-"
+
+
+def print_ordering(graph: ComputationGraph, input_peak: int, found: Ordering, out: TextIO) -> None:
+    """The input order beside the order found."""
+    table = Table(
+        title=f"{graph.name or 'graph'}: {len(graph.nodes)} nodes, {len(graph.edges)} edges", title_justify="left",
+        box=box.SIMPLE_HEAD, pad_edge=False,
+    )  # fmt: skip
+    for heading in ("", "input order", "least-peak order"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    peaks, unit = (input_peak, found.peak), graph.size_unit
+    table.add_row("peak memory", *(memory_text(peak, unit) for peak in peaks))
+    table.add_row("of the input order's", *(percent_text(peak, input_peak) for peak in peaks))
+    table.add_row("bound", "", memory_text(found.bound, unit))
+    table.add_row("of the input order's", "", percent_text(found.bound, input_peak))
+    table.add_row("gap", "", f"{found.gap_percent:.3f} %")
+    console = Console(file=out, markup=False, highlight=False, emoji=False)
+    console.print(table)
+    what = {
+        "optimal": "no order that computes every node once has a smaller peak",
+        "feasible": "an order of smaller peak is possible, but not below the bound",
+    }[found.status]
+    console.print(f"{found.status}: {what}", soft_wrap=True)
+    by = "the input order, which nothing improved" if found.source == "start" else found.source
+    console.print(f"order by {by}; bound by {found.bound_source}; seconds: {found.seconds:.2f}", soft_wrap=True)
+
+
+def ordering_dict(graph: ComputationGraph, input_peak: int, found: Ordering) -> dict[str, Any]:
+    """All figures and the order, as ids, for JSON."""
+    return {
+        "graph": graph.name,
+        "nodes": len(graph.nodes),
+        "edges": len(graph.edges),
+        "input_peak": input_peak,
+        "peak": found.peak,
+        "bound": found.bound,
+        "gap_percent": found.gap_percent,
+        "status": found.status,
+        "seconds": found.seconds,
+        "source": found.source,
+        "bound_source": found.bound_source,
+        "order": [graph.nodes[v] for v in found.order],
+    }
