@@ -1,0 +1,126 @@
+"""The command `frontier`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from moccasin_mzn.commands.common import COUNT_FIXED, EXIT_FOUND, EXIT_NONE, GRAPH, ORDER_OR_FREE, stopped_by_signals
+
+if TYPE_CHECKING:
+    from moccasin_mzn.frontier.points import Frontier
+    from moccasin_mzn.frontier.solving import Rematerialization
+    from moccasin_mzn.graph import ComputationGraph
+
+
+@click.command()
+@GRAPH
+@click.option("--points", type=int, default=20, show_default=True, metavar="N", help="How many budgets, at most.")
+@click.option("--budget", "budgets", multiple=True, metavar="0.8|80%|BYTES|1.5GiB",
+              help="These budgets only, as for solve; may be given several times.")  # fmt: skip
+@click.option("--time-limit", type=float, default=600, show_default=True, metavar="SECONDS", help="For all together.")
+@click.option("--formulation", metavar="NAME", help="A model, see the command list.  [default: staged]")
+@click.option("--solver", metavar="NAME",
+              help="cp-sat, highs, scip, or any solver MiniZinc knows; A,B,C race.  [default: cp-sat]")  # fmt: skip
+@click.option("--precedence", metavar="served-by|reservoir", help="Form of the precedence constraints.")
+@click.option("--index", metavar="affine|triangular",
+              help="Numbering of staged events: without holes, or as published.")  # fmt: skip
+@click.option("--max-computations", metavar="C|auto|FILE",
+              help="How often a node may be computed; a JSON file may say it for each.  [default: 2]")  # fmt: skip
+@click.option("--search", metavar="on|off|only",
+              help="Local search and bounds beside the model, the model alone, or none.  [default: on]")  # fmt: skip
+@ORDER_OR_FREE
+@COUNT_FIXED
+@click.option("--until-gap", metavar="1%|0.01", help="A point needs no smaller gap than this.  [default: 0]")
+@click.option("--threads", type=int, metavar="N", help="Default: one per core.")
+@click.option("--seed", type=int, metavar="N", help="Random seed of all searches.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the front: .png, .svg or .html.")
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as JSON.")
+@click.option("--csv", "table", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as CSV.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
+def frontier(
+    graph: Path, points: int, budgets: tuple[str, ...], time_limit: float, plot: Path | None, output: Path | None,
+    table: Path | None, as_json: bool, **options: Any,
+) -> int:  # fmt: skip
+    """Find the least duration of GRAPH for budgets from the least feasible one to the peak of the input order.
+
+    Each point has a schedule and a bound. Ctrl-C ends the sweep and keeps what is found.
+    """
+    from moccasin_mzn.budget import Budget
+    from moccasin_mzn.frontier.sweep import Plan, sweep
+    from moccasin_mzn.options import check_time_limit
+    from moccasin_mzn.readers import read_graph
+
+    begin = time.monotonic()
+    check_time_limit(time_limit)
+    plan, amounts = Plan(points, time_limit), [Budget.parse(budget) for budget in budgets]
+    _check_files(plot, output, table)
+    prepare = _variant({name: value for name, value in options.items() if value is not None})
+    with stopped_by_signals():
+        variant = prepare(read_graph(graph))
+        plan = Plan(points, time_limit, tuple(variant.amount(amount) for amount in amounts))
+        found = sweep(variant, plan, lambda line: click.echo(line, err=True), begin)
+    _tell(found, output, table, as_json)
+    if plot is not None:
+        from moccasin_mzn.plots.frontier_files import write_frontier
+
+        write_frontier(plot, found)
+        click.echo(f"picture: {plot}", err=True)
+    return EXIT_FOUND if found.found else EXIT_NONE
+
+
+def _check_files(plot: Path | None, *others: Path | None) -> None:
+    """Refuse before the search what cannot be written after it."""
+    from moccasin_mzn.readers.jsonfile import check_writable
+
+    if plot is not None:
+        from moccasin_mzn.plots.files import check_picture_file
+
+        check_picture_file(plot)
+    for path in others:
+        if path is not None:
+            check_writable(path)
+
+
+def _variant(given: dict[str, Any]) -> Callable[[ComputationGraph], Rematerialization]:
+    """What makes the problem of a graph; the options are checked before any file is read."""
+    from moccasin_mzn.frontier.solving import Rematerialization
+    from moccasin_mzn.options import Options, parse_count, parse_gap
+    from moccasin_mzn.readers import read_counts
+
+    problem = {name: given.pop(name) for name in ("order", "count_fixed")}
+    most = given.pop("max_computations", None)
+    if "until_gap" in given:
+        given["until_gap"] = parse_gap(given["until_gap"])
+    options = Options(**given)
+    most = options.default_computations(None if most is None else parse_count(most))
+
+    def prepare(graph: ComputationGraph) -> Rematerialization:
+        counts = read_counts(most, graph) if isinstance(most, Path) else most
+        if not options.form.limited:
+            counts = None
+        return Rematerialization.of(graph, options, max_computations=counts, **problem)
+
+    return prepare
+
+
+def _tell(found: Frontier, output: Path | None, table: Path | None, as_json: bool) -> None:
+    """Print and write the answer."""
+    from moccasin_mzn.frontier.table import print_frontier
+    from moccasin_mzn.frontier.writing import csv_text, json_text
+    from moccasin_mzn.readers.jsonfile import replace_file
+
+    if as_json:
+        sys.stdout.write(json_text(found))
+    else:
+        print_frontier(found, sys.stdout)
+    sys.stdout.flush()
+    if output is not None:
+        replace_file(output, json_text(found))
+    if table is not None:
+        replace_file(table, csv_text(found))

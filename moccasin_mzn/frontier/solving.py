@@ -1,0 +1,175 @@
+"""Rematerialization as a variant for the sweep: every question is one call of `solve_instance`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+from moccasin_mzn.bounds.least_budget import least_budget_bound
+from moccasin_mzn.budget import Budget
+from moccasin_mzn.conclusion import scope
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.formulations import find_formulation
+from moccasin_mzn.formulations.warm_start import check_warm_start
+from moccasin_mzn.frontier.questions import Answer, Judged, Question
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.options import Options
+from moccasin_mzn.record import JudgeError
+from moccasin_mzn.result import Progress
+from moccasin_mzn.simulate import judge
+from moccasin_mzn.solve import solve_instance
+
+_SEEDS = 2**31
+
+
+class _EnoughError(Exception):
+    """The search has found what was asked for."""
+
+
+@dataclass
+class _Listener:
+    """Ends a search as soon as its schedule is as good as the question wants it, and remembers who found what."""
+
+    question: Question
+    latest: Progress | None = None
+    """The latest with a schedule."""
+    bound: int = 0
+    bound_source: str = ""
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.bound > self.bound:
+            self.bound, self.bound_source = progress.bound, progress.source
+        if progress.sequence is not None:
+            self.latest = progress
+            enough = self.question.enough
+            if self.question.any_schedule or (enough is not None and progress.duration <= enough):
+                raise _EnoughError
+
+    def answer(self) -> Answer:
+        """What was heard."""
+        schedules = () if self.latest is None else ((self.latest.sequence, self.latest.source),)
+        return Answer(schedules, self.bound, self.bound_source)
+
+
+@dataclass
+class Rematerialization:
+    """A graph with options of `solve`: the budget is what is varied.
+
+    `instance` is one with any budget: `of` makes it.
+    """
+
+    instance: Instance
+    options: Options
+    graph: ComputationGraph = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.graph = self.instance.graph
+
+    @classmethod
+    def of(
+        cls,
+        graph: ComputationGraph,
+        options: Options,
+        *,
+        order: str | PathLike[str] | Sequence[int] = "input",
+        max_computations: Any = None,
+        count_fixed: bool = False,
+    ) -> Rematerialization:
+        """The arguments are those of `solve`.
+
+        Raises:
+            InputError: nonsense in any of them.
+        """
+        most = options.default_computations(max_computations)
+        whole = Budget.of("100%")
+        built = Instance.build(graph, whole, order=order, max_computations=most, count_fixed=count_fixed)
+        return cls(built, options)
+
+    @property
+    def peak(self) -> int:
+        """Of the input order, in the graph's size unit."""
+        return self.instance.baseline.peak
+
+    @property
+    def baseline(self) -> int:
+        """Duration of every node once, in the graph's duration unit."""
+        return self.instance.baseline.duration
+
+    @property
+    def fixed(self) -> int:
+        """Fixed memory that budgets as people give them hold as well, in the graph's size unit."""
+        return self.instance.fixed
+
+    @property
+    def scope(self) -> str:
+        """What proofs range over, to be read after "no schedule"."""
+        return scope(self.instance, self.options, self.options.solver)
+
+    @cached_property
+    def least(self) -> int:
+        """No schedule in any order fits less; in the graph's size unit."""
+        return least_budget_bound(self.graph).memory
+
+    @cached_property
+    def overhead(self) -> float:
+        """Seconds that every question takes before the search begins: the bound on the least budget is found anew."""
+        begin = time.monotonic()
+        least_budget_bound(self.graph)
+        return time.monotonic() - begin
+
+    def amount(self, budget: Budget | int | float | str) -> int:
+        """A budget as people give it, in the graph's size unit, without what fixed memory takes of it."""
+        return Budget.of(budget).resolve(self.peak + self.fixed) - self.fixed
+
+    def known(self) -> tuple[tuple[Any, str], ...]:
+        """The input order."""
+        return ((self.instance.order, "the input order"),)
+
+    def judge(self, schedule: Sequence[int], budget: int) -> Judged:
+        """See `Variant.judge`."""
+        simulation = judge(self.graph, schedule, budget)
+        if not simulation.feasible:
+            raise JudgeError(f"the simulator rejects a schedule of the front: {simulation.violations[0].message}")
+        return Judged(simulation.peak, simulation.duration)
+
+    def ask(self, question: Question) -> Answer:
+        """Solve it with this budget.
+
+        Raises:
+            InputError: see `solve`.
+        """
+        begin = time.monotonic() + min(self.overhead, question.seconds / 2)
+        listener = _Listener(question)
+        instance = replace(self.instance, budget=question.budget)
+        seed = self.options.seed
+        if question.attempt:
+            seed = ((seed or 0) + question.attempt) % _SEEDS
+        options = replace(self.options, time_limit=question.seconds, seed=seed)
+        try:
+            result = solve_instance(instance, options, listener, begin, self._start(instance, question))
+        except _EnoughError:
+            return listener.answer()
+        source = listener.latest.source if listener.latest else "the input order"
+        return Answer(
+            ((result.sequence, source),) if result.valid else (),
+            result.duration_bound,
+            listener.bound_source if listener.bound == result.duration_bound else "search",
+            result.status == "infeasible",
+            result.interrupted,
+        )
+
+    def _start(self, instance: Instance, question: Question) -> Sequence[int] | None:
+        """The schedule to start from, if the formulation has it as a solution."""
+        if question.start is None:
+            return None
+        form = find_formulation("general") if instance.free_order else self.options.form
+        try:
+            check_warm_start(instance, form, question.start)
+        except InputError:
+            return None
+        return question.start

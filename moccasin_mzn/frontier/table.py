@@ -1,0 +1,57 @@
+"""A front as a table for people."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from moccasin_mzn.frontier.points import Frontier, FrontierPoint
+from moccasin_mzn.report import memory_text
+
+_HEADINGS = ("budget", "% of peak", "TDI %", "bound %", "gap %", "status", "s")
+
+
+def print_frontier(frontier: Frontier, out: TextIO) -> None:
+    """All points by ascending budget, and what is known of the least one; * marks the Pareto front."""
+    console = Console(file=out, markup=False, highlight=False, emoji=False)
+    graph, chosen = frontier.graph, frontier.pareto()
+    title = f"{graph.name or 'graph'}: {len(graph.nodes)} nodes, {len(graph.edges)} edges"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in _HEADINGS:
+        table.add_column(heading, justify="left" if heading == "status" else "right", no_wrap=True)
+    for point in frontier.points:
+        table.add_row(*_cells(frontier, point, point in chosen))
+    console.print(table)
+    for line in _summary(frontier):
+        console.print(line, soft_wrap=True)
+
+
+def _cells(frontier: Frontier, point: FrontierPoint, pareto: bool) -> list[str]:
+    graph = frontier.graph
+    cells = [memory_text(point.budget, graph.size_unit), f"{frontier.budget_percent(point.budget):.2f}"]
+    cells.append(f"{frontier.increase_percent(point.duration):.3f}" if point.found else "-")
+    cells.append("-" if point.status == "infeasible" else f"{frontier.increase_percent(point.bound):.3f}")
+    cells.append(f"{point.gap_percent:.3f}" if point.found else "-")
+    return [*cells, f"{point.status} *" if pareto else point.status, f"{point.seconds:.1f}"]
+
+
+def _summary(frontier: Frontier) -> list[str]:
+    graph = frontier.graph
+
+    def amount(budget: int) -> str:
+        return f"{memory_text(budget, graph.size_unit)} ({frontier.budget_percent(budget):.2f} % of the peak)"
+
+    lines = [f"proven: no schedule fits less than {amount(frontier.least_bound)}"]
+    if frontier.least_found is not None:
+        lines.append(f"least peak of a schedule found: {amount(frontier.least_found)}")
+    if frontier.fixed:
+        lines.append(f"budgets are what fixed memory of {memory_text(frontier.fixed, graph.size_unit)} leaves")
+    lines.append(f"{frontier.proven} of {len(frontier.points)} points proven; * not dominated by another point")
+    if frontier.scope:
+        lines.append(f"proofs are about schedules {frontier.scope}".rstrip(","))
+    if frontier.interrupted:
+        lines.append("stopped by the user")
+    return [*lines, f"seconds: {frontier.seconds:.2f}"]
