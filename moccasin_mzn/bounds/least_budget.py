@@ -15,6 +15,7 @@ node alone.
 
 from __future__ import annotations
 
+import functools
 import heapq
 from dataclasses import dataclass
 
@@ -36,6 +37,7 @@ class LeastBudget:
     """The computation of this node, a position in `graph.nodes`, needs that much."""
 
 
+@functools.lru_cache(maxsize=4)  # a sweep over budgets asks for each
 def least_budget_bound(graph: ComputationGraph, *, nodes: int = _NODES, work: int = _WORK) -> LeastBudget:
     """The largest of the bounds for single nodes: working sets for all, the search for the most promising ones.
 

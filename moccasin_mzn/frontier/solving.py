@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -115,13 +114,6 @@ class Rematerialization:
         """No schedule in any order fits less; in the graph's size unit."""
         return least_budget_bound(self.graph).memory
 
-    @cached_property
-    def overhead(self) -> float:
-        """Seconds that every question takes before the search begins: the bound on the least budget is found anew."""
-        begin = time.monotonic()
-        least_budget_bound(self.graph)
-        return time.monotonic() - begin
-
     def amount(self, budget: Budget | int | float | str) -> int:
         """A budget as people give it, in the graph's size unit, without what fixed memory takes of it."""
         return Budget.of(budget).resolve(self.peak + self.fixed) - self.fixed
@@ -143,7 +135,6 @@ class Rematerialization:
         Raises:
             InputError: see `solve`.
         """
-        begin = time.monotonic() + min(self.overhead, question.seconds / 2)
         listener = _Listener(question)
         instance = replace(self.instance, budget=question.budget)
         seed = self.options.seed
@@ -151,7 +142,7 @@ class Rematerialization:
             seed = ((seed or 0) + question.attempt) % _SEEDS
         options = replace(self.options, time_limit=question.seconds, seed=seed)
         try:
-            result = solve_instance(instance, options, listener, begin, self._start(instance, question))
+            result = solve_instance(instance, options, listener, warm_start=self._start(instance, question))
         except _EnoughError:
             return listener.answer()
         source = listener.latest.source if listener.latest else "the input order"

@@ -70,7 +70,6 @@ def least_peak_order(
     graph: ComputationGraph,
     *,
     time_limit: float | None = None,
-    threads: int = 1,
     seed: int = 0,
     on_progress: Listener | None = None,
     stop: Callable[[], bool] = never,
@@ -81,17 +80,15 @@ def least_peak_order(
     Args:
         time_limit: in seconds; None: until proven, which large graphs may never be. Compiling, once after every
             installation, is not counted.
-        threads: accepted for the sake of callers; the search takes one.
         seed: of the random numbers, 0 or more.
         on_progress: called in this thread with every improvement.
         stop: asked many times a second.
         start: an order to start from, positions in `graph.nodes`; the answer is never worse. Default: the input order.
 
     Raises:
-        InputError: nonsense as a limit, threads or seed; a start that is no topological order of the graph.
+        InputError: nonsense as a limit or seed; a start that is no topological order of the graph.
     """
     check_time_limit(time_limit)
-    _check_integer("threads", threads, 1)
     _check_integer("seed", seed, 0)
     start = _checked_start(graph, start)
     from moccasin_mzn.ordering.order_search import OrderSearch, compile_all  # here, because that takes a while

@@ -220,12 +220,10 @@ def test_bad_seeds_are_refused(seed):
         good_orders(graph, seed=seed)
 
 
-def test_bad_limits_threads_and_starts_are_refused():
+def test_bad_limits_and_starts_are_refused():
     graph = ComputationGraph(nodes=("a", "b"), durations=(1, 1), sizes=(1, 1), edges=((0, 1),))
     with pytest.raises(InputError, match="time limit"):
         least_peak_order(graph, time_limit=0)
-    with pytest.raises(InputError, match="threads"):
-        least_peak_order(graph, threads=0)
     with pytest.raises(InputError, match="not topological: edge a -> b"):
         least_peak_order(graph, start=(1, 0))
 
