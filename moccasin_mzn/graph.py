@@ -17,7 +17,9 @@ from moccasin_mzn.graph_checks import (
     TOTAL_LIMIT,
     NodeId,
     as_tuple,
+    by_device,
     check_amounts,
+    check_device_durations,
     check_edges,
     check_fixed_memory,
     check_ids,
@@ -66,7 +68,8 @@ class ComputationGraph:
         InputError: an empty graph; an id that is not an int or a printable non-empty str, is given twice, or is
             written like another (1 and "1"); a size or duration that is not an int (bool, float and str are
             refused) or is negative; a total over `TOTAL_LIMIT`; a label that is no str, a `backward` that is no bool;
-            an amount of fixed memory that is no int >= 0;
+            an amount of fixed memory that is no int >= 0; durations of a device that are not one int >= 0 or None for
+            each node;
             an edge to an unknown node, from a node to itself, or given twice; a cycle; an order that is not a
             topological order of all nodes.
     """
@@ -93,6 +96,8 @@ class ComputationGraph:
     fixed_memory: Mapping[str, int] = field(default_factory=dict, hash=False)
     """Memory held throughout whatever the schedule, in `size_unit`, by what it holds ("parameters", "optimizer"): no
     part of any node's size, nor of any peak; a budget counts it in only where that is asked for."""
+    device_durations: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict, hash=False)
+    """By name of a device, time one computation of each node takes there, in `duration_unit`; None: not possible."""
 
     def __post_init__(self) -> None:
         for name in ("nodes", "durations", "sizes", "order", "labels", "backward"):
@@ -106,6 +111,7 @@ class ComputationGraph:
         check_fixed_memory(self.fixed_memory)
         object.__setattr__(self, "fixed_memory", dict(self.fixed_memory))
         check_ids(self.nodes)
+        object.__setattr__(self, "device_durations", check_device_durations(self.nodes, self.device_durations))
         check_amounts(self.nodes, "duration", self.durations)
         check_amounts(self.nodes, "size", self.sizes)
         check_optional(self.nodes, "label", self.labels, str, "a string")
@@ -232,6 +238,10 @@ class ComputationGraph:
         node = max(range(len(self.nodes)), key=self.working_set)
         return WorkingSet(node, self.working_set(node))
 
+    def durations_on_devices(self, node: int) -> dict[str, int | None]:
+        """What `device_durations` has of the node at this position, by name of the device."""
+        return {device: durations[node] for device, durations in self.device_durations.items()}
+
     # --- networkx ----------------------------------------------------------------------------------------
 
     @classmethod
@@ -245,9 +255,9 @@ class ComputationGraph:
         """Convert a networkx graph; integers of other types (numpy's) become ints.
 
         Args:
-            g: directed, no multigraph. A node attribute `label` on every node becomes `labels`, and `backward`
-                becomes `backward`; of the graph attributes `name`, `duration_unit`, `size_unit` and `fixed_memory`
-                are fields, the others become `attributes`.
+            g: directed, no multigraph. Node attributes `label`, `backward` and `device_durations` (a mapping), each on
+                every node, become `labels`, `backward` and `device_durations`; of the graph attributes `name`,
+                `duration_unit`, `size_unit` and `fixed_memory` are fields, the others become `attributes`.
             duration, size: node attributes to read.
             order: ids in input order; default: the graph attribute `order`, if there.
 
@@ -269,6 +279,10 @@ class ComputationGraph:
         for field_name, attribute in (("labels", "label"), ("backward", "backward")):
             if all(attribute in data for data in values.values()):
                 optional[field_name] = tuple(data[attribute] for data in values.values())
+        if any("device_durations" in data for data in values.values()):
+            optional["device_durations"] = by_device(
+                tuple(values), [data.get("device_durations") for data in values.values()]
+            )
         return cls(
             nodes=tuple(_plain(node) for node in values),
             durations=tuple(_plain(data[duration]) for data in values.values()),
@@ -299,6 +313,8 @@ class ComputationGraph:
                 g.nodes[node]["label"] = self.labels[v]
             if self.backward is not None:
                 g.nodes[node]["backward"] = self.backward[v]
+            if self.device_durations:
+                g.nodes[node]["device_durations"] = self.durations_on_devices(v)
         g.add_edges_from((self.nodes[tail], self.nodes[head]) for tail, head in self.edges)
         return g
 

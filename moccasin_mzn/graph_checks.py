@@ -5,7 +5,7 @@ Every function raises an `InputError` that names the node and the value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
@@ -85,6 +85,30 @@ def check_fixed_memory(amounts: Any) -> None:
             raise InputError(f"fixed_memory of {what}: {shown(amount)}, expected an integer >= 0")
     if sum(amounts.values()) > TOTAL_LIMIT:
         raise InputError("the amounts of fixed_memory sum to more than 2**53; use a larger unit")
+
+
+def check_device_durations(nodes: tuple[NodeId, ...], given: Any) -> dict[str, tuple[int | None, ...]]:
+    """By printable names, for each node an int >= 0 or None, in all no more than `TOTAL_LIMIT`; as tuples."""
+    if not isinstance(given, Mapping):
+        raise InputError(f"device_durations is {shown(given)}, expected durations by device")
+    checked = {}
+    for device, values in given.items():
+        if type(device) is not str or not device or not device.isprintable():
+            raise InputError(f"device_durations: {shown(device)} is not a printable name of a device")
+        checked[device] = as_tuple(f"device_durations of {device}", values)
+        check_amounts(nodes, f"{device} duration", tuple(0 if value is None else value for value in checked[device]))
+    return checked
+
+
+def by_device(nodes: Sequence[Any], given: Sequence[Any]) -> dict[str, tuple[Any, ...]]:
+    """Durations by device, from those of each node, which all name the same devices."""
+    for node, durations in zip(nodes, given, strict=True):
+        if not isinstance(durations, Mapping):
+            raise InputError(f"node {shown(node)}: device_durations is {shown(durations)}, expected an object")
+        if set(durations) != set(given[0]):
+            names = ", ".join(map(str, given[0]))
+            raise InputError(f"node {shown(node)}: device_durations has not the devices of the first node: {names}")
+    return {device: tuple(durations[device] for durations in given) for device in given[0]}
 
 
 def check_texts(**texts: Any) -> None:

@@ -105,6 +105,10 @@ def reduce_graph(graph: ComputationGraph, *, fuse: bool = False, elementwise: It
         attributes={**graph.attributes, **_merged(graph, [members[head] for head in heads])},
         backward=None if graph.backward is None else tuple(graph.backward[head] for head in heads),
         fixed_memory=graph.fixed_memory,
+        device_durations={
+            device: tuple(_sum_on_device(of, members[head]) for head in heads)
+            for device, of in graph.device_durations.items()
+        },
     )
     return Reduction(graph, reduced, tuple(tuple(members[head]) for head in heads))
 
@@ -158,6 +162,11 @@ def _merged(graph: ComputationGraph, groups: Sequence[Sequence[int]]) -> dict[st
     merged = {str(graph.nodes[group[0]]): [node for v in group for node in ids(v)] for group in groups}
     merged = {node: stands_for for node, stands_for in merged.items() if len(stands_for) > 1}
     return {MERGED: merged} if merged else {}
+
+
+def _sum_on_device(durations: Sequence[int | None], group: Sequence[int]) -> int | None:
+    """Of a merged node; None if one of its members cannot be computed on the device."""
+    return None if any(durations[v] is None for v in group) else sum(durations[v] for v in group)
 
 
 def _label(graph: ComputationGraph, members: Sequence[int]) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from moccasin_mzn.instance import Instance
+from moccasin_mzn.platforms.judge import PlanSimulation
 from moccasin_mzn.platforms.plan import Plan
 from moccasin_mzn.platforms.platform import Goal, Platform
 
@@ -20,6 +23,25 @@ class PlanProblem:
     """Graph, input order and C_v: how many retention intervals each node may have in a memory that computes."""
     platform: Platform
     goal: Goal = Goal()
+
+    def value(self, simulation: PlanSimulation) -> int:
+        """What is to be least, of a plan."""
+        return simulation.total(self.goal.objective)
+
+    def most_intervals(self, node: int, memory: int) -> int:
+        """How many retention intervals a node may have in a memory: one where nothing computes."""
+        return 1 if self.platform.memories[memory].durations is None else self.instance.max_computations[node]
+
+    def out_of_scope(self, plan: Plan) -> str | None:
+        """The first node with too many retention intervals in a memory, in one line; None: there is none."""
+        graph, memories = self.platform.graph, self.platform.memories
+        for (v, m), count in Counter((action.node, action.memory) for action in plan).items():
+            most = self.most_intervals(v, m)
+            if count > most:
+                return (
+                    f"node {graph.nodes[v]} has {count} retention intervals in {memories[m].name}, {most} are allowed"
+                )
+        return None
 
 
 class PlanFormulation(ABC):
@@ -56,3 +78,41 @@ class PlanFormulation(ABC):
     @abstractmethod
     def objective(self, data: Any, value: int) -> int:
         """An objective or a bound of the model in the problem's unit."""
+
+    # What follows has a default.
+
+    def title(self) -> str:
+        """Name and form, as told to people."""
+        return f"{self.name}, {'staged' if self.staged else 'general'}"
+
+    def out_of_scope(self, problem: PlanProblem, plan: Plan) -> str | None:
+        """Why a plan is no solution of this formulation, although the judge accepts it; None: it is one."""
+        return problem.out_of_scope(plan)
+
+    def search(  # noqa: B027 (not every formulation has one)
+        self, problem: PlanProblem, seed: int, offer: Callable[[Plan], Any], stop: Callable[[], bool],
+        better: Callable[[], Plan | None],
+    ) -> None:  # fmt: skip
+        """Look for plans without the model, in a thread beside it, until `stop()`.
+
+        Args:
+            offer: takes a plan, which is judged: it must be a solution of this formulation within budgets and limits.
+            better: the best plan of all so far, whoever found it.
+        """
+
+    def solution_items(self, data: Any, values: Any) -> dict[str, Any]:
+        """A solution's arrays, and its objective, as the checker takes them."""
+        return {}
+
+    def parameters(self) -> str:
+        """Parameters for CP-SAT, as text protocol buffer; they matter to nobody else."""
+        return ""
+
+    def checked(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Any) -> list[str]:
+        """Verdicts of the solution checker, in MiniZinc, on a plan and on the model's own solution if there is one.
+
+        Raises:
+            CheckError: one of them is rejected, or has other figures than the judge's.
+            InputError: MiniZinc is missing or failed.
+        """
+        return []

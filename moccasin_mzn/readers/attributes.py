@@ -2,7 +2,7 @@
 
 Names of attributes that hold the fields of a `ComputationGraph`:
 
-    of nodes: duration, size, label, backward (true or false)
+    of nodes: duration, size, label, backward (true or false); and as JSON: device_durations (by name of the device)
     of the graph: name, duration_unit, size_unit; and as JSON: order (a list of ids), fixed_memory and attributes
 
 Other attributes of the graph are kept among `ComputationGraph.attributes`; other ones of nodes and edges are not kept.
@@ -22,6 +22,7 @@ from typing import Any
 
 from moccasin_mzn.errors import InputError, shown, some_of
 from moccasin_mzn.graph import TOTAL_LIMIT, ComputationGraph, NodeId
+from moccasin_mzn.graph_checks import by_device
 from moccasin_mzn.readers.fields import resolve_order
 from moccasin_mzn.readers.jsonfile import load_text, parse_json
 
@@ -69,7 +70,7 @@ class Amounts:
     @property
     def wanted(self) -> frozenset[str]:
         """Names of all attributes of nodes that are read."""
-        return frozenset((self.duration, self.size, "label", "label_json", "backward", "id_json"))
+        return frozenset((self.duration, self.size, "label", "label_json", "backward", "id_json", "device_durations"))
 
 
 @dataclass
@@ -137,6 +138,7 @@ def computation_graph(found: TextGraph, amounts: Amounts) -> ComputationGraph:
         order=resolve_order(ids, about),
         labels=_labels(found),
         backward=_backward(found),
+        device_durations=_device_durations(found),
         fixed_memory=about.get("fixed_memory", {}),
         attributes={**foreign, **own, **({"assumed": assumed} if assumed else {})},
         **{key: _text(found.about, key, default) for key, default in _TEXT_FIELDS},
@@ -211,6 +213,18 @@ def _backward(found: TextGraph) -> tuple[bool, ...] | None:
             raise InputError(f"{_place(found, node)}: backward is {shown(values['backward'])}, expected true or false")
         flags.append(flag)
     return tuple(flags)
+
+
+def _device_durations(found: TextGraph) -> dict[str, tuple[Any, ...]]:
+    """Empty if no node has any."""
+    if not any("device_durations" in values for values in found.nodes.values()):
+        return {}
+    given = []
+    for node, values in found.nodes.items():
+        if "device_durations" not in values:
+            raise InputError(f"{_place(found, node)}: device_durations is missing, other nodes have it")
+        given.append(_json_value(values["device_durations"], f"{_place(found, node)}: device_durations"))
+    return by_device(tuple(found.nodes), given)
 
 
 def _edges(found: TextGraph) -> tuple[tuple[int, int], ...]:
@@ -297,6 +311,8 @@ def node_attributes(graph: ComputationGraph) -> Iterator[dict[str, str]]:
                 texts["label_json"] = json.dumps(label)
         if graph.backward is not None:
             texts["backward"] = "true" if graph.backward[v] else "false"
+        if graph.device_durations:
+            texts["device_durations"] = json.dumps(graph.durations_on_devices(v))
         yield texts
 
 

@@ -18,7 +18,8 @@
 
 Ids are integers or strings. In "graph" all keys are optional; unknown ones are kept as the graph's `attributes`.
 Each node may have a "label", and in a training graph "backward": true for the nodes of its backward pass; all nodes
-have one, or none has. On reading, "links" may stand for "edges" (older networkx), and "format" and "version" may be
+have one, or none has; so with "device_durations", such as {"gpu": 3, "cpu": 12, "npu": null}, where null is for what a
+device cannot compute. On reading, "links" may stand for "edges" (older networkx), and "format" and "version" may be
 missing, so plain output of networkx's `node_link_data` is read as well.
 """
 
@@ -30,6 +31,7 @@ from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.graph_checks import by_device
 from moccasin_mzn.readers.fields import (
     check_directed,
     column,
@@ -72,6 +74,7 @@ def parse(document: dict[str, Any]) -> ComputationGraph:
     ids = column(nodes, "nodes", "id")
     labelled = any("label" in node for node in nodes)
     sided = any("backward" in node for node in nodes)
+    timed = any("device_durations" in node for node in nodes)
     return ComputationGraph(
         nodes=tuple(ids),
         durations=tuple(column(nodes, "nodes", "duration")),
@@ -85,6 +88,7 @@ def parse(document: dict[str, Any]) -> ComputationGraph:
         attributes={key: value for key, value in about.items() if key not in _OWN_KEYS},
         fixed_memory=about.get("fixed_memory", {}),
         backward=tuple(column(nodes, "nodes", "backward")) if sided else None,
+        device_durations=by_device(ids, column(nodes, "nodes", "device_durations")) if timed else {},
     )
 
 
@@ -119,6 +123,8 @@ def graph_text(graph: ComputationGraph) -> str:
             line["label"] = graph.labels[v]
         if graph.backward is not None:
             line["backward"] = graph.backward[v]
+        if graph.device_durations:
+            line["device_durations"] = graph.durations_on_devices(v)
         nodes.append(line)
     edges = [{"source": graph.nodes[tail], "target": graph.nodes[head]} for tail, head in graph.edges]
     head = {"format": FORMAT, "version": VERSION, "directed": True, "multigraph": False, "graph": about}

@@ -1,0 +1,1 @@
+"""Slow memory beside recomputation (POET, Patil et al., ICML 2022): outputs are written out and read back."""

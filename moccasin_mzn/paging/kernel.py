@@ -1,0 +1,296 @@
+"""Compiled: annealing over sets of second intervals, each computed again or read back from slow memory.
+
+All that is compiled is in this one file, so that the compiled code kept on disk is forgotten whenever it is outdated.
+
+Nodes are numbered 0..n-1 along the input order. A set gives each slot (one for every interval that C_v allows beyond
+the first) a stage, or NONE, and says whether it is read back. It stands for the plan in stages of the input order whose
+local intervals end at their last reads and whose writes follow them at once. Every such set respects precedence, since
+first computations come before all reads; only budgets and limits may be exceeded, and are priced. A set is judged by
+running it from the first event to the last, which takes some microseconds for hundreds of nodes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from moccasin_mzn.heuristics.compiling import compiled
+
+NONE = -1
+TOTALS = 3
+VALUE, LOCAL_EXCESS, SLOW_EXCESS, LIMIT_EXCESS = 0, 1, 2, 3
+TEMPERATURE, LOCAL_PRICE, SLOW_PRICE, LIMIT_PRICE, BEST = 0, 1, 2, 3, 4
+ADAPTION = 1e-3
+"""Relative change of a price per step: up while the set is over what is priced, down while it is not."""
+CHANGES = 8
+"""Slots that one move may change."""
+
+
+class Problem(NamedTuple):
+    """What does not change. Arrays along the input order."""
+
+    size: np.ndarray
+    pred_ptr: np.ndarray
+    pred: np.ndarray
+    slot_ptr: np.ndarray
+    """Slots of node v are slot_ptr[v]..slot_ptr[v + 1] - 1."""
+    slot_node: np.ndarray
+    compute: np.ndarray
+    """int64[TOTALS, n]: costs; the objective first, as in `write` and `read`."""
+    write: np.ndarray
+    read: np.ndarray
+    limit: np.ndarray
+    """int64[TOTALS]: the most of each total, the objective's own included."""
+    budget: int
+    slow_capacity: int
+    paging: bool
+    """May outputs be written and read back?"""
+
+
+class Room(NamedTuple):
+    """Scratch of `run`, for at most `events` events."""
+
+    start: np.ndarray
+    end: np.ndarray
+    node: np.ndarray
+    latest: np.ndarray
+    """By node: its latest interval."""
+    before_back: np.ndarray
+    """By node: the interval before the first one read back, or NONE."""
+    last_back: np.ndarray
+    change: np.ndarray
+    slow_change: np.ndarray
+    totals: np.ndarray
+    head: np.ndarray
+    """By stage: its first slot, or NONE."""
+    after: np.ndarray
+    """By slot: the next one in the same stage, of a node at or after its own."""
+
+
+@compiled
+def run(problem, stage, back, room, figures):
+    """What a set costs and exceeds, into `figures`; False if it has two intervals of a node in a stage."""
+    n = len(problem.size)
+    for v in range(n):
+        room.head[v] = NONE
+        room.latest[v] = NONE
+        room.before_back[v] = NONE
+    for i in range(TOTALS):
+        room.totals[i] = 0
+    for slot in range(len(stage) - 1, -1, -1):  # so that each stage has its slots in ascending order
+        if stage[slot] != NONE:
+            room.after[slot] = room.head[stage[slot]]
+            room.head[stage[slot]] = slot
+    count = 0
+    for k in range(n):
+        slot = room.head[k]
+        while slot != NONE:
+            v, following = problem.slot_node[slot], room.after[slot]
+            if following != NONE and problem.slot_node[following] == v:
+                return False
+            if back[slot]:
+                _read_back(problem, room, v, count)
+            else:
+                _compute(problem, room, v, count)
+            count += 1
+            slot = following
+        _compute(problem, room, k, count)
+        count += 1
+    _sum_up(problem, room, count, figures)
+    return True
+
+
+@compiled
+def _open(room, v, event):
+    room.node[event], room.start[event], room.end[event] = v, event, event
+    room.latest[v] = event
+
+
+@compiled
+def _read_back(problem, room, v, event):
+    if room.before_back[v] == NONE:
+        room.before_back[v] = room.latest[v]
+        for i in range(TOTALS):
+            room.totals[i] += problem.write[i, v]
+    room.last_back[v] = event
+    for i in range(TOTALS):
+        room.totals[i] += problem.read[i, v]
+    _open(room, v, event)
+
+
+@compiled
+def _compute(problem, room, v, event):
+    for at in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
+        room.end[room.latest[problem.pred[at]]] = event
+    for i in range(TOTALS):
+        room.totals[i] += problem.compute[i, v]
+    _open(room, v, event)
+
+
+@compiled
+def _sum_up(problem, room, count, figures):
+    for t in range(count + 1):
+        room.change[t] = 0
+        room.slow_change[t] = 0
+    for t in range(count):
+        room.change[t] += problem.size[room.node[t]]
+        room.change[room.end[t] + 1] -= problem.size[room.node[t]]
+    for v in range(len(problem.size)):
+        if room.before_back[v] != NONE:
+            room.slow_change[room.end[room.before_back[v]] + 1] += problem.size[v]
+            room.slow_change[room.last_back[v] + 1] -= problem.size[v]
+    level, slow, over, slow_over = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for t in range(count):
+        level += room.change[t]
+        slow += room.slow_change[t]
+        over += max(0, level - problem.budget)
+        slow_over += max(0, slow - problem.slow_capacity)
+    figures[VALUE], figures[LOCAL_EXCESS], figures[SLOW_EXCESS] = room.totals[0], over, slow_over
+    figures[LIMIT_EXCESS] = 0
+    for i in range(TOTALS):
+        figures[LIMIT_EXCESS] += max(0, room.totals[i] - problem.limit[i])
+
+
+@compiled
+def _random(generator):
+    """The next 64 random bits (xorshift64*)."""
+    x = generator[0]
+    x ^= x >> np.uint64(12)
+    x ^= x << np.uint64(25)
+    x ^= x >> np.uint64(27)
+    generator[0] = x
+    return x * np.uint64(2685821657736338717)
+
+
+@compiled
+def _below(generator, n):
+    return np.int64((_random(generator) >> np.uint64(33)) % np.uint64(n))
+
+
+@compiled
+def _unit(generator):
+    return np.float64(_random(generator) >> np.uint64(11)) / 9007199254740992.0
+
+
+@compiled
+def _note(stage, back, slot, journal, length):
+    journal[length, 0], journal[length, 1], journal[length, 2] = slot, stage[slot], back[slot]
+    return length + 1
+
+
+@compiled
+def _pick_used(stage, generator):
+    """A slot in use, or NONE if that is rare."""
+    for _ in range(64):
+        slot = _below(generator, len(stage))
+        if stage[slot] != NONE:
+            return slot
+    return NONE
+
+
+@compiled
+def _way(problem, generator):
+    """Computed again (0) or read back (1)?"""
+    if not problem.paging:
+        return 0
+    return np.int64(_unit(generator) < 0.5)
+
+
+@compiled
+def _add(problem, stage, back, tail, head, generator, journal, length):
+    """Let an output come again in the stage of one of its readers, in any slot of its own."""
+    e = _below(generator, len(tail))
+    u, k = tail[e], head[e]
+    readers_slots = problem.slot_ptr[k + 1] - problem.slot_ptr[k]
+    if readers_slots > 0 and _unit(generator) < 0.3:
+        again = problem.slot_ptr[k] + _below(generator, readers_slots)
+        if stage[again] != NONE and back[again] == 0:
+            k = stage[again]
+    slot = problem.slot_ptr[u] + _below(generator, problem.slot_ptr[u + 1] - problem.slot_ptr[u])
+    length = _note(stage, back, slot, journal, length)
+    stage[slot], back[slot] = k, _way(problem, generator)
+    # what its computation needs may come again as well
+    at = problem.pred_ptr[u]
+    while back[slot] == 0 and at < problem.pred_ptr[u + 1] and length < CHANGES and _unit(generator) < 0.3:
+        p = problem.pred[at]
+        at += 1
+        if problem.slot_ptr[p] < problem.slot_ptr[p + 1] and stage[problem.slot_ptr[p]] == NONE:
+            length = _note(stage, back, problem.slot_ptr[p], journal, length)
+            stage[problem.slot_ptr[p]], back[problem.slot_ptr[p]] = k, _way(problem, generator)
+    return length
+
+
+@compiled
+def _move(problem, stage, back, tail, head, generator, journal):
+    """Change the set at random; how many slots are noted in the journal, latest last."""
+    kind, length = _unit(generator), 0
+    if kind < 0.45:
+        return _add(problem, stage, back, tail, head, generator, journal, length)
+    slot = _pick_used(stage, generator)
+    if slot == NONE:
+        return _add(problem, stage, back, tail, head, generator, journal, length)
+    length = _note(stage, back, slot, journal, length)
+    if kind < 0.6:
+        stage[slot] = NONE
+    elif kind < 0.7:
+        stage[slot] = NONE
+        return _add(problem, stage, back, tail, head, generator, journal, length)
+    elif kind < 0.82 and problem.paging:
+        back[slot] = 1 - back[slot]
+    else:
+        k = stage[slot] + _below(generator, 21) - 10
+        if k <= problem.slot_node[slot] or k >= len(problem.size):
+            return 0
+        stage[slot] = k
+    return length
+
+
+@compiled
+def _undo(stage, back, journal, length):
+    for at in range(length - 1, -1, -1):
+        stage[journal[at, 0]], back[journal[at, 0]] = journal[at, 1], journal[at, 2]
+
+
+@compiled
+def _priced(figures, control):
+    return (
+        figures[VALUE]
+        + control[LOCAL_PRICE] * figures[LOCAL_EXCESS]
+        + control[SLOW_PRICE] * figures[SLOW_EXCESS]
+        + control[LIMIT_PRICE] * figures[LIMIT_EXCESS]
+    )
+
+
+@compiled
+def anneal(problem, stage, back, tail, head, generator, steps, cooling, control, best_stage, best_back, journal, room, figures, trial):  # fmt: skip  # noqa: E501
+    """Make `steps` moves from a set, cooling by a factor after each.
+
+    Args:
+        tail, head: edges (u, x) such that u may be of use again for x.
+        generator: state of the random numbers, one uint64 other than 0.
+        control: temperature, prices of the three excesses, least value of a set within all of them so far; kept up.
+        best_stage, best_back: the set that has it; written whenever it is improved.
+        journal: room for CHANGES + 2 rows of slot, stage and way before.
+        figures, trial: room for four numbers each.
+    """
+    run(problem, stage, back, room, figures)
+    for _ in range(steps):
+        control[TEMPERATURE] *= cooling
+        length = _move(problem, stage, back, tail, head, generator, journal)
+        if length > 0:
+            taken = run(problem, stage, back, room, trial)
+            if taken:
+                delta = _priced(trial, control) - _priced(figures, control)
+                taken = delta <= 0 or _unit(generator) < np.exp(-delta / control[TEMPERATURE])
+            if not taken:
+                _undo(stage, back, journal, length)
+            else:
+                for i in range(4):
+                    figures[i] = trial[i]
+                if figures[1] == 0 and figures[2] == 0 and figures[3] == 0 and figures[VALUE] < control[BEST]:
+                    control[BEST] = figures[VALUE]
+                    for slot in range(len(stage)):
+                        best_stage[slot], best_back[slot] = stage[slot], back[slot]
+        for i in range(1, 4):
+            control[LOCAL_PRICE - 1 + i] *= 1.0 + ADAPTION if figures[i] > 0 else 1.0 - ADAPTION

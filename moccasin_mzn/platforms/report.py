@@ -1,0 +1,134 @@
+"""What a person sees of a plan: progress lines while the search runs, and tables at its end."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from moccasin_mzn.platforms.formulation import PlanProblem
+from moccasin_mzn.platforms.platform import OBJECTIVES
+from moccasin_mzn.platforms.record import PlanProgress
+from moccasin_mzn.platforms.result import PlanResult
+from moccasin_mzn.report import duration_text, memory_text, node_text
+
+_SECONDS_BETWEEN_LINES = 0.25
+_NODES_SHOWN = 20
+
+
+class PlanProgressLines:
+    """Prints a line for each new incumbent or bound, at most a few per second."""
+
+    def __init__(self, problem: PlanProblem, out: TextIO) -> None:
+        self._console = _console(out)
+        self._problem = problem
+        self._last: tuple = ()
+        self._last_time = -1.0
+        self._held_back: str | None = None
+
+    def __call__(self, progress: PlanProgress) -> None:
+        """Print the line, or hold it back if one was printed just before."""
+        state = (progress.value, progress.bound)
+        if state == self._last:
+            return
+        first = not self._last
+        self._last = state
+        what = self._problem.goal.objective
+        incumbent = "no plan yet" if progress.value is None else f"{what} {progress.value:,}"
+        self._held_back = f"{progress.seconds:8.1f} s  {incumbent}  bound {progress.bound:,}  {progress.source}"
+        if first or progress.seconds - self._last_time >= _SECONDS_BETWEEN_LINES:
+            self._last_time = progress.seconds
+            self.flush()
+
+    def flush(self) -> None:
+        """Print the line held back, if any."""
+        if self._held_back is not None:
+            self._console.print(self._held_back, soft_wrap=True)
+            self._held_back = None
+
+
+def print_plan_result(result: PlanResult, out: TextIO) -> None:
+    """The answer as a table, and what is computed again or copied."""
+    console = _console(out)
+    graph, baseline = result.problem.platform.graph, result.problem.instance.baseline
+    table = _table(f"{graph.name or 'graph'}: {len(graph.nodes)} nodes, {len(graph.edges)} edges")
+    for heading in ("", "input order", "plan"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for m, memory in enumerate(result.problem.platform.memories):
+        budget = "no budget" if memory.budget is None else memory_text(memory.budget, graph.size_unit)
+        table.add_row(f"budget, {memory.name}", "", budget)
+        if result.found:
+            before = memory_text(baseline.peak, graph.size_unit) if m == 0 else ""
+            table.add_row(f"peak, {memory.name}", before, memory_text(result.simulation.peaks[m], graph.size_unit))
+    if result.found:
+        _add_totals(table, result)
+    console.print(table)
+    console.print(f"{result.status}: {result.reason}", soft_wrap=True)
+    for verdict in result.checks:
+        console.print(f"checked by {verdict}", soft_wrap=True)
+    if result.driver is not None:
+        console.print(f"solver: {result.solver} ({result.solver_version}) by {result.driver}", soft_wrap=True)
+    seconds = ", ".join(f"{name} {value:.2f}" for name, value in vars(result.seconds).items())
+    console.print(f"seconds: {seconds}", soft_wrap=True)
+    if result.found:
+        _print_again(console, result)
+
+
+def _add_totals(table: Table, result: PlanResult) -> None:
+    graph, baseline = result.problem.platform.graph, result.problem.instance.baseline
+    simulation = result.simulation
+    table.add_row(
+        "duration", *(duration_text(of, graph.duration_unit) for of in (baseline.duration, simulation.duration))
+    )
+    table.add_row("duration increase (TDI)", "", f"{result.tdi_percent:.3f} %")
+    table.add_row("energy", "", f"{simulation.energy:,}")
+    table.add_row("traffic", "", memory_text(simulation.traffic, graph.size_unit))
+    table.add_row("recomputations", "", f"{result.recomputations:,}")
+    for name, count in result.copies_by_link.items():
+        table.add_row(f"copies {name}", "", f"{count:,}")
+    goal = result.problem.goal
+    table.add_row(f"bound on the {goal.objective}", "", f"{result.bound:,}")
+    table.add_row("gap", "", f"{result.gap_percent:.3f} %")
+    for what in OBJECTIVES:
+        if goal.limit(what) is not None:
+            table.add_row(f"limit on the {what}", "", f"{goal.limit(what):,}")
+    table.add_row("judged by the simulator", "", "valid")
+
+
+def _print_again(console: Console, result: PlanResult) -> None:
+    """What happens beside the first computations, node by node."""
+    graph, memories = result.problem.platform.graph, result.problem.platform.memories
+    events: dict[int, list[str]] = {}
+    computed = set()
+    for t, action in enumerate(result.plan, 1):
+        v, name = action.node, memories[action.memory].name
+        if action.source is not None:
+            events.setdefault(v, []).append(f"{memories[action.source].name} -> {name} at {t}")
+        elif v in computed:
+            events.setdefault(v, []).append(f"again in {name} at {t}")
+        else:
+            computed.add(v)
+    if not events:
+        console.print("nothing is computed again or copied")
+        return
+    console.print()
+    table = _table(f"{len(events)} nodes computed again or copied, {len(result.plan)} actions in all")
+    for heading in ("node", "size", "duration", "actions"):
+        table.add_column(heading, justify="left" if heading in ("node", "actions") else "right")
+    for v, told in list(events.items())[:_NODES_SHOWN]:
+        size = memory_text(graph.sizes[v], graph.size_unit)
+        table.add_row(node_text(graph, v), size, f"{graph.durations[v]:,}", ", ".join(told))
+    console.print(table)
+    if len(events) > _NODES_SHOWN:
+        console.print(f"... and {len(events) - _NODES_SHOWN} more; --output FILE or --json tells them all")
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def _console(out: TextIO) -> Console:
+    """Names from files are shown as they are: nothing in them is markup."""
+    return Console(file=out, markup=False, highlight=False, emoji=False)

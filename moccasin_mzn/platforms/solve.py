@@ -1,0 +1,277 @@
+"""The chain for plans: a problem and a formulation in, the best plan and what is proven about it out.
+
+A search of the formulation's own runs in a thread beside the model; both meet in a `PlanRecord`.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.minizinc.dzn import dzn_text
+from moccasin_mzn.minizinc.run import Limits, Listener, Outcome, SolverError, run_model
+from moccasin_mzn.minizinc.solvers import Backend, find_backend
+from moccasin_mzn.platforms.formulation import PlanFormulation, PlanProblem
+from moccasin_mzn.platforms.judge import judge_plan
+from moccasin_mzn.platforms.options import PlanOptions
+from moccasin_mzn.platforms.plan import Plan
+from moccasin_mzn.platforms.prune import pruned_plan
+from moccasin_mzn.platforms.record import PlanListener, PlanRecord
+from moccasin_mzn.platforms.result import PlanResult
+from moccasin_mzn.platforms.totals import why_impossible
+from moccasin_mzn.record import JudgeError
+from moccasin_mzn.result import Seconds
+
+SEARCH = "search"
+HEAD_START, HEAD_START_SHARE = 2.0, 0.15
+"""Seconds that the search has before the model is set up, and no more than this share of the time limit."""
+LONGEST_WITHOUT_PLAN, LONGEST_SHARE = 10.0, 0.3
+"""The same while there is no plan to start from."""
+LONELY_SECONDS = 30.0
+"""Without a time limit, the search ends so long after the latest improvement if nothing else is going on."""
+POLL_SECONDS = 0.05
+
+
+def solve_plan(
+    problem: PlanProblem,
+    formulation: PlanFormulation,
+    options: PlanOptions = PlanOptions(),  # noqa: B008 (frozen)
+    on_progress: PlanListener | None = None,
+    begin: float | None = None,
+    warm_start: Plan | None = None,
+) -> PlanResult:
+    """Find the best plan of a problem among the solutions of a formulation.
+
+    Args:
+        on_progress: called with every new incumbent and bound, in the caller's thread.
+        begin: the time limit counts from here, by `time.monotonic()`; default: from now.
+        warm_start: a plan within budgets and limits, and a solution of the formulation, to start from.
+
+    Returns:
+        The best plan found. An interrupt from the keyboard ends the search, not this function; so does a solver that
+        fails after a plan has been found.
+
+    Raises:
+        InputError: nonsense in an argument, MiniZinc missing, an unknown solver, one that failed before a plan was
+            found, or one that the judge contradicts (`JudgeError`).
+    """
+    begin = time.monotonic() if begin is None else begin
+    record = PlanRecord(problem, formulation, begin, options.until_gap)
+    search = _Search(record, options)
+    if warm_start is not None:
+        search.take_warm_start(warm_start)
+    impossible = why_impossible(problem)
+    if impossible is None:
+        search.run(on_progress or (lambda progress: None))
+    return search.result(impossible)
+
+
+@dataclass
+class _Search:
+    """One call of `solve_plan`: the threads, and how it ended."""
+
+    record: PlanRecord
+    options: PlanOptions
+    interrupted: bool = False
+    errors: list[Exception] = field(default_factory=list)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    threads: list[threading.Thread] = field(default_factory=list)
+    backend: Backend | None = None
+    """None without the model."""
+    outcome: Outcome = field(default_factory=Outcome)
+    latest_value: int | None = None
+    """Of the model's latest solution."""
+    solution: dict[str, Any] = field(default_factory=dict)
+
+    def take_warm_start(self, plan: Plan) -> None:
+        problem = self.record.problem
+        flaws = [flaw.message for flaw in judge_plan(problem.platform, plan, problem.goal).violations]
+        flaw = flaws[0] if flaws else self.record.formulation.out_of_scope(problem, plan)
+        if flaw is not None:
+            raise InputError(f"warm start: {flaw}")
+        self.record.offer(plan, "the warm start")
+
+    def run(self, on_progress: PlanListener) -> None:
+        """Run search and model until one of them settles it, time is up or the user has had enough."""
+        try:
+            self._start()
+            while any(thread.is_alive() for thread in self.threads) and not self._over() and not self._lonely():
+                self._tell(on_progress, POLL_SECONDS)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        finally:
+            self._join()
+        self._tell(on_progress, None)
+        answered = self.record.plan is not None or self.record.infeasible_source or self.interrupted
+        for error in self.errors:  # an interrupt from the keyboard reaches the solver too
+            if not isinstance(error, SolverError) or not answered:
+                raise error
+
+    def _start(self) -> None:
+        if self.options.search != "only":
+            self.backend = find_backend(self.options.solver)
+        if self._over():
+            return
+        if self.options.search != "off":
+            self._run_beside(self._look, SEARCH)
+        if self.options.search != "only":
+            self._run_beside(self._solve_model, "model")
+
+    def _run_beside(self, job: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=self._guarded, args=(job,), name=name, daemon=True)
+        self.threads.append(thread)
+        thread.start()
+
+    def _guarded(self, job: Callable[[], None]) -> None:
+        """An error in any thread ends the search and is raised in the caller's."""
+        try:
+            job()
+        except Exception as error:
+            self.errors.append(error)
+            if not isinstance(error, SolverError):  # without the solver the search goes on
+                self.stopping.set()
+
+    def _over(self) -> bool:
+        remaining = self._remaining()
+        return self.record.ended.is_set() or self.stopping.is_set() or (remaining is not None and remaining <= 0)
+
+    def _lonely(self) -> bool:
+        """Is the search, which need not end by itself, all that is left, and of no more use?"""
+        if self.options.time_limit is not None:
+            return False
+        alive = [thread.name for thread in self.threads if thread.is_alive()]
+        latest = self.record.trace[-1].seconds if self.record.trace else 0.0
+        return alive == [SEARCH] and self.record.seconds > latest + LONELY_SECONDS
+
+    def _remaining(self) -> float | None:
+        limit = self.options.time_limit
+        return None if limit is None else limit - self.record.seconds
+
+    def _tell(self, on_progress: PlanListener, patience: float | None) -> None:
+        """Pass news on; wait for the first so long, or, for None, pass on only what is there."""
+        try:
+            progress = self.record.news.get(timeout=patience) if patience else self.record.news.get_nowait()
+            while True:
+                on_progress(progress)
+                progress = self.record.news.get_nowait()
+        except queue.Empty:
+            pass
+
+    def _join(self) -> None:
+        self.stopping.set()
+        while True:
+            try:
+                for thread in self.threads:
+                    thread.join()
+                return
+            except KeyboardInterrupt:
+                self.interrupted = True
+
+    # Search and model
+
+    def _look(self) -> None:
+        record = self.record
+        record.formulation.search(
+            record.problem, self.options.seed or 0, lambda plan: record.offer(plan, SEARCH), self._over,
+            lambda: record.plan,
+        )  # fmt: skip
+
+    def _wait_for_incumbent(self) -> None:
+        """Give the search a head start, longer while there is no plan."""
+        limit = self.options.time_limit or 1e9
+        head_start, longest = (
+            min(HEAD_START, HEAD_START_SHARE * limit),
+            min(LONGEST_WITHOUT_PLAN, LONGEST_SHARE * limit),
+        )
+        begin = self.record.seconds
+        while not self._over() and any(thread.is_alive() for thread in self.threads if thread.name == SEARCH):
+            if self.record.seconds - begin > (longest if self.record.plan is None else head_start):
+                return
+            self.stopping.wait(POLL_SECONDS)
+
+    def _solve_model(self) -> None:
+        record, formulation, options = self.record, self.record.formulation, self.options
+        if options.search != "off":
+            self._wait_for_incumbent()
+        remaining = self._remaining()
+        if self._over() or (remaining is not None and remaining <= 0):
+            return
+        threads = options.threads
+        if options.search != "off":
+            threads = max(1, (threads or os.cpu_count() or 1) - 1)
+        data = formulation.data(record.problem)
+        incumbent, limit = record.plan, record.value
+        items = formulation.data_items(data, incumbent, limit)
+        listener = Listener(
+            solution=lambda values: self._note_solution(data, items, values),
+            bound=lambda bound: record.improve_bound(formulation.objective(data, bound), self.backend.name),
+        )
+        limits = Limits(remaining, threads, options.seed, formulation.parameters())
+        self.outcome = run_model(
+            self.backend, formulation.model(), dzn_text(items), limits, listener, self._over, incumbent is not None
+        )
+        if self.outcome.status == "infeasible":
+            record.refute(self.backend.name)
+        elif self.outcome.status == "optimal" and self.latest_value is not None:
+            record.improve_bound(self.latest_value, self.backend.name)
+
+    def _note_solution(self, data: Any, items: dict[str, Any], values: Any) -> None:
+        """Have an improving solution judged; only the judge's figures count."""
+        record, formulation = self.record, self.record.formulation
+        plan = formulation.plan(data, values)
+        found = record.problem.value(record.offer(plan, self.backend.name))
+        claimed = formulation.objective(data, values.objective)
+        if claimed != found:
+            what = record.problem.goal.objective
+            raise JudgeError(f"{self.backend.name} reports {claimed}, but the simulator finds a {what} of {found}")
+        self.latest_value = found
+        self.solution = {**items, **formulation.solution_items(data, values)}
+        record.offer(pruned_plan(record.problem.platform, plan), self.backend.name)
+
+    # The answer
+
+    def result(self, impossible: str | None) -> PlanResult:
+        """What is found and proven; `impossible`: why there is no plan, known without a search."""
+        record = self.record
+        status, reason = ("infeasible", impossible) if impossible else self._conclusion()
+        flatten = self.outcome.flatten_seconds
+        seconds = Seconds(flatten=flatten, solve=self.outcome.seconds - flatten, total=record.seconds)
+        return PlanResult(
+            record.problem, record.formulation, self.options.solver, status, reason, record.plan, record.simulation,
+            record.bound, seconds, self.interrupted, tuple(record.trace), record.plan_source, self.solution or None,
+            driver=self.backend.driver_title if self.backend else None,
+            solver_version=self.backend.solver_version if self.backend else None,
+        )  # fmt: skip
+
+    def _conclusion(self) -> tuple[str, str]:
+        record = self.record
+        counts = sorted(set(record.problem.instance.max_computations))
+        most = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        scope = "in stages of the input order " if record.formulation.staged else ""
+        scope += f"with at most {most} retention intervals of a node in a memory"
+        if record.infeasible_source:
+            return "infeasible", f"proven: no plan {scope} keeps within budgets and limits"
+        if record.plan is None:
+            return "unknown", f"no plan was found {self._ending()}"
+        what = record.problem.goal.objective
+        if record.value == record.bound and not record.bound_source:
+            return "optimal", f"no plan has less {what} than every node computed once"
+        if record.value == record.bound:
+            return "optimal", f"proven: no plan {scope} has less {what}"
+        if record.gap <= record.until_gap:
+            return "feasible", f"stopped at a gap of {100 * record.gap:.3f} %"
+        return "feasible", f"no proof was found {self._ending()}"
+
+    def _ending(self) -> str:
+        if self.interrupted:
+            return "before the user stopped the search"
+        if self.errors:
+            return f"before the solver failed: {self.errors[0]}"
+        remaining = self._remaining()
+        return "within the time limit" if remaining is not None and remaining < 1 else "before the search gave up"
