@@ -42,7 +42,9 @@ def scope(instance: Instance, options: Options, source: str) -> str:
     counts = sorted(set(instance.max_computations))
     most = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     kind = ""
-    if source in (RELAXATION, SEARCH):
+    if instance.free_order:
+        kind = "in any order "
+    elif source in (RELAXATION, SEARCH):
         kind = "with first computations in the input order and "
     elif options.form.staged:
         kind = "in stages of the input order "

@@ -17,6 +17,8 @@ from moccasin_mzn.simulate import Simulation, simulate
 AUTO_COMPUTATIONS = 8
 """So many computations per node are rarely used up."""
 MOST_COMPUTATIONS = 1000
+FREE = "free"
+"""In place of an order: it is to be chosen."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Instance:
     """C_v: how often each node may be computed, by position in `graph.nodes`; 1 or more."""
     fixed: int = 0
     """Fixed memory that the budget as given had to hold as well, in the graph's size unit; `budget` is what it left."""
+    free_order: bool = False
+    """Is the order to be chosen too? Then `order` is only what the solution is compared with."""
 
     def __post_init__(self) -> None:
         self.graph.check_order(self.order)
@@ -68,7 +72,8 @@ class Instance:
         Args:
             graph: the computation graph.
             budget: see `Budget.of`; a fraction refers to the peak of the order chosen here.
-            order: "input" (the file's, or else a topological one), "topological", a file of ids, or positions.
+            order: "input" (the file's, or else a topological one), "topological", a file of ids, or positions; "free":
+                it is to be chosen, from the input order on.
             max_computations: C_v, one for all nodes or one for each; "auto": `AUTO_COMPUTATIONS`; "unlimited": the
                 number of nodes, more than any staged schedule can use.
             count_fixed: the budget is for the graph's fixed memory too: what that leaves is for outputs. A fraction
@@ -77,7 +82,8 @@ class Instance:
         Raises:
             InputError: nonsense in any of them.
         """
-        positions = chosen_order(graph, order)
+        free = isinstance(order, str) and order == FREE
+        positions = chosen_order(graph, "input" if free else order)
         named = {"auto": AUTO_COMPUTATIONS, "unlimited": min(len(graph.nodes), MOST_COMPUTATIONS)}
         if isinstance(max_computations, str):
             if max_computations not in named:
@@ -87,7 +93,7 @@ class Instance:
         counts = [max_computations] * len(graph.nodes) if one_for_all else max_computations
         peak = simulate(graph, positions).peak
         fixed = graph.total_fixed_memory if count_fixed else 0
-        return cls(graph, positions, Budget.of(budget).resolve(peak + fixed) - fixed, tuple(counts), fixed)
+        return cls(graph, positions, Budget.of(budget).resolve(peak + fixed) - fixed, tuple(counts), fixed, free)
 
 
 def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Sequence[int]) -> tuple[int, ...]:

@@ -10,12 +10,27 @@ from pathlib import Path
 
 import click
 
+from moccasin_mzn.errors import InputError
+
 EXIT_FOUND, EXIT_NONE, EXIT_BAD_INPUT = 0, 1, 2
 
 GRAPH = click.argument("graph", type=click.Path(path_type=Path))
+
+
+def _not_free(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if value == "free":
+        raise InputError(f"--order free is for searches: {context.info_name} is told an order")
+    return value
+
+
+_ORDER_HELP = "Input order: the graph file's (else a topological one), a topological one, or a file of node ids."
 ORDER = click.option(
-    "--order", default="input", show_default=True, metavar="input|topological|FILE",
-    help="Input order: the graph file's (else a topological one), a topological one, or a file of node ids.",
+    "--order", default="input", show_default=True, metavar="input|topological|FILE", callback=_not_free,
+    help=_ORDER_HELP,
+)  # fmt: skip
+ORDER_OR_FREE = click.option(
+    "--order", default="input", show_default=True, metavar="input|topological|free|FILE",
+    help=f"{_ORDER_HELP} free: search for the order too; fractions and TDI refer to the input order.",
 )  # fmt: skip
 COUNT_FIXED = click.option(
     "--count-fixed", is_flag=True, help="The budget is for the graph's fixed memory too (parameters, optimizer state)."

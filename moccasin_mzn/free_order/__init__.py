@@ -1,0 +1,1 @@
+"""The order of computations chosen together with the recomputations: any sequence at all, no stages."""
