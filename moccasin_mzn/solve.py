@@ -1,54 +1,26 @@
-"""The whole chain as one function: an instance in, the best schedule and what is proven about it out.
-
-Three searches run beside each other and meet in a `Record`::
-
-    local search       incumbents from the first tenths of a second on          heuristics
-    bounds             relaxations, refined where they go wrong                  bounds
-    model              MiniZinc: the whole instance if it fits, else windows     model_search, window_search
-"""
+"""The whole chain as one function: an instance in, the best schedule and what is proven about it out."""
 
 from __future__ import annotations
 
-import os
-import queue
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from fractions import Fraction
 from os import PathLike
-from typing import Any
 
 from moccasin_mzn.budget import Budget
-from moccasin_mzn.conclusion import LOCAL_SEARCH, RELAXATION, conclude
+from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.formulations.warm_start import check_warm_start
+from moccasin_mzn.free_order.search import FreeSearch, check_free_order
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.known_at_once import known_at_once
-from moccasin_mzn.minizinc.run import Limits, Outcome, SolverError
-from moccasin_mzn.minizinc.solvers import Backend, find_backend
-from moccasin_mzn.model_search import ModelSearch
-from moccasin_mzn.model_size import READS_PER_SECOND, reads_by_copies, why_too_large
 from moccasin_mzn.options import Options
 from moccasin_mzn.record import JudgeError, Record
 from moccasin_mzn.result import Listener, Result, Seconds
+from moccasin_mzn.search import Search
 from moccasin_mzn.simulate import judge
-from moccasin_mzn.window_search import WindowSearch
 
 __all__ = ["JudgeError", "Options", "solve", "solve_instance"]
-
-HEAD_START = 2.0
-"""Seconds that local search and bounds have before the model is set up: they often end it all by themselves."""
-LONGEST_WITHOUT_SCHEDULE = 10.0
-"""Seconds after which the model begins even without a schedule to start from."""
-HEAD_START_SHARE, LONGEST_SHARE = 0.1, 0.3
-"""And neither is more than this share of the time limit."""
-LONELY_SECONDS = 30.0
-"""Without a time limit, local search ends so long after the latest improvement if nothing else is going on."""
-POLL_SECONDS = 0.05
-OTHERS = LOCAL_SEARCH, RELAXATION
-_LONG = 1e9
 
 
 def solve(
@@ -84,7 +56,8 @@ def solve(
             "on", but "off" for a rival.
         max_computations: C_v, how often a node may be computed; one for all, one for each node, or "auto". None: 2,
             and no limit for a rival, which has none.
-        order: "input", "topological", a file of node ids, or positions in `graph.nodes`.
+        order: "input", "topological", a file of node ids, or positions in `graph.nodes`; "free": the order is chosen
+            as well, and fractions and TDI refer to the input order.
         count_fixed: the budget is for the graph's fixed memory too.
         time_limit: seconds, compilation included; None: until proven.
         until_gap: stop at this gap, (duration - bound) / duration.
@@ -121,8 +94,10 @@ def solve_instance(
 ) -> Result:
     """`solve` for an instance at hand. The time limit counts from `begin`, by `time.monotonic()`; default: from now."""
     begin = time.monotonic() if begin is None else begin
+    if instance.free_order:
+        check_free_order(instance, options)
     if warm_start is not None:
-        check_warm_start(instance, options.form, warm_start)
+        check_warm_start(instance, find_formulation("general") if instance.free_order else options.form, warm_start)
     known = known_at_once(instance)
     if known is not None:
         status, reason, sequence = known
@@ -137,230 +112,9 @@ def solve_instance(
         from moccasin_mzn.race.race import race
 
         return race(record, options, on_progress or (lambda progress: None))
-    search = _Search(instance, options, record)
+    if instance.free_order and options.form.staged:
+        search = FreeSearch(instance, options, record)
+    else:
+        search = Search(instance, options, record)
     search.run(on_progress or (lambda progress: None))
     return search.result()
-
-
-@dataclass
-class _Search:
-    """One call of `solve`: the threads, and how it ended."""
-
-    instance: Instance
-    options: Options
-    record: Record
-    interrupted: bool = False
-    errors: list[Exception] = field(default_factory=list)
-    stopping: threading.Event = field(default_factory=threading.Event)
-    threads: list[threading.Thread] = field(default_factory=list)
-    backend: Backend | None = None
-    """None without the model."""
-    outcomes: list[Outcome] = field(default_factory=list)
-    """Of MiniZinc's runs."""
-    solution: dict[str, Any] = field(default_factory=dict)
-    """Data and arrays of the whole model's latest solution."""
-    notes: list[str] = field(default_factory=list)
-    """What was left undone, and why."""
-    drafts: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=8))
-    """Sequences over the budget, but near good schedules, for the local search."""
-
-    def run(self, on_progress: Listener) -> None:
-        """Run all searches until one of them settles it, time is up or the user has had enough.
-
-        An interrupt from the keyboard, at whatever moment, ends the search with what is found.
-
-        Raises:
-            InputError: see `solve`.
-        """
-        try:
-            self._start()
-            while any(thread.is_alive() for thread in self.threads) and not self._over() and not self._lonely():
-                self._tell(on_progress, POLL_SECONDS)
-        except KeyboardInterrupt:
-            self.interrupted = True
-        finally:
-            self._join()
-        self._tell(on_progress, None)
-        answered = self.record.sequence is not None or self.record.infeasible_source or self.interrupted
-        for error in self.errors:  # an interrupt from the keyboard reaches the solver too
-            if not isinstance(error, SolverError) or not answered:
-                raise error
-
-    def _start(self) -> None:
-        """Run the searches that can contribute, each in a thread.
-
-        Raises:
-            InputError: MiniZinc is missing or does not know the solver, even where neither is needed after all.
-        """
-        if self.options.search != "off":
-            self._run_beside(self._local_search, LOCAL_SEARCH)
-            if self.options.form.staged:
-                self._run_beside(self._bounds, RELAXATION)
-        if self.options.search != "only":
-            backend = self.backend = find_backend(self.options.solver)
-            self._run_beside(lambda: self._model(backend), backend.name)
-
-    def _run_beside(self, job: Callable[[], None], name: str) -> None:
-        thread = threading.Thread(target=self._guarded, args=(job,), name=name, daemon=True)
-        self.threads.append(thread)
-        thread.start()
-
-    def _guarded(self, job: Callable[[], None]) -> None:
-        """An error in any thread ends the search and is raised in the caller's."""
-        try:
-            job()
-        except Exception as error:
-            self.errors.append(error)
-            if not isinstance(error, SolverError):  # without the solver the others go on
-                self.stopping.set()
-
-    def _over(self) -> bool:
-        """Is it time to end?"""
-        remaining = self._remaining()
-        return self.record.ended.is_set() or self.stopping.is_set() or (remaining is not None and remaining <= 0)
-
-    def _lonely(self) -> bool:
-        """Is local search, which never ends by itself, all that is left, and of no more use?"""
-        if self.options.time_limit is not None or self.record.sequence is None:
-            return False
-        alive = [thread.name for thread in self.threads if thread.is_alive()]
-        latest = self.record.trace[-1].seconds if self.record.trace else 0.0
-        return alive == [LOCAL_SEARCH] and self.record.seconds > latest + LONELY_SECONDS
-
-    def _remaining(self) -> float | None:
-        limit = self.options.time_limit
-        return None if limit is None else limit - self.record.seconds
-
-    def _tell(self, on_progress: Listener, patience: float | None) -> None:
-        """Pass news on; wait for the first so long, or, for None, pass on only what is there."""
-        try:
-            progress = self.record.news.get(timeout=patience) if patience else self.record.news.get_nowait()
-            while True:
-                on_progress(progress)
-                progress = self.record.news.get_nowait()
-        except queue.Empty:
-            pass
-
-    def _join(self) -> None:
-        self.stopping.set()
-        while True:
-            try:
-                for thread in self.threads:
-                    thread.join()
-                return
-            except KeyboardInterrupt:
-                self.interrupted = True
-
-    # The searches
-
-    def _local_search(self) -> None:
-        from moccasin_mzn.heuristics.search import LocalSearch
-
-        search = LocalSearch(self.instance, self.options.seed or 0)
-        search.run(
-            lambda sequence: self.record.offer(sequence, LOCAL_SEARCH),
-            self._over,
-            self._better_than,
-            self._take_draft,
-        )
-
-    def _take_draft(self) -> tuple[int, ...] | None:
-        """What the relaxation suggested last and nobody has taken."""
-        return self.drafts.pop() if self.drafts else None
-
-    def _better_than(self, duration: int | None) -> tuple[int, ...] | None:
-        """What is on record, if it is shorter."""
-        simulation, sequence = self.record.simulation, self.record.sequence
-        if simulation is None or (duration is not None and simulation.duration >= duration):
-            return None
-        return sequence if self.options.form.staged else None
-
-    def _bounds(self) -> None:
-        from moccasin_mzn.bounds.duration import duration_bound
-
-        remaining = self._remaining()
-        proven = duration_bound(
-            self.instance,
-            time_limit=_LONG if remaining is None else max(0.0, remaining),
-            seed=self.options.seed or 0,
-            on_bound=lambda bound: self.record.improve_bound(bound, RELAXATION),
-            on_schedule=lambda sequence: self.record.offer(sequence, RELAXATION),
-            on_draft=self.drafts.append,
-            stop=self._over,
-            incumbent=lambda: self.record.duration,
-        )
-        if proven.infeasible:
-            self.record.refute(RELAXATION)
-
-    def _model(self, backend: Backend) -> None:
-        options = self.options
-        alone = options.search == "off"
-        if not alone:
-            self._wait_for_incumbent()
-        if self._over():
-            return
-        threads = options.threads
-        if not alone:
-            threads = max(1, (threads or os.cpu_count() or 1) - 1)
-        limits = Limits(options.time_limit, threads, options.seed)
-        if alone or not self._leave_out_whole_model():
-            search = ModelSearch(self.record, options.form, backend, limits, self._over)
-            self.outcomes = search.outcomes
-            try:
-                search.run(backend.is_cp_sat if options.two_phase is None else options.two_phase)
-            finally:
-                self.solution = search.latest_solution
-        elif options.form.staged:
-            self._wait_for_incumbent(forever=True)
-            if self.record.sequence is not None and not self._over():
-                search = WindowSearch(self.record, options.form, backend, limits, self._over)
-                self.outcomes = search.outcomes
-                search.run()
-
-    def _leave_out_whole_model(self) -> bool:
-        """Is the model of the whole instance too large for memory, or for the time? Then a note says so."""
-        why = why_too_large(self.instance, self._remaining())
-        if why is None:
-            return False
-        instead = "windows of it are improved instead" if self.options.form.staged else "nothing of it is solved"
-        self.notes.append(f"{why}: {instead}")
-        return True
-
-    def _wait_for_incumbent(self, forever: bool = False) -> None:
-        """Give the others a head start, longer while there is no schedule and the model is large."""
-        limit = self.options.time_limit or _LONG
-        head_start = min(HEAD_START, HEAD_START_SHARE * limit)
-        compiling = reads_by_copies(self.instance) / READS_PER_SECOND
-        longest = min(LONGEST_WITHOUT_SCHEDULE, LONGEST_SHARE * limit, HEAD_START + compiling)
-        while not self._over() and any(thread.is_alive() for thread in self.threads if thread.name in OTHERS):
-            found = self.record.sequence is not None
-            if self.record.seconds > (head_start if found else longest) and (found or not forever):
-                return
-            self.stopping.wait(POLL_SECONDS)
-
-    # The answer
-
-    def result(self) -> Result:
-        """What is found and proven."""
-        record = self.record
-        status, reason = conclude(record, self.options, self._ending())
-        flatten = sum(outcome.flatten_seconds for outcome in self.outcomes)
-        seconds = Seconds(
-            flatten=flatten,
-            solve=sum(outcome.seconds for outcome in self.outcomes) - flatten,
-            total=record.seconds,
-        )
-        return Result(
-            self.instance, self.options.form, self.options.solver, status, reason, record.sequence, record.simulation,
-            record.bound, seconds, self.interrupted, tuple(record.trace), tuple(self.notes),
-            solution=self.solution or None, driver=self.backend.driver_title if self.backend else None,
-            solver_version=self.backend.solver_version if self.backend else None,
-        )  # fmt: skip
-
-    def _ending(self) -> str:
-        if self.interrupted:
-            return "before the user stopped the search"
-        if self.errors:
-            return f"before the solver failed: {self.errors[0]}"
-        remaining = self._remaining()
-        return "within the time limit" if remaining is not None and remaining < 1 else "before the solver gave up"

@@ -27,7 +27,7 @@ from moccasin_mzn.model_search import ModelSearch
 from moccasin_mzn.options import Options
 from moccasin_mzn.record import Record
 from moccasin_mzn.result import Progress
-from moccasin_mzn.solve import POLL_SECONDS, Search
+from moccasin_mzn.search import POLL_SECONDS, Search
 
 ANNEALING, STARTS, ORDERS, PROOF = "annealing", "starts", "orders", "proof"
 FIRST_SHARE = 0.3
