@@ -6,15 +6,18 @@ import sys
 
 import click
 
+from moccasin_mzn.commands.allocate import allocate
 from moccasin_mzn.commands.bench import bench
 from moccasin_mzn.commands.common import EXIT_BAD_INPUT, EXIT_FOUND
 from moccasin_mzn.commands.compare import compare
 from moccasin_mzn.commands.complexity import complexity
+from moccasin_mzn.commands.frontier import frontier
 from moccasin_mzn.commands.generate import generate
 from moccasin_mzn.commands.importing import import_
 from moccasin_mzn.commands.info import info
 from moccasin_mzn.commands.install import install_solver
 from moccasin_mzn.commands.listing import list_methods
+from moccasin_mzn.commands.order import order
 from moccasin_mzn.commands.plot import plot
 from moccasin_mzn.commands.reduce import convert, reduce
 from moccasin_mzn.commands.solve import solve
@@ -29,8 +32,8 @@ def main() -> None:
 
 
 for command in (
-    solve, compare, list_methods, complexity, info, validate, plot, generate, import_, reduce, convert,
-    install_solver, bench,
+    solve, compare, frontier, order, list_methods, complexity, info, validate, plot, generate, import_, reduce, convert,
+    install_solver, bench, allocate,
 ):  # fmt: skip
     main.add_command(command)
 

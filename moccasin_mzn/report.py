@@ -19,6 +19,7 @@ from moccasin_mzn.result import Progress, Result, percent_over
 from moccasin_mzn.simulate import simulate
 
 if TYPE_CHECKING:
+    from moccasin_mzn.addresses.buffers import Arena
     from moccasin_mzn.generators.catalogue import Architecture
     from moccasin_mzn.minizinc.solvers import KnownSolver
 
@@ -121,6 +122,9 @@ def print_result(result: Result, out: TextIO) -> None:
     if result.valid:
         table.add_row("bound on the increase", "", f"{percent_over(result.duration_bound, baseline.duration):.3f} %")
         table.add_row("gap", "", f"{result.gap_percent:.3f} %")
+    if result.arena is not None:
+        table.add_row("arena", "", memory_text(result.arena.size, graph.size_unit))
+        table.add_row("fragmentation, arena over peak", "", fragmentation_text(result.arena))
     if result.found:
         table.add_row("judged by the simulator", "", "valid" if result.valid else "OVER THE BUDGET")
     console.print(table)
@@ -136,6 +140,14 @@ def print_result(result: Result, out: TextIO) -> None:
     console.print(_seconds_line(result), soft_wrap=True)
     if result.found:
         _print_recomputed(console, result)
+
+
+def fragmentation_text(arena: Arena) -> str:
+    """By how much an arena exceeds the peak, and whether that is proven to be the least."""
+    percent = f"{arena.fragmentation_percent:.3f} %"
+    if not arena.is_least:
+        return f"{percent}, at least {100 * (arena.bound / arena.peak - 1) if arena.peak else 0:.3f} %"
+    return f"{percent}, proven least"
 
 
 def _print_profiles(console: Console, result: Result) -> None:

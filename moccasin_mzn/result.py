@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from moccasin_mzn.addresses.buffers import Arena
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.simulate import Simulation
@@ -124,6 +125,9 @@ class Result:
     solver_version: str | None = None
     """What solves behind the solver's name, such as "Gecode 6.2.0"; None for a strategy, or if none was asked for."""
 
+    arena: Arena | None = None
+    """Offsets of the retention intervals, in their order, if they were asked for: the budget is then for the arena."""
+
     @property
     def found(self) -> bool:
         """True if there is a sequence; a strategy's may be over the budget."""
@@ -131,8 +135,9 @@ class Result:
 
     @property
     def valid(self) -> bool:
-        """True if the judge accepts the schedule."""
-        return self.simulation is not None and self.simulation.feasible
+        """True if the judge accepts the schedule, and its arena, if it has one, is within the budget."""
+        fits = self.arena is None or self.arena.size <= self.instance.budget
+        return self.simulation is not None and self.simulation.feasible and fits
 
     @property
     def duration(self) -> int | None:
@@ -183,6 +188,7 @@ class Result:
             "solver": self.solver or None,
             "solver_version": self.solver_version,
             "driver": self.driver,
+            "order": "free" if self.instance.free_order else "given",
             "max_computations": counts[0] if len(counts) == 1 else list(self.instance.max_computations),
             "budget": self.instance.budget,
             "fixed_memory": self.instance.fixed,
@@ -204,12 +210,19 @@ class Result:
             "trace": [[round(point.seconds, 3), point.duration, point.bound] for point in self.trace],
             "sequence": [graph.nodes[v] for v in self.sequence] if self.found else None,
             "intervals": [
-                {"node": graph.nodes[interval.node], "start": interval.start, "end": interval.end}
-                for interval in self.simulation.intervals
+                {"node": graph.nodes[interval.node], "start": interval.start, "end": interval.end, **offset}
+                for interval, offset in zip(self.simulation.intervals, self._offsets(), strict=True)
             ]
             if self.found
             else None,
+            **({} if self.arena is None else self.arena.as_dict()),
         }
+
+    def _offsets(self) -> list[dict[str, int]]:
+        """What addresses add to each retention interval."""
+        if self.arena is None:
+            return [{} for _ in self.simulation.intervals]
+        return [{"offset": offset} for offset in self.arena.offsets]
 
 
 def percent_over(value: float, base: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from moccasin_mzn.addresses.claims import check_offsets
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.readers.schedule import ClaimedSchedule
 from moccasin_mzn.simulate import Interval, Simulation, Violation, in_order, judge, simulate
@@ -16,7 +17,8 @@ def validate_schedule(
 
     Args:
         schedule: what a file said, or a bare sequence of positions in `graph.nodes`.
-        budget: in the graph's size unit; None takes the one the schedule claims, and no budget if it claims none.
+        budget: in the graph's size unit; None takes the one the schedule claims, and no budget if it claims none. It is
+            for the arena too, if the schedule has offsets.
 
     Returns:
         The judge's violations, and "wrong-interval", "wrong-peak" or "wrong-duration" for every claim that is not
@@ -32,6 +34,7 @@ def validate_schedule(
     violations = list(simulation.violations)
     if schedule.intervals is not None:
         violations += _check_intervals(graph, schedule.intervals, simulation)
+        violations += check_offsets(graph, schedule, budget)
     for what, claimed, true in (
         ("peak", schedule.peak, simulation.peak),
         ("duration", schedule.duration, simulation.duration),

@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moccasin_mzn.commands.common import COUNT_FIXED, EXIT_FOUND, EXIT_NONE, GRAPH, ORDER, stopped_by_signals
+from moccasin_mzn.commands.common import COUNT_FIXED, EXIT_FOUND, EXIT_NONE, GRAPH, ORDER_OR_FREE, stopped_by_signals
+from moccasin_mzn.commands.platform_options import asks_for_platform, platform_options, require_budget, taken_out
 from moccasin_mzn.errors import InputError
 
 if TYPE_CHECKING:
     from moccasin_mzn.commands.json_stream import JsonStream
+    from moccasin_mzn.instance import Instance
     from moccasin_mzn.result import Listener, Progress, Result
 
-Run = Callable[["Listener"], "Result"]
+Run = Callable[..., "Result"]
+"""Takes a listener; and, to solve another instance, that and its time limit in seconds."""
 
 
 @click.command()
 @GRAPH
-@click.option("--budget", required=True, metavar="0.8|80%|BYTES|1.5GiB",
+@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB",
               help="Most memory: a fraction of the input order's peak, or an amount.")  # fmt: skip
 @click.option("--formulation", metavar="NAME", help="A model, see the command list.  [default: staged]")
 @click.option("--strategy", metavar="NAME", help="Instead of a model: a rule, see the command list.")
@@ -37,8 +40,9 @@ Run = Callable[["Listener"], "Result"]
               help="How often a node may be computed; a JSON file may say it for each.  [default: 2]")  # fmt: skip
 @click.option("--search", metavar="on|off|only",
               help="Local search and bounds beside the model, the model alone, or none.  [default: on]")  # fmt: skip
-@ORDER
+@ORDER_OR_FREE
 @COUNT_FIXED
+@platform_options
 @click.option("--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="A schedule to start from.")
 @click.option("--time-limit", type=float, metavar="SECONDS", help="Default: until proven.")
 @click.option("--until-gap", metavar="1%|0.01", help="Stop at this gap between duration and bound.  [default: 0]")
@@ -47,14 +51,19 @@ Run = Callable[["Listener"], "Result"]
 @click.option("--two-phase/--one-phase", default=None,
               help="Seek any schedule within the budget first. Default: with cp-sat.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Have MiniZinc's solution checkers judge the schedule as well.")
+@click.option("--addresses", is_flag=True, help="Give outputs offsets in one arena, which the budget is then for.")
+@click.option("--alignment", type=click.IntRange(min=1), metavar="N", help="Offsets are multiples of it.  [default: 1]")
+@click.option("--buffers", type=click.Path(path_type=Path), metavar="FILE.csv",
+              help="Write outputs, lifespans and offsets as minimalloc's CSV.")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the schedule: .png, .svg or .html.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
 @click.option("--json-stream", is_flag=True,
               help="Print JSON objects, one a line: every improvement as it comes, then that of --json.")  # fmt: skip
 def solve(
-    graph: Path, budget: str, order: str, count_fixed: bool, strategy: str | None, check: bool, output: Path | None,
-    plot: Path | None, as_json: bool, json_stream: bool, **options: Any,
+    graph: Path, budget: str | None, order: str, count_fixed: bool, strategy: str | None, check: bool,
+    output: Path | None, plot: Path | None, as_json: bool, json_stream: bool, addresses: bool, alignment: int | None,
+    buffers: Path | None, **options: Any,
 ) -> int:  # fmt: skip
     """Find the shortest schedule of GRAPH within a memory budget, and prove it.
 
@@ -67,10 +76,23 @@ def solve(
     from moccasin_mzn.report import ProgressLines
 
     begin = time.monotonic()
+    platform = taken_out(options)
+    require_budget(budget, platform)
+    if asks_for_platform(platform):
+        from moccasin_mzn.commands.solve_platform import solve_platform
+
+        named = {"strategy": strategy, "plot": plot, "json_stream": json_stream or None, **options}
+        named |= {"addresses": addresses or None, "alignment": alignment, "buffers": buffers}
+        others = {name: value for name, value in named.items() if value is not None}
+        return solve_platform(graph, budget, order, count_fixed, check, output, as_json, platform, others)
     if as_json and json_stream:
         raise InputError("--json and --json-stream: give one of them")
     if output is not None:
         check_writable(output)
+    if not addresses and (alignment is not None or buffers is not None):
+        raise InputError(f"--{'buffers' if alignment is None else 'alignment'} goes with --addresses")
+    if buffers is not None:
+        check_writable(buffers)
     if plot is not None:
         from moccasin_mzn.plots.files import check_picture_file
 
@@ -91,12 +113,14 @@ def solve(
             stream.progress(progress)
 
     with stopped_by_signals():
-        result = run(tell)
+        result = _with_addresses(instance, run, tell, alignment or 1, options) if addresses else run(tell)
     lines.flush()
     if check and result.found:
         result = _checked(result)
     result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=time.monotonic() - begin))
     status = _told(result, output, as_json, stream)
+    if buffers is not None and result.valid:
+        _write_buffers(result, buffers)
     if plot is not None and result.valid:
         _draw(result, plot)
         click.echo(f"picture: {plot}", err=True)
@@ -122,7 +146,14 @@ def _of_model(given: dict[str, Any]) -> Callable[..., tuple[Any, Run]]:
         counts = read_counts(most, graph) if isinstance(most, Path) else most
         instance = Instance.build(**problem, max_computations=counts)
         sequence = None if start is None else read_schedule(start, graph).sequence
-        return instance, lambda listener: solve_instance(instance, options, listener, begin, sequence)
+
+        def run(listener: Listener, other: Instance | None = None, seconds: float | None = None) -> Result:
+            if other is None:
+                return solve_instance(instance, options, listener, begin, sequence)
+            start_from = sequence if other is instance else None
+            return solve_instance(other, replace(options, time_limit=seconds), listener, warm_start=start_from)
+
+        return instance, run
 
     return prepare
 
@@ -150,16 +181,46 @@ def _of_strategy(name: str, given: dict[str, Any]) -> Callable[..., tuple[Any, R
         raise InputError(f"--{option} is for models, {name} is a strategy")
 
     def prepare(problem: dict[str, Any], begin: float) -> tuple[Any, Run]:
+        if problem["order"] == "free":
+            raise InputError(f"--order free is for models, {name} is a strategy")
         instance = Instance.build(**problem, max_computations="unlimited")
-        return instance, lambda listener: apply(instance, strategy, time_limit, listener, begin)
+
+        def run(listener: Listener, other: Instance | None = None, seconds: float | None = None) -> Result:
+            if other is None:
+                return apply(instance, strategy, time_limit, listener, begin)
+            return apply(other, strategy, seconds, listener)
+
+        return instance, run
 
     return prepare
 
 
+def _with_addresses(
+    instance: Instance, run: Run, listener: Listener, alignment: int, options: dict[str, Any]
+) -> Result:
+    """Run, and run again with less memory, until the outputs have offsets within the budget."""
+    from moccasin_mzn.addresses.arrange import solve_with_addresses
+
+    return solve_with_addresses(
+        instance, lambda other, seconds: run(listener, other, seconds), alignment,
+        time_limit=options["time_limit"], threads=options["threads"], seed=options["seed"] or 0,
+    )  # fmt: skip
+
+
+def _write_buffers(result: Result, path: Path) -> None:
+    from moccasin_mzn.readers.jsonfile import replace_file
+    from moccasin_mzn.readers.minimalloc import buffers_text
+
+    replace_file(path, buffers_text(result.arena.buffers, result.arena.offsets))
+
+
 def _checked(result: Result) -> Result:
+    from moccasin_mzn.addresses.exact import check_arena
     from moccasin_mzn.checking import check_schedule, check_solution
 
     verdicts = [check_schedule(result.instance, result.sequence, result.simulation)]
+    if result.arena is not None and result.valid:
+        verdicts.append(check_arena(result.arena, result.instance.budget))
     if result.solution is not None:
         verdicts.append(check_solution(result.formulation.checker, result.solution))
     return replace(result, checks=tuple(verdicts))

@@ -46,7 +46,8 @@ def seek_least(
         if budget is None:
             return
         least, seconds = knowledge.least, max(SHORTEST, remaining() / SEARCHES)
-        ask(Question(budget, seconds, any_schedule=True, enough=knowledge.bound(budget).bound))
+        near = knowledge.found[0].schedule if knowledge.found else None
+        ask(Question(budget, seconds, enough=knowledge.bound(budget).bound, any_schedule=True, near=near))
         if knowledge.least == least and knowledge.best(budget) is None:
             vain.add(budget)
 

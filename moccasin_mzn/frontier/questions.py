@@ -25,6 +25,8 @@ class Question:
     """A schedule of this duration needs no improvement: the bound from a larger budget."""
     any_schedule: bool = False
     """True: the first schedule is answer enough."""
+    near: Any | None = None
+    """With that: the schedule of least peak known, which is over the budget."""
     attempt: int = 0
     """How often this budget was asked for before: the search should go another way."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,6 +15,7 @@ from moccasin_mzn.conclusion import scope
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.formulations.warm_start import check_warm_start
+from moccasin_mzn.frontier.fitting import fitting_schedule
 from moccasin_mzn.frontier.questions import Answer, Judged, Question
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
@@ -24,6 +26,10 @@ from moccasin_mzn.simulate import judge
 from moccasin_mzn.solve import solve_instance
 
 _SEEDS = 2**31
+AT_ONCE, AT_ONCE_SHARE = 1.0, 0.2
+"""Seconds, at most, and part of the time in which searches for any schedule are settled where that is easy."""
+FITTING_SHARE = 0.6
+"""Of the time: until then such a search looks at memory alone."""
 
 
 class _EnoughError(Exception):
@@ -135,14 +141,25 @@ class Rematerialization:
         Raises:
             InputError: see `solve`.
         """
+        instance, begin = replace(self.instance, budget=question.budget), time.monotonic()
+        if not question.any_schedule or instance.free_order or self.options.search == "off":
+            return self._solve(instance, question)
+        answer = self._solve(instance, replace(question, seconds=min(AT_ONCE, AT_ONCE_SHARE * question.seconds)))
+        if answer.schedules or answer.infeasible or answer.interrupted:
+            return answer
+        until = begin + FITTING_SHARE * question.seconds
+        found = fitting_schedule(instance, self._seed(question) or 0, lambda: time.monotonic() >= until, question.near)
+        if found is not None and self._start(instance, found) is not None:
+            return replace(answer, schedules=((found, "local search for memory"),))
+        rest = max(0.0, begin + question.seconds - time.monotonic())
+        return self._solve(instance, replace(question, seconds=rest)) if rest > 0 else answer
+
+    def _solve(self, instance: Instance, question: Question) -> Answer:
+        """One call of `solve_instance`."""
         listener = _Listener(question)
-        instance = replace(self.instance, budget=question.budget)
-        seed = self.options.seed
-        if question.attempt:
-            seed = ((seed or 0) + question.attempt) % _SEEDS
-        options = replace(self.options, time_limit=question.seconds, seed=seed)
+        options = replace(self.options, time_limit=question.seconds, seed=self._seed(question))
         try:
-            result = solve_instance(instance, options, listener, warm_start=self._start(instance, question))
+            result = solve_instance(instance, options, listener, warm_start=self._start(instance, question.start))
         except _EnoughError:
             return listener.answer()
         source = listener.latest.source if listener.latest else "the input order"
@@ -154,13 +171,18 @@ class Rematerialization:
             result.interrupted,
         )
 
-    def _start(self, instance: Instance, question: Question) -> Sequence[int] | None:
+    def _seed(self, question: Question) -> int | None:
+        """Another one for every attempt."""
+        seed = self.options.seed
+        return ((seed or 0) + question.attempt) % _SEEDS if question.attempt else seed
+
+    def _start(self, instance: Instance, schedule: Sequence[int] | None) -> Sequence[int] | None:
         """The schedule to start from, if the formulation has it as a solution."""
-        if question.start is None:
+        if schedule is None:
             return None
         form = find_formulation("general") if instance.free_order else self.options.form
         try:
-            check_warm_start(instance, form, question.start)
+            check_warm_start(instance, form, schedule)
         except InputError:
             return None
-        return question.start
+        return schedule

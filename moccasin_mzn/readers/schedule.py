@@ -28,16 +28,23 @@ class ClaimedSchedule:
     """Total duration claimed, in the graph's duration unit."""
     budget: int | None = None
     """Budget the schedule was made for, in the graph's size unit."""
+    offsets: tuple[int, ...] | None = None
+    """Offset in the arena claimed for each of `intervals`; None if the file has none."""
+    arena: int | None = None
+    """Size of the arena claimed, in the graph's size unit."""
+    alignment: int | None = None
+    """What all offsets claim to be multiples of."""
 
 
 def read_schedule(path: str | PathLike[str], graph: ComputationGraph) -> ClaimedSchedule:
     """Read a schedule of `graph`: a JSON list of node ids, or an object around one. ::
 
         {"sequence": ["a", "b", "a", "c"],
-         "intervals": [{"node": "a", "start": 1, "end": 2}, ...],
-         "peak": 12, "duration": 40, "budget": 12}
+         "intervals": [{"node": "a", "start": 1, "end": 2, "offset": 0}, ...],
+         "peak": 12, "duration": 40, "budget": 12, "arena": 12, "alignment": 4}
 
-    All keys but "sequence" are optional; other keys are ignored. An id may be written as text ("3" for 3).
+    All keys but "sequence" are optional, "offset" is so for all intervals together; other keys are ignored. An
+    id may be written as text ("3" for 3).
 
     Raises:
         InputError: the file cannot be read or is broken, a node is not in the graph, a claim is not an integer.
@@ -53,7 +60,8 @@ def read_schedule(path: str | PathLike[str], graph: ComputationGraph) -> Claimed
         return ClaimedSchedule(
             sequence=_positions(graph, "sequence", document["sequence"]),
             intervals=_intervals(graph, document) if document.get("intervals") is not None else None,
-            **{key: _claim(key, document.get(key)) for key in ("peak", "duration", "budget")},
+            offsets=_offsets(document) if document.get("intervals") is not None else None,
+            **{key: _claim(key, document.get(key)) for key in ("peak", "duration", "budget", "arena", "alignment")},
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
@@ -110,6 +118,17 @@ def _intervals(graph: ComputationGraph, document: dict[str, Any]) -> tuple[Inter
         if type(start) is not int or type(end) is not int:
             raise InputError(f"intervals[{at}]: start {shown(start)}, end {shown(end)}: expected integers")
     return tuple(map(Interval, nodes, starts, ends))
+
+
+def _offsets(document: dict[str, Any]) -> tuple[int, ...] | None:
+    values = objects(document, "intervals")
+    if not any("offset" in value for value in values):
+        return None
+    found = column(values, "intervals", "offset")
+    for at, offset in enumerate(found):
+        if type(offset) is not int:
+            raise InputError(f"intervals[{at}]: offset {shown(offset)} is not an integer")
+    return tuple(found)
 
 
 def _claim(key: str, value: Any) -> int | None:

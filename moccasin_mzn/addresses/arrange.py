@@ -1,0 +1,229 @@
+"""Schedules with offsets: the budget is the size of an arena.
+
+An arena takes at least the peak, so that what is proven about schedules within a memory budget, a bound or that there
+are none, holds for arenas all the more. Where the arena of the best schedule does not fit::
+
+    more allocation effort      the model of the least arena, if there are few buffers
+    the joint model             schedule and offsets at once, if there are few computations
+    a lower memory budget       searched again, by bisection, until the arena is within the budget proper
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from moccasin_mzn.addresses.attach import buffers_of
+from moccasin_mzn.addresses.buffers import Arena
+from moccasin_mzn.addresses.exact import least_arena
+from moccasin_mzn.addresses.joint import MOST_COMPUTATIONS, JointAnswer, solve_jointly
+from moccasin_mzn.addresses.search import search_arena
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.minizinc.run import Limits
+from moccasin_mzn.result import Result
+from moccasin_mzn.simulate import judge
+
+FIRST_SHARE, ALLOCATION_SHARE = 0.5, 0.1
+"""Of the time limit: for the first search, and for each allocation."""
+EFFORT_SECONDS = 10.0
+"""Of an allocation, at most."""
+EXACT_BUFFERS = 100
+"""The model of the least arena is tried for no more."""
+MODEL_SECONDS, AGAIN_SECONDS = 60.0, 60.0
+"""Without a time limit: of each model here, and of each search at a lower budget."""
+ROUNDS = 4
+"""Searches at lower budgets, at most."""
+CLOSE = 0.002
+"""Bisection ends when two budgets are as near as this, as a share of the larger one."""
+
+Search = Callable[[Instance, float | None], Result]
+"""Solves an instance, in so many seconds; None: until proven."""
+
+
+def solve_with_addresses(
+    instance: Instance,
+    search: Search,
+    alignment: int = 1,
+    *,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    search_again: bool = True,
+) -> Result:
+    """The best schedule whose arena is within the budget of `instance`, with that arena.
+
+    Args:
+        search: finds schedules within a memory budget; called again with lower budgets where needed.
+        time_limit: seconds for everything; None: the first search has no limit, the rest is as long as it is useful.
+        search_again: whether lower budgets are tried.
+
+    Returns:
+        Status "optimal": proven within the arena. "unknown" ("over-budget" for a strategy): the schedule is within the
+        budget, but its arena, the smallest found, is not.
+
+    Raises:
+        InputError: see `solve` and `Arena`.
+    """
+    return _Arrangement(instance, search, alignment, time_limit, threads, seed, search_again).run()
+
+
+@dataclass
+class _Arrangement:
+    """One call."""
+
+    instance: Instance
+    search: Search
+    alignment: int
+    time_limit: float | None
+    threads: int | None
+    seed: int
+    search_again: bool
+    begin: float = field(default_factory=time.monotonic)
+    interrupted: bool = False
+    best: Result | None = None
+    """The shortest schedule whose arena fits."""
+    bound: int = 0
+    """On the duration of such schedules."""
+    proven: str = ""
+    """Who proved that there is none; empty if nobody has."""
+
+    def run(self) -> Result:
+        limit = self.time_limit
+        first = self.search(self.instance, None if limit is None else FIRST_SHARE * limit)
+        if not first.found:
+            return first
+        self.interrupted, self.bound = first.interrupted, first.duration_bound
+        arena = self._allocate(first)
+        first = replace(first, arena=arena)
+        if not first.simulation.feasible:
+            return first
+        self._take(first)
+        if self.best is None:
+            self._more_effort(first)
+        if self.best is None and not self._over():
+            self._jointly(first)
+        if not self._settled() and self.search_again and not self._over():
+            self._lower(first)
+        return self._answer(first)
+
+    # Time
+
+    def _remaining(self) -> float | None:
+        return None if self.time_limit is None else self.time_limit - (time.monotonic() - self.begin)
+
+    def _over(self) -> bool:
+        remaining = self._remaining()
+        return self.interrupted or (remaining is not None and remaining <= 0)
+
+    def _seconds(self, most: float, share: float = 1.0) -> float:
+        """A share of what remains, at most `most`; a moment if nothing does."""
+        remaining = self._remaining()
+        return most if remaining is None else max(0.1, min(most, share * remaining))
+
+    # Steps
+
+    def _allocate(self, result: Result, enough: int | None = None) -> Arena:
+        limit = self.time_limit
+        effort = EFFORT_SECONDS if limit is None else min(EFFORT_SECONDS, ALLOCATION_SHARE * limit)
+        return search_arena(
+            buffers_of(self.instance.graph, result.simulation), self.alignment, enough=enough, seed=self.seed,
+            time_limit=0.1 if self._over() else self._seconds(effort), on_interrupt=self._interrupt,
+        )  # fmt: skip
+
+    def _interrupt(self) -> None:
+        self.interrupted = True
+
+    def _take(self, result: Result) -> None:
+        fits = result.arena.size <= self.instance.budget
+        if fits and (self.best is None or result.duration < self.best.duration):
+            self.best = result
+
+    def _settled(self) -> bool:
+        return bool(self.proven) or (self.best is not None and self.best.duration <= self.bound)
+
+    def _more_effort(self, result: Result) -> None:
+        """The model of the least arena, for the schedule at hand."""
+        fixed = result.arena.bound > self.instance.budget  # at this alignment there is no arena
+        if fixed or self._over() or len(result.arena.buffers) > EXACT_BUFFERS:
+            return
+        limits = Limits(self._seconds(MODEL_SECONDS, 0.25), self.threads, self.seed)
+        arena, outcome = least_arena(result.arena.buffers, self.alignment, limit=self.instance.budget, limits=limits)
+        self.interrupted |= outcome.interrupted
+        if arena is not None:
+            self._take(replace(result, arena=arena))
+
+    def _jointly(self, first: Result) -> None:
+        """Schedule and offsets in one model, if that is small and the formulation has one."""
+        form = first.formulation
+        if form is None or form.name not in ("staged", "general") or form.index != "affine":
+            return
+        if sum(self.instance.max_computations) > MOST_COMPUTATIONS:
+            return
+        limits = Limits(self._seconds(MODEL_SECONDS, 0.5), self.threads, self.seed)
+        staged = form.staged and not self.instance.free_order
+        answer = solve_jointly(self.instance, self.alignment, staged=staged, limits=limits)
+        self.interrupted |= answer.interrupted
+        self._learn(answer, first)
+
+    def _learn(self, answer: JointAnswer, first: Result) -> None:
+        self.bound = max(self.bound, answer.bound)
+        if answer.status == "infeasible":
+            self.proven = "the joint model of schedule and offsets"
+        if answer.sequence is None:
+            return
+        simulation = judge(self.instance.graph, answer.sequence, self.instance.budget)
+        self._take(replace(first, sequence=answer.sequence, simulation=simulation, arena=answer.arena, solution=None))
+        if answer.status == "optimal":
+            self.bound = simulation.duration
+
+    def _lower(self, first: Result) -> None:
+        """Search at lower memory budgets: the highest one whose schedule has an arena that fits is bisected for."""
+        budget, least = self.instance.budget, self.instance.graph.largest_working_set().memory
+        fails, fits, target = budget, None, max(least, 2 * budget - first.arena.size)
+        for number in range(ROUNDS):
+            if self._over() or self._settled() or not least <= target < fails:
+                return
+            seconds = None if self.time_limit is None else self._seconds(self.time_limit, 1 / (ROUNDS - number))
+            result = self.search(replace(self.instance, budget=target), AGAIN_SECONDS if seconds is None else seconds)
+            self.interrupted |= result.interrupted
+            if not result.valid:
+                fits = target  # too low: the next one is between
+            else:
+                arena = self._allocate(result, enough=budget)
+                at_budget = judge(self.instance.graph, result.sequence, budget)
+                self._take(replace(result, instance=self.instance, simulation=at_budget, arena=arena))
+                if arena.size <= budget:
+                    fits = target
+                else:
+                    fails, target = target, max(least, target - (arena.size - budget))
+                    if fits is None or target > fits:
+                        continue
+            if fits is None or fails - fits <= CLOSE * fails:
+                return
+            target = (fits + fails) // 2
+
+    def _answer(self, first: Result) -> Result:
+        if self.best is None:
+            return self._without(first)
+        best = replace(
+            self.best, duration_bound=self.bound, interrupted=self.interrupted, trace=first.trace, notes=first.notes
+        )
+        if best.duration <= self.bound:
+            if first.status == "optimal" and best.sequence == first.sequence:
+                return best
+            return replace(best, status="optimal", reason="no schedule is shorter, and its arena is within the budget")
+        if best.sequence == first.sequence:
+            return best
+        reason = "the best schedule found whose arena is within the budget; a shorter one is not ruled out"
+        return replace(best, status="feasible", reason=reason)
+
+    def _without(self, first: Result) -> Result:
+        over = first.arena.size - self.instance.budget
+        text = f"the arena of the schedule takes {first.arena.size}, {over} over the budget {self.instance.budget}"
+        first = replace(first, interrupted=self.interrupted, duration_bound=self.bound)
+        if self.proven:
+            reason = f"{self.proven} proves that no schedule has an arena within the budget"
+            return replace(first, status="infeasible", reason=reason, sequence=None, simulation=None, arena=None)
+        status = "over-budget" if first.strategy else "unknown"
+        return replace(first, status=status, reason=f"{text}; none within it was found")

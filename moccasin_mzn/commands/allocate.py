@@ -1,0 +1,71 @@
+"""The command `allocate`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from moccasin_mzn.commands.common import EXIT_FOUND, EXIT_NONE, stopped_by_signals
+
+if TYPE_CHECKING:
+    from moccasin_mzn.addresses.buffers import Arena
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--capacity", type=click.IntRange(min=0), metavar="N", help="Size of the arena that must be enough.")
+@click.option("--alignment", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+              help="Offsets are multiples of it.")  # fmt: skip
+@click.option("--time-limit", type=float, metavar="SECONDS", help="Default: as long as it seems of use.")
+@click.option("--threads", type=int, metavar="N", help="Of the solver. Default: one per core.")
+@click.option("--seed", type=int, default=0, metavar="N", help="Random seed.")
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the CSV with offsets.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def allocate(
+    file: Path, capacity: int | None, alignment: int, time_limit: float | None, threads: int | None, seed: int,
+    output: Path | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Give the buffers of FILE, a CSV as minimalloc reads it, offsets in a small arena.
+
+    Without --capacity the arena is made as small as possible. Offsets that are in the file are where the search begins.
+    Ctrl-C keeps the best arena found.
+    """
+    from moccasin_mzn.addresses.allocate import allocate_buffers
+    from moccasin_mzn.options import check_time_limit
+    from moccasin_mzn.readers.jsonfile import check_writable, replace_file
+    from moccasin_mzn.readers.minimalloc import buffers_text, read_buffers
+
+    begin = time.monotonic()
+    check_time_limit(time_limit)
+    if output is not None:
+        check_writable(output)
+    buffers, offsets = read_buffers(file)
+    with stopped_by_signals():
+        allocation = allocate_buffers(
+            buffers, alignment, capacity=capacity, begin_with=offsets, time_limit=time_limit, threads=threads, seed=seed
+        )
+    arena, enough = allocation.arena, capacity is None or allocation.arena.size <= capacity
+    seconds = round(time.monotonic() - begin, 3)
+    answer = {"buffers": len(buffers), "peak": arena.peak, **arena.as_dict(), "arena_bound": allocation.bound}
+    answer |= {"capacity": capacity, "status": allocation.status, "seconds": seconds}
+    if as_json:
+        offsets_by_id = {b.name: offset for b, offset in zip(buffers, arena.offsets, strict=True)}
+        sys.stdout.write(json.dumps({**answer, "offsets": offsets_by_id}) + "\n")
+    else:
+        _tell(arena, allocation.bound, allocation.status, seconds)
+    if output is not None and enough:
+        replace_file(output, buffers_text(buffers, arena.offsets))
+    if not enough:
+        click.echo(f"no arena: {arena.size} is {arena.size - capacity} over the capacity {capacity}", err=True)
+    return EXIT_FOUND if enough else EXIT_NONE
+
+
+def _tell(arena: Arena, bound: int, status: str, seconds: float) -> None:
+    click.echo(f"{len(arena.buffers)} buffers, most memory at a time {arena.peak:,}")
+    click.echo(f"arena {arena.size:,}, fragmentation {arena.fragmentation_percent:.3f} %, no arena is below {bound:,}")
+    click.echo(f"{status} after {seconds:.2f} s")
