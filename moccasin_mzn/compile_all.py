@@ -24,7 +24,7 @@ def main() -> None:
     PagingSearch(problem).run(_ignore, _never, max_rounds=2)
     # So many that no placement is as small as the bound: every kind of search has its turn.
     lives = [(11 * at % 40, 11 * at % 40 + 3 + 7 * at % 17, 1 + 29 * at % 23) for at in range(80)]
-    for _ in range(3):  # what is compiled takes up the time of a search
+    for _ in range(4):  # what is compiled takes up the time of a search
         search_arena([Buffer(str(at), *life) for at, life in enumerate(lives)], time_limit=0.5)
 
 

@@ -206,8 +206,9 @@ def node_text(graph: ComputationGraph, v: int) -> str:
     return f"{graph.nodes[v]} ({graph.labels[v]})" if graph.labels else str(graph.nodes[v])
 
 
-def print_info(instance: Instance, order_name: str, out: TextIO) -> None:
-    """Size of a graph, cost of its input order, and the least budget that can be feasible at all."""
+def print_info(instance: Instance, order_name: str, order_bound: int, out: TextIO) -> None:
+    """Size of a graph, cost of its input order, and the least budgets that can be feasible with and without
+    recomputations; `order_bound` is the latter."""
     console = _console(out)
     graph, baseline, need = instance.graph, instance.baseline, least_budget_bound(instance.graph)
     table = _plain_table(graph.name or "graph")
@@ -222,6 +223,7 @@ def print_info(instance: Instance, order_name: str, out: TextIO) -> None:
     table.add_row("no budget is feasible below", memory_text(need.memory, graph.size_unit))
     table.add_row("as a fraction of the peak", f"{need.memory / baseline.peak:.3f}" if baseline.peak else "-")
     table.add_row("needed by node", node_text(graph, need.node))
+    table.add_row("no order without recomputation needs less than", memory_text(order_bound, graph.size_unit))
     console.print(table)
     made_by = graph.attributes.get("made_by")
     if isinstance(made_by, dict) and isinstance(made_by.get("command"), str):

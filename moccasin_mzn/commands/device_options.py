@@ -47,6 +47,7 @@ def device_problem(
     if form not in FORMS:
         raise InputError(f"devices are formulated as {' or '.join(FORMS)}, not as {form}")
     devices, copies = _devices(given), _copy_costs(given)
+    _check_names(graph, devices)
     most = parse_count(options["max_computations"]) if "max_computations" in options else 2
     counts = read_counts(most, graph) if isinstance(most, Path) else most
     first = next(iter(devices.values())).budget
@@ -78,6 +79,19 @@ def _devices(given: dict[str, Any]) -> dict[str, Any]:
             raise InputError(f"device {name} is given twice")
         devices[name] = replace(device, power=power)
     return devices
+
+
+def _check_names(graph: Any, devices: dict[str, Any]) -> None:
+    """Where the graph has durations by device, one that it does not name is more likely misspelt than meant.
+
+    Raises:
+        InputError: one without a slowness of its own.
+    """
+    known = graph.device_durations
+    for name, device in devices.items():
+        if known and name not in known and device.computes and device.slowness is None:
+            expected = f"expected one of them, or a slowness, as in {name}=16GiB:4"
+            raise InputError(f"device {name}: the graph has durations of {', '.join(known)}; {expected}")
 
 
 def _copy_costs(given: dict[str, Any]) -> Any:

@@ -7,26 +7,20 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND, EXIT_NONE, stopped_by_signals
-from moccasin_mzn.commands.device_options import device_problem
-from moccasin_mzn.commands.platform_options import goal_of, paging_costs, slow_capacity
+from moccasin_mzn.commands.platform_problem import plan_options, platform_problem, refuse_others
 from moccasin_mzn.errors import InputError
 
-_TAKEN = {
-    "formulation",
-    "solver",
-    "max_computations",
-    "search",
-    "warm_start",
-    "time_limit",
-    "until_gap",
-    "threads",
-    "seed",
-}
+if TYPE_CHECKING:
+    from moccasin_mzn.commands.plan_stream import PlanStream
+    from moccasin_mzn.platforms.record import PlanProgress
+    from moccasin_mzn.platforms.result import PlanResult
+
+_MORE = frozenset(("warm_start", "json_stream", "addresses", "alignment"))
 
 
 def solve_platform(
@@ -41,76 +35,82 @@ def solve_platform(
     """
     from moccasin_mzn.platforms.documents import read_plan
     from moccasin_mzn.platforms.report import PlanProgressLines
-    from moccasin_mzn.platforms.solve import solve_plan
+    from moccasin_mzn.platforms.run import solve_on_platform
     from moccasin_mzn.readers import read_graph
-    from moccasin_mzn.readers.jsonfile import check_writable
 
     begin = time.monotonic()
-    if output is not None:
-        check_writable(output)
-    for name in options:
-        if name not in _TAKEN:
-            raise InputError(f"--{name.replace('_', '-')} is for one memory, it does not go with --paging")
-    if order == "free":
-        raise InputError("--order free is for one memory; of plans, --formulation general leaves the order open")
-    plan_options = _options(options)
+    _check_answer(output, as_json, given, options)
+    how = plan_options(options)
     computation_graph = read_graph(graph)
     read_seconds = time.monotonic() - begin
-    problem, formulation = _problem(computation_graph, budget, order, count_fixed, given, options)
+    problem, formulation = platform_problem(computation_graph, budget, order, count_fixed, given, options)
     start = options.get("warm_start")
     plan = None if start is None else read_plan(start, computation_graph).plan
+    alignment = options.get("alignment", 1) if "addresses" in options else None
+    stream = _stream(problem) if "json_stream" in options else None
     lines = PlanProgressLines(problem, sys.stderr)
+
+    def tell(progress: PlanProgress) -> None:
+        lines(progress)
+        if stream is not None:
+            stream.progress(progress)
+
     with stopped_by_signals():
-        result = solve_plan(problem, formulation, plan_options, lines, begin, plan)
+        result = solve_on_platform(
+            problem, formulation, how, tell, begin=begin, warm_start=plan, alignment=alignment
+        )  # fmt: skip
     lines.flush()
     if check and result.found:
-        verdicts = formulation.checked(problem, result.plan, result.simulation, result.solution)
-        result = replace(result, checks=tuple(verdicts))
+        result = replace(result, checks=_verdicts(result))
     seconds = replace(result.seconds, read=read_seconds, total=time.monotonic() - begin)
-    return _told(replace(result, seconds=seconds), output, as_json)
+    return _told(replace(result, seconds=seconds), output, as_json, stream)
 
 
-def _options(options: dict[str, Any]) -> Any:
-    from moccasin_mzn.options import parse_gap
-    from moccasin_mzn.platforms.options import PlanOptions
+def _check_answer(output: Path | None, as_json: bool, given: dict[str, Any], options: dict[str, Any]) -> None:
+    """Refuse before the search what cannot be told after it."""
+    from moccasin_mzn.readers.jsonfile import check_writable
 
-    names = ("solver", "search", "time_limit", "until_gap", "threads", "seed")
-    chosen = {name: options[name] for name in names if name in options}
-    if "until_gap" in chosen:
-        chosen["until_gap"] = parse_gap(chosen["until_gap"])
-    return PlanOptions(**chosen)
-
-
-def _problem(
-    graph: Any, budget: str | None, order: str, count_fixed: bool, given: dict[str, Any], options: dict[str, Any]
-) -> tuple[Any, Any]:
-    """The `PlanProblem`, and the formulation for it."""
-    from moccasin_mzn.instance import Instance
-    from moccasin_mzn.options import parse_count
-    from moccasin_mzn.paging.build import paging_platform
-    from moccasin_mzn.paging.formulation import PagingFormulation
-    from moccasin_mzn.platforms.formulation import PlanProblem
-    from moccasin_mzn.readers import read_counts
-
-    if "device" in given:
-        return device_problem(graph, budget, order, count_fixed, given, options)
-    costs = paging_costs(given)
-    formulation = PagingFormulation(options.get("formulation", "staged"))
-    most = parse_count(options["max_computations"]) if "max_computations" in options else 2
-    counts = read_counts(most, graph) if isinstance(most, Path) else most
-    instance = Instance.build(graph, budget, order=order, max_computations=counts, count_fixed=count_fixed)
-    capacity = slow_capacity(given, instance.baseline.peak)
-    platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
-    return PlanProblem(instance, platform, goal_of(given, instance.baseline.duration)), formulation
+    refuse_others(options, given, _MORE)
+    if as_json and "json_stream" in options:
+        raise InputError("--json and --json-stream: give one of them")
+    if "alignment" in options and "addresses" not in options:
+        raise InputError("--alignment goes with --addresses")
+    if output is not None:
+        check_writable(output)
 
 
-def _told(result: Any, output: Path | None, as_json: bool) -> int:
+def _stream(problem: Any) -> PlanStream:
+    from moccasin_mzn.commands.plan_stream import PlanStream
+
+    return PlanStream(problem, sys.stdout)
+
+
+def _verdicts(result: PlanResult) -> tuple[str, ...]:
+    """Of the solution checkers, in MiniZinc."""
+    formulation, problem = result.formulation, result.problem
+    if problem.instance.free_order:
+        formulation = formulation.in_any_order()
+    verdicts = formulation.checked(problem, result.plan, result.simulation, result.solution)
+    if result.arenas is not None:
+        from moccasin_mzn.addresses.exact import check_arena
+
+        pairs = zip(problem.platform.memories, result.arenas.arenas, strict=True)
+        verdicts += [
+            f"{check_arena(arena, arena.size if place.budget is None else place.budget)}, in {place.name}"
+            for place, arena in pairs
+        ]
+    return tuple(verdicts)
+
+
+def _told(result: PlanResult, output: Path | None, as_json: bool, stream: PlanStream | None) -> int:
     """Print and write the answer; the exit status."""
     from moccasin_mzn.platforms.report import print_plan_result
     from moccasin_mzn.readers.jsonfile import replace_file
 
     text = json.dumps(result.as_dict()) + "\n"
-    if as_json:
+    if stream is not None:
+        stream.result(result)
+    elif as_json:
         sys.stdout.write(text)
     else:
         print_plan_result(result, sys.stdout)

@@ -38,7 +38,7 @@ class DevicesData:
     copy_energies: tuple[tuple[int, ...], ...]
     sizes: tuple[int, ...]
     budgets: tuple[int, ...]
-    """Of each memory; all sizes together where there is none."""
+    """Of each memory, at most all sizes together."""
     edges: tuple[tuple[int, int], ...]
     """(tail, head), sorted."""
     most: tuple[tuple[int, ...], ...]
@@ -90,7 +90,8 @@ def devices_data(problem: PlanProblem, staged: bool) -> DevicesData:
         for at, along in zip(of_memories, of_links, strict=True)
     ]
     size_scale = math.gcd(*sizes) or 1
-    budgets = [sum(sizes) if memory.budget is None else memory.budget for memory in platform.memories]
+    everything = sum(sizes)
+    budgets = [everything if m.budget is None else min(m.budget, everything) for m in platform.memories]
     most, again, latest = _Reach(problem, edges, sizes, budgets, staged).found()
     return DevicesData(
         problem=problem,

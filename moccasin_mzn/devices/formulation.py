@@ -32,6 +32,9 @@ class DevicesFormulation(PlanFormulation):
     name: ClassVar[str] = "devices"
     checker: ClassVar[str] = "devices.mzc.mzn"
 
+    def in_any_order(self) -> DevicesFormulation:
+        return DevicesFormulation(staged=False)
+
     def model(self) -> Path:
         return models_folder() / f"devices_{'staged' if self.staged else 'general'}.mzn"
 

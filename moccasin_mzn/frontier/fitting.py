@@ -1,7 +1,7 @@
 """Any schedule within a budget, however long: local search that looks at memory alone.
 
-The local search of `heuristics` weighs duration against memory over the budget. Far below the budgets that pay, duration
-leads it away from the few schedules that fit. With durations of 0 nothing but memory counts.
+The local search of `heuristics` weighs duration against memory over the budget. Near the least feasible budget,
+duration leads it away from the few schedules that fit. With durations of 0 nothing but memory counts.
 """
 
 from __future__ import annotations

@@ -104,6 +104,11 @@ class Frontier:
     seconds: float = 0.0
     interrupted: bool = False
     """True if the user stopped the sweep."""
+    swept: str = ""
+    """With several memories: whose budget was varied, and what the others have; empty with one memory."""
+    input_increase: int | None = 0
+    """By how much the input order, every node computed once in the memory that is swept, is longer than `baseline`;
+    None: it cannot be computed there."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", tuple(self.points))

@@ -67,7 +67,9 @@ class Variant(Protocol):
     scope: str
     """What proofs range over, to be read after "no schedule"."""
     fixed: int
-    """See `Frontier.fixed`."""
+    """See `Frontier.fixed`, as for the next two."""
+    swept: str
+    input_increase: int | None
 
     def known(self) -> tuple[tuple[Any, str], ...]:
         """Schedules that need no search, each with who made it."""

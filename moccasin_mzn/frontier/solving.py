@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.budget import Budget
@@ -28,7 +28,7 @@ from moccasin_mzn.solve import solve_instance
 _SEEDS = 2**31
 AT_ONCE, AT_ONCE_SHARE = 1.0, 0.2
 """Seconds, at most, and part of the time in which searches for any schedule are settled where that is easy."""
-FITTING_SHARE = 0.6
+FITTING_SHARE = 0.5
 """Of the time: until then such a search looks at memory alone."""
 
 
@@ -71,6 +71,8 @@ class Rematerialization:
     instance: Instance
     options: Options
     graph: ComputationGraph = field(init=False)
+    swept: ClassVar[str] = ""
+    input_increase: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         self.graph = self.instance.graph

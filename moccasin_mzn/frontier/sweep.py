@@ -258,5 +258,5 @@ class _Sweep:
         points = tuple(replace(point, seconds=round(point.seconds, 3)) for point in points)
         return Frontier(
             variant.graph, points, variant.peak, variant.baseline, known.least, known.least_found, variant.scope,
-            variant.fixed, self.seconds, interrupted,
+            variant.fixed, self.seconds, interrupted, variant.swept, variant.input_increase,
         )  # fmt: skip

@@ -15,8 +15,8 @@ CSV_COLUMNS = (
     "peak", "pareto", "source", "bound_source", "seconds", "sequence",
 )  # fmt: skip
 
-Shower = Callable[[Any], Any]
-"""A schedule as a JSON value."""
+Shower = Callable[[Any, int], dict[str, Any]]
+"""What a JSON object says of a schedule and the budget it is for."""
 
 
 def as_dict(frontier: Frontier, shower: Shower | None = None) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def as_dict(frontier: Frontier, shower: Shower | None = None) -> dict[str, Any]:
 
     Args:
         frontier: with points by ascending budget.
-        shower: for schedules that are not sequences of positions.
+        shower: for schedules that are not sequences of positions; what it says goes into the object of the point.
     """
     graph = frontier.graph
     return {
@@ -39,6 +39,7 @@ def as_dict(frontier: Frontier, shower: Shower | None = None) -> dict[str, Any]:
         "least_bound": frontier.least_bound,
         "least_found": frontier.least_found,
         "proofs": f"no schedule {frontier.scope}".strip(),
+        "swept": frontier.swept or None,
         "interrupted": frontier.interrupted,
         "seconds": round(frontier.seconds, 3),
         "points": _points(frontier, shower or _ids(frontier)),
@@ -51,12 +52,13 @@ def json_text(frontier: Frontier, shower: Shower | None = None) -> str:
 
 
 def csv_text(frontier: Frontier, shower: Shower | None = None) -> str:
-    """A table with a header and a line for each point; empty where nothing is known. The sequence is a JSON list."""
+    """A table with a header and a line for each point; empty where nothing is known. The sequence, or with several
+    memories the plan, is a JSON list."""
     file = io.StringIO()
-    writer = csv.DictWriter(file, CSV_COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(file, CSV_COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     for values in _points(frontier, shower or _ids(frontier)):
-        sequence = values.pop("sequence")
+        sequence = values.get("plan", values["sequence"])
         writer.writerow({**values, "sequence": "" if sequence is None else json.dumps(sequence)})
     return file.getvalue()
 
@@ -64,8 +66,8 @@ def csv_text(frontier: Frontier, shower: Shower | None = None) -> str:
 def _ids(frontier: Frontier) -> Shower:
     nodes = frontier.graph.nodes
 
-    def show(sequence: Sequence[int]) -> list[int | str]:
-        return [nodes[v] for v in sequence]
+    def show(sequence: Sequence[int], budget: int) -> dict[str, Any]:
+        return {"sequence": [nodes[v] for v in sequence]}
 
     return show
 
@@ -91,5 +93,6 @@ def _point(frontier: Frontier, point: FrontierPoint, pareto: bool, shower: Showe
         "source": point.source,
         "bound_source": point.bound_source,
         "seconds": point.seconds,
-        "sequence": shower(point.sequence) if point.found else None,
+        "sequence": None,
+        **(shower(point.sequence, point.budget) if point.found else {}),
     }

@@ -1,4 +1,5 @@
-"""Orders of least peak, every node computed once: `least_peak_order`, and several good ones: `good_orders`."""
+"""Orders of least peak, every node computed once: `least_peak_order`, several good ones: `good_orders`, and a bound at
+once: `peak_bound`."""
 
 from __future__ import annotations
 
@@ -112,6 +113,22 @@ def least_peak_order(
         pass  # what was found so far is the answer
     seconds = time.monotonic() - begin
     return Ordering(search.order, search.peak, search.bound, seconds, search.source, search.bound_source)
+
+
+def peak_bound(graph: ComputationGraph, order: Sequence[int], seconds: float = 2.0) -> int:
+    """A peak that every order which computes each node once has at least: by working sets and minimum cuts.
+
+    Args:
+        order: a topological order, positions in `graph.nodes`; the better it is, the fewer cuts are needed.
+        seconds: for the cuts; large graphs take longer, and then not all nodes are looked at.
+    """
+    from moccasin_mzn.arrays import graph_arrays
+    from moccasin_mzn.ordering.cut_bound import CutBound
+    from moccasin_mzn.simulate import simulate
+
+    cuts, memory = CutBound(graph_arrays(graph, order)), simulate(graph, order).memory
+    end = time.monotonic() + seconds
+    return cuts.improve(graph.largest_working_set().memory, memory, lambda: time.monotonic() >= end)
 
 
 def good_orders(

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import Moccasin, models_folder
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.instance import Instance
 from moccasin_mzn.paging.arrays import PagedIntervals, decode_plan, encode_plan
 from moccasin_mzn.paging.build import LOCAL, SLOW
 from moccasin_mzn.platforms.formulation import PlanFormulation, PlanProblem
@@ -73,6 +74,9 @@ class PagingFormulation(PlanFormulation):
     def staged(self) -> bool:
         return self.form == "staged"
 
+    def in_any_order(self) -> PagingFormulation:
+        return PagingFormulation("general")
+
     def model(self) -> Path:
         return models_folder() / f"paging_{self.form}.mzn"
 
@@ -83,9 +87,8 @@ class PagingFormulation(PlanFormulation):
         back, and all costs are 0 or more: so the presolve of recomputation holds.
         """
         platform = problem.platform
-        budget = platform.memories[LOCAL].budget
-        everything = sum(platform.graph.sizes)
-        model = presolve(replace(problem.instance, budget=everything if budget is None else budget), self.staged)
+        everything = platform.graph.total_size
+        model = presolve(local_instance(problem), self.staged)
         capacity = platform.memories[SLOW].budget
         return PagingData(
             problem,
@@ -156,6 +159,12 @@ class PagingFormulation(PlanFormulation):
         from moccasin_mzn.paging.search import PagingSearch
 
         PagingSearch(problem, seed).run(offer, stop, better)
+
+
+def local_instance(problem: PlanProblem) -> Instance:
+    """The problem without slow memory."""
+    budget, everything = problem.platform.memories[LOCAL].budget, problem.platform.graph.total_size
+    return replace(problem.instance, budget=everything if budget is None else min(budget, everything))
 
 
 def can_page(problem: PlanProblem) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from moccasin_mzn.arrays import graph_arrays
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.paging.build import LOCAL, SLOW
-from moccasin_mzn.paging.formulation import can_page, costs_of
+from moccasin_mzn.paging.formulation import can_page, costs_of, local_instance
 from moccasin_mzn.paging.kernel import NONE, Problem, Room
 from moccasin_mzn.platforms.formulation import PlanProblem
 from moccasin_mzn.platforms.plan import Action, Plan
@@ -17,12 +15,6 @@ from moccasin_mzn.platforms.platform import OBJECTIVES
 from moccasin_mzn.simulate import simulate
 
 NO_LIMIT = 2**62
-
-
-def local_instance(problem: PlanProblem) -> Instance:
-    """The problem without slow memory."""
-    budget = problem.platform.memories[LOCAL].budget
-    return replace(problem.instance, budget=sum(problem.platform.graph.sizes) if budget is None else budget)
 
 
 def problem_of(problem: PlanProblem) -> Problem:
@@ -35,9 +27,10 @@ def problem_of(problem: PlanProblem) -> Problem:
     slots = np.where(useful, np.minimum(most - 1, np.arange(n - 1, -1, -1)), 0)
     slot_ptr = np.zeros(n + 1, np.int64)
     np.cumsum(slots, out=slot_ptr[1:])
-    unit = max(1, -(-int(arrays.size.sum()) * (n + int(slot_ptr[-1])) // 2**62))
     capacity = problem.platform.memories[SLOW].budget
-    capacity = int(arrays.size.sum()) if capacity is None else capacity
+    total_size = int(arrays.size.sum())
+    capacity = total_size if capacity is None else min(capacity, total_size)
+    unit = max(1, -(-total_size * (n + int(slot_ptr[-1])) // 2**62))
     goal = problem.goal
     named = [goal.objective, *(what for what in OBJECTIVES if what != goal.objective)]
     rows = [costs_of(problem, what) for what in named]
@@ -52,7 +45,7 @@ def problem_of(problem: PlanProblem) -> Problem:
         compute=compute,
         write=write,
         read=read,
-        limit=np.array([NO_LIMIT if limit is None else limit for limit in limits], np.int64),
+        limit=np.array([NO_LIMIT if limit is None else min(limit, NO_LIMIT) for limit in limits], np.int64),
         budget=instance.budget // unit,
         slow_capacity=capacity // unit,
         paging=can_page(problem),

@@ -7,6 +7,11 @@ What runs the plan stands beside it, so that a file can be judged without knowin
      "platform": {"memories": [{"name": "local", "budget": 12, "durations": [3, null], "energies": [3, null]}, ...],
                   "links": [{"from": "local", "to": "slow", "durations": [1, 2], "energies": [0, 0]}, ...]},
      "duration": 40, "energy": 40, "traffic": 9, "peaks": {"local": 12, "slow": 9}}
+
+With addresses there is also, where every offset counts in the arena of the interval's memory::
+
+    {"intervals": [{"node": "a", "memory": "local", "start": 1, "end": 2, "offset": 0}, ...],
+     "alignment": 4, "arenas": {"local": {"arena": 12}, "slow": {"arena": 9}}}
 """
 
 from __future__ import annotations
@@ -35,10 +40,13 @@ def plan_document(platform: Platform, plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def intervals_document(platform: Platform, intervals: Sequence[PlacedInterval]) -> list[dict[str, Any]]:
-    """Retention intervals, closed, positions from 1."""
+def intervals_document(
+    platform: Platform, intervals: Sequence[PlacedInterval], offsets: Sequence[int] | None = None
+) -> list[dict[str, Any]]:
+    """Retention intervals, closed, positions from 1; each with its offset in the arena of its memory, if it has one."""
     nodes, names = platform.graph.nodes, [memory.name for memory in platform.memories]
-    return [{"node": nodes[of.node], "memory": names[of.memory], "start": of.start, "end": of.end} for of in intervals]
+    told = [{"node": nodes[of.node], "memory": names[of.memory], "start": of.start, "end": of.end} for of in intervals]
+    return told if offsets is None else [{**of, "offset": at} for of, at in zip(told, offsets, strict=True)]
 
 
 def platform_document(platform: Platform) -> dict[str, Any]:
@@ -61,6 +69,17 @@ def goal_document(goal: Goal) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class ClaimedInterval:
+    """A copy in a memory at all positions start..end, and where it claims to lie in the arena there."""
+
+    node: int
+    memory: int
+    start: int
+    end: int
+    offset: int
+
+
+@dataclass(frozen=True)
 class ClaimedPlan:
     """What a plan file says; the plan is not judged, its nodes and memories exist."""
 
@@ -71,6 +90,12 @@ class ClaimedPlan:
     """Totals claimed, by objective."""
     peaks: tuple[tuple[int, int], ...] = ()
     """Peaks claimed, by position of the memory."""
+    placed: tuple[ClaimedInterval, ...] | None = None
+    """Retention intervals with their offsets; None if the file has no offsets."""
+    arenas: tuple[tuple[int, int], ...] = ()
+    """Sizes of arenas claimed, by position of the memory."""
+    alignment: int = 1
+    """What all offsets claim to be multiples of."""
 
 
 def is_plan(document: Any) -> bool:
@@ -90,7 +115,8 @@ def read_plan(path: str | PathLike[str], graph: ComputationGraph) -> ClaimedPlan
             raise InputError('expected an object with a key "plan" and a list of actions')
         platform = platform_of(graph, document.get("platform"))
         plan = tuple(_action(platform, f"plan[{at}]", entry) for at, entry in enumerate(document["plan"]))
-        return ClaimedPlan(platform, plan, _goal(document.get("goal")), *_claims(platform, document))
+        claims = _claims(platform, document)
+        return ClaimedPlan(platform, plan, _goal(document.get("goal")), *claims, **_offsets(platform, document))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
@@ -170,6 +196,31 @@ def _claims(platform: Platform, document: dict[str, Any]) -> tuple[Any, Any]:
         raise InputError(f"peaks: expected an object, got {shown(peaks)}")
     names = {memory.name: m for m, memory in enumerate(platform.memories)}
     return totals, tuple((_memory(names, "peaks", name), _claim(f"peaks.{name}", peaks[name])) for name in peaks)
+
+
+def _offsets(platform: Platform, document: dict[str, Any]) -> dict[str, Any]:
+    """What a file says of arenas; nothing if it has no offsets."""
+    intervals = document.get("intervals") or []
+    if not isinstance(intervals, list) or not all(isinstance(entry, dict) for entry in intervals):
+        raise InputError("intervals: expected a list of objects")
+    if not any("offset" in entry for entry in intervals):
+        return {}
+    names = {memory.name: m for m, memory in enumerate(platform.memories)}
+    placed = []
+    for at, entry in enumerate(intervals):
+        where = f"intervals[{at}]"
+        try:
+            v = platform.graph.position_of(entry.get("node"))
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+        amounts = [_claim(f"{where}.{key}", entry.get(key)) for key in ("start", "end", "offset")]
+        placed.append(ClaimedInterval(v, _memory(names, where, entry.get("memory")), *amounts))
+    arenas = document.get("arenas") or {}
+    if not isinstance(arenas, dict) or not all(isinstance(arena, dict) for arena in arenas.values()):
+        raise InputError("arenas: expected an object of objects")
+    sizes = [(_memory(names, "arenas", name), _claim(f"arenas.{name}", arenas[name].get("arena"))) for name in arenas]
+    alignment = _claim("alignment", document.get("alignment", 1))
+    return {"placed": tuple(placed), "arenas": tuple(sizes), "alignment": alignment}
 
 
 def _claim(key: str, value: Any) -> int:

@@ -81,6 +81,10 @@ class PlanFormulation(ABC):
 
     # What follows has a default.
 
+    def in_any_order(self) -> PlanFormulation | None:
+        """The form of this formulation that leaves the order open; None: there is none."""
+        return None
+
     def title(self) -> str:
         """Name and form, as told to people."""
         return f"{self.name}, {'staged' if self.staged else 'general'}"

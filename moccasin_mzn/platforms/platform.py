@@ -19,6 +19,7 @@ from functools import cached_property
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.graph_checks import TOTAL_LIMIT, as_tuple
 
 OBJECTIVES = ("duration", "energy", "traffic")
 """Totals of a plan, in the order in which they are told."""
@@ -29,8 +30,8 @@ class Memory:
     """A memory, and the device that computes in it if there is one.
 
     Raises:
-        InputError: an empty name; a negative budget, duration or energy, named by place in the list; energies that do
-            not go with durations.
+        InputError: an empty name; a negative budget, duration or energy, named by place in the list; durations or
+            energies that sum to more than 2**53; energies that do not go with durations.
     """
 
     name: str
@@ -43,7 +44,7 @@ class Memory:
     """Of computing each node here, in any unit; None: as many as `durations`."""
 
     def __post_init__(self) -> None:
-        if not self.name or not self.name.isprintable():
+        if type(self.name) is not str or not self.name or not self.name.isprintable():
             raise InputError(f"memory {shown(self.name)}: expected a printable name")
         if self.budget is not None and (type(self.budget) is not int or self.budget < 0):
             raise InputError(f"memory {self.name}: budget {shown(self.budget)} is not an amount of memory")
@@ -51,10 +52,8 @@ class Memory:
             values = getattr(self, what)
             if values is None:
                 continue
-            object.__setattr__(self, what, tuple(values))
-            for at, value in enumerate(values):
-                if value is not None and (type(value) is not int or value < 0):
-                    raise InputError(f"memory {self.name}: {what}[{at}]: {shown(value)} is not an integer of 0 or more")
+            checked = _amounts(f"memory {self.name}: {what}", values, missing=True)
+            object.__setattr__(self, what, checked)
         if self.energies is None:
             object.__setattr__(self, "energies", self.durations)
         elif self.durations is None or [e is None for e in self.energies] != [d is None for d in self.durations]:
@@ -70,7 +69,7 @@ class Link:
     """Copies from one memory to another. A copy's traffic is the size of what is copied.
 
     Raises:
-        InputError: a negative cost, named by place in the list.
+        InputError: a negative cost, named by place in the list; costs that sum to more than 2**53.
     """
 
     source: int
@@ -83,10 +82,7 @@ class Link:
 
     def __post_init__(self) -> None:
         for what in ("durations", "energies"):
-            object.__setattr__(self, what, tuple(getattr(self, what)))
-            for at, value in enumerate(getattr(self, what)):
-                if type(value) is not int or value < 0:
-                    raise InputError(f"copies {what}[{at}]: {shown(value)} is not an integer of 0 or more")
+            object.__setattr__(self, what, _amounts(f"copies: {what}", getattr(self, what)))
 
 
 @dataclass(frozen=True)
@@ -165,6 +161,18 @@ class Goal:
     def limit(self, what: str) -> int | None:
         """The most that a total, one of `OBJECTIVES`, may be."""
         return getattr(self, f"max_{what}")
+
+
+def _amounts(what: str, values: Sequence[int | None], missing: bool = False) -> tuple[int | None, ...]:
+    """Integers of 0 or more, in all no more than `TOTAL_LIMIT`; `missing`: some may be None."""
+    checked = as_tuple(what, values)
+    for at, value in enumerate(checked):
+        if not (missing and value is None) and (type(value) is not int or value < 0):
+            raise InputError(f"{what}[{at}]: {shown(value)} is not an integer of 0 or more")
+    total = sum(value for value in checked if value is not None)
+    if total > TOTAL_LIMIT:
+        raise InputError(f"{what} sum to {shown(total)}, over the limit 2**53; use a larger unit")
+    return checked
 
 
 def scaled(amounts: Sequence[int], per_unit: Fraction, fixed: int = 0) -> tuple[int, ...]:

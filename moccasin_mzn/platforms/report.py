@@ -94,7 +94,18 @@ def _add_totals(table: Table, result: PlanResult) -> None:
     for what in OBJECTIVES:
         if goal.limit(what) is not None:
             table.add_row(f"limit on the {what}", "", f"{goal.limit(what):,}")
+    _add_arenas(table, result)
     table.add_row("judged by the simulator", "", "valid")
+
+
+def _add_arenas(table: Table, result: PlanResult) -> None:
+    if result.arenas is None:
+        return
+    platform = result.problem.platform
+    for place, arena in zip(platform.memories, result.arenas.arenas, strict=True):
+        table.add_row(f"arena, {place.name}", "", memory_text(arena.size, platform.graph.size_unit))
+        least = ", proven least" if arena.is_least else ""
+        table.add_row(f"fragmentation, {place.name}", "", f"{arena.fragmentation_percent:.3f} %{least}")
 
 
 def _print_again(console: Console, result: PlanResult) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from moccasin_mzn.platforms.arenas import PlanArenas
 from moccasin_mzn.platforms.documents import goal_document, intervals_document, plan_document, platform_document
 from moccasin_mzn.platforms.formulation import PlanFormulation, PlanProblem
 from moccasin_mzn.platforms.judge import PlanSimulation
@@ -46,6 +47,8 @@ class PlanResult:
     driver: str | None = None
     """The MiniZinc that was there to run the model; None if none was asked for."""
     solver_version: str | None = None
+    arenas: PlanArenas | None = None
+    """Offsets of all copies, if they were asked for: budgets are then for arenas, and these are within them."""
 
     @property
     def found(self) -> bool:
@@ -105,6 +108,7 @@ class PlanResult:
             "solver": self.solver,
             "solver_version": self.solver_version,
             "driver": self.driver,
+            "order": "free" if instance.free_order else "given",
             "max_computations": counts[0] if len(counts) == 1 else list(instance.max_computations),
             "baseline_peak": instance.baseline.peak,
             "baseline_duration": instance.baseline.duration,
@@ -125,7 +129,13 @@ class PlanResult:
             "seconds": {name: round(value, 3) for name, value in vars(self.seconds).items()},
             "trace": [[round(point.seconds, 3), point.value, point.bound] for point in self.trace],
             "plan": plan_document(problem.platform, self.plan) if self.found else None,
-            "intervals": intervals_document(problem.platform, simulation.intervals) if self.found else None,
+            "intervals": self._intervals() if self.found else None,
+            **({} if self.arenas is None else self.arenas.as_dict(problem.platform)),
             "goal": goal_document(problem.goal),
             "platform": platform_document(problem.platform),
         }
+
+    def _intervals(self) -> list[dict[str, Any]]:
+        intervals = self.simulation.intervals
+        offsets = None if self.arenas is None else self.arenas.offsets(intervals)
+        return intervals_document(self.problem.platform, intervals, offsets)

@@ -17,6 +17,7 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.minizinc.dzn import dzn_text
 from moccasin_mzn.minizinc.run import Limits, Listener, Outcome, SolverError, run_model
 from moccasin_mzn.minizinc.solvers import Backend, find_backend
+from moccasin_mzn.platforms.conclusion import conclude_plan, plan_scope
 from moccasin_mzn.platforms.formulation import PlanFormulation, PlanProblem
 from moccasin_mzn.platforms.judge import judge_plan
 from moccasin_mzn.platforms.options import PlanOptions
@@ -239,7 +240,9 @@ class _Search:
     def result(self, impossible: str | None) -> PlanResult:
         """What is found and proven; `impossible`: why there is no plan, known without a search."""
         record = self.record
-        status, reason = ("infeasible", impossible) if impossible else self._conclusion()
+        scope = plan_scope(record.problem, record.formulation)
+        known = ("infeasible", impossible) if impossible else None
+        status, reason = known or conclude_plan(record, scope, self._ending())
         flatten = self.outcome.flatten_seconds
         seconds = Seconds(flatten=flatten, solve=self.outcome.seconds - flatten, total=record.seconds)
         return PlanResult(
@@ -248,25 +251,6 @@ class _Search:
             driver=self.backend.driver_title if self.backend else None,
             solver_version=self.backend.solver_version if self.backend else None,
         )  # fmt: skip
-
-    def _conclusion(self) -> tuple[str, str]:
-        record = self.record
-        counts = sorted(set(record.problem.instance.max_computations))
-        most = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        scope = "in stages of the input order " if record.formulation.staged else ""
-        scope += f"with at most {most} retention intervals of a node in a memory"
-        if record.infeasible_source:
-            return "infeasible", f"proven: no plan {scope} keeps within budgets and limits"
-        if record.plan is None:
-            return "unknown", f"no plan was found {self._ending()}"
-        what = record.problem.goal.objective
-        if record.value == record.bound and not record.bound_source:
-            return "optimal", f"no plan has less {what} than every node computed once"
-        if record.value == record.bound:
-            return "optimal", f"proven: no plan {scope} has less {what}"
-        if record.gap <= record.until_gap:
-            return "feasible", f"stopped at a gap of {100 * record.gap:.3f} %"
-        return "feasible", f"no proof was found {self._ending()}"
 
     def _ending(self) -> str:
         if self.interrupted:

@@ -76,6 +76,7 @@ class FrontierPicture:
         """The upper end of the vertical axis, in percent; the lower one is 0 less a little."""
         increases = [self.frontier.increase_percent(point.duration) for point in self.frontier.found]
         increases += [self.frontier.increase_percent(point.bound) for point in self.bounded]
+        increases += [self.input_order[1]] if self.input_order else []
         return 1.08 * max(increases, default=0.0) or 1.0
 
     @property
@@ -142,15 +143,18 @@ class FrontierPicture:
         )
 
     @property
-    def input_order(self) -> tuple[float, float]:
-        """Where the input order with every node computed once is."""
-        return self.frontier.budget_percent(self.frontier.peak), 0.0
+    def input_order(self) -> tuple[float, float] | None:
+        """Where the input order with every node computed once is; None if it cannot be computed in one memory."""
+        f = self.frontier
+        if f.input_increase is None:
+            return None
+        return f.budget_percent(f.peak), f.increase_percent(f.baseline + f.input_increase)
 
     @property
     def title(self) -> str:
         """The graph, in one line."""
-        graph = self.frontier.graph
-        return f"{graph.name or 'graph'}: duration against memory, {len(graph.nodes):,} nodes"
+        graph, swept = self.frontier.graph, self.frontier.swept or "memory"
+        return f"{graph.name or 'graph'}: duration against {swept}, {len(graph.nodes):,} nodes"
 
     @property
     def subtitle(self) -> str:

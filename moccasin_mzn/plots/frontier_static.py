@@ -97,9 +97,11 @@ def _draw_marks(picture: FrontierPicture, axes: Axes) -> None:
             xs, ys = zip(*places, strict=True)
             axes.plot(xs, ys, linestyle="none", marker="o", markersize=size, markeredgecolor=AFTER, markeredgewidth=1.1,
                       markerfacecolor=AFTER if proven else "white", gid=gid, label=label, zorder=5)  # fmt: skip
-    axes.plot(*zip(picture.input_order, strict=True), linestyle="none", marker="s", markersize=1.6 * size,
-              markerfacecolor="none", markeredgecolor=BUDGET, markeredgewidth=1.0, gid="input-order",
-              label="input order", zorder=6)  # fmt: skip
+    if picture.input_order is not None:
+        x, y = picture.input_order
+        axes.plot([x], [y], linestyle="none", marker="s", markersize=1.6 * size, markerfacecolor="none",
+                  markeredgecolor=BUDGET, markeredgewidth=1.0, gid="input-order", label="input order",
+                  zorder=6)  # fmt: skip
 
 
 def _lay_out(picture: FrontierPicture, axes: Axes) -> None:
