@@ -27,7 +27,7 @@ class Run:
     arguments: tuple[str, ...]
     """Words after `solve GRAPH`."""
     order: str
-    """The input order: "input" or "topological"."""
+    """The input order: "input" or "topological"; "free": to be chosen."""
     hard_limit: float
     """Seconds after which it is killed."""
     graph: bytes

@@ -10,6 +10,7 @@ from typing import Any
 
 from moccasin_mzn.bench.fields import Fields
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.instance import FREE
 from moccasin_mzn.options import Options, check_time_limit, parse_count, parse_gap
 from moccasin_mzn.strategies import find_strategy, strategies
 
@@ -17,6 +18,7 @@ MODEL_OPTIONS = (
     "formulation", "solver", "precedence", "index", "max_computations", "search", "order", "until_gap", "two_phase",
 )  # fmt: skip
 """Options of `solve` that a method may set, as in the file; only "order" is for strategies too."""
+ORDERS = "input", "topological", FREE
 _OWN_KEYS = ("label", "graphs", "time_limit", "threads", "seeds")
 _REFUSED = {
     "seed": "give a list, seeds",
@@ -50,10 +52,12 @@ class Method:
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", dict(self.options))
         check_time_limit(self.time_limit)
-        if self.options.get("order", "input") not in ("input", "topological"):
-            raise InputError(f"order {shown(self.options['order'])}: expected input or topological")
+        if self.options.get("order", "input") not in ORDERS:
+            raise InputError(f"order {shown(self.options['order'])}: expected one of {', '.join(ORDERS)}")
         if self.strategy is not None:
             find_strategy(self.strategy)
+            if self.options.get("order") == FREE:
+                raise InputError(f"order free is for models, {self.strategy} is a strategy")
             odd = [name for name in self.options if name not in ("strategy", "order")]
             if odd:
                 raise InputError(f"{odd[0]} is for models, {self.strategy} is a strategy")

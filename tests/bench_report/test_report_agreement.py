@@ -84,3 +84,10 @@ def test_a_bound_that_is_no_proof_of_optimality_counts():
 def test_runs_with_other_orders_are_not_compared():
     rows = [row("a", duration=110), row("b", duration=108, command="g.json --order topological")]
     assert conflicts(runs_of(rows)) == ()
+
+
+def test_a_free_order_is_the_scope_of_the_general_formulation():
+    command = "solve g.json --budget 0.8 --order free"
+    rows = [row("a", duration=105, command=command), row("b", formulation="general", duration=106)]
+    (conflict,) = conflicts(runs_of(rows))
+    assert (conflict.prover, conflict.finder) == ("b", "a")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from moccasin_mzn.bench.report.runs import Problem, Runs, option_of
+from moccasin_mzn.instance import FREE
 
 CHECKMATE = ("checkmate-milp", "checkmate-milp-strengthened")
 
@@ -81,6 +82,8 @@ def scope_of(run: pd.Series) -> Scope | None:
     order = option_of(run["command"], "--order") or "input"
     if formulation in CHECKMATE:
         return Scope("checkmate", "", order)
+    if order == FREE:
+        formulation = "general"
     return Scope(formulation, run["max_computations"] or "2", "" if formulation == "general" else order)
 
 
