@@ -30,10 +30,10 @@
     strategy = ["chen-*", "dtr"]          # names and patterns of strategies
 
 Only the name, graphs with budgets, and methods are required. Options of a model are those of `solve`, with "_" for "-":
-formulation, solver (a race with commas within: "cp-sat,gecode"), precedence, index, max_computations, search, order ("input",
-"topological" or "free": to be chosen), until_gap, two_phase. Methods may have a `time_limit`, and models `threads` and
-`seeds`, of their own. Strategies draw no random numbers: each is run once, whatever the seeds, on one thread; `order`
-is for them too, but not "free".
+formulation, solver (a race with commas within: "cp-sat,gecode"), precedence, index, max_computations, search, order
+("input", "topological" or "free": to be chosen), until_gap, two_phase. Methods may have a `time_limit`, and models
+`threads` and `seeds`, of their own. Strategies draw no random numbers: each is run once, whatever the seeds, on one
+thread; `order` is for them too, but not "free".
 
 Runs are known by what they are, not by name. So labels, titles and the experiment's name can be changed at any time,
 and graphs, budgets, methods and seeds be added: `bench run` does what is missing. Experiments can share a store, and
