@@ -177,7 +177,7 @@ def _thin(pool, found, width):
     left = 0
     for c in range(found):
         at = (pool.hash[c] ^ (pool.hash[c] >> 29)) & mask
-        while table[at] != _EMPTY and pool.hash[table[at]] != pool.hash[c]:
+        while table[at] != _EMPTY and not _same(pool, table[at], c):
             at = (at + 1) & mask
         if table[at] == _EMPTY:
             table[at] = left
@@ -201,6 +201,12 @@ def _thin(pool, found, width):
             _copy(pool, c, kept)
             kept += 1
     return kept
+
+
+@compiled
+def _same(pool, a, b):
+    """Are two candidates the same set, as far as can be told?"""
+    return pool.hash[a] == pool.hash[b] and pool.memory[a] == pool.memory[b]
 
 
 @compiled

@@ -29,6 +29,8 @@ import numpy as np
 from moccasin_mzn.arrays import Array, GraphArrays
 from moccasin_mzn.ordering.flow_kernel import NOTHING, SINK, SOURCE, Network, mark, maximum_flow
 
+MOST_SETS = 32
+"""Kept for each node."""
 _ALL = 2**62
 
 
@@ -39,6 +41,7 @@ class CutBound:
         self._arrays = arrays
         self._network = _network(arrays)
         self._at: dict[int, int] = {}
+        self._sets: dict[int, list[tuple[int, int]]] = {}  # by node, the latest first: f(D) and D
 
     def improve(self, bound: int, memory: Sequence[int], stop: Callable[[], bool]) -> int:
         """The largest of `bound` and the bounds of all nodes that can be above it.
@@ -52,28 +55,61 @@ class CutBound:
             bound = max(bound, self.at(v))
         return bound
 
+    def size(self, v: int) -> int:
+        """Of the output of v."""
+        return int(self._arrays.size[v])
+
     def at(self, v: int) -> int:
         """The least memory while v is computed, over all orders."""
         if v not in self._at:
-            self._at[v] = int(self._arrays.size[v]) + self.between(*self.reach(v), v)
+            self._at[v] = self.size(v) + self.between(*self.reach(v), v)
         return self._at[v]
 
-    def reach(self, v: int) -> tuple[Array, Array]:
-        """The ancestors and the descendants of v, bool[n] each."""
+    def reach(self, v: int) -> tuple[int, int]:
+        """The ancestors and the descendants of v, as sets of bits."""
         arrays, role = self._arrays, np.zeros(self._arrays.node_count, np.int8)
         mark(arrays.pred_ptr, arrays.pred, v, role, SOURCE, self._network.queue)
         mark(arrays.succ_ptr, arrays.succ, v, role, SINK, self._network.queue)
         role[v] = NOTHING
-        return role == SOURCE, role == SINK
+        return _bits(role == SOURCE), _bits(role == SINK)
 
-    def between(self, before: Array, after: Array, v: int, enough: int = _ALL) -> int:
-        """The least f(D) of sets D with all of `before` and neither v nor any of `after`; at most `enough`."""
-        role = self._network.role
+    def between(self, before: int, after: int, v: int, enough: int = _ALL) -> int:
+        """The least f(D) of sets D with all of `before` and neither v nor any of `after`; at most `enough`.
+
+        Args:
+            before, after: sets of bits, node k is bit k.
+        """
+        n, role = self._arrays.node_count, self._network.role
         role[:] = NOTHING
-        role[: len(before)][before] = SOURCE
-        role[: len(after)][after] = SINK
+        role[:n][self._array(before)] = SOURCE
+        role[:n][self._array(after)] = SINK
         role[v] = SINK
         return maximum_flow(self._network, enough)
+
+    def possible(self, before: int, after: int, v: int, room: int) -> bool:
+        """True if there is such a D with f(D) <= `room`. Sets found are kept: mostly one of them will do again."""
+        known = self._sets.setdefault(v, [])
+        for k, (memory, computed) in enumerate(known):
+            if memory <= room and before & computed == before and not after & computed:
+                known.insert(0, known.pop(k))
+                return True
+        memory = 0 if room < 0 else self.between(before, after, v, room + 1)
+        if memory > room:
+            return False
+        computed = _bits(self._network.depth[: self._arrays.node_count] >= 0)  # the side of the sources
+        known.insert(0, (memory, computed))
+        del known[MOST_SETS:]
+        return True
+
+    def _array(self, bits: int) -> Array:
+        """bool[n]."""
+        n = self._arrays.node_count
+        packed = np.frombuffer(bits.to_bytes((n + 7) // 8, "little"), np.uint8)
+        return np.unpackbits(packed, count=n, bitorder="little").view(bool)
+
+
+def _bits(row: Array) -> int:
+    return int.from_bytes(np.packbits(row, bitorder="little").tobytes(), "little")
 
 
 def _network(arrays: GraphArrays) -> Network:

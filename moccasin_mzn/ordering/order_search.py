@@ -12,7 +12,7 @@ from moccasin_mzn.arrays import GraphArrays, graph_arrays
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.ordering.beam import Beam, Taste, widest_beam
 from moccasin_mzn.ordering.cut_bound import CutBound
-from moccasin_mzn.ordering.precedence_bound import PrecedenceBound, promising
+from moccasin_mzn.ordering.precedence_bound import Forced, PrecedenceBound, promising
 from moccasin_mzn.ordering.windows import improve_order
 from moccasin_mzn.record import JudgeError
 from moccasin_mzn.simulate import simulate
@@ -51,6 +51,7 @@ class OrderSearch:
         self.graph, self.start, self.tell = graph, start, tell
         self.order, self.peak, self.source = start, simulate(graph, start).peak, "start"
         self.bound, self.bound_source = graph.largest_working_set().memory, "largest working set"
+        self._forced: list[Forced] = []
         self._seed = seed
         self._random = random.Random(seed)
 
@@ -72,7 +73,7 @@ class OrderSearch:
         self._prove(cuts.improve(self.bound, simulate(self.graph, self.start).memory, over), "minimum cuts")
         methods = [self._widening(arrays, True, ended), self._widening(arrays, False, ended)]
         methods.append(self._windows(Beam(arrays, WINDOW_WIDTH, self._seed), ended))
-        methods.append(self._precedences(arrays, cuts, ended))
+        methods.append(self._precedences(cuts, ended))
         spent = [0.0] * len(methods)
         while not ended():
             turn = spent.index(min(spent))
@@ -113,7 +114,7 @@ class OrderSearch:
             limit = self.peak - 1 if easiest else min((failed + self.peak) // 2, self.peak - 1)
             yield
 
-    def _precedences(self, arrays: GraphArrays, cuts: CutBound, ended: Callable[[], bool]) -> Iterator[None]:
+    def _precedences(self, cuts: CutBound, ended: Callable[[], bool]) -> Iterator[None]:
         """Higher and higher limits to refute, between more and more nodes; one limit for each `next`."""
         place = {v: k for k, v in enumerate(self.start)}
         number, patience = FIRST_NODES, FIRST_PATIENCE
@@ -121,7 +122,7 @@ class OrderSearch:
             memory = [0] * len(self.start)
             for v, amount in zip(self.order, simulate(self.graph, self.order).memory, strict=True):
                 memory[place[v]] = amount
-            claims = PrecedenceBound(arrays, cuts, promising(cuts, memory, number, ended))
+            claims = PrecedenceBound(cuts, promising(cuts, memory, number, ended), self._forced)
             hopeless, failures = self.peak, 0
             while (hopeless - self.bound) * 1000 > self.peak - self.bound and failures < FAILURES and not ended():
                 limit, until = (self.bound + hopeless) // 2, time.thread_time() + patience

@@ -16,76 +16,94 @@ Precedences count as ancestors and descendants. They free nothing: outputs are f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from moccasin_mzn.arrays import Array, GraphArrays
 from moccasin_mzn.ordering.cut_bound import CutBound
+
+
+class Forced(NamedTuple):
+    """A precedence that a limit forces, and so does every smaller one."""
+
+    limit: int
+    first: int
+    second: int
 
 
 class PrecedenceBound:
     """Refutes limits by precedences between a few nodes.
 
     Args:
-        cuts: of the same graph.
+        cuts: of the graph.
         nodes: those to look at, numbers of the arrays; the more, the stronger and the slower.
+        forced: precedences that are known already; new ones are added.
     """
 
-    def __init__(self, arrays: GraphArrays, cuts: CutBound, nodes: Sequence[int]) -> None:
-        self._size, self._cuts, self._nodes = arrays.size, cuts, nodes
-        self._ancestors = {v: cuts.reach(v)[0] for v in nodes}
-        self._descendants = {v: cuts.reach(v)[1] for v in nodes}
+    def __init__(self, cuts: CutBound, nodes: Sequence[int], forced: list[Forced]) -> None:
+        self._cuts, self._nodes, self._forced = cuts, nodes, forced
+        self._reach = {v: cuts.reach(v) for v in nodes}
 
     def refutes(self, limit: int, stop: Callable[[], bool]) -> bool:
         """True if every order has a peak above `limit`; False if that could not be shown, or was not in time."""
-        before = {v: row.copy() for v, row in self._ancestors.items()}
-        after = {v: row.copy() for v, row in self._descendants.items()}
+        known = _Precedences(self._reach)
+        for one in self._forced:
+            if one.limit >= limit and one.first in self._reach and one.second in self._reach:
+                known.put(one.first, one.second)
         news = True
         while news:
             news = False
             for v in self._nodes:
-                if self._above(v, limit, before[v], after[v]):
+                if not self._cuts.possible(known.before[v], known.after[v], v, self._room(v, limit)):
                     return True
-            for x, y in self._open_pairs(before):
+            for x, y in self._open_pairs(known):
                 if stop():
                     return False
-                if before[x][y] or before[y][x]:
-                    continue  # settled meanwhile
+                if known.settled(x, y):
+                    continue  # meanwhile
                 for first, second in ((x, y), (y, x)):
-                    if self._refused(first, second, limit, before, after):
-                        _put(second, first, before, after)
+                    if self._refused(first, second, limit, known):
+                        known.put(second, first)
+                        self._forced.append(Forced(limit, second, first))
                         news = True
                         break
         return False
 
-    def _open_pairs(self, before: dict[int, Array]) -> list[tuple[int, int]]:
+    def _open_pairs(self, known: _Precedences) -> list[tuple[int, int]]:
         nodes = self._nodes
-        pairs = [(x, y) for k, x in enumerate(nodes) for y in nodes[:k]]
-        return [(x, y) for x, y in pairs if not before[x][y] and not before[y][x]]
+        return [(x, y) for k, x in enumerate(nodes) for y in nodes[:k] if not known.settled(x, y)]
 
-    def _refused(self, first: int, second: int, limit: int, before: dict[int, Array], after: dict[int, Array]) -> bool:
+    def _refused(self, first: int, second: int, limit: int, known: _Precedences) -> bool:
         """True if no order within the limit has `first` before `second`."""
-        later = after[first] | after[second]
-        later[second] = True
-        if self._above(first, limit, before[first], later):
+        before, after, room = known.before, known.after, self._room
+        later = after[first] | after[second] | 1 << second
+        if not self._cuts.possible(before[first], later, first, room(first, limit)):
             return True
-        earlier = before[first] | before[second]
-        earlier[first] = True
-        return self._above(second, limit, earlier, after[second])
+        earlier = before[first] | before[second] | 1 << first
+        return not self._cuts.possible(earlier, after[second], second, room(second, limit))
 
-    def _above(self, v: int, limit: int, before: Array, after: Array) -> bool:
-        room = limit - int(self._size[v])
-        return room < 0 or self._cuts.between(before, after, v, room + 1) > room
+    def _room(self, v: int, limit: int) -> int:
+        """What the limit leaves beside v."""
+        return limit - self._cuts.size(v)
 
 
-def _put(first: int, second: int, before: dict[int, Array], after: dict[int, Array]) -> None:
-    """Add the precedence of `first` before `second`, and all that follow from it."""
-    earlier, later = before[first].copy(), after[second].copy()
-    earlier[first] = later[second] = True
-    for v in before:
-        if later[v]:
-            before[v] |= earlier
-    for v in after:
-        if earlier[v]:
-            after[v] |= later
+class _Precedences:
+    """What comes before and after each of some nodes, as sets of bits."""
+
+    def __init__(self, reach: dict[int, tuple[int, int]]) -> None:
+        self.before = {v: ancestors for v, (ancestors, _) in reach.items()}
+        self.after = {v: descendants for v, (_, descendants) in reach.items()}
+
+    def settled(self, x: int, y: int) -> bool:
+        """True if it is known which of them comes first."""
+        return bool((self.before[x] >> y | self.before[y] >> x) & 1)
+
+    def put(self, first: int, second: int) -> None:
+        """Add the precedence of `first` before `second`, and all that follow from it."""
+        earlier, later = self.before[first] | 1 << first, self.after[second] | 1 << second
+        for v in self.before:
+            if later >> v & 1:
+                self.before[v] |= earlier
+            if earlier >> v & 1:
+                self.after[v] |= later
 
 
 def promising(cuts: CutBound, memory: Sequence[int], number: int, stop: Callable[[], bool]) -> list[int]:

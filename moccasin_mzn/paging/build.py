@@ -21,7 +21,7 @@ class PagingCosts:
     """Costs per unit of size; the cost of an output is rounded up to an integer.
 
     Raises:
-        InputError: a negative one.
+        InputError: a negative one, or one that is no exact number.
     """
 
     out_time: Fraction | None = Fraction(0)
@@ -36,8 +36,10 @@ class PagingCosts:
 
     def __post_init__(self) -> None:
         for what, value in vars(self).items():
-            if value is not None and value < 0:
-                raise InputError(f"{what.replace('_', ' ')} {value} is negative")
+            if value is None and what in ("out_time", "in_time"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | Fraction) or value < 0:
+                raise InputError(f"{what.replace('_', ' ')} {shown(value)} is not an exact number of 0 or more")
 
 
 def paging_platform(

@@ -93,7 +93,7 @@ class PagingFormulation(PlanFormulation):
         return PagingData(
             problem,
             model,
-            tuple(_total(problem, model, what) for what in _that_matter(problem)),
+            totals_of(problem, model),
             (everything if capacity is None else min(capacity, everything)) // model.size_scale,
             can_page(problem),
         )
@@ -146,6 +146,11 @@ class PagingFormulation(PlanFormulation):
                 return f"position {local[position - 1]}: node {node} {where}"
         return found
 
+    def instant_bound(self, problem: PlanProblem) -> int:
+        from moccasin_mzn.paging.bound import instant_bound
+
+        return instant_bound(problem) if self.staged else 0
+
     def checked(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Any) -> list[str]:
         from moccasin_mzn.paging.checking import check_paging_solution, check_plan
 
@@ -162,8 +167,16 @@ class PagingFormulation(PlanFormulation):
 
 
 def local_instance(problem: PlanProblem) -> Instance:
-    """The problem without slow memory."""
-    budget, everything = problem.platform.memories[LOCAL].budget, problem.platform.graph.total_size
+    """The problem without slow memory.
+
+    Raises:
+        InputError: the platform is not one memory that computes all nodes and one that computes none, in this order.
+    """
+    memories = problem.platform.memories
+    if len(memories) != 2 or memories[SLOW].durations is not None:
+        names = ", ".join(memory.name for memory in memories)
+        raise InputError(f"memories {names}: paging is for one that computes and, second, one that does not")
+    budget, everything = memories[LOCAL].budget, problem.platform.graph.total_size
     return replace(problem.instance, budget=everything if budget is None else min(budget, everything))
 
 
@@ -172,10 +185,11 @@ def can_page(problem: PlanProblem) -> bool:
     return {(LOCAL, SLOW), (SLOW, LOCAL)} <= set(problem.platform.link_between)
 
 
-def _that_matter(problem: PlanProblem) -> list[str]:
+def totals_of(problem: PlanProblem, model: ModelData) -> tuple[Total, ...]:
+    """The objective, and what else has a limit."""
     goal = problem.goal
     limited = [what for what in OBJECTIVES if goal.limit(what) is not None and what != goal.objective]
-    return [goal.objective, *limited]
+    return tuple(_total(problem, model, what) for what in (goal.objective, *limited))
 
 
 def costs_of(problem: PlanProblem, what: str) -> tuple[list[int], list[int], list[int]]:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.paging.build import LOCAL
+from moccasin_mzn.paging.formulation import local_instance
 from moccasin_mzn.paging.kernel import BEST, CHANGES, LIMIT_PRICE, LOCAL_PRICE, NONE, TEMPERATURE, anneal
-from moccasin_mzn.paging.sets import NO_LIMIT, local_instance, plan_of, problem_of, room_for, set_of, useful_edges
+from moccasin_mzn.paging.sets import NO_LIMIT, plan_of, problem_of, room_for, set_of, useful_edges
 from moccasin_mzn.platforms.formulation import PlanProblem
 from moccasin_mzn.platforms.judge import judge_plan
 from moccasin_mzn.platforms.plan import Plan, plan_of_sequence
@@ -24,8 +29,8 @@ LONGEST = 4
 HOT, WARM, COOL, COLD = 1.0, 0.3, 0.1, 0.02
 """Temperatures in mean costs."""
 PRICE_RANGE = 1e4
-PLAIN_ROUNDS, MORE_PLAIN_ROUNDS = 2, 4
-"""Of the search without slow memory, at first and each time later."""
+PLAIN_ROUNDS, MORE_PLAIN_ROUNDS, MOST_PLAIN_ROUNDS = 2, 3, 10
+"""Of the search without slow memory: at first; so many more each time later, as they get longer; at most."""
 
 Offer = Callable[[Plan], Any]
 Set = tuple[np.ndarray, np.ndarray]
@@ -67,14 +72,18 @@ class PagingSearch:
         """Search until `stop()`, or for so many rounds; see `PlanFormulation.search`."""
         self._offer(plan_of_sequence(self._instance.order), offer)
         if len(self._tail) == 0 or stop():
-            return
-        self._plain(PLAIN_ROUNDS, offer, stop)
+            return None
+        if not self._problem.paging and not np.any(self._problem.limit < NO_LIMIT):
+            return self._plain(max_rounds, offer, stop, better)
+        plain_rounds = PLAIN_ROUNDS
+        self._plain(plain_rounds, offer, stop, better)
         for number in itertools.count() if max_rounds is None else range(max_rounds):
             if stop():
-                return
+                return None
             self._adopt(better())
             if number % 3 == 2:
-                self._plain(MORE_PLAIN_ROUNDS, offer, stop)
+                plain_rounds = min(plain_rounds + MORE_PLAIN_ROUNDS, MOST_PLAIN_ROUNDS)
+                self._plain(plain_rounds, offer, stop, better)
             steps = FIRST_ROUND * 2 ** min(LONGEST, number // 2)
             if number % 2 == 0 or math.isinf(self._control[BEST]):
                 empty = np.full_like(self._best[0], NONE), np.zeros_like(self._best[1])
@@ -82,18 +91,35 @@ class PagingSearch:
             else:
                 self._round(self._best, WARM, steps, offer, stop)
 
-    def _plain(self, rounds: int, offer: Offer, stop: Callable[[], bool]) -> None:
-        """Schedules without slow memory, and the same with what is cheaper, or all, read back instead of computed."""
+    def _plain(
+        self, rounds: int | None, offer: Offer, stop: Callable[[], bool], better: Callable[[], Plan | None]
+    ) -> None:  # fmt: skip
+        """Schedules without slow memory, which go on from those found before, and from the best plan if it is one."""
         if self._local is None:
             from moccasin_mzn.heuristics.search import LocalSearch
 
-            self._local = LocalSearch(self._instance, self._seed)
-        found: list[tuple[int, ...]] = []
-        self._local.run(found.append, stop, max_rounds=rounds)
-        if not found:
-            return
+            self._local = LocalSearch(self._plain_instance(), self._seed)
+
+        def known(duration: int | None) -> tuple[int, ...] | None:
+            plan = better()
+            if plan is None or any(action.source is not None for action in plan):
+                return None
+            sequence = tuple(action.node for action in plan)
+            return sequence if first_out_of_stage(self._instance.order, sequence) is None else None
+
+        self._local.run(lambda sequence: self._offer_ways(sequence, offer), stop, known, max_rounds=rounds)
+
+    def _plain_instance(self) -> Instance:
+        """The problem without slow memory, with what the objective counts as durations."""
+        if self._asked.goal.objective != "energy":
+            return self._instance
+        energies = self._asked.platform.memories[LOCAL].energies
+        return replace(self._instance, graph=replace(self._instance.graph, durations=energies))
+
+    def _offer_ways(self, sequence: tuple[int, ...], offer: Offer) -> None:
+        """A schedule, and the same with what is cheaper, or all, read back instead of computed again."""
         problem, node = self._problem, self._problem.slot_node
-        stage, back = set_of(self._instance, problem, plan_of_sequence(found[-1]))
+        stage, back = set_of(self._instance, problem, plan_of_sequence(sequence))
         ways = [back]
         if problem.paging:
             cheaper = problem.write[0, node] + problem.read[0, node] <= problem.compute[0, node]

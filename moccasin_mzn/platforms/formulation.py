@@ -93,6 +93,10 @@ class PlanFormulation(ABC):
         """Why a plan is no solution of this formulation, although the judge accepts it; None: it is one."""
         return problem.out_of_scope(plan)
 
+    def instant_bound(self, problem: PlanProblem) -> int:
+        """What is known at once: no solution of this formulation has less of the objective, in the problem's unit."""
+        return 0
+
     def search(  # noqa: B027 (not every formulation has one)
         self, problem: PlanProblem, seed: int, offer: Callable[[Plan], Any], stop: Callable[[], bool],
         better: Callable[[], Plan | None],

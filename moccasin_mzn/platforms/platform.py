@@ -82,7 +82,7 @@ class Link:
 
     def __post_init__(self) -> None:
         for what in ("durations", "energies"):
-            object.__setattr__(self, what, _amounts(f"copies: {what}", getattr(self, what)))
+            object.__setattr__(self, what, _amounts(f"copies {what}", getattr(self, what)))
 
 
 @dataclass(frozen=True)

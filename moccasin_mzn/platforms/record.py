@@ -81,6 +81,9 @@ class PlanRecord:
 
     def __post_init__(self) -> None:
         self.bound = least_total(self.problem.platform, self.problem.goal.objective)
+        instant = self.formulation.instant_bound(self.problem)
+        if instant > self.bound:
+            self.bound, self.bound_source = instant, "the instant bound"
 
     @property
     def seconds(self) -> float:

@@ -11,6 +11,7 @@ from device_cases import best_staged, draw_problem
 from moccasin_mzn.budget import Budget
 from moccasin_mzn.devices import search
 from moccasin_mzn.devices.build import CopyCosts, Device, device_platform, exact, parse_device, with_slow_memory
+from moccasin_mzn.devices.data import devices_data
 from moccasin_mzn.devices.formulation import DevicesFormulation
 from moccasin_mzn.devices.greedy import greedy_slots
 from moccasin_mzn.devices.improve import Improver
@@ -45,6 +46,14 @@ def test_a_platform():
     ]
     assert len(platform.links) == 12
     assert {(link.durations, link.energies) for link in platform.links} == {((11, 11), (2, 1))}
+
+
+def test_budgets_beyond_64_bits_are_those_of_all_outputs():
+    graph = ComputationGraph(range(2), [1, 1], [2, 4], [(0, 1)])
+    huge = Budget.parse("9" * 24)
+    platform = device_platform(graph, {"gpu": Device(huge), "cpu": Device(huge, Fraction(2))}, CopyCosts(), 6)
+    problem = PlanProblem(Instance.build(graph, 6), platform)
+    assert devices_data(problem, staged=True).budgets == (3, 3)
 
 
 def test_slow_memory_besides():

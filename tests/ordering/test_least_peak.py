@@ -80,7 +80,7 @@ def test_precedences_refute_no_limit_that_an_order_keeps():
         cuts = CutBound(arrays)
         memory = simulate(graph, start).memory
         plain = cuts.improve(0, memory, never)
-        claims = PrecedenceBound(arrays, cuts, promising(cuts, memory, len(start), never))
+        claims = PrecedenceBound(cuts, promising(cuts, memory, len(start), never), [])
         assert not claims.refutes(optimum, never) and not claims.refutes(optimum + 1, never), seed
         if plain < optimum:
             raised += claims.refutes(plain, never)

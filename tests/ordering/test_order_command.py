@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from moccasin_mzn.arrays import graph_arrays
 from moccasin_mzn.generators.random_layered import random_layered
+from moccasin_mzn.ordering.cut_bound import CutBound
 from moccasin_mzn.readers import read_graph, read_order, write_graph
 from moccasin_mzn.simulate import simulate
 
@@ -49,6 +51,17 @@ def test_the_table_compares_with_the_order_that_is_given(command, layered, tmp_p
     assert "optimal: no order that computes every node once has a smaller peak" in out
     assert "the input order, which nothing improved" in out
     assert out.count("100.000 %") == 3 and "0.000 %" in out
+
+
+def test_info_tells_what_no_order_needs_less_than(command, layered):
+    graph = read_graph(layered)
+    cuts = CutBound(graph_arrays(graph, graph.input_order()))
+    highest = max(cuts.at(v) for v in range(len(graph.nodes)))
+    found = json.loads(command("order", layered, "--json")[1])
+    told = json.loads(command("info", layered, "--json")[1])
+    assert told["least_budget_bound"] <= told["order_peak_bound"] == highest <= found["peak"]
+    status, out, _ = command("info", layered)
+    assert status == 0 and f"no order without recomputation needs less than   {highest:,}" in out
 
 
 def test_a_search_out_of_time_says_what_it_knows(command):

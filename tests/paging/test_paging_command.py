@@ -75,7 +75,6 @@ def test_no_plan_is_an_answer(command, graph):
         (["--paging", "--page-out-time", "1", "--max-traffic", "+5%"], "--max-traffic '+5%': expected an integer"),
         (["--paging", "--page-out-time", "1", "--slow-memory", "x"], "budget 'x'"),
         (["--paging", "--page-out-time", "1", "--strategy", "chen"], "--strategy is for one memory"),
-        (["--paging", "--page-out-time", "1", "--json-stream"], "--json-stream is for one memory"),
         (["--paging", "--page-out-time", "1", "--formulation", "x"], "paging is formulated as staged or general, not"),
         (["--paging", "--page-out-time", "1", "--solver", "a,b"], "solver 'a,b': plans are for one solver"),
     ],

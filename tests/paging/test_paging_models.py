@@ -23,8 +23,8 @@ from moccasin_mzn.platforms.platform import OBJECTIVES, Goal
 from moccasin_mzn.platforms.solve import solve_plan
 
 GRAPHS = 200
-WITH_PAGING = (5, 17)
-"""Seeds of problems whose best plans read back; they are run by default, the others take minutes."""
+WITH_PAGING = (5,)
+"""Seeds of problems whose best plans read back; they are run by default, the others are slow."""
 ALONE = PlanOptions(search="off", threads=1, seed=0, time_limit=120)
 TOGETHER = PlanOptions(threads=1, seed=0, time_limit=120)
 
@@ -55,7 +55,7 @@ def test_cp_sat_finds_what_brute_force_finds(seed, form):
 @pytest.mark.parametrize("form", ["staged", "general"])
 @pytest.mark.parametrize("seed", range(20))
 def test_gecode_finds_what_brute_force_finds(seed, form):
-    check(draw_problem(seed), form, replace(ALONE, solver="gecode"))
+    check(draw_problem(seed, most_nodes=3), form, replace(ALONE, solver="gecode"))
 
 
 @pytest.mark.parametrize("seed", cases(()))

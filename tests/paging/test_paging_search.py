@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from paging_cases import best, draw_problem
 from strategies import graphs
 
+from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.paging.build import LOCAL, SLOW, PagingCosts, paging_platform
 from moccasin_mzn.paging.formulation import PagingFormulation
@@ -41,7 +42,7 @@ def sets(draw):
     return problem, compiled, np.array(stage, np.int64), np.array(back, np.int64)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(sets())
 def test_compiled_figures_are_the_judges(drawn):
     problem, compiled, stage, back = drawn
@@ -70,7 +71,7 @@ def test_compiled_figures_are_the_judges(drawn):
     assert PagingFormulation().out_of_scope(problem, plan) is None or len(plan) > len(events) + len(stage)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(sets())
 def test_a_set_comes_back_from_its_plan(drawn):
     problem, compiled, stage, back = drawn
@@ -120,6 +121,19 @@ def test_paging_for_nothing_takes_no_longer(shared, name, budget):
     instance = Instance.build(graph, budget)
     problem = PlanProblem(instance, paging_platform(graph, instance.budget, PagingCosts()))
     assert searched(problem, 2) == graph.total_duration
+
+
+def test_amounts_beyond_64_bits_limit_nothing():
+    graph = ComputationGraph(range(4), [5] * 4, [2] * 4, [(0, 1), (1, 2), (2, 3), (0, 3)])
+    instance = Instance.build(graph, 10**30)
+    goal = Goal(max_duration=10**30, max_energy=10**30, max_traffic=10**30)
+    problem = PlanProblem(instance, paging_platform(graph, 10**30, PagingCosts(), 10**30), goal)
+    compiled, data = problem_of(problem), PagingFormulation().data(problem)
+    assert (compiled.budget, compiled.slow_capacity) == (graph.total_size, graph.total_size)
+    assert compiled.limit.min() >= 2**60
+    assert data.model.budget == data.slow_capacity == graph.total_size // data.model.size_scale
+    assert max(total.limit for total in data.totals) < 2**31
+    assert searched(problem, 1) == graph.total_duration
 
 
 def test_the_same_seed_finds_the_same():
