@@ -81,6 +81,19 @@ def _devices(given: dict[str, Any]) -> dict[str, Any]:
     return devices
 
 
+def first_device_swept(devices: tuple[str, ...]) -> tuple[str, ...]:
+    """Devices with the first one, NAME or NAME:K, given no budget, as that is what is varied.
+
+    Raises:
+        InputError: it has one.
+    """
+    name, told, slowness = devices[0].partition(":")
+    if "=" in name:
+        name = name.partition("=")[0]
+        raise InputError(f"device {name}: its budget is what is varied: give its name alone, --device {name}")
+    return (f"{name}=inf{told}{slowness}", *devices[1:])
+
+
 def _check_names(graph: Any, devices: dict[str, Any]) -> None:
     """Where the graph has durations by device, one that it does not name is more likely misspelt than meant.
 

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moccasin_mzn.commands.common import COUNT_FIXED, EXIT_FOUND, EXIT_NONE, GRAPH, ORDER_OR_FREE, stopped_by_signals
+from moccasin_mzn.commands.device_options import first_device_swept
+from moccasin_mzn.commands.platform_options import asks_for_platform, platform_options, taken_out
 
 if TYPE_CHECKING:
+    from moccasin_mzn.frontier.plans import Plans
     from moccasin_mzn.frontier.points import Frontier
     from moccasin_mzn.frontier.solving import Rematerialization
+    from moccasin_mzn.frontier.writing import Shower
     from moccasin_mzn.graph import ComputationGraph
 
 
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
               help="Local search and bounds beside the model, the model alone, or none.  [default: on]")  # fmt: skip
 @ORDER_OR_FREE
 @COUNT_FIXED
+@platform_options
 @click.option("--until-gap", metavar="1%|0.01", help="A point needs no smaller gap than this.  [default: 0]")
 @click.option("--threads", type=int, metavar="N", help="Default: one per core.")
 @click.option("--seed", type=int, metavar="N", help="Random seed of all searches.")
@@ -49,7 +54,8 @@ def frontier(
 ) -> int:  # fmt: skip
     """Find the least duration of GRAPH for budgets from the least feasible one to the peak of the input order.
 
-    Each point has a schedule and a bound. Ctrl-C ends the sweep and keeps what is found.
+    Each point has a schedule and a bound. Ctrl-C ends the sweep and keeps what is found. With --paging or --device the
+    budgets are those of local memory, or of the first device, which is then given by its name alone.
     """
     from moccasin_mzn.budget import Budget
     from moccasin_mzn.frontier.sweep import Plan, sweep
@@ -60,12 +66,14 @@ def frontier(
     check_time_limit(time_limit)
     plan, amounts = Plan(points, time_limit), [Budget.parse(budget) for budget in budgets]
     _check_files(plot, output, table)
-    prepare = _variant({name: value for name, value in options.items() if value is not None})
+    platform = taken_out(options)
+    given = {name: value for name, value in options.items() if value is not None}
+    prepare = _of_plans(given, platform) if asks_for_platform(platform) else _variant(given)
     with stopped_by_signals():
         variant = prepare(read_graph(graph))
         plan = Plan(points, time_limit, tuple(variant.amount(amount) for amount in amounts))
         found = sweep(variant, plan, lambda line: click.echo(line, err=True), begin)
-    _tell(found, output, table, as_json)
+    _tell(found, output, table, as_json, getattr(variant, "show", None))
     if plot is not None:
         from moccasin_mzn.plots.frontier_files import write_frontier
 
@@ -109,18 +117,39 @@ def _variant(given: dict[str, Any]) -> Callable[[ComputationGraph], Rematerializ
     return prepare
 
 
-def _tell(found: Frontier, output: Path | None, table: Path | None, as_json: bool) -> None:
+def _of_plans(given: dict[str, Any], platform: dict[str, Any]) -> Callable[[ComputationGraph], Plans]:
+    """The same with several memories."""
+    from moccasin_mzn.commands.platform_problem import plan_options, platform_problem, refuse_others
+
+    order, count_fixed = given.pop("order"), given.pop("count_fixed")
+    refuse_others(given, platform)
+    options, budget = plan_options(given), None if "device" in platform else "100%"
+    if "device" in platform:
+        platform["device"] = first_device_swept(platform["device"])
+
+    def prepare(graph: ComputationGraph) -> Plans:
+        from moccasin_mzn.frontier.plans import Plans
+
+        problem, formulation = platform_problem(graph, budget, order, count_fixed, platform, given)
+        return Plans(problem, formulation, options)
+
+    return prepare
+
+
+def _tell(
+    found: Frontier, output: Path | None, table: Path | None, as_json: bool, shower: Shower | None
+) -> None:  # fmt: skip
     """Print and write the answer."""
     from moccasin_mzn.frontier.table import print_frontier
     from moccasin_mzn.frontier.writing import csv_text, json_text
     from moccasin_mzn.readers.jsonfile import replace_file
 
     if as_json:
-        sys.stdout.write(json_text(found))
+        sys.stdout.write(json_text(found, shower))
     else:
         print_frontier(found, sys.stdout)
     sys.stdout.flush()
     if output is not None:
-        replace_file(output, json_text(found))
+        replace_file(output, json_text(found, shower))
     if table is not None:
-        replace_file(table, csv_text(found))
+        replace_file(table, csv_text(found, shower))

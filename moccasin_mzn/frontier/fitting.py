@@ -1,7 +1,8 @@
 """Any schedule within a budget, however long: local search that looks at memory alone.
 
 The local search of `heuristics` weighs duration against memory over the budget. Near the least feasible budget,
-duration leads it away from the few schedules that fit. With durations of 0 nothing but memory counts.
+duration leads it away from the few schedules that fit. With durations of 0 nothing but memory counts; recomputations
+that turn out needless within the budget are left out afterwards.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.instance import Instance
+from moccasin_mzn.strategies.holding import held
 
 
 def fitting_schedule(
@@ -30,4 +33,7 @@ def fitting_schedule(
     LocalSearch(replace(instance, graph=weightless), seed).run(
         found.append, lambda: bool(found) or stop(), draft=lambda: drafts.pop() if drafts else None
     )
-    return found[0] if found else None
+    if not found:
+        return None
+    shorter = held(instance.graph, found[0], instance.budget, stop)
+    return shorter if first_out_of_stage(instance.order, shorter) is None else found[0]

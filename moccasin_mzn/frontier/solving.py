@@ -28,7 +28,7 @@ from moccasin_mzn.solve import solve_instance
 _SEEDS = 2**31
 AT_ONCE, AT_ONCE_SHARE = 1.0, 0.2
 """Seconds, at most, and part of the time in which searches for any schedule are settled where that is easy."""
-FITTING_SHARE = 0.5
+FITTING_SHARE = 0.7
 """Of the time: until then such a search looks at memory alone."""
 
 

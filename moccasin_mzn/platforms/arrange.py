@@ -38,8 +38,8 @@ AGAIN_SECONDS = 60.0
 ROUNDS = 5
 """Searches at lower budgets, at most."""
 
-PlanSearch = Callable[[PlanProblem, float | None, PlanListener], PlanResult]
-"""Finds a plan of a problem in so many seconds; None: until proven."""
+PlanSearch = Callable[[PlanProblem, float | None, PlanListener, Plan | None], PlanResult]
+"""Finds a plan of a problem in so many seconds, None: until proven; from a plan to start from, if there is one."""
 
 
 def plan_with_arenas(
@@ -47,6 +47,7 @@ def plan_with_arenas(
     search: PlanSearch,
     alignment: int = 1,
     *,
+    begin: float | None = None,
     time_limit: float | None = None,
     threads: int | None = None,
     seed: int = 0,
@@ -56,6 +57,7 @@ def plan_with_arenas(
 
     Args:
         search: finds plans within memory budgets; called again with lower budgets where needed.
+        begin: the time limit counts from here, by `time.monotonic()`; default: from now.
         time_limit: seconds for everything; None: the first search has no limit, the rest is as long as it is useful.
 
     Returns:
@@ -66,7 +68,8 @@ def plan_with_arenas(
     """
     if type(alignment) is not int or alignment < 1:
         raise InputError(f"alignment {shown(alignment)} is not a positive integer")
-    return _Arrangement(problem, search, alignment, time_limit, threads, seed, on_progress).run()
+    begin = time.monotonic() if begin is None else begin
+    return _Arrangement(problem, search, alignment, time_limit, threads, seed, on_progress, begin).run()
 
 
 @dataclass
@@ -80,7 +83,7 @@ class _Arrangement:
     threads: int | None
     seed: int
     on_progress: PlanListener
-    begin: float = field(default_factory=time.monotonic)
+    begin: float
     interrupted: bool = False
     seen: list[Plan] = field(default_factory=list)
     """Plans found on the way, the latest last."""
@@ -89,24 +92,50 @@ class _Arrangement:
 
     def run(self) -> PlanResult:
         limit = self.time_limit
-        first = self.search(self.problem, None if limit is None else FIRST_SHARE * limit, self._listen)
+        first = self.search(self.problem, None if limit is None else FIRST_SHARE * limit, self._listen, None)
         self.interrupted = first.interrupted
+        if first.status == "unknown" and limit is not None and not self._over():
+            first = self.search(self.problem, self._remaining(), self._listen, None)
+            self.interrupted |= first.interrupted
         if not first.found:
-            return first
+            return replace(first, interrupted=self.interrupted)
         arenas = self._try(first.plan)
         over = arenas.over(self.problem.platform)
-        if any(over):
-            self._others(first.plan)
+        try:
+            if any(over):
+                self._improve(first, arenas)
+            else:
+                first = self._go_on(first)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return self._answer(first, over)
+
+    def _improve(self, first: PlanResult, arenas: PlanArenas) -> None:
+        """The ways to plans whose arenas fit, where those of the best plan do not."""
+        self._others(first.plan)
         if self.best is None and not self._over():
             self._more_effort(first, arenas)
         if not self._settled(first):
-            self._lower(first, over)
-        return self._answer(first, over)
+            self._lower(first, arenas.over(self.problem.platform))
+
+    def _go_on(self, first: PlanResult) -> PlanResult:
+        """What is left of the time goes to the search as well; its result if the arenas of its plan fit."""
+        remaining = self._remaining()
+        if self._over() or self._settled(first) or first.status != "feasible" or remaining is None:
+            return first
+        so_far = time.monotonic() - self.begin
+        result = self.search(self.problem, remaining, self._listen, first.plan)
+        self.interrupted |= result.interrupted
+        bound = max(first.bound, result.bound)
+        if not result.found or not self._try(result.plan).fit(self.problem.platform):
+            return replace(first, bound=bound)
+        later = (replace(point, seconds=so_far + point.seconds) for point in result.trace)
+        return replace(result, bound=bound, trace=(*first.trace, *later))
 
     def _listen(self, progress: PlanProgress) -> None:
         if progress.plan is not None:
             self.seen.append(progress.plan)
-        self.on_progress(progress)
+        self.on_progress(replace(progress, seconds=time.monotonic() - self.begin))
 
     # Time
 
@@ -186,14 +215,13 @@ class _Arrangement:
 
     def _lower(self, first: PlanResult, over: tuple[int, ...]) -> None:
         """Search with lower memory budgets: bisect between cuts with which the arenas do not fit, and those that do."""
-        fails, fits = (0,) * len(over), None
-        cuts = over if any(over) else None
+        fails, fits, cuts = (0,) * len(over), None, over
         for number in range(ROUNDS):
-            if cuts is None or cuts in (fails, fits) or self._over() or self._settled(first):
+            if cuts in (fails, fits) or self._over() or self._settled(first):
                 return
             remaining = self._remaining()
             seconds = AGAIN_SECONDS if remaining is None else remaining / (ROUNDS - number)
-            result = self.search(self._with_less(cuts), seconds, lambda progress: None)
+            result = self.search(self._with_less(cuts), seconds, lambda progress: None, None)
             self.interrupted |= result.interrupted
             over = self._try(result.plan).over(self.problem.platform) if result.found else None
             if over is None or not any(over):  # less would do, or is all there is

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, PALE
 from moccasin_mzn.plots.frontier_picture import FrontierPicture, Mark, Steps
-from moccasin_mzn.plots.names import MemoryScale, clean
+from moccasin_mzn.plots.names import clean
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure, Scatter
@@ -58,7 +58,8 @@ def _figure(picture: FrontierPicture) -> Figure:
         marks = [mark for mark in picture.marks if mark.point.proven == proven]
         if marks:
             traces.append(_marks(picture, marks, name, AFTER if proven else "#fff"))
-    traces.append(_input_order(picture))
+    if picture.input_order is not None:
+        traces.append(_input_order(picture))
     figure = Figure(traces)
     _lay_out(figure, picture)
     return figure
@@ -123,12 +124,8 @@ def _lay_out(figure: Figure, picture: FrontierPicture) -> None:
         legend={"x": 0.99, "y": 0.99, "xanchor": "right", "yanchor": "top", "traceorder": "normal",
                 "bgcolor": "rgba(255,255,255,0.9)"},
     )  # fmt: skip
-    scale = MemoryScale.of(picture.frontier.peak, picture.frontier.graph.size_unit)
-    places = [picture.left + k * (picture.right - picture.left) / 8 for k in range(9)]
-    step = picture.frontier.peak / scale.step / 100
-    labels = [f"{place:.4g} %<br>{place * step:,.4g} {scale.unit}".rstrip() for place in places]
     figure.update_xaxes(
         range=[picture.left, picture.right], title=f"budget, % of the input order's peak of {picture.peak_text}",
-        tickvals=places, ticktext=labels, zeroline=False,
+        ticksuffix=" %", zeroline=False,
     )  # fmt: skip
     figure.update_yaxes(range=[picture.bottom, picture.top], title="duration increase (TDI), %", zeroline=False)

@@ -25,6 +25,8 @@ class Stairs:
     """The user stops the sweep at this question."""
     scope: str = "of stairs"
     fixed: int = 0
+    swept: str = ""
+    input_increase: int = 0
     graph: ComputationGraph = GRAPH
     asked: list[Question] = field(default_factory=list)
 
