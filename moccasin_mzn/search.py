@@ -99,8 +99,8 @@ class Search:
 
     def _run_beside(self, job: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=self._guarded, args=(job,), name=name, daemon=True)
-        self.threads.append(thread)
         thread.start()
+        self.threads.append(thread)  # only now: an interrupt may come before it has begun
 
     def _guarded(self, job: Callable[[], None]) -> None:
         """An error in any thread ends the search and is raised in the caller's."""

@@ -87,6 +87,7 @@ def test_an_arena_over_the_budget_is_searched_again_with_less():
     assert result.arenas.arenas[0].size == 11
 
 
+@pytest.mark.slow
 def test_where_no_arena_fits_nothing_is_claimed():
     problem = paging_problem(u_graph(size=3), 10)
     result = solve_on_platform(problem, PagingFormulation(), ALONE, alignment=4)
@@ -97,6 +98,7 @@ def test_where_no_arena_fits_nothing_is_claimed():
     assert result.as_dict()["valid"] is False
 
 
+@pytest.mark.slow
 def test_slow_memory_has_an_arena_too():
     """Two copies of 3 in slow memory take 7 at an alignment of 4; where there are only 6, one is computed again."""
     problem = paging_problem(u_graph(size=3, half=4), 11, capacity=6)
