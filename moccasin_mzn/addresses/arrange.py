@@ -5,7 +5,8 @@ are none, holds for arenas all the more. Where the arena of the best schedule do
 
     more allocation effort      the model of the least arena, if there are few buffers
     the joint model             schedule and offsets at once, if there are few computations
-    a lower memory budget       searched again, by bisection, until the arena is within the budget proper
+    a lower memory budget       searched again near the schedule at hand, by bisection, until the arena is within the
+                                budget proper
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.addresses.attach import buffers_of
+from moccasin_mzn.addresses.attach import buffers_of, carried_over
 from moccasin_mzn.addresses.buffers import Arena
 from moccasin_mzn.addresses.exact import least_arena
 from moccasin_mzn.addresses.joint import MOST_COMPUTATIONS, JointAnswer, solve_jointly
@@ -24,16 +25,19 @@ from moccasin_mzn.minizinc.run import Limits
 from moccasin_mzn.result import Result
 from moccasin_mzn.simulate import judge
 
-FIRST_SHARE, ALLOCATION_SHARE = 0.5, 0.1
-"""Of the time limit: for the first search, and for each allocation."""
-EFFORT_SECONDS = 10.0
-"""Of an allocation, at most."""
+FIRST_SHARE, ALLOCATION_SHARE, LAST_SHARE = 0.25, 0.3, 0.05
+"""Of the time limit: for the first search, for the first allocation, and to make the arena of the answer smaller."""
+EFFORT_SECONDS, LAST_SECONDS = 60.0, 5.0
+"""Of an allocation, and of the last one, at most."""
 EXACT_BUFFERS = 100
 """The model of the least arena is tried for no more."""
 MODEL_SECONDS, AGAIN_SECONDS = 60.0, 60.0
 """Without a time limit: of each model here, and of each search at a lower budget."""
-ROUNDS = 4
-"""Searches at lower budgets, at most."""
+ROUNDS, SEARCH_SHARE = 3, 0.2
+"""Searches at lower budgets, at most, and what share of a round is for the search; the rest is for its allocation."""
+STEPS = 0.8, 1.0, 1.5
+"""Before each round, what the arena is over the budget is taken from the memory budget times this: in the end boldly,
+since no arena that fits is worse than any."""
 CLOSE = 0.002
 """Bisection ends when two budgets are as near as this, as a share of the larger one."""
 
@@ -94,7 +98,8 @@ class _Arrangement:
         if not first.found:
             return first
         self.interrupted, self.bound = first.interrupted, first.duration_bound
-        arena = self._allocate(first)
+        effort = EFFORT_SECONDS if limit is None else ALLOCATION_SHARE * limit
+        arena = self._allocate(first, self._seconds(effort if first.simulation.feasible else LAST_SECONDS))
         first = replace(first, arena=arena)
         if not first.simulation.feasible:
             return first
@@ -123,13 +128,27 @@ class _Arrangement:
 
     # Steps
 
-    def _allocate(self, result: Result, enough: int | None = None) -> Arena:
-        limit = self.time_limit
-        effort = EFFORT_SECONDS if limit is None else min(EFFORT_SECONDS, ALLOCATION_SHARE * limit)
+    def _allocate(self, result: Result, seconds: float, near: Result | None = None) -> Arena:
+        """An arena within the budget, or as near to it as can be; the search begins with the arena of `near`."""
+        buffers, offsets = buffers_of(self.instance.graph, result.simulation), None
+        if near is not None:
+            offsets = carried_over(near.arena, near.simulation, buffers, result.simulation, self.alignment)
         return search_arena(
-            buffers_of(self.instance.graph, result.simulation), self.alignment, enough=enough, seed=self.seed,
-            time_limit=0.1 if self._over() else self._seconds(effort), on_interrupt=self._interrupt,
+            buffers, self.alignment, enough=self.instance.budget, seed=self.seed, begin_with=offsets,
+            time_limit=0.1 if self._over() else seconds, on_interrupt=self._interrupt,
         )  # fmt: skip
+
+    def _shrink(self, result: Result) -> Result:
+        """The same schedule with a smaller arena, if a short search finds one."""
+        arena = result.arena
+        if arena.is_least or self.interrupted:
+            return result
+        seconds = LAST_SECONDS if self.time_limit is None else min(LAST_SECONDS, LAST_SHARE * self.time_limit)
+        arena = search_arena(
+            arena.buffers, self.alignment, seed=self.seed, begin_with=arena.offsets, time_limit=seconds,
+            on_interrupt=self._interrupt,
+        )  # fmt: skip
+        return replace(result, arena=arena)
 
     def _interrupt(self) -> None:
         self.interrupted = True
@@ -180,34 +199,72 @@ class _Arrangement:
     def _lower(self, first: Result) -> None:
         """Search at lower memory budgets: the highest one whose schedule has an arena that fits is bisected for."""
         budget, least = self.instance.budget, self.instance.graph.largest_working_set().memory
-        fails, fits, target = budget, None, max(least, 2 * budget - first.arena.size)
+        fails, fits, latest = budget, None, first
+        target = max(least, budget - round(STEPS[0] * (first.arena.size - budget)))
         for number in range(ROUNDS):
             if self._over() or self._settled() or not least <= target < fails:
                 return
-            seconds = None if self.time_limit is None else self._seconds(self.time_limit, 1 / (ROUNDS - number))
-            result = self.search(replace(self.instance, budget=target), AGAIN_SECONDS if seconds is None else seconds)
-            self.interrupted |= result.interrupted
-            if not result.valid:
+            share = 1 / (ROUNDS - number)
+            rest = share * (1 - SEARCH_SHARE) / (1 - share * SEARCH_SHARE)  # of what the search leaves
+            result = self._search_at(target, latest, self._seconds(AGAIN_SECONDS, share * SEARCH_SHARE))
+            if result is None:
                 fits = target  # too low: the next one is between
             else:
-                arena = self._allocate(result, enough=budget)
-                at_budget = judge(self.instance.graph, result.sequence, budget)
-                self._take(replace(result, instance=self.instance, simulation=at_budget, arena=arena))
-                if arena.size <= budget:
+                result = replace(result, arena=self._allocate(result, self._seconds(EFFORT_SECONDS, rest), latest))
+                self._take(result)
+                latest, over = result, result.arena.size - budget
+                if over <= 0:
                     fits = target
                 else:
-                    fails, target = target, max(least, target - (arena.size - budget))
+                    step = STEPS[min(number + 1, ROUNDS - 1)]
+                    fails, target = target, max(least, target - max(1, round(step * over)))
                     if fits is None or target > fits:
                         continue
             if fits is None or fails - fits <= CLOSE * fails:
                 return
             target = (fits + fails) // 2
 
+    def _search_at(self, target: int, near: Result, seconds: float) -> Result | None:
+        """A schedule at a lower memory budget, judged at the budget proper; None if none is found.
+
+        Where schedules are in stages, local search alone begins near another schedule, so that most buffers and their
+        offsets stay; else all is searched again.
+        """
+        lower = replace(self.instance, budget=target)
+        if near.formulation is None or not near.formulation.staged or self.instance.free_order:
+            result = self.search(lower, seconds)
+            self.interrupted |= result.interrupted
+            sequence = result.sequence if result.valid else None
+        else:
+            result, sequence = near, self._local_search(lower, near.sequence, seconds)
+        if sequence is None:
+            return None
+        simulation = judge(self.instance.graph, sequence, self.instance.budget)
+        return replace(result, instance=self.instance, sequence=sequence, simulation=simulation, solution=None)
+
+    def _local_search(self, lower: Instance, near: tuple[int, ...], seconds: float) -> tuple[int, ...] | None:
+        from moccasin_mzn.heuristics.search import LocalSearch
+
+        deadline, drafts, found = time.monotonic() + seconds, [near], [None]
+        try:
+            LocalSearch(lower, self.seed + lower.budget).run(
+                lambda sequence: found.append(sequence),
+                lambda: time.monotonic() >= deadline,
+                draft=lambda: drafts.pop() if drafts else None,
+            )
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return found[-1]
+
     def _answer(self, first: Result) -> Result:
         if self.best is None:
             return self._without(first)
         best = replace(
-            self.best, duration_bound=self.bound, interrupted=self.interrupted, trace=first.trace, notes=first.notes
+            self._shrink(self.best),
+            duration_bound=self.bound,
+            interrupted=self.interrupted,
+            trace=first.trace,
+            notes=first.notes,
         )
         if best.duration <= self.bound:
             if first.status == "optimal" and best.sequence == first.sequence:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from moccasin_mzn.addresses.buffers import Buffer
+import numpy as np
+
+from moccasin_mzn.addresses.buffers import Arena, Buffer
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.simulate import Simulation
 
@@ -25,3 +27,33 @@ def buffers_of(graph: ComputationGraph, simulation: Simulation) -> tuple[Buffer,
         names.add(name)
         buffers.append(Buffer(name, interval.start, interval.end + 1, graph.sizes[interval.node]))
     return tuple(buffers)
+
+
+def carried_over(
+    arena: Arena, before: Simulation, buffers: tuple[Buffer, ...], after: Simulation, alignment: int
+) -> list[int]:
+    """Offsets for a schedule that is near another one: the order from below stays, and each buffer rests on others.
+
+    Args:
+        arena: of the schedule before.
+        buffers: of the schedule after; those of new computations begin where the first copy of the node is.
+    """
+    from moccasin_mzn.addresses.insertion import settle
+
+    known = dict(zip(_copies(before), arena.offsets, strict=True))
+    place = [known.get((node, copy), known[node, 1]) for node, copy in _copies(after)]
+    rows = [(b.start, b.end, b.size, alignment) for b in buffers]
+    start, end, size, step = np.array(rows, np.int64).T.copy()
+    offset, top = np.zeros(len(rows), np.int64), np.zeros(int(end.max()), np.int64)
+    settle(np.argsort(np.array(place), kind="stable"), start, end, size, step, top, offset)
+    return offset.tolist()
+
+
+def _copies(simulation: Simulation) -> list[tuple[int, int]]:
+    """(node, number of its copy, from 1) of each retention interval."""
+    counts: dict[int, int] = {}
+    copies = []
+    for interval in simulation.intervals:
+        counts[interval.node] = counts.get(interval.node, 0) + 1
+        copies.append((interval.node, counts[interval.node]))
+    return copies

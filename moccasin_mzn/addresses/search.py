@@ -1,13 +1,14 @@
-"""Allocation by search: many orders of lowest-offset placement, repaired towards the bound, and annealed skylines.
+"""Allocation by search: many orders of lowest-offset placement, repaired towards the bound, and annealed insertion.
 
 Repair ends at the bound, proven, within milliseconds wherever memory is scarce at few times only, as in input orders;
-the skyline is better by some percent where it is scarce for long, as in schedules that just fit a budget.
+insertion is better by some percent where it is scarce for long, as in schedules that just fit a budget.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,17 +19,21 @@ SHARES = (1.0, 0.5, 0.25, 0.1, 0.03)
 CHUNK_WORK = 2e7
 """Moves between two looks at the clock are so many divided by the square of the number of buffers."""
 FIRST_CHUNKS = 8
-ANNEALING_WORK = 5e8
-"""Moves of the first annealing are so many divided by the square of the number of buffers, at least `LEAST_MOVES`."""
-LEAST_MOVES = 200
-HOT, COLD = 1e-3, 3e-5
-"""Temperatures of annealing, as shares of the bound."""
+INSERTION_WORK, MOST_MOVES = 5e9, 10_000
+"""Without a time limit: the first annealing takes so many steps, and no more moves."""
+CHUNK_STEPS = 1e8
+"""Steps of insertion between two looks at the clock; a move takes twice the sum of all lifespans, and more."""
+PER_LOOK = 6
+HOT, COLD = 0.7, 0.02
+"""Temperatures of insertion, in median sizes: colder beginnings, also from an arena that is known, end worse."""
+REPAIRED, WARMED_UP = 0.03, 0.4
+"""Shares of a time limit after which repair, and the first annealing, are over."""
+UNITS = 2**30
+"""Insertion counts in units, of which all sizes together are not many more."""
 ROUNDS = 3
 """Without a time limit; each round takes twice as long as the one before."""
 MOST_BUFFERS = 20_000
 """With more, only the order of time is tried, in which the dead are forgotten: other orders take quadratic time."""
-LONGEST_FIRST = 2
-"""Of the first orders the one that skylines begin with."""
 _SEED_STEP = 0x9E3779B97F4A7C15
 
 
@@ -62,14 +67,30 @@ def search_arena(
     search = _Search(buffers, alignment, enough, seed)
     if begin_with is not None:
         search.take(np.array(begin_with, np.int64)[search.solid])
-    deadline = None if time_limit is None else time.monotonic() + time_limit
     try:
-        search.run(lambda: stop() or (deadline is not None and time.monotonic() >= deadline), time_limit is not None)
+        search.run(_Clock(stop, time_limit))
     except KeyboardInterrupt:
         if on_interrupt is None or search.best is None:
             raise
         on_interrupt()
     return Arena(buffers, tuple(search.offsets.tolist()), alignment)
+
+
+@dataclass
+class _Clock:
+    """How much of the time is over."""
+
+    stop: Callable[[], bool]
+    limit: float | None
+    begin: float = field(default_factory=time.monotonic)
+
+    def over(self, share: float = 1.0) -> bool:
+        """Is such a share of the time over, or is the search to stop?"""
+        return self.stop() or self.share >= share
+
+    @property
+    def share(self) -> float:
+        return 0.0 if self.limit is None else (time.monotonic() - self.begin) / max(self.limit, 1e-9)
 
 
 class _Search:
@@ -101,18 +122,31 @@ class _Search:
             self.best = size
             self.offsets[self.solid] = offset
 
-    def run(self, over: Callable[[], bool], limited: bool) -> None:
+    def run(self, clock: _Clock) -> None:
         from moccasin_mzn.addresses.kernel import UNLIMITED, place
 
         starts = self._orders()
         for number, (order, in_time) in enumerate(starts):
             for best_fit in (False, True):
-                if (number or best_fit) and (self.done or over()):
+                if (number or best_fit) and (self.done or clock.over()):
                     return
                 place(order, self.boxes, best_fit, in_time, UNLIMITED, self._room, self._offset)
                 self.take(self._offset)
         if 0 < len(self.solid) <= MOST_BUFFERS:
-            self._repair([order for order, in_time in starts if not in_time], over, limited)
+            self._improve([order for order, in_time in starts if not in_time], clock)
+
+    def _improve(self, starts: list[np.ndarray], clock: _Clock) -> None:
+        """Repair and insertion in turn, longer and longer."""
+        tried = 0
+        while tried < ROUNDS or clock.limit is not None:
+            if clock.limit is None or tried == 0:
+                self._repair(starts[tried % len(starts)].copy(), 2**tried * FIRST_CHUNKS, lambda: clock.over(REPAIRED))
+            if self.done or clock.over():
+                return
+            self._insert(2**tried, clock, 1.0 if tried else WARMED_UP)
+            if self.done or clock.over():
+                return
+            tried += 1
 
     def _orders(self) -> list[tuple[np.ndarray, bool]]:
         """Permutations to begin with, and whether they are by start."""
@@ -124,41 +158,50 @@ class _Search:
         keys = (large, life * large, life, life * np.sqrt(large))
         return [(np.lexsort((start, -key)).astype(np.int64), False) for key in keys] + [(by_time, True)]
 
-    def _repair(self, starts: list[np.ndarray], over: Callable[[], bool], limited: bool) -> None:
-        """Aim lower and lower, from each of the first orders in turn."""
+    def _repair(self, order: np.ndarray, chunks: int, over: Callable[[], bool]) -> None:
+        """Aim lower and lower, from one of the first orders."""
         chunk = max(20, int(CHUNK_WORK / max(1, len(self.solid)) ** 2))
-        chunks, tried = FIRST_CHUNKS, 0
-        while limited or tried < ROUNDS:
-            for share in SHARES:
-                order = starts[tried % len(starts)].copy()
-                self._aim(share, order, chunk, chunks, over)
-                if self.done or over():
-                    return
-            self._anneal(starts[(tried + LONGEST_FIRST) % len(starts)].copy(), chunks // FIRST_CHUNKS, over)
+        for share in SHARES:
+            self._aim(share, order.copy(), chunk, chunks, over)
             if self.done or over():
                 return
-            tried += 1
-            chunks *= 2
 
-    def _anneal(self, order: np.ndarray, longer: int, over: Callable[[], bool]) -> None:
-        """One cooling over orders of the skyline, with so many times the moves of the first."""
-        from moccasin_mzn.addresses.kernel import UNLIMITED, anneal, skyline
+    def _insert(self, longer: int, clock: _Clock, until: float) -> None:
+        """One cooling of insertion from the best arena: until such a share of the time is over, or so much longer than
+        the first one."""
+        from moccasin_mzn.addresses.insertion import insertion, settle
 
-        n, grain = len(self.solid), int(np.gcd.reduce(self.boxes[3]))
-        left, height = np.zeros(2 * n + 3, np.int64), np.zeros(2 * n + 3, np.int64)
-        todo, trial, best = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
-        size = skyline(order, self.boxes, grain, UNLIMITED, left, height, todo, best)
-        moves = longer * max(LEAST_MOVES, int(ANNEALING_WORK / n**2))
-        chunk = max(1, int(CHUNK_WORK / n**2))
-        control = np.array([HOT * self.bound, (COLD / HOT) ** (1 / moves), size, size], float)
-        for _ in range(0, moves, chunk):
-            self.take(best)
-            if self.done or over():
+        start, end, size, work = self._compressed()
+        unit = max(1, int(size.sum()) // UNITS)
+        order = np.argsort(self.offsets[self.solid], kind="stable").astype(np.int64)
+        room = (
+            *np.zeros((2, len(order)), np.int64),
+            *np.zeros((2, len(order)), np.int32),
+            np.zeros(end.max(), np.int32),
+            np.zeros(len(order)),
+        )
+        top, best = np.zeros(end.max(), np.int64), order.copy()
+        moves = longer * min(MOST_MOVES, int(INSERTION_WORK / work) + 1)
+        chunk, begin = int(CHUNK_STEPS / work) + PER_LOOK, clock.share
+        hot = HOT * float(np.median(size)) / unit
+        control, limit = np.array([hot, (COLD / HOT) ** (1 / moves), np.inf]), self.enough // unit
+        units, done = (-(-size // unit)).astype(np.int32), 0
+        while done < moves or clock.limit is not None:
+            insertion(order, start, end, units, limit, chunk, PER_LOOK, control, self._generator, room, best)
+            settle(best, start, end, self.boxes[2], self.boxes[3], top, self._offset)
+            self.take(self._offset)
+            done += chunk
+            if self.done or clock.over(until) or control[2] <= limit:
                 return
-            anneal(
-                order, self.boxes, grain, chunk, control, self._generator, left, height, todo, trial, self._offset, best
-            )
-        self.take(best)
+            if clock.limit is not None:
+                control[:2] = hot * (COLD / HOT) ** ((clock.share - begin) / (until - begin)), 1.0
+
+    def _compressed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        """Lifespans that count only the times at which a buffer begins, sizes padded to what all steps are multiples of
+        (int64[n] each), and the steps of a move."""
+        times, grain = np.unique(self.boxes[0]), int(np.gcd.reduce(self.boxes[3]))
+        start, end = np.searchsorted(times, self.boxes[0]), np.searchsorted(times, self.boxes[1])
+        return start, end, -(-self.boxes[2] // grain) * grain, 2 * int((end - start).sum()) + 10 * len(start)
 
     def _aim(self, share: float, order: np.ndarray, chunk: int, chunks: int, over: Callable[[], bool]) -> None:
         """Shrink the arena by a share of its distance to the bound, again and again as long as it works."""

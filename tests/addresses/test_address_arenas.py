@@ -6,6 +6,7 @@ import random
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from address_cases import buffer_sets, draw_buffers
 from arena_oracle import least_arena_by_brute_force
@@ -16,6 +17,7 @@ from moccasin_mzn.addresses.allocate import allocate_buffers
 from moccasin_mzn.addresses.buffers import Arena, ArenaError, Buffer, bound_of, peak_of
 from moccasin_mzn.addresses.check import flaws
 from moccasin_mzn.addresses.exact import CHECKER, check_arena, least_arena, model_items
+from moccasin_mzn.addresses.insertion import NOBODY, drop, hang, insertion, settle, straighten
 from moccasin_mzn.addresses.search import search_arena
 from moccasin_mzn.checking import run_checker
 from moccasin_mzn.errors import InputError
@@ -116,6 +118,49 @@ def test_search_is_reproducible_and_takes_what_is_known():
     assert search_arena(buffers, seed=3).offsets == first.offsets
     again = search_arena(buffers, begin_with=first.offsets, time_limit=1e-9)
     assert again.size <= first.size
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_chains_of_an_order_against_a_walk_over_all_pairs(seed):
+    rng = random.Random(seed)
+    rows = [(at := rng.randint(0, 30), at + rng.randint(1, 9), rng.randint(1, 99), 1) for _ in range(25)]
+    start, end, size, step = np.array(rows, np.int64).T.copy()
+    order, top = np.array(rng.sample(range(25), 25), np.int64), np.zeros(end.max(), np.int64)
+    head, tail, offset = np.zeros((3, 25), np.int64)
+    without = order[rng.randrange(25)] if seed % 2 else NOBODY
+    most = drop(order, start, end, size, without, top, head)
+    hang(order, start, end, size, without, top, tail)
+    below, above = {}, {}
+    for b in order:
+        if b != without:
+            below[b] = max((below[a] + size[a] for a in below if start[a] < end[b] and start[b] < end[a]), default=0)
+    for b in order[::-1]:
+        if b != without:
+            above[b] = max((above[a] + size[a] for a in above if start[a] < end[b] and start[b] < end[a]), default=0)
+    assert all(head[b] == below[b] and tail[b] == above[b] for b in below)
+    assert most == max(below[b] + size[b] for b in below) == max(above[b] + size[b] for b in above)
+    straight = order.copy()
+    straighten(straight, size, head, tail, rng.random(), np.zeros(25))
+    assert sorted(straight) == list(range(25))
+    if without == NOBODY:
+        assert settle(straight, start, end, size, step, top, offset) == most and (offset == head).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_insertion_shortens_the_longest_chain(seed):
+    rng = random.Random(seed)
+    rows = [(at := rng.randint(0, 60), at + rng.randint(5, 40), rng.randint(1, 99)) for _ in range(60)]
+    start, end, size = np.array(rows, np.int64).T.copy()
+    order, best = np.arange(60), np.arange(60)
+    room = (*np.zeros((2, 60), np.int64), *np.zeros((2, 60), np.int32), np.zeros(end.max(), np.int32), np.zeros(60))
+    top, offset, control = np.zeros(end.max(), np.int64), np.zeros(60, np.int64), np.array([30.0, 0.997, np.inf])
+    first = settle(order, start, end, size, np.ones(60, np.int64), top, offset)
+    bound = peak_of([Buffer(str(i), *row) for i, row in enumerate(rows)])
+    generator = np.array([seed + 1], np.uint64)
+    insertion(order, start, end, size.astype(np.int32), bound, 2000, 4, control, generator, room, best)
+    assert sorted(order) == sorted(best) == list(range(60))
+    last = settle(best, start, end, size, np.ones(60, np.int64), top, offset)
+    assert last == control[2] and bound <= last < 0.9 * first
 
 
 def test_search_ends_when_it_is_enough():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strategies import graphs, valid_sequences
 
 from moccasin_mzn.addresses.arrange import solve_with_addresses
-from moccasin_mzn.addresses.attach import buffers_of
+from moccasin_mzn.addresses.attach import buffers_of, carried_over
 from moccasin_mzn.addresses.buffers import Arena
 from moccasin_mzn.addresses.joint import solve_jointly
 from moccasin_mzn.addresses.search import search_arena
@@ -141,21 +141,43 @@ def test_the_chain_is_exact_on_small_graphs(seed):
         assert (result.status, result.duration, result.valid) == ("optimal", least, True)
 
 
+@pytest.mark.parametrize("staged", [True, False])
 @pytest.mark.parametrize(("alignment", "status"), [(4, "feasible"), (16, "unknown")])
-def test_a_lower_budget_is_searched_where_the_arena_does_not_fit(alignment, status):
+def test_a_lower_budget_is_searched_where_the_arena_does_not_fit(alignment, status, staged):
     budgets = []
     instance = Instance.build(u_shape(6, [5, 3, 7, 4, 6, 2, 5, 3, 6, 4, 7, 3]), "0.8", max_computations=20)
 
     def search(asked, seconds):
         budgets.append(asked.budget)
-        return searched(asked, 2)
+        result = searched(asked, 0.5)
+        return result if staged else replace(result, formulation=None)
 
-    result = solve_with_addresses(instance, search, alignment)
-    assert budgets[0] == instance.budget and len(budgets) > 1
-    assert all(budget < instance.budget for budget in budgets[1:])
+    result = solve_with_addresses(instance, search, alignment, time_limit=4)
+    assert budgets[0] == instance.budget and all(budget < instance.budget for budget in budgets[1:])
+    assert staged or len(budgets) > 1
     assert result.status == status and result.valid == (result.arena.size <= instance.budget) == (status == "feasible")
     if not result.valid:
         assert f"over the budget {instance.budget}" in result.reason and "\n" not in result.reason
+
+
+def test_addresses_in_a_free_order():
+    graph = u_shape(5, [6, 1, 5, 2, 4, 3, 2, 5, 1, 4])
+    instance = Instance.build(graph, "0.9", order="free")
+    result = solve_with_addresses(instance, searched, 2, time_limit=4)
+    assert result.valid and result.arena.size <= instance.budget
+    assert judge(graph, result.sequence, instance.budget).feasible
+    assert result.arena.buffers == buffers_of(graph, result.simulation)
+
+
+def test_offsets_carried_over_keep_the_order_and_are_an_arena():
+    graph = u_shape(5, [6, 1, 5, 2, 4, 3, 2, 5, 1, 4])
+    before, after = simulate(graph, range(10)), simulate(graph, (0, 1, 2, 3, 4, 0, 5, 6, 1, 7, 8, 9))
+    arena = search_arena(buffers_of(graph, before), 2)
+    buffers = buffers_of(graph, after)
+    offsets = carried_over(arena, before, buffers, after, 2)
+    assert Arena(buffers, offsets, 2).size >= after.peak
+    again = carried_over(arena, before, arena.buffers, before, 2)
+    assert all(new <= old for new, old in zip(again, arena.offsets, strict=True))  # pushed down, if anything
 
 
 def test_a_strategy_gets_offsets_too():
