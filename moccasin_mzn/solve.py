@@ -94,8 +94,7 @@ def solve_instance(
 ) -> Result:
     """`solve` for an instance at hand. The time limit counts from `begin`, by `time.monotonic()`; default: from now."""
     begin = time.monotonic() if begin is None else begin
-    if instance.free_order:
-        check_free_order(instance, options)
+    check_free_order(instance, options)
     if warm_start is not None:
         check_warm_start(instance, find_formulation("general") if instance.free_order else options.form, warm_start)
     known = known_at_once(instance)

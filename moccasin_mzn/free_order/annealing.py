@@ -15,7 +15,10 @@ from moccasin_mzn.free_order.state import DURATION, EXCESS, LENGTH, empty_state,
 from moccasin_mzn.instance import Instance
 
 CHUNK = 2_000
-"""Moves between two looks at the clock."""
+"""Moves between two looks at the clock; fewer on graphs of more than `NODES_PER_CHUNK` / `CHUNK` nodes, where a move
+takes longer."""
+NODES_PER_CHUNK = 10_000_000
+LEAST_CHUNK = 20
 FIRST_ROUND = 60_000
 """Moves of the first round, at least; later ones are longer and longer."""
 MOVES_PER_NODE = 200
@@ -71,6 +74,7 @@ class OrderAnnealing:
         self._problem = problem_of(instance)
         self._state = empty_state(self._problem)
         self._best = np.zeros(len(self._problem.slot_node) + 1, np.int64)
+        self._chunk = max(LEAST_CHUNK, min(CHUNK, NODES_PER_CHUNK // len(instance.order)))
         self._unit = _mean_of_positive(self._problem.duration)
         self._price = self._unit / _mean_of_positive(self._problem.size) / 20
         self._control = np.array([0.0, self._price, 0.0, math.inf, math.inf, self._price])
@@ -92,14 +96,14 @@ class OrderAnnealing:
         draft: Callable[[], Sequence[int] | None] = lambda: None,
         max_rounds: int | None = None,
     ) -> None:
-        """Search until `stop()`, which is asked after every `CHUNK` moves.
+        """Search until `stop()`, which is asked after every `CHUNK` moves, or fewer on large graphs.
 
         Args:
             on_incumbent: gets better and better schedules, positions in `graph.nodes`.
             better: asked before each round for a schedule from elsewhere that is shorter than the given duration (None:
                 any); the search goes on from there.
             draft: asked before each round for a sequence to start from; later rounds start from all in turn.
-            max_rounds: end after so many rounds, for reproducible results.
+            max_rounds: end after so many rounds, those from new drafts aside, for reproducible results.
         """
         first = max(FIRST_ROUND, MOVES_PER_NODE * len(self.instance.order))
         turn = 0
@@ -135,12 +139,12 @@ class OrderAnnealing:
         reported, done = self.duration if plan.best else None, 0
         while done < plan.steps and not stop():
             anneal(
-                self._problem, self._state, self._generator, Mix(), CHUNK, cooling, self._control, self._best,
+                self._problem, self._state, self._generator, Mix(), self._chunk, cooling, self._control, self._best,
                 self._journal, self._room,
             )  # fmt: skip
             low, high = self._price / PRICE_RANGE, self._price * PRICE_RANGE  # able to move even if nothing fits
             self._control[PRICE] = min(max(self._control[PRICE], low), high)
-            done += CHUNK
+            done += self._chunk
             if self.duration != reported:
                 reported = self.duration
                 on_incumbent(sequence_of(self.instance, self._problem, self._best[: self._best[-1]]))

@@ -202,12 +202,10 @@ def _add(problem, state, mix, price, temperature, generator, journal, length, ro
     if u == NONE or start == read - 1 or problem.slot_ptr[u + 1] - problem.slot_ptr[u] == 1:
         return length
     slot = _free_slot(problem, state, u)
-    if slot == NONE:  # move one that is there, but not the copy itself
+    if slot == NONE:  # move one from behind the read, which leaves the copies before it
         slot = problem.slot_ptr[u] + below(generator, problem.slot_ptr[u + 1] - problem.slot_ptr[u])
-        place = state.pos[slot]
-        if place <= start or first_start(problem, state, u, slot) > place:
+        if state.pos[slot] <= start:
             return length
-        read -= place < read
     if unit(generator) < mix.anywhere:
         low = max(start, over) + 1
         if low < read:

@@ -3,9 +3,10 @@
 Several searches run beside each other and meet in a `Record`::
 
     annealing    over any sequences, from several drafts                   annealing
-    starts       orders of low peak, tree decompositions                   starts
+    starts       orders of low peak, tree decompositions; a bound on the
+                 peak where nothing may be computed again                  starts
     orders       the staged search: first along the input order, for its share of the time, then along the order of
-                 first computations of the best schedule, again and again
+                 first computations of the best schedule, again and again, or, without one, those of the drafts
     proof        the general formulation, where the graph is small enough  model_search
 """
 
@@ -21,13 +22,13 @@ from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.free_order.starts import starts
 from moccasin_mzn.instance import Instance
-from moccasin_mzn.minizinc.run import Limits
+from moccasin_mzn.minizinc.run import Limits, SolverError
 from moccasin_mzn.minizinc.solvers import Backend, find_backend
 from moccasin_mzn.model_search import ModelSearch
 from moccasin_mzn.options import Options
 from moccasin_mzn.record import Record
 from moccasin_mzn.result import Progress
-from moccasin_mzn.search import POLL_SECONDS, Search
+from moccasin_mzn.search import LONELY_SECONDS, POLL_SECONDS, Search
 
 ANNEALING, STARTS, ORDERS, PROOF = "annealing", "starts", "orders", "proof"
 FIRST_SHARE = 0.3
@@ -38,11 +39,9 @@ LONGEST_SLICE = 30.0
 """Seconds of each of them, without a time limit."""
 STARTS_SHARE, LONGEST_STARTS = 0.1, 10.0
 """Of the time limit, and seconds, for drafts."""
-LONELY_SECONDS = 30.0
-"""Without a time limit, the search ends so long after the latest improvement, if no proof is on the way."""
 PROOF_NODES = 24
 """Graphs of more nodes are beyond the general formulation."""
-HEAD_START = 1.0
+HEAD_START = 0.5
 """Seconds for which a proof waits for a first schedule: with one it takes one run of the solver instead of two."""
 PATIENCE, PATIENCE_SHARE = 10.0, 0.2
 """Seconds, and share of the time limit, for which a proof that may be quick comes before the staged searches."""
@@ -72,9 +71,12 @@ class FreeSearch(Search):
     """One call of `solve` with a free order."""
 
     sequences: deque[Sequence[int]] = field(default_factory=lambda: deque(maxlen=16))
-    """Drafts for the annealing."""
+    """Drafts that the annealing has not taken yet."""
+    drafts_made: list[Sequence[int]] = field(default_factory=list)
     orders_done: set[tuple[int, ...]] = field(default_factory=set)
     """Orders along which the staged search has been."""
+    model_failed: bool = False
+    """Then the staged search goes on without the model."""
 
     def _start(self) -> None:
         backend = None
@@ -90,6 +92,7 @@ class FreeSearch(Search):
         self._run_beside(lambda: self._along_orders(patience if small else 0.0), ORDERS)
 
     def _lonely(self) -> bool:
+        """Without a time limit: is no proof on the way, and the latest improvement long ago?"""
         if self.options.time_limit is not None or self.record.sequence is None:
             return False
         latest = self.record.trace[-1].seconds if self.record.trace else 0.0
@@ -105,22 +108,22 @@ class FreeSearch(Search):
             self._take_sequence, max_rounds,
         )  # fmt: skip
 
-    def _better_than(self, duration: int | None) -> tuple[int, ...] | None:
-        simulation, sequence = self.record.simulation, self.record.sequence
-        if simulation is None or (duration is not None and simulation.duration >= duration):
-            return None
-        return sequence
-
     def _take_sequence(self) -> Sequence[int] | None:
         return self.sequences.popleft() if self.sequences else None
 
     def _begin(self) -> None:
         limit = self.options.time_limit
         seconds = LONGEST_STARTS if limit is None else min(LONGEST_STARTS, STARTS_SHARE * limit)
-        for sequence, fits in starts(self.instance, seconds, self.options.seed or 0, self._over):
+        for sequence, fits in starts(self.instance, seconds, self.options.seed or 0, self._over, self._take_bound):
             if fits:
                 self.record.offer(sequence, STARTS)
             self.sequences.append(sequence)
+            self.drafts_made.append(sequence)
+
+    def _take_bound(self, peak: int) -> None:
+        """Of orders that compute every node once: all there is, if nothing may be computed again."""
+        if peak > self.instance.budget and max(self.instance.max_computations) == 1:
+            self.record.refute(STARTS)
 
     def _prove(self, backend: Backend) -> None:
         begin = time.monotonic()
@@ -133,35 +136,45 @@ class FreeSearch(Search):
         search.run(backend.is_cp_sat if self.options.two_phase is None else self.options.two_phase)
 
     def _along_orders(self, patience: float) -> None:
-        """The staged search along the input order, then along those of the best schedules."""
+        """The staged search along the input order, then along one order after the other."""
         begin = time.monotonic()
         while time.monotonic() < begin + patience and not self._over():
             self.stopping.wait(POLL_SECONDS)
-        share, order = FIRST_SHARE, self.instance.order
+        if not self._over():
+            self._along(self.instance.order, FIRST_SHARE)
         while not self._over():
-            if order not in self.orders_done:
-                self.orders_done.add(order)
-                self._along(order, share)
-                share = LATER_SHARE
+            order = self._next_order()
+            if order is not None:
+                self._along(order, LATER_SHARE)
             self.stopping.wait(POLL_SECONDS)
-            if self.record.sequence is not None:
-                order = tuple(dict.fromkeys(self.record.sequence))
+
+    def _next_order(self) -> tuple[int, ...] | None:
+        """That of the best schedule, or, while there is none, of a draft, if the staged search has not been there."""
+        best = self.record.sequence
+        near = [best] if best is not None else list(self.drafts_made)
+        orders = (tuple(dict.fromkeys(sequence)) for sequence in near)
+        return next((order for order in orders if order not in self.orders_done), None)
 
     def _along(self, order: tuple[int, ...], share: float) -> None:
         """The staged search along one order."""
+        self.orders_done.add(order)
         instance = replace(self.instance, order=order, free_order=False)
         if instance.baseline.peak <= instance.budget:
             self.record.offer(order, ORDERS)
             return
         limit = self.options.time_limit
-        options = replace(
-            self.options, time_limit=LONGEST_SLICE if limit is None else share * limit, until_gap=0.0
-        )  # fmt: skip
+        seconds = LONGEST_SLICE if limit is None else share * limit
+        search = "only" if self.model_failed else self.options.search
+        options = replace(self.options, time_limit=seconds, until_gap=0.0, search=search)
         record = Record(instance, time.monotonic())
         best = self.record.sequence
         if best is not None and first_out_of_stage(order, best) is None:
             record.offer(best, ORDERS)
-        Staged(instance, options, record, outer_over=self._over, outer_record=self.record).run(self._take)
+        try:
+            Staged(instance, options, record, outer_over=self._over, outer_record=self.record).run(self._take)
+        except SolverError as error:
+            self.errors.append(error)
+            self.model_failed = True
 
     def _take(self, progress: Progress) -> None:
         if progress.sequence is not None:
@@ -172,8 +185,8 @@ class FreeSearch(Search):
 class Staged(Search):
     """A staged search inside of another search: it ends with that, or when it cannot contribute any more."""
 
-    outer_over: Callable[[], bool] = lambda: False
-    outer_record: Record | None = None
+    outer_record: Record = field(kw_only=True)
+    outer_over: Callable[[], bool] = field(kw_only=True)
 
     def _over(self) -> bool:
         best = self.outer_record.duration

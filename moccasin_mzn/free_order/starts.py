@@ -17,13 +17,18 @@ ORDERS = 4
 
 
 def starts(
-    instance: Instance, seconds: float, seed: int, stop: Callable[[], bool]
+    instance: Instance,
+    seconds: float,
+    seed: int,
+    stop: Callable[[], bool],
+    on_bound: Callable[[int], None] = lambda bound: None,
 ) -> Iterator[tuple[tuple[int, ...], bool]]:
     """Sequences that compute every node after its inputs, each with whether it is a schedule of the instance.
 
     Args:
         seconds: for all of them; half of it, at most, for the order of least peak.
         stop: ends them before that.
+        on_bound: gets a peak that every order has at least if it computes each node once.
     """
     begin = time.monotonic()
 
@@ -31,6 +36,7 @@ def starts(
         return stop() or time.monotonic() > begin + seconds
 
     ordering = least_peak_order(instance.graph, time_limit=seconds / 2, seed=seed, stop=stop, start=instance.order)
+    on_bound(ordering.bound)
     found = itertools.chain(
         [ordering.order],
         itertools.islice(good_orders(instance.graph, seed=seed, stop=over, start=instance.order), ORDERS),

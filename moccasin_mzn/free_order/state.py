@@ -61,14 +61,17 @@ DURATION, EXCESS, LENGTH = 0, 1, 2
 
 
 def problem_of(instance: Instance) -> Problem:
-    """An instance for compiled code; sizes are rounded up, and the budget down, if sums of them might pass 2**62."""
+    """An instance for compiled code; sizes are rounded up, and the budget down, if sums of them might pass 2**62.
+
+    A position holds one copy of each node at most, so memory summed over positions is at most slots times all sizes.
+    """
     arrays = graph_arrays(instance.graph, instance.order)
     most = np.array([instance.max_computations[v] for v in instance.order], np.int64)
     useful = (arrays.size > 0) & (np.diff(arrays.succ_ptr) > 0)
     slots = np.where(useful, np.minimum(most, MOST_SLOTS), 1)
     slot_ptr = np.zeros(arrays.node_count + 1, np.int64)
     np.cumsum(slots, out=slot_ptr[1:])
-    unit = max(1, -(-sum(instance.graph.sizes) * int(slot_ptr[-1]) ** 2 // 2**62))
+    unit = max(1, -(-sum(instance.graph.sizes) * int(slot_ptr[-1]) // 2**62))
     return Problem(
         duration=arrays.duration,
         size=-(-arrays.size // unit),

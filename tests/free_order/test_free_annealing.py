@@ -70,6 +70,39 @@ def test_the_account_of_a_state_is_the_simulators_after_every_move_and_undoing_i
     assert moved > 20
 
 
+SHAPES = {
+    "no edge": (7, []),
+    "chain": (20, [(v, v + 1) for v in range(19)]),
+    "hub": (20, [(0, v) for v in range(1, 19)] + [(v, 19) for v in range(19)]),
+    "tree": (15, [(v, v // 2 + 8) for v in range(14)]),
+    "two sides": (12, [(u, v) for u in range(6) for v in range(6, 12)]),
+    "there and back": (20, [(v, v + 1) for v in range(19)] + [(v, 19 - v) for v in range(9)]),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("top", [1, 2**53 // 20])
+def test_the_account_is_the_simulators_for_any_shape_of_graph_size_and_limit_on_computations(shape, top):
+    (nodes, edges), draw = SHAPES[shape], random.Random(top)
+    amounts = [[draw.choice((0, 1, top, draw.randint(0, top))) for _ in range(nodes)] for _ in range(2)]
+    most = [draw.randint(1, 12) for _ in range(nodes)]
+    graph = ComputationGraph(range(nodes), amounts[0], amounts[1], edges)
+    instance = Instance.build(graph, 0.6, max_computations=most, order="free")
+    problem = problem_of(instance)
+    state = empty_state(problem)
+    load(problem, state, slots_of(instance, problem, instance.order))
+    generator, journal, room = np.array([7], np.uint64), np.zeros((256, 2), np.int64), np.zeros((4, 5), np.int64)
+    before = instance.order
+    for step in range(60):
+        length = move(problem, state, generator, Mix(), 0.5, 1.0 + top, journal, room)
+        after = assert_account_is_the_simulators(instance, problem, state)
+        if step % 3 == 0:
+            undo_to(problem, state, journal, length, 0)
+            assert assert_account_is_the_simulators(instance, problem, state) == before
+        else:
+            before = after
+
+
 @settings(max_examples=60)
 @given(st.data())
 def test_any_sequence_is_loaded_as_it_is(data):
@@ -173,12 +206,17 @@ def test_the_price_of_memory_stays_finite_where_nothing_fits():
 
 
 def test_sums_past_the_exact_integers_are_rounded_to_the_safe_side():
-    sizes = [2**53 // 5] * 5
-    edges = [(0, 1), (0, 4), (1, 2), (2, 3), (3, 4)]
-    graph = ComputationGraph(range(5), [1] * 5, sizes, edges)
-    instance = Instance.build(graph, 2 * sizes[0], order="free", max_computations=1000)
+    n = 100
+    size = 2**53 // n
+    graph = ComputationGraph(range(n), [1] * n, [size] * n, [(0, n - 1), *((v, v + 1) for v in range(n - 1))])
+    instance = Instance.build(graph, 3 * size - 1, order="free", max_computations=1000)
     problem = problem_of(instance)
-    assert problem.budget * 1 <= instance.budget
+    unit = -(-size // int(problem.size[0]))
+    assert unit > 1 and len(problem.slot_node) > 512  # so many times 2**53 is past 2**62
+    assert problem.budget * unit <= instance.budget and (problem.size * unit >= size).all()
     state = empty_state(problem)
-    load(problem, state, slots_of(instance, problem, (0, 1, 2, 3, 0, 4)))
-    assert state.totals[EXCESS] > 0
+    load(problem, state, slots_of(instance, problem, instance.order))
+    over = state.memory[:n] - problem.budget
+    assert (over[2:] > 0).all() and state.totals[EXCESS] == over.clip(0).sum()
+    few = Instance.build(graph, size, order="free", max_computations=5)
+    assert problem_of(few).size.tolist() == [size] * n
