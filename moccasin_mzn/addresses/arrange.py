@@ -7,11 +7,13 @@ are none, holds for arenas all the more. Where the arena of the best schedule do
     the joint model             schedule and offsets at once, if there are few computations
     a lower memory budget       searched again near the schedule at hand, by bisection, until the arena is within the
                                 budget proper
+    the budget proper again     in one window of stages after the other, wherever the arena has room; see `release`
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +21,9 @@ from moccasin_mzn.addresses.attach import buffers_of, carried_over
 from moccasin_mzn.addresses.buffers import Arena
 from moccasin_mzn.addresses.exact import least_arena
 from moccasin_mzn.addresses.joint import MOST_COMPUTATIONS, JointAnswer, solve_jointly
+from moccasin_mzn.addresses.release import Reserved, half, near_by, reserved_but, windows
 from moccasin_mzn.addresses.search import search_arena
+from moccasin_mzn.graph import TOTAL_LIMIT
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.minizinc.run import Limits
 from moccasin_mzn.result import Result
@@ -38,6 +42,10 @@ ROUNDS, SEARCH_SHARE = 3, 0.2
 STEPS = 0.8, 1.0, 1.5
 """Before each round, what the arena is over the budget is taken from the memory budget times this: in the end boldly,
 since no arena that fits is worse than any."""
+RELEASE_SHARE = 0.5
+"""Of the time for lower budgets, for windows of stages with the budget proper."""
+WINDOW_SECONDS, PLACING_SECONDS, WINDOW_SHARE = 4.0, 6.0, 0.1
+"""Of the search with a window, and of the allocation then, at most; and the most of what remains."""
 CLOSE = 0.002
 """Bisection ends when two budgets are as near as this, as a share of the larger one."""
 
@@ -91,6 +99,8 @@ class _Arrangement:
     """On the duration of such schedules."""
     proven: str = ""
     """Who proved that there is none; empty if nobody has."""
+    kept: float = 0.0
+    """Seconds that are left to later steps."""
 
     def run(self) -> Result:
         limit = self.time_limit
@@ -109,13 +119,13 @@ class _Arrangement:
         if self.best is None and not self._over():
             self._jointly(first)
         if not self._settled() and self.search_again and not self._over():
-            self._lower(first)
+            self._lower_then_release(first)
         return self._answer(first)
 
     # Time
 
     def _remaining(self) -> float | None:
-        return None if self.time_limit is None else self.time_limit - (time.monotonic() - self.begin)
+        return None if self.time_limit is None else self.time_limit - self.kept - (time.monotonic() - self.begin)
 
     def _over(self) -> bool:
         remaining = self._remaining()
@@ -196,6 +206,21 @@ class _Arrangement:
         if answer.status == "optimal":
             self.bound = simulation.duration
 
+    def _lower_then_release(self, first: Result) -> None:
+        """A schedule from a lower budget, and what can be had of the budget proper again."""
+        staged = self._is_staged(first)
+        self.kept = RELEASE_SHARE * (self._remaining() or 0.0) if staged else 0.0
+        self._lower(first)
+        self.kept = 0.0
+        if self.best is None and staged:
+            self._lower(first)
+        elif self.best is not None and staged:
+            self._release()
+
+    def _is_staged(self, result: Result) -> bool:
+        """Are schedules in stages of the input order, as local search wants them?"""
+        return result.formulation is not None and result.formulation.staged and not self.instance.free_order
+
     def _lower(self, first: Result) -> None:
         """Search at lower memory budgets: the highest one whose schedule has an arena that fits is bisected for."""
         budget, least = self.instance.budget, self.instance.graph.largest_working_set().memory
@@ -231,30 +256,45 @@ class _Arrangement:
         offsets stay; else all is searched again.
         """
         lower = replace(self.instance, budget=target)
-        if near.formulation is None or not near.formulation.staged or self.instance.free_order:
-            result = self.search(lower, seconds)
-            self.interrupted |= result.interrupted
-            sequence = result.sequence if result.valid else None
-        else:
-            result, sequence = near, self._local_search(lower, near.sequence, seconds)
-        if sequence is None:
-            return None
+        if self._is_staged(near):
+            return self._near(Reserved(lower, 0, ()), near, seconds)
+        result = self.search(lower, seconds)
+        self.interrupted |= result.interrupted
+        return self._judged(result, result.sequence) if result.valid else None
+
+    def _near(self, reserved: Reserved, near: Result, seconds: float) -> Result | None:
+        """The best schedule that local search finds near another one; None if it finds none."""
+        try:
+            sequence = near_by(reserved, near.sequence, seconds, self.seed + reserved.instance.budget, self._over)
+        except KeyboardInterrupt:
+            self.interrupted, sequence = True, None
+        return None if sequence is None else self._judged(near, sequence)
+
+    def _judged(self, result: Result, sequence: tuple[int, ...]) -> Result:
+        """A result with another schedule, judged at the budget proper."""
         simulation = judge(self.instance.graph, sequence, self.instance.budget)
         return replace(result, instance=self.instance, sequence=sequence, simulation=simulation, solution=None)
 
-    def _local_search(self, lower: Instance, near: tuple[int, ...], seconds: float) -> tuple[int, ...] | None:
-        from moccasin_mzn.heuristics.search import LocalSearch
-
-        deadline, drafts, found = time.monotonic() + seconds, [near], [None]
-        try:
-            LocalSearch(lower, self.seed + lower.budget).run(
-                lambda sequence: found.append(sequence),
-                lambda: time.monotonic() >= deadline,
-                draft=lambda: drafts.pop() if drafts else None,
-            )
-        except KeyboardInterrupt:
-            self.interrupted = True
-        return found[-1]
+    def _release(self) -> None:
+        """The budget proper in one window of stages after the other, near the best schedule, while the arena fits."""
+        amount, released = self.instance.budget - self.best.peak, []
+        waiting = deque(windows(self.instance))
+        if (len(waiting) + 1) * amount + self.instance.graph.total_size > TOTAL_LIMIT:
+            return  # more than a graph may hold
+        while waiting and amount > 0 and not self._over() and not self._settled():
+            window = waiting.popleft()
+            ranges = reserved_but(len(self.instance.order), [*released, window])
+            reserved = Reserved(self.instance, amount, ranges)
+            result = self._near(reserved, self.best, self._seconds(WINDOW_SECONDS, WINDOW_SHARE))
+            if result is None or result.duration >= self.best.duration:
+                continue
+            seconds = self._seconds(PLACING_SECONDS, WINDOW_SHARE)
+            result = replace(result, arena=self._allocate(result, seconds, self.best))
+            if result.arena.size <= self.instance.budget:
+                released.append(window)
+                self._take(result)
+            elif half(window) is not None:
+                waiting.appendleft(half(window))
 
     def _answer(self, first: Result) -> Result:
         if self.best is None:
