@@ -29,7 +29,7 @@ from moccasin_mzn.minizinc.run import Limits
 from moccasin_mzn.result import Result
 from moccasin_mzn.simulate import judge
 
-FIRST_SHARE, ALLOCATION_SHARE, LAST_SHARE = 0.25, 0.3, 0.05
+FIRST_SHARE, ALLOCATION_SHARE, LAST_SHARE = 0.15, 0.15, 0.05
 """Of the time limit: for the first search, for the first allocation, and to make the arena of the answer smaller."""
 EFFORT_SECONDS, LAST_SECONDS = 60.0, 5.0
 """Of an allocation, and of the last one, at most."""
@@ -42,7 +42,7 @@ ROUNDS, SEARCH_SHARE = 3, 0.2
 STEPS = 0.8, 1.0, 1.5
 """Before each round, what the arena is over the budget is taken from the memory budget times this: in the end boldly,
 since no arena that fits is worse than any."""
-RELEASE_SHARE = 0.5
+RELEASE_SHARE = 0.6
 """Of the time for lower budgets, for windows of stages with the budget proper."""
 WINDOW_SECONDS, PLACING_SECONDS, WINDOW_SHARE = 4.0, 6.0, 0.1
 """Of the search with a window, and of the allocation then, at most; and the most of what remains."""
