@@ -135,7 +135,7 @@ def test_an_infeasible_budget_is_an_answer(command, tmp_path):
 
 
 def test_no_schedule_in_time_is_told_apart(command):
-    status, out, err = command("solve", UNET, "--budget", "0.8", "--time-limit", "0.05", "--json")
+    status, out, err = command("solve", UNET, "--budget", "0.8", "--time-limit", "0.001", "--json")
     assert status == 1
     assert json.loads(out)["status"] == "unknown"
     assert "no schedule: no schedule was found within the time limit" in err

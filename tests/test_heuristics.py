@@ -102,7 +102,7 @@ def incumbents(instance, seed, rounds=3):
     return found
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_incumbents_are_valid_better_and_better_and_the_same_for_a_seed(seed):
     instance = instance_of(seed, nodes=30, most=4)
     found = incumbents(instance, seed)
@@ -114,7 +114,7 @@ def test_incumbents_are_valid_better_and_better_and_the_same_for_a_seed(seed):
 
 def test_the_optimum_of_small_cases_is_found_and_never_beaten():
     reached = feasible = 0
-    for seed in range(90):
+    for seed in range(60):
         case = draw_case(seed)
         instance = Instance.build(case.graph, case.budget, max_computations=case.max_computations)
         if instance.baseline.peak <= case.budget:
@@ -125,7 +125,7 @@ def test_the_optimum_of_small_cases_is_found_and_never_beaten():
         if durations:
             assert least is not None and durations[-1] >= least
             reached += durations[-1] == least
-    assert reached == feasible > 20
+    assert reached == feasible > 10
 
 
 def test_it_goes_on_from_better_schedules_and_ends_when_told():

@@ -24,7 +24,7 @@ from moccasin_mzn.strategies.apply import apply
 from moccasin_mzn.strategies.strategy import NotApplicableError
 
 GRAPHS = 300
-QUICK_GRAPHS = 12
+QUICK_GRAPHS = 8
 """So many run by default."""
 EXTRA_COMPUTATIONS = 2
 """Brute force looks at all sequences with up to so many recomputations."""
