@@ -265,7 +265,7 @@ def test_shipped_files_are_what_the_script_writes(make_data):
     """All but what data/README.md says is not."""
     files = make_data.files()
     shipped = {str(path.relative_to(ROOT / "data")) for path in (ROOT / "data").rglob("*") if path.is_file()}
-    other = {name for name in shipped if name.startswith("experiments/")} | {"unet_training.svg"}
+    other = {name for name in shipped if name.startswith("experiments/")} | {"unet_training.svg", "unet_front.svg"}
     assert set(files) == shipped - other
     assert all(name.split("/")[-1] in files["README.md"] for name in other)
     for name, content in files.items():
