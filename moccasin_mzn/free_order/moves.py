@@ -19,7 +19,7 @@ from moccasin_mzn.free_order.state import (
     remove,
 )
 from moccasin_mzn.heuristics.compiling import compiled
-from moccasin_mzn.heuristics.moves import unit
+from moccasin_mzn.heuristics.randomness import unit
 
 
 class Mix(NamedTuple):

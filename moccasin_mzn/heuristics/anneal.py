@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from moccasin_mzn.heuristics.compiling import compiled
-from moccasin_mzn.heuristics.moves import move, undo_to, unit
+from moccasin_mzn.heuristics.moves import move, undo_to
+from moccasin_mzn.heuristics.randomness import unit
 from moccasin_mzn.heuristics.state import EXCESS, EXTRA
 
 ADAPTION = 3e-4

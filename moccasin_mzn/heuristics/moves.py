@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from moccasin_mzn.heuristics.compiling import compiled
+from moccasin_mzn.heuristics.randomness import below, unit
 from moccasin_mzn.heuristics.state import (
     COUNT,
     EXCESS,
@@ -49,31 +50,8 @@ class Mix(NamedTuple):
 
 
 @compiled
-def _random(generator):
-    """The next 64 random bits (xorshift64*)."""
-    x = generator[0]
-    x ^= x >> np.uint64(12)
-    x ^= x << np.uint64(25)
-    x ^= x >> np.uint64(27)
-    generator[0] = x
-    return x * np.uint64(2685821657736338717)
-
-
-@compiled
-def _below(generator, n):
-    """A random integer in 0..n-1."""
-    return np.int64((_random(generator) >> np.uint64(33)) % np.uint64(n))
-
-
-@compiled
-def unit(generator):
-    """A random number in [0, 1)."""
-    return np.float64(_random(generator) >> np.uint64(11)) / 9007199254740992.0
-
-
-@compiled
 def _random_slot(problem, v, generator):
-    return problem.slot_ptr[v] + _below(generator, problem.slot_ptr[v + 1] - problem.slot_ptr[v])
+    return problem.slot_ptr[v] + below(generator, problem.slot_ptr[v + 1] - problem.slot_ptr[v])
 
 
 @compiled
@@ -197,13 +175,13 @@ def _stage_of_read(problem, state, x, generator):
 @compiled
 def _pick_edge(problem, state, tail, head, generator, tries):
     """An edge at random; while memory is over the budget, rather one whose output could be absent where it is."""
-    e = _below(generator, len(tail))
+    e = below(generator, len(tail))
     if state.totals[EXCESS] == 0:
         return e
     n = len(problem.duration)
     over = NONE
     for _ in range(16):
-        k = _below(generator, n)
+        k = below(generator, n)
         if state.peak[k] > problem.budget:
             over = k
             break
@@ -212,7 +190,7 @@ def _pick_edge(problem, state, tail, head, generator, tries):
     for _ in range(tries):
         if tail[e] < over < head[e]:
             return e
-        e = _below(generator, len(tail))
+        e = below(generator, len(tail))
     return e
 
 
@@ -220,11 +198,11 @@ def _pick_edge(problem, state, tail, head, generator, tries):
 def _pick_read(problem, state, tail, head, generator, mix):
     """A node u and a reader x before which it may be recomputed, or NONE: mostly a useful edge."""
     if unit(generator) < mix.anywhere:
-        u = _below(generator, len(problem.duration))
+        u = below(generator, len(problem.duration))
         readers = problem.succ_ptr[u + 1] - problem.succ_ptr[u]
         if readers == 0 or problem.slot_ptr[u] == problem.slot_ptr[u + 1]:
             return np.int64(NONE), np.int64(NONE)
-        return u, np.int64(problem.succ[problem.succ_ptr[u] + _below(generator, readers)])
+        return u, np.int64(problem.succ[problem.succ_ptr[u] + below(generator, readers)])
     e = _pick_edge(problem, state, tail, head, generator, mix.tries)
     return tail[e], head[e]
 
@@ -235,13 +213,13 @@ def _other_stage(problem, state, slot, to_read, generator):
     n, v = len(problem.duration), problem.slot_node[slot]
     k = state.stage[slot]
     if to_read:
-        i = problem.succ_ptr[v] + _below(generator, problem.succ_ptr[v + 1] - problem.succ_ptr[v])
+        i = problem.succ_ptr[v] + below(generator, problem.succ_ptr[v + 1] - problem.succ_ptr[v])
         return _stage_of_read(problem, state, problem.succ[i], generator)
     event = k * n + v
     low = last_read(problem, state, v, latest_start(problem, state, v, event), event) // n + 1
     low = max(low, k - STEP, v + 1)
     high = min(k + STEP, np.int64(problem.succ[problem.succ_ptr[v + 1] - 1]))
-    return low + _below(generator, high - low + 1) if low <= high else np.int64(NONE)
+    return low + below(generator, high - low + 1) if low <= high else np.int64(NONE)
 
 
 @compiled
@@ -256,7 +234,7 @@ def move(problem, state, tail, head, generator, mix, price, temperature, journal
     """
     kind, count, length = unit(generator), state.totals[COUNT], 0
     if kind >= mix.add and count > 0:
-        slot = state.chosen[_below(generator, count)]
+        slot = state.chosen[below(generator, count)]
         if kind < mix.remove:
             return _remove(problem, state, slot, journal, length)
         k = _other_stage(problem, state, slot, kind < mix.to_read, generator)
@@ -264,9 +242,9 @@ def move(problem, state, tail, head, generator, mix, price, temperature, journal
             return 0
         return _set(problem, state, slot, k, journal, length)
     if kind < mix.swap and count > 0:
-        length = _remove(problem, state, state.chosen[_below(generator, count)], journal, length)
+        length = _remove(problem, state, state.chosen[below(generator, count)], journal, length)
     if kind < mix.swap_two and state.totals[COUNT] > 0:
-        length = _remove(problem, state, state.chosen[_below(generator, state.totals[COUNT])], journal, length)
+        length = _remove(problem, state, state.chosen[below(generator, state.totals[COUNT])], journal, length)
     u, x = _pick_read(problem, state, tail, head, generator, mix)
     if u == NONE:
         return length

@@ -1,7 +1,5 @@
 """Compiled: annealing over sets of second intervals, each computed again or read back from slow memory.
 
-All that is compiled is in this one file, so that the compiled code kept on disk is forgotten whenever it is outdated.
-
 Nodes are numbered 0..n-1 along the input order. A set gives each slot (one for every interval that C_v allows beyond
 the first) a stage, or NONE, and says whether it is read back. It stands for the plan in stages of the input order whose
 local intervals end at their last reads and whose writes follow them at once. Every such set respects precedence, since
@@ -16,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from moccasin_mzn.heuristics.compiling import compiled
+from moccasin_mzn.heuristics.randomness import below, unit
 
 NONE = -1
 TOTALS = 3
@@ -153,27 +152,6 @@ def _sum_up(problem, room, count, figures):
 
 
 @compiled
-def _random(generator):
-    """The next 64 random bits (xorshift64*)."""
-    x = generator[0]
-    x ^= x >> np.uint64(12)
-    x ^= x << np.uint64(25)
-    x ^= x >> np.uint64(27)
-    generator[0] = x
-    return x * np.uint64(2685821657736338717)
-
-
-@compiled
-def _below(generator, n):
-    return np.int64((_random(generator) >> np.uint64(33)) % np.uint64(n))
-
-
-@compiled
-def _unit(generator):
-    return np.float64(_random(generator) >> np.uint64(11)) / 9007199254740992.0
-
-
-@compiled
 def _note(stage, back, slot, journal, length):
     journal[length, 0], journal[length, 1], journal[length, 2] = slot, stage[slot], back[slot]
     return length + 1
@@ -183,7 +161,7 @@ def _note(stage, back, slot, journal, length):
 def _pick_used(stage, generator):
     """A slot in use, or NONE if that is rare."""
     for _ in range(64):
-        slot = _below(generator, len(stage))
+        slot = below(generator, len(stage))
         if stage[slot] != NONE:
             return slot
     return NONE
@@ -194,25 +172,25 @@ def _way(problem, generator):
     """Computed again (0) or read back (1)?"""
     if not problem.paging:
         return 0
-    return np.int64(_unit(generator) < 0.5)
+    return np.int64(unit(generator) < 0.5)
 
 
 @compiled
 def _add(problem, stage, back, tail, head, generator, journal, length):
     """Let an output come again in the stage of one of its readers, in any slot of its own."""
-    e = _below(generator, len(tail))
+    e = below(generator, len(tail))
     u, k = tail[e], head[e]
     readers_slots = problem.slot_ptr[k + 1] - problem.slot_ptr[k]
-    if readers_slots > 0 and _unit(generator) < 0.3:
-        again = problem.slot_ptr[k] + _below(generator, readers_slots)
+    if readers_slots > 0 and unit(generator) < 0.3:
+        again = problem.slot_ptr[k] + below(generator, readers_slots)
         if stage[again] != NONE and back[again] == 0:
             k = stage[again]
-    slot = problem.slot_ptr[u] + _below(generator, problem.slot_ptr[u + 1] - problem.slot_ptr[u])
+    slot = problem.slot_ptr[u] + below(generator, problem.slot_ptr[u + 1] - problem.slot_ptr[u])
     length = _note(stage, back, slot, journal, length)
     stage[slot], back[slot] = k, _way(problem, generator)
     # what its computation needs may come again as well
     at = problem.pred_ptr[u]
-    while back[slot] == 0 and at < problem.pred_ptr[u + 1] and length < CHANGES and _unit(generator) < 0.3:
+    while back[slot] == 0 and at < problem.pred_ptr[u + 1] and length < CHANGES and unit(generator) < 0.3:
         p = problem.pred[at]
         at += 1
         if problem.slot_ptr[p] < problem.slot_ptr[p + 1] and stage[problem.slot_ptr[p]] == NONE:
@@ -224,7 +202,7 @@ def _add(problem, stage, back, tail, head, generator, journal, length):
 @compiled
 def _move(problem, stage, back, tail, head, generator, journal):
     """Change the set at random; how many slots are noted in the journal, latest last."""
-    kind, length = _unit(generator), 0
+    kind, length = unit(generator), 0
     if kind < 0.45:
         return _add(problem, stage, back, tail, head, generator, journal, length)
     slot = _pick_used(stage, generator)
@@ -239,7 +217,7 @@ def _move(problem, stage, back, tail, head, generator, journal):
     elif kind < 0.82 and problem.paging:
         back[slot] = 1 - back[slot]
     else:
-        k = stage[slot] + _below(generator, 21) - 10
+        k = stage[slot] + below(generator, 21) - 10
         if k <= problem.slot_node[slot] or k >= len(problem.size):
             return 0
         stage[slot] = k
@@ -282,7 +260,7 @@ def anneal(problem, stage, back, tail, head, generator, steps, cooling, control,
             taken = run(problem, stage, back, room, trial)
             if taken:
                 delta = _priced(trial, control) - _priced(figures, control)
-                taken = delta <= 0 or _unit(generator) < np.exp(-delta / control[TEMPERATURE])
+                taken = delta <= 0 or unit(generator) < np.exp(-delta / control[TEMPERATURE])
             if not taken:
                 _undo(stage, back, journal, length)
             else:
