@@ -1,29 +1,31 @@
-"""The searches of `solve`, which run beside each other and meet in a `Record`::
+"""The searches of `solve`, which run beside each other and meet in a `Record`.
 
-local search       incumbents from the first tenths of a second on          heuristics
-bounds             relaxations, refined where they go wrong                  bounds
-model              MiniZinc: the whole instance if it fits, else windows     model_search, window_search
+::
+
+    local search       incumbents from the first tenths of a second on          heuristics
+    bounds             relaxations, refined where they go wrong                  bounds
+    model              MiniZinc: the whole instance if it fits, else windows     model_search, window_search
+
+A free order has others beside them, see `free_order.search`.
 """
 
 from __future__ import annotations
 
 import os
-import queue
-import threading
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from moccasin_mzn.beside import POLL_SECONDS, Beside
 from moccasin_mzn.conclusion import LOCAL_SEARCH, RELAXATION, conclude
 from moccasin_mzn.instance import Instance
-from moccasin_mzn.minizinc.run import Limits, Outcome, SolverError
+from moccasin_mzn.minizinc.run import Limits, Outcome
 from moccasin_mzn.minizinc.solvers import Backend, find_backend
 from moccasin_mzn.model_search import ModelSearch
 from moccasin_mzn.model_size import READS_PER_SECOND, reads_by_copies, why_too_large
 from moccasin_mzn.options import Options
 from moccasin_mzn.record import Record
-from moccasin_mzn.result import Listener, Result, Seconds
+from moccasin_mzn.result import Result, Seconds
 from moccasin_mzn.window_search import WindowSearch
 
 HEAD_START = 2.0
@@ -34,22 +36,17 @@ HEAD_START_SHARE, LONGEST_SHARE = 0.1, 0.3
 """And neither is more than this share of the time limit."""
 LONELY_SECONDS = 30.0
 """Without a time limit, local search ends so long after the latest improvement if nothing else is going on."""
-POLL_SECONDS = 0.05
 OTHERS = LOCAL_SEARCH, RELAXATION
 _LONG = 1e9
 
 
 @dataclass
-class Search:
+class Search(Beside):
     """One call of `solve`: the threads, and how it ended."""
 
     instance: Instance
     options: Options
     record: Record
-    interrupted: bool = False
-    errors: list[Exception] = field(default_factory=list)
-    stopping: threading.Event = field(default_factory=threading.Event)
-    threads: list[threading.Thread] = field(default_factory=list)
     backend: Backend | None = None
     """None without the model."""
     outcomes: list[Outcome] = field(default_factory=list)
@@ -60,28 +57,6 @@ class Search:
     """What was left undone, and why."""
     drafts: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=8))
     """Sequences over the budget, but near good schedules, for the local search."""
-
-    def run(self, on_progress: Listener) -> None:
-        """Run all searches until one of them settles it, time is up or the user has had enough.
-
-        An interrupt from the keyboard, at whatever moment, ends the search with what is found.
-
-        Raises:
-            InputError: see `solve`.
-        """
-        try:
-            self._start()
-            while any(thread.is_alive() for thread in self.threads) and not self._over() and not self._lonely():
-                self._tell(on_progress, POLL_SECONDS)
-        except KeyboardInterrupt:
-            self.interrupted = True
-        finally:
-            self._join()
-        self._tell(on_progress, None)
-        answered = self.record.sequence is not None or self.record.infeasible_source or self.interrupted
-        for error in self.errors:  # an interrupt from the keyboard reaches the solver too
-            if not isinstance(error, SolverError) or not answered:
-                raise error
 
     def _start(self) -> None:
         """Run the searches that can contribute, each in a thread.
@@ -97,25 +72,6 @@ class Search:
             backend = self.backend = find_backend(self.options.solver)
             self._run_beside(lambda: self._model(backend), backend.name)
 
-    def _run_beside(self, job: Callable[[], None], name: str) -> None:
-        thread = threading.Thread(target=self._guarded, args=(job,), name=name, daemon=True)
-        thread.start()
-        self.threads.append(thread)  # only now: an interrupt may come before it has begun
-
-    def _guarded(self, job: Callable[[], None]) -> None:
-        """An error in any thread ends the search and is raised in the caller's."""
-        try:
-            job()
-        except Exception as error:
-            self.errors.append(error)
-            if not isinstance(error, SolverError):  # without the solver the others go on
-                self.stopping.set()
-
-    def _over(self) -> bool:
-        """Is it time to end?"""
-        remaining = self._remaining()
-        return self.record.ended.is_set() or self.stopping.is_set() or (remaining is not None and remaining <= 0)
-
     def _lonely(self) -> bool:
         """Is local search, which never ends by itself, all that is left, and of no more use?"""
         if self.options.time_limit is not None or self.record.sequence is None:
@@ -124,29 +80,8 @@ class Search:
         latest = self.record.trace[-1].seconds if self.record.trace else 0.0
         return alive == [LOCAL_SEARCH] and self.record.seconds > latest + LONELY_SECONDS
 
-    def _remaining(self) -> float | None:
-        limit = self.options.time_limit
-        return None if limit is None else limit - self.record.seconds
-
-    def _tell(self, on_progress: Listener, patience: float | None) -> None:
-        """Pass news on; wait for the first so long, or, for None, pass on only what is there."""
-        try:
-            progress = self.record.news.get(timeout=patience) if patience else self.record.news.get_nowait()
-            while True:
-                on_progress(progress)
-                progress = self.record.news.get_nowait()
-        except queue.Empty:
-            pass
-
-    def _join(self) -> None:
-        self.stopping.set()
-        while True:
-            try:
-                for thread in self.threads:
-                    thread.join()
-                return
-            except KeyboardInterrupt:
-                self.interrupted = True
+    def _answered(self) -> bool:
+        return self.record.sequence is not None or bool(self.record.infeasible_source)
 
     # The searches
 
@@ -240,7 +175,7 @@ class Search:
     def result(self) -> Result:
         """What is found and proven."""
         record = self.record
-        status, reason = conclude(record, self.options, self._ending())
+        status, reason = conclude(record, self.options, self._ended_before("before the solver gave up"))
         flatten = sum(outcome.flatten_seconds for outcome in self.outcomes)
         seconds = Seconds(
             flatten=flatten,
@@ -253,11 +188,3 @@ class Search:
             solution=self.solution or None, driver=self.backend.driver_title if self.backend else None,
             solver_version=self.backend.solver_version if self.backend else None,
         )  # fmt: skip
-
-    def _ending(self) -> str:
-        if self.interrupted:
-            return "before the user stopped the search"
-        if self.errors:
-            return f"before the solver failed: {self.errors[0]}"
-        remaining = self._remaining()
-        return "within the time limit" if remaining is not None and remaining < 1 else "before the solver gave up"

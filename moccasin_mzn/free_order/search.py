@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from moccasin_mzn.beside import POLL_SECONDS
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
@@ -28,7 +29,7 @@ from moccasin_mzn.model_search import ModelSearch
 from moccasin_mzn.options import Options
 from moccasin_mzn.record import Record
 from moccasin_mzn.result import Progress
-from moccasin_mzn.search import LONELY_SECONDS, POLL_SECONDS, Search
+from moccasin_mzn.search import LONELY_SECONDS, Search
 
 ANNEALING, STARTS, ORDERS, PROOF = "annealing", "starts", "orders", "proof"
 FIRST_SHARE = 0.3

@@ -6,16 +6,14 @@ A search of the formulation's own runs in a thread beside the model; both meet i
 from __future__ import annotations
 
 import os
-import queue
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from moccasin_mzn.beside import POLL_SECONDS, Beside
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.minizinc.dzn import dzn_text
-from moccasin_mzn.minizinc.run import Limits, Listener, Outcome, SolverError, run_model
+from moccasin_mzn.minizinc.run import Limits, Listener, Outcome, run_model
 from moccasin_mzn.minizinc.solvers import Backend, find_backend
 from moccasin_mzn.platforms.conclusion import conclude_plan, plan_scope
 from moccasin_mzn.platforms.formulation import PlanFormulation, PlanProblem
@@ -36,7 +34,6 @@ LONGEST_WITHOUT_PLAN, LONGEST_SHARE = 10.0, 0.3
 """The same while there is no plan to start from."""
 LONELY_SECONDS = 30.0
 """Without a time limit, the search ends so long after the latest improvement if nothing else is going on."""
-POLL_SECONDS = 0.05
 
 
 def solve_plan(
@@ -74,15 +71,11 @@ def solve_plan(
 
 
 @dataclass
-class _Search:
+class _Search(Beside):
     """One call of `solve_plan`: the threads, and how it ended."""
 
     record: PlanRecord
     options: PlanOptions
-    interrupted: bool = False
-    errors: list[Exception] = field(default_factory=list)
-    stopping: threading.Event = field(default_factory=threading.Event)
-    threads: list[threading.Thread] = field(default_factory=list)
     backend: Backend | None = None
     """None without the model."""
     outcome: Outcome = field(default_factory=Outcome)
@@ -98,22 +91,6 @@ class _Search:
             raise InputError(f"warm start: {flaw}")
         self.record.offer(plan, "the warm start")
 
-    def run(self, on_progress: PlanListener) -> None:
-        """Run search and model until one of them settles it, time is up or the user has had enough."""
-        try:
-            self._start()
-            while any(thread.is_alive() for thread in self.threads) and not self._over() and not self._lonely():
-                self._tell(on_progress, POLL_SECONDS)
-        except KeyboardInterrupt:
-            self.interrupted = True
-        finally:
-            self._join()
-        self._tell(on_progress, None)
-        answered = self.record.plan is not None or self.record.infeasible_source or self.interrupted
-        for error in self.errors:  # an interrupt from the keyboard reaches the solver too
-            if not isinstance(error, SolverError) or not answered:
-                raise error
-
     def _start(self) -> None:
         if self.options.search != "only":
             self.backend = find_backend(self.options.solver)
@@ -124,24 +101,6 @@ class _Search:
         if self.options.search != "only":
             self._run_beside(self._solve_model, "model")
 
-    def _run_beside(self, job: Callable[[], None], name: str) -> None:
-        thread = threading.Thread(target=self._guarded, args=(job,), name=name, daemon=True)
-        thread.start()
-        self.threads.append(thread)  # only now: an interrupt may come before it has begun
-
-    def _guarded(self, job: Callable[[], None]) -> None:
-        """An error in any thread ends the search and is raised in the caller's."""
-        try:
-            job()
-        except Exception as error:
-            self.errors.append(error)
-            if not isinstance(error, SolverError):  # without the solver the search goes on
-                self.stopping.set()
-
-    def _over(self) -> bool:
-        remaining = self._remaining()
-        return self.record.ended.is_set() or self.stopping.is_set() or (remaining is not None and remaining <= 0)
-
     def _lonely(self) -> bool:
         """Is the search, which need not end by itself, all that is left, and of no more use?"""
         if self.options.time_limit is not None:
@@ -150,29 +109,8 @@ class _Search:
         latest = self.record.trace[-1].seconds if self.record.trace else 0.0
         return alive == [SEARCH] and self.record.seconds > latest + LONELY_SECONDS
 
-    def _remaining(self) -> float | None:
-        limit = self.options.time_limit
-        return None if limit is None else limit - self.record.seconds
-
-    def _tell(self, on_progress: PlanListener, patience: float | None) -> None:
-        """Pass news on; wait for the first so long, or, for None, pass on only what is there."""
-        try:
-            progress = self.record.news.get(timeout=patience) if patience else self.record.news.get_nowait()
-            while True:
-                on_progress(progress)
-                progress = self.record.news.get_nowait()
-        except queue.Empty:
-            pass
-
-    def _join(self) -> None:
-        self.stopping.set()
-        while True:
-            try:
-                for thread in self.threads:
-                    thread.join()
-                return
-            except KeyboardInterrupt:
-                self.interrupted = True
+    def _answered(self) -> bool:
+        return self.record.plan is not None or bool(self.record.infeasible_source)
 
     # Search and model
 
@@ -242,7 +180,7 @@ class _Search:
         record = self.record
         scope = plan_scope(record.problem, record.formulation)
         known = ("infeasible", impossible) if impossible else None
-        status, reason = known or conclude_plan(record, scope, self._ending())
+        status, reason = known or conclude_plan(record, scope, self._ended_before("before the search gave up"))
         flatten = self.outcome.flatten_seconds
         seconds = Seconds(flatten=flatten, solve=self.outcome.seconds - flatten, total=record.seconds)
         return PlanResult(
@@ -251,11 +189,3 @@ class _Search:
             driver=self.backend.driver_title if self.backend else None,
             solver_version=self.backend.solver_version if self.backend else None,
         )  # fmt: skip
-
-    def _ending(self) -> str:
-        if self.interrupted:
-            return "before the user stopped the search"
-        if self.errors:
-            return f"before the solver failed: {self.errors[0]}"
-        remaining = self._remaining()
-        return "within the time limit" if remaining is not None and remaining < 1 else "before the search gave up"
