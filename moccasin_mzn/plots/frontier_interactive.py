@@ -7,43 +7,18 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, PALE
 from moccasin_mzn.plots.frontier_picture import FrontierPicture, Mark, Steps
-from moccasin_mzn.plots.names import clean
+from moccasin_mzn.plots.page import page
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure, Scatter
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ margin: 0; font-family: sans-serif; color: {ink}; background: #fff; }}
-h1, p {{ font-weight: normal; margin: 0.4rem 1rem 0; }}
-h1 {{ font-size: 1.1rem; }}
-#figure {{ height: calc(100vh - 4.5rem) !important; min-height: 400px; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-<p>{subtitle}</p>
-{figure}
-</body>
-</html>
-"""
-_BUTTONS = [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"], ["toImage"]]  # none that sends data away
+_LEAST_PIXELS = 400
 _HOVER = "%{hovertext}<extra></extra>"
 
 
 def render(picture: FrontierPicture) -> str:
     """The picture as a page of its own."""
-    division = _figure(picture).to_html(
-        full_html=False, include_plotlyjs=True, div_id="figure",
-        config={"displaylogo": False, "responsive": True, "modeBarButtons": _BUTTONS},
-    )  # fmt: skip
-    title, subtitle = html.escape(clean(picture.title)), html.escape(picture.subtitle)
-    return _PAGE.format(title=title, subtitle=subtitle, figure=division, ink=INK)
+    return page(_figure(picture), picture.title, picture.subtitle, _LEAST_PIXELS)
 
 
 def _figure(picture: FrontierPicture) -> Figure:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, KINDS, PALE
 from moccasin_mzn.plots.names import MemoryScale, clean, row_name
+from moccasin_mzn.plots.page import page
 from moccasin_mzn.plots.picture import Bar, Picture, Profile
 from moccasin_mzn.report import duration_text
 
@@ -14,44 +15,17 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Bar as BarTrace
     from plotly.graph_objects import Figure, Scatter
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ margin: 0; font-family: sans-serif; color: {ink}; background: #fff; }}
-h1, p {{ font-weight: normal; margin: 0.4rem 1rem 0; }}
-h1 {{ font-size: 1.1rem; }}
-#figure {{ height: calc(100vh - 4.5rem) !important; min-height: {least}px; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-<p>{subtitle}</p>
-{figure}
-</body>
-</html>
-"""
 _ALL_NAMED = 70  # nodes
 _NAME_PIXELS, _INTERVAL_PIXELS, _MEMORY_PIXELS = 14, 400, 340
 _SHARE_OF_MEMORY, _BETWEEN = 0.26, 0.07  # of the height
-_BUTTONS = [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"], ["toImage"]]  # none that sends data away
 _HOVER = "%{hovertext}<extra></extra>"
 
 
 def render(picture: Picture) -> str:
     """The picture as a page of its own."""
-    figure = _figure(picture)
-    division = figure.to_html(
-        full_html=False, include_plotlyjs=True, div_id="figure",
-        config={"displaylogo": False, "responsive": True, "modeBarButtons": _BUTTONS},
-    )  # fmt: skip
     rows = len(picture.order)
     least = _MEMORY_PIXELS + (_NAME_PIXELS * rows if rows <= _ALL_NAMED else _INTERVAL_PIXELS)
-    title, subtitle = html.escape(clean(picture.title)), html.escape(picture.subtitle)
-    return _PAGE.format(title=title, subtitle=subtitle, figure=division, ink=INK, least=least)
+    return page(_figure(picture), picture.title, picture.subtitle, least)
 
 
 def _figure(picture: Picture) -> Figure:
