@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -50,3 +53,34 @@ def stopped_by_signals() -> Iterator[None]:
     finally:
         for name, handler in before.items():
             signal.signal(getattr(signal, name), handler)
+
+
+def told(
+    result: Any, good: bool, output: Path | None, as_json: bool, stream: Any, print_result: Callable[[Any, Any], None],
+    what: str = "schedule",
+) -> int:  # fmt: skip
+    """Print the answer, and write it if it is good; the exit status.
+
+    Args:
+        result: has `as_dict` and `reason`.
+        good: is there what was asked for?
+        output: None: nothing is written.
+        stream: gets the result instead of stdout; None: there is none.
+        print_result: prints it for people.
+        what: was asked for.
+    """
+    from moccasin_mzn.readers.jsonfile import replace_file
+
+    text = json.dumps(result.as_dict()) + "\n"
+    if stream is not None:
+        stream.result(result)
+    elif as_json:
+        sys.stdout.write(text)
+    else:
+        print_result(result, sys.stdout)
+    sys.stdout.flush()
+    if output is not None and good:
+        replace_file(output, text)
+    if not good:
+        click.echo(f"no {what}: {result.reason}", err=True)
+    return EXIT_FOUND if good else EXIT_NONE

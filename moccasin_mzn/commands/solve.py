@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -12,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moccasin_mzn.commands.common import COUNT_FIXED, EXIT_FOUND, EXIT_NONE, GRAPH, ORDER_OR_FREE, stopped_by_signals
+from moccasin_mzn.commands.common import COUNT_FIXED, GRAPH, ORDER_OR_FREE, stopped_by_signals, told
 from moccasin_mzn.commands.platform_options import asks_for_platform, platform_options, require_budget, taken_out
 from moccasin_mzn.errors import InputError
 
 if TYPE_CHECKING:
-    from moccasin_mzn.commands.json_stream import JsonStream
     from moccasin_mzn.instance import Instance
     from moccasin_mzn.result import Listener, Progress, Result
 
@@ -73,7 +71,7 @@ def solve(
     from moccasin_mzn.commands.json_stream import JsonStream
     from moccasin_mzn.readers import read_graph
     from moccasin_mzn.readers.jsonfile import check_writable
-    from moccasin_mzn.report import ProgressLines
+    from moccasin_mzn.report import ProgressLines, print_result
 
     begin = time.monotonic()
     platform = taken_out(options)
@@ -118,7 +116,7 @@ def solve(
     if check and result.found:
         result = _checked(result)
     result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=time.monotonic() - begin))
-    status = _told(result, output, as_json, stream)
+    status = told(result, result.valid, output, as_json, stream, print_result)
     if buffers is not None and result.valid:
         _write_buffers(result, buffers)
     if plot is not None and result.valid:
@@ -224,26 +222,6 @@ def _checked(result: Result) -> Result:
     if result.solution is not None:
         verdicts.append(check_solution(result.formulation.checker, result.solution))
     return replace(result, checks=tuple(verdicts))
-
-
-def _told(result: Result, output: Path | None, as_json: bool, stream: JsonStream | None) -> int:
-    """Print and write the answer; the exit status."""
-    from moccasin_mzn.readers.jsonfile import replace_file
-    from moccasin_mzn.report import print_result
-
-    text = json.dumps(result.as_dict()) + "\n"
-    if stream is not None:
-        stream.result(result)
-    elif as_json:
-        sys.stdout.write(text)
-    else:
-        print_result(result, sys.stdout)
-    sys.stdout.flush()
-    if output is not None and result.valid:
-        replace_file(output, text)
-    if not result.valid:
-        click.echo(f"no schedule: {result.reason}", err=True)
-    return EXIT_FOUND if result.valid else EXIT_NONE
 
 
 def _draw(result: Result, path: Path) -> None:

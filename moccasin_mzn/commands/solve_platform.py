@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from moccasin_mzn.commands.common import EXIT_FOUND, EXIT_NONE, stopped_by_signals
+from moccasin_mzn.commands.common import stopped_by_signals, told
 from moccasin_mzn.commands.platform_problem import plan_options, platform_problem, refuse_others
 from moccasin_mzn.errors import InputError
 
@@ -34,7 +31,7 @@ def solve_platform(
         options: all others of `solve` that are there; not all of them apply.
     """
     from moccasin_mzn.platforms.documents import read_plan
-    from moccasin_mzn.platforms.report import PlanProgressLines
+    from moccasin_mzn.platforms.report import PlanProgressLines, print_plan_result
     from moccasin_mzn.platforms.run import solve_on_platform
     from moccasin_mzn.readers import read_graph
 
@@ -63,7 +60,8 @@ def solve_platform(
     if check and result.found:
         result = replace(result, checks=_verdicts(result))
     seconds = replace(result.seconds, read=read_seconds, total=time.monotonic() - begin)
-    return _told(replace(result, seconds=seconds), output, as_json, stream)
+    result = replace(result, seconds=seconds)
+    return told(result, result.found, output, as_json, stream, print_plan_result, "plan")
 
 
 def _check_answer(output: Path | None, as_json: bool, given: dict[str, Any], options: dict[str, Any]) -> None:
@@ -100,23 +98,3 @@ def _verdicts(result: PlanResult) -> tuple[str, ...]:
             for place, arena in pairs
         ]
     return tuple(verdicts)
-
-
-def _told(result: PlanResult, output: Path | None, as_json: bool, stream: PlanStream | None) -> int:
-    """Print and write the answer; the exit status."""
-    from moccasin_mzn.platforms.report import print_plan_result
-    from moccasin_mzn.readers.jsonfile import replace_file
-
-    text = json.dumps(result.as_dict()) + "\n"
-    if stream is not None:
-        stream.result(result)
-    elif as_json:
-        sys.stdout.write(text)
-    else:
-        print_plan_result(result, sys.stdout)
-    sys.stdout.flush()
-    if output is not None and result.found:
-        replace_file(output, text)
-    if not result.found:
-        click.echo(f"no plan: {result.reason}", err=True)
-    return EXIT_FOUND if result.found else EXIT_NONE
