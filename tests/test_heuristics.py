@@ -142,6 +142,12 @@ def test_it_goes_on_from_better_schedules_and_ends_when_told():
     assert len(asked) < 6
 
 
+def test_within_stages_nothing_is_done_without_a_schedule_to_begin_with():
+    found = []
+    LocalSearch(instance_of(0), 1, within=(2, 4)).run(found.append, lambda: False)
+    assert not found
+
+
 @pytest.mark.parametrize(("name", "fraction", "tdi_percent"), [("n100", 0.8, 2.296), ("n250", 0.9, 0.904)])
 def test_published_graphs_to_the_known_optimum(shared, name, fraction, tdi_percent):
     graph = read_graph(shared / "data" / f"random_layered_{name}.json")

@@ -47,6 +47,10 @@ class Mix(NamedTuple):
     """How often a node is recomputed at most, within C_v."""
     tries: int = 10
     """Edges tried until one lies across a stage over the budget."""
+    first: int = 0
+    """Recomputations before this stage stay as they are,"""
+    last: int = 2**30
+    """and those after this one."""
 
 
 @compiled
@@ -223,18 +227,19 @@ def _other_stage(problem, state, slot, to_read, generator):
 
 
 @compiled
-def move(problem, state, tail, head, generator, mix, price, temperature, journal, room):
-    """Change the state at random, and note how in the journal; the number of changes.
+def _fixed(mix, k):
+    """Do recomputations in a stage stay as they are?"""
+    return k != NONE and (k < mix.first or k > mix.last)
 
-    Args:
-        tail, head: edges (u, x) such that recomputing u before x can be of use.
-        price, temperature: for decisions within the move; see `anneal`.
-        journal: room for (slot, stage before) pairs.
-        room: see `_add_chain`.
-    """
+
+@compiled
+def _change(problem, state, tail, head, generator, mix, price, temperature, journal, room):
+    """Change the state at random, and note how in the journal; the number of changes. See `move`."""
     kind, count, length = unit(generator), state.totals[COUNT], 0
     if kind >= mix.add and count > 0:
         slot = state.chosen[below(generator, count)]
+        if _fixed(mix, state.stage[slot]):
+            return 0
         if kind < mix.remove:
             return _remove(problem, state, slot, journal, length)
         k = _other_stage(problem, state, slot, kind < mix.to_read, generator)
@@ -260,3 +265,21 @@ def move(problem, state, tail, head, generator, mix, price, temperature, journal
             while state.stage[slot] == NONE:
                 slot += 1
     return _add_chain(problem, state, slot, k, mix, price, temperature, generator, journal, length, room)
+
+
+@compiled
+def move(problem, state, tail, head, generator, mix, price, temperature, journal, room):
+    """Change the state at random, and note how in the journal; the number of changes.
+
+    Args:
+        tail, head: edges (u, x) such that recomputing u before x can be of use.
+        price, temperature: for decisions within the move; see `anneal`.
+        journal: room for (slot, stage before) pairs.
+        room: see `_add_chain`.
+    """
+    length = _change(problem, state, tail, head, generator, mix, price, temperature, journal, room)
+    for at in range(length):
+        if _fixed(mix, journal[at, 1]) or _fixed(mix, state.stage[journal[at, 0]]):
+            undo_to(problem, state, journal, length, 0)
+            return 0
+    return length

@@ -77,16 +77,25 @@ def rounds(first: int) -> Iterator[Round]:
         yield Round(DRAFT, WARM, steps, most)
 
 
+def rounds_within(first: int) -> Iterator[Round]:
+    """The same where most of a schedule stays as it is."""
+    for cycle in itertools.count():
+        yield Round(INCUMBENT, COOL if cycle % 2 else WARM, first * 2 ** min(LONGEST, cycle))
+
+
 class LocalSearch:
     """Simulated annealing in rounds. For a seed, the same incumbents in the same order; only how many depends on time.
 
     Args:
         instance: its input order gives the stages.
         seed: of the random numbers.
+        within: first and last stage in which recomputations change; those of other stages stay as in the schedule that
+            `run` asks `better` for at the beginning. None: all.
     """
 
-    def __init__(self, instance: Instance, seed: int = 0) -> None:
+    def __init__(self, instance: Instance, seed: int = 0, within: tuple[int, int] | None = None) -> None:
         self.instance = instance
+        self.within = within
         self._problem = problem_of(instance)
         self._tail, self._head = _useful_edges(self._problem, instance)
         self._state = empty_state(self._problem)
@@ -132,9 +141,11 @@ class LocalSearch:
         if self.hopeless:
             return
         first = max(FIRST_ROUND, MOVES_PER_EDGE * len(self._tail))
-        latest = None
-        for number, plan in enumerate(itertools.islice(rounds(first), max_rounds)):
+        latest, plans = None, rounds(first) if self.within is None else rounds_within(first)
+        for number, plan in enumerate(itertools.islice(plans, max_rounds)):
             self._adopt(better(self.duration))
+            if self.within is not None and self.duration is None:
+                return
             for near in itertools.islice(iter(draft, None), DRAFTS_PER_ROUND if number > 0 else 0):
                 latest = stages_of(self.instance, self._problem, near)
                 if not self._round(Round(DRAFT, CHILLY, 2 * first), latest, on_incumbent, stop):
@@ -157,7 +168,11 @@ class LocalSearch:
         load(self._problem, self._state, start)
         self._control[TEMPERATURE] = plan.temperature * self._unit
         cooling = (COLD / plan.temperature) ** (1 / plan.steps)
-        mix = Mix(most=plan.most)
+        mix = (
+            Mix(most=plan.most)
+            if self.within is None
+            else Mix(most=plan.most, first=self.within[0], last=self.within[1])
+        )
         done, reported = 0, self._control[BEST]
         while done < plan.steps or math.isinf(self._control[BEST]):
             if stop():
