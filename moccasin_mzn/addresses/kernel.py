@@ -73,12 +73,13 @@ def place(order, boxes, best_fit, in_time, limit, placed, offset):
 
 
 @compiled
-def repair(order, boxes, limit, moves, generator, placed, offset):
+def repair(order, boxes, best_fit, limit, moves, generator, placed, offset):
     """Change `order` until all ends within `limit`: the buffer that does not moves to a random earlier place.
 
     This is squeaky wheel optimization (Joslin and Clements, 1999): whoever fails is served earlier next time.
 
     Args:
+        best_fit: see `place`.
         moves: at most so many.
         generator: uint64[1], state of the random numbers, not 0.
 
@@ -86,7 +87,7 @@ def repair(order, boxes, limit, moves, generator, placed, offset):
         The size of the arena, whose offsets are in `offset`; -1 if there is none after so many moves.
     """
     for _ in range(moves):
-        top, k = place(order, boxes, False, False, limit, placed, offset)
+        top, k = place(order, boxes, best_fit, False, limit, placed, offset)
         if k < 0:
             return top
         x = generator[0]

@@ -1,37 +1,41 @@
-"""Allocation by search: many orders of lowest-offset placement, repaired towards the bound, and annealed insertion.
+"""Allocation by search: many orders of placement, repaired towards the bound, and annealed insertion from the best.
 
-Repair ends at the bound, proven, within milliseconds wherever memory is scarce at few times only, as in input orders;
-insertion is better by some percent where it is scarce for long, as in schedules that just fit a budget.
+Repair ends at the bound, proven, within milliseconds wherever memory is scarce at few times only, as in input orders.
+Where it is scarce for long, as in schedules that just fit a budget, those buffers are best placed first that live at
+most of the times at which it is, each in the smallest hole; insertion then closes the gaps between them.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from moccasin_mzn.addresses.buffers import Arena, Buffer, bound_of, check_buffers, steps
 
+SCARCE = (0.9, 0.95, 0.98, 0.99, 1.0)
+"""Memory is scarce where at least such a share of the peak is taken."""
 SHARES = (1.0, 0.5, 0.25, 0.1, 0.03)
 """Aims of repair: by such a share of the distance to the bound the arena shall shrink."""
-CHUNK_WORK = 2e7
-"""Moves between two looks at the clock are so many divided by the square of the number of buffers."""
-FIRST_CHUNKS = 8
+CHUNK_WORK, REPAIRS = 2e7, 8
+"""Moves of repair between two looks at the clock are so many divided by the square of the number of buffers; an aim is
+given up after so many times without an arena."""
 INSERTION_WORK, MOST_MOVES = 5e9, 10_000
-"""Without a time limit: the first annealing takes so many steps, and no more moves."""
+"""Without a time limit: a cooling takes so many steps, and no more moves."""
 CHUNK_STEPS = 1e8
 """Steps of insertion between two looks at the clock; a move takes twice the sum of all lifespans, and more."""
 PER_LOOK = 6
-HOT, COLD = 0.7, 0.02
-"""Temperatures of insertion, in median sizes: colder beginnings, also from an arena that is known, end worse."""
-REPAIRED, WARMED_UP = 0.03, 0.4
-"""Shares of a time limit after which repair, and the first annealing, are over."""
+WARM, COLD = 0.3, 0.02
+"""Temperatures of insertion, in median sizes."""
+BASINS, COOLINGS = 4, 6
+"""Coolings of insertion from as many starts, unless a known arena is far better, and from the best arena after that."""
+REPAIRED = 0.03
+"""Share of a time limit after which repair is over."""
 UNITS = 2**30
 """Insertion counts in units, of which all sizes together are not many more."""
-ROUNDS = 3
-"""Without a time limit; each round takes twice as long as the one before."""
 MOST_BUFFERS = 20_000
 """With more, only the order of time is tried, in which the dead are forgotten: other orders take quadratic time."""
 _SEED_STEP = 0x9E3779B97F4A7C15
@@ -51,7 +55,7 @@ def search_arena(
     """A small arena; the same one for the same seed if no time limit cuts the search short.
 
     Ends when the arena is as small as its bound, when it is no larger than `enough`, or when the time or, without a
-    limit, `ROUNDS` rounds are over. A first arena is always found.
+    limit, all coolings are over. A first arena is always found.
 
     Args:
         begin_with: offsets of an arena that is known.
@@ -93,6 +97,16 @@ class _Clock:
         return 0.0 if self.limit is None else (time.monotonic() - self.begin) / max(self.limit, 1e-9)
 
 
+@dataclass(frozen=True)
+class _Start:
+    """An arena to begin with: its size, the order in which buffers were placed, the rule, and their offsets."""
+
+    size: int
+    order: np.ndarray
+    best_fit: bool
+    offset: np.ndarray
+
+
 class _Search:
     """State of one search. Buffers of size 0 stay at offset 0 and take no part."""
 
@@ -125,28 +139,29 @@ class _Search:
     def run(self, clock: _Clock) -> None:
         from moccasin_mzn.addresses.kernel import UNLIMITED, place
 
-        starts = self._orders()
-        for number, (order, in_time) in enumerate(starts):
+        known, starts = self.best, []
+        for number, (order, in_time) in enumerate(self._orders()):
             for best_fit in (False, True):
                 if (number or best_fit) and (self.done or clock.over()):
                     return
-                place(order, self.boxes, best_fit, in_time, UNLIMITED, self._room, self._offset)
+                size, _ = place(order, self.boxes, best_fit, in_time, UNLIMITED, self._room, self._offset)
                 self.take(self._offset)
-        if 0 < len(self.solid) <= MOST_BUFFERS:
-            self._improve([order for order, in_time in starts if not in_time], clock)
+                if not in_time:
+                    starts.append(_Start(size, order, best_fit, self._offset.copy()))
+        if starts and len(self.solid):
+            self._improve(sorted(starts, key=lambda start: start.size), known, clock)
 
-    def _improve(self, starts: list[np.ndarray], clock: _Clock) -> None:
-        """Repair and insertion in turn, longer and longer."""
-        tried = 0
-        while tried < ROUNDS or clock.limit is not None:
-            if clock.limit is None or tried == 0:
-                self._repair(starts[tried % len(starts)].copy(), 2**tried * FIRST_CHUNKS, lambda: clock.over(REPAIRED))
-            if self.done or clock.over():
+    def _improve(self, starts: list[_Start], known: int | None, clock: _Clock) -> None:
+        """Repair of the best start; then coolings, the first few from other starts, the rest from the best arena."""
+        self._repair(starts[0], lambda: clock.over(REPAIRED))
+        near = known is not None and 2 * (known - self.bound) < starts[0].size - self.bound
+        basins = 1 if near else BASINS
+        coolings = basins + COOLINGS
+        for number in itertools.count():
+            if self.done or clock.over() or (clock.limit is None and number == coolings):
                 return
-            self._insert(2**tried, clock, 1.0 if tried else WARMED_UP)
-            if self.done or clock.over():
-                return
-            tried += 1
+            begin = starts[number].offset if 0 < number < basins else self.offsets[self.solid]
+            self._insert(begin, clock, min(1.0, REPAIRED + (1 - REPAIRED) * (number + 1) / coolings))
 
     def _orders(self) -> list[tuple[np.ndarray, bool]]:
         """Permutations to begin with, and whether they are by start."""
@@ -155,25 +170,38 @@ class _Search:
         by_time = np.lexsort((-size, start)).astype(np.int64)
         if len(self.solid) > MOST_BUFFERS:
             return [(by_time, True)]
-        keys = (large, life * large, life, life * np.sqrt(large))
-        return [(np.lexsort((start, -key)).astype(np.int64), False) for key in keys] + [(by_time, True)]
+        keys = [(start, -large), (start, -life * large), (start, -life), (start, -life * np.sqrt(large))]
+        keys += [(-life * np.sqrt(large), -scarce) for scarce in self._scarce()]
+        return [(by_time, True)] + [(np.lexsort(key).astype(np.int64), False) for key in keys]
 
-    def _repair(self, order: np.ndarray, chunks: int, over: Callable[[], bool]) -> None:
-        """Aim lower and lower, from one of the first orders."""
+    def _scarce(self) -> Iterator[np.ndarray]:
+        """At how many of the times at which memory is scarce each buffer lives."""
+        start, end, size, _ = self.boxes
+        times = np.unique(start)
+        first, behind = np.searchsorted(times, start), np.searchsorted(times, end)
+        taken = np.zeros(len(times) + 1, np.int64)
+        np.add.at(taken, first, size)
+        np.subtract.at(taken, behind, size)
+        memory = np.cumsum(taken)[:-1]
+        for share in SCARCE:
+            before = np.concatenate([[0], np.cumsum(memory >= share * np.max(memory, initial=0))])
+            yield before[behind] - before[first]
+
+    def _repair(self, start: _Start, over: Callable[[], bool]) -> None:
+        """Aim lower and lower."""
         chunk = max(20, int(CHUNK_WORK / max(1, len(self.solid)) ** 2))
         for share in SHARES:
-            self._aim(share, order.copy(), chunk, chunks, over)
+            self._aim(share, start, chunk, over)
             if self.done or over():
                 return
 
-    def _insert(self, longer: int, clock: _Clock, until: float) -> None:
-        """One cooling of insertion from the best arena: until such a share of the time is over, or so much longer than
-        the first one."""
+    def _insert(self, begin: np.ndarray, clock: _Clock, until: float) -> None:
+        """One cooling of insertion from the order of an arena, until such a share of the time is over."""
         from moccasin_mzn.addresses.insertion import insertion, settle
 
         start, end, size, work = self._compressed()
         unit = max(1, int(size.sum()) // UNITS)
-        order = np.argsort(self.offsets[self.solid], kind="stable").astype(np.int64)
+        order = np.argsort(begin, kind="stable").astype(np.int64)
         room = (
             *np.zeros((2, len(order)), np.int64),
             *np.zeros((2, len(order)), np.int32),
@@ -181,10 +209,9 @@ class _Search:
             np.zeros(len(order)),
         )
         top, best = np.zeros(end.max(), np.int64), order.copy()
-        moves = longer * min(MOST_MOVES, int(INSERTION_WORK / work) + 1)
-        chunk, begin = int(CHUNK_STEPS / work) + PER_LOOK, clock.share
-        hot = HOT * float(np.median(size)) / unit
-        control, limit = np.array([hot, (COLD / HOT) ** (1 / moves), np.inf]), self.enough // unit
+        moves, chunk = min(MOST_MOVES, int(INSERTION_WORK / work) + 1), int(CHUNK_STEPS / work) + PER_LOOK
+        warm, since = WARM * float(np.median(size)) / unit, clock.share
+        control, limit = np.array([warm, (COLD / WARM) ** (1 / moves), np.inf]), self.enough // unit
         units, done = (-(-size // unit)).astype(np.int32), 0
         while done < moves or clock.limit is not None:
             insertion(order, start, end, units, limit, chunk, PER_LOOK, control, self._generator, room, best)
@@ -194,23 +221,35 @@ class _Search:
             if self.done or clock.over(until) or control[2] <= limit:
                 return
             if clock.limit is not None:
-                control[:2] = hot * (COLD / HOT) ** ((clock.share - begin) / (until - begin)), 1.0
+                control[:2] = warm * (COLD / WARM) ** ((clock.share - since) / (until - since)), 1.0
 
     def _compressed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-        """Lifespans that count only the times at which a buffer begins, sizes padded to what all steps are multiples of
-        (int64[n] each), and the steps of a move."""
-        times, grain = np.unique(self.boxes[0]), int(np.gcd.reduce(self.boxes[3]))
-        start, end = np.searchsorted(times, self.boxes[0]), np.searchsorted(times, self.boxes[1])
+        """Lifespans in fewer times, sizes padded to what all steps are multiples of (int64[n] each), and the steps of a
+        move."""
+        start, end = compressed(*self.boxes[:2])
+        grain = int(np.gcd.reduce(self.boxes[3]))
         return start, end, -(-self.boxes[2] // grain) * grain, 2 * int((end - start).sum()) + 10 * len(start)
 
-    def _aim(self, share: float, order: np.ndarray, chunk: int, chunks: int, over: Callable[[], bool]) -> None:
+    def _aim(self, share: float, start: _Start, chunk: int, over: Callable[[], bool]) -> None:
         """Shrink the arena by a share of its distance to the bound, again and again as long as it works."""
         from moccasin_mzn.addresses.kernel import repair
 
-        spent = 0
-        while spent < chunks and not self.done and not over():
+        order, spent = start.order.copy(), 0
+        while spent < REPAIRS and not self.done and not over():
             aim = self.best - max(1, round(share * (self.best - self.bound)))
             spent += 1
-            if repair(order, self.boxes, aim, chunk, self._generator, self._room, self._offset) >= 0:
+            if repair(order, self.boxes, start.best_fit, aim, chunk, self._generator, self._room, self._offset) >= 0:
                 self.take(self._offset)
                 spent = 0
+
+
+def compressed(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lifespans that count few times only, but overlap as before.
+
+    What lives together does so at the latest start among it, and on until the first end. So of all starts only those
+    are needed after which a lifespan ends before, or when, the next one begins.
+    """
+    times, ends = np.unique(start), np.unique(end)
+    ended = np.searchsorted(ends, times, "right")
+    times = times[np.searchsorted(ends, np.append(times[1:], ends[-1]), "right") > ended]
+    return np.searchsorted(times, start), np.searchsorted(times, end)

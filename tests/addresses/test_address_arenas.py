@@ -18,7 +18,8 @@ from moccasin_mzn.addresses.buffers import Arena, ArenaError, Buffer, bound_of, 
 from moccasin_mzn.addresses.check import flaws
 from moccasin_mzn.addresses.exact import CHECKER, check_arena, least_arena, model_items
 from moccasin_mzn.addresses.insertion import NOBODY, drop, hang, insertion, settle, straighten
-from moccasin_mzn.addresses.search import search_arena
+from moccasin_mzn.addresses.kernel import UNLIMITED, place, repair
+from moccasin_mzn.addresses.search import compressed, search_arena
 from moccasin_mzn.checking import run_checker
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.minizinc.run import Limits
@@ -144,6 +145,30 @@ def test_chains_of_an_order_against_a_walk_over_all_pairs(seed):
     assert sorted(straight) == list(range(25))
     if without == NOBODY:
         assert settle(straight, start, end, size, step, top, offset) == most and (offset == head).all()
+
+
+@given(buffer_sets(most=30).filter(len))
+def test_lifespans_in_fewer_times_overlap_as_before(buffers):
+    spans = np.array([(b.start, b.end) for b in buffers], np.int64).T
+    start, end = compressed(*spans)
+    assert (start < end).all() and start.min() == 0
+    before = (spans[0][:, None] < spans[1]) & (spans[0] < spans[1][:, None])
+    assert (before == ((start[:, None] < end) & (start < end[:, None]))).all()
+    assert end.max() <= len(np.unique(spans[0]))
+
+
+@pytest.mark.parametrize("best_fit", [False, True])
+def test_repair_stays_within_its_limit(best_fit):
+    rng = random.Random(7)
+    rows = [(at := rng.randint(0, 60), at + rng.randint(5, 40), rng.randint(1, 99), 1) for _ in range(60)]
+    boxes = tuple(np.array(rows, np.int64).T.copy())
+    order, generator = np.arange(60), np.array([5], np.uint64)
+    room, offset = np.zeros((2, 60), np.int64)
+    first, _ = place(order, boxes, best_fit, False, UNLIMITED, room, offset)
+    size = repair(order, boxes, best_fit, first - 1, 2000, generator, room, offset)
+    assert 0 < size < first
+    arena = Arena(tuple(Buffer(str(i), *row) for i, row in enumerate(rows)), tuple(offset.tolist()))
+    assert arena.size == size
 
 
 @pytest.mark.parametrize("seed", range(5))
