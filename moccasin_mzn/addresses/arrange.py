@@ -13,7 +13,6 @@ are none, holds for arenas all the more. Where the arena of the best schedule do
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +20,7 @@ from moccasin_mzn.addresses.attach import buffers_of, carried_over
 from moccasin_mzn.addresses.buffers import Arena
 from moccasin_mzn.addresses.exact import least_arena
 from moccasin_mzn.addresses.joint import MOST_COMPUTATIONS, JointAnswer, solve_jointly
-from moccasin_mzn.addresses.release import Reserved, half, near_by, reserved_but, windows
+from moccasin_mzn.addresses.release import Reserved, Window, near_by, released, runs, windows
 from moccasin_mzn.addresses.search import search_arena
 from moccasin_mzn.graph import TOTAL_LIMIT
 from moccasin_mzn.instance import Instance
@@ -29,7 +28,7 @@ from moccasin_mzn.minizinc.run import Limits
 from moccasin_mzn.result import Result
 from moccasin_mzn.simulate import judge
 
-FIRST_SHARE, ALLOCATION_SHARE, LAST_SHARE = 0.15, 0.15, 0.05
+FIRST_SHARE, ALLOCATION_SHARE, LAST_SHARE = 0.15, 0.1, 0.05
 """Of the time limit: for the first search, for the first allocation, and to make the arena of the answer smaller."""
 EFFORT_SECONDS, LAST_SECONDS = 60.0, 5.0
 """Of an allocation, and of the last one, at most."""
@@ -44,10 +43,14 @@ STEPS = 0.8, 1.0, 1.5
 since no arena that fits is worse than any."""
 RELEASE_SHARE = 0.6
 """Of the time for lower budgets, for windows of stages with the budget proper."""
-WINDOW_SECONDS, PLACING_SECONDS, WINDOW_SHARE = 4.0, 6.0, 0.1
-"""Of the search with a window, and of the allocation then, at most; and the most of what remains."""
+WINDOW_SECONDS, PLACING_SECONDS, WINDOW_SHARE = 4.0, 8.0, 0.1
+"""Of the search with a window of all stages, and of an allocation then, at most; and the most of what remains."""
+NARROW, PLACINGS = 0.25, 3
+"""The search with a window takes as much of that as it has of all stages, at least such a share; and where an arena is
+close to the budget, so many allocations are made."""
 CLOSE = 0.002
-"""Bisection ends when two budgets are as near as this, as a share of the larger one."""
+"""Bisection ends when two budgets are as near as this, as a share of the larger one, no step down is less, and an arena
+is close to the budget if it is no more over it."""
 
 Search = Callable[[Instance, float | None], Result]
 """Solves an instance, in so many seconds; None: until proven."""
@@ -138,13 +141,13 @@ class _Arrangement:
 
     # Steps
 
-    def _allocate(self, result: Result, seconds: float, near: Result | None = None) -> Arena:
+    def _allocate(self, result: Result, seconds: float, near: Result | None = None, attempt: int = 0) -> Arena:
         """An arena within the budget, or as near to it as can be; the search begins with the arena of `near`."""
         buffers, offsets = buffers_of(self.instance.graph, result.simulation), None
         if near is not None:
             offsets = carried_over(near.arena, near.simulation, buffers, result.simulation, self.alignment)
         return search_arena(
-            buffers, self.alignment, enough=self.instance.budget, seed=self.seed, begin_with=offsets,
+            buffers, self.alignment, enough=self.instance.budget, seed=self.seed + attempt, begin_with=offsets,
             time_limit=0.1 if self._over() else seconds, on_interrupt=self._interrupt,
         )  # fmt: skip
 
@@ -242,7 +245,7 @@ class _Arrangement:
                     fits = target
                 else:
                     step = STEPS[min(number + 1, ROUNDS - 1)]
-                    fails, target = target, max(least, target - max(1, round(step * over)))
+                    fails, target = target, max(least, target - max(round(step * over), round(CLOSE * budget), 1))
                     if fits is None or target > fits:
                         continue
             if fits is None or fails - fits <= CLOSE * fails:
@@ -257,15 +260,16 @@ class _Arrangement:
         """
         lower = replace(self.instance, budget=target)
         if self._is_staged(near):
-            return self._near(Reserved(lower, 0, ()), near, seconds)
+            return self._near(Reserved(lower, ()), near, seconds)
         result = self.search(lower, seconds)
         self.interrupted |= result.interrupted
         return self._judged(result, result.sequence) if result.valid else None
 
-    def _near(self, reserved: Reserved, near: Result, seconds: float) -> Result | None:
+    def _near(self, reserved: Reserved, near: Result, seconds: float, within: Window | None = None) -> Result | None:
         """The best schedule that local search finds near another one; None if it finds none."""
+        seed = self.seed + reserved.instance.budget
         try:
-            sequence = near_by(reserved, near.sequence, seconds, self.seed + reserved.instance.budget, self._over)
+            sequence = near_by(reserved, near.sequence, seconds, seed, self._over, within)
         except KeyboardInterrupt:
             self.interrupted, sequence = True, None
         return None if sequence is None else self._judged(near, sequence)
@@ -277,24 +281,38 @@ class _Arrangement:
 
     def _release(self) -> None:
         """The budget proper in one window of stages after the other, near the best schedule, while the arena fits."""
-        amount, released = self.instance.budget - self.best.peak, []
-        waiting = deque(windows(self.instance))
-        if (len(waiting) + 1) * amount + self.instance.graph.total_size > TOTAL_LIMIT:
-            return  # more than a graph may hold
-        while waiting and amount > 0 and not self._over() and not self._settled():
-            window = waiting.popleft()
-            ranges = reserved_but(len(self.instance.order), [*released, window])
-            reserved = Reserved(self.instance, amount, ranges)
-            result = self._near(reserved, self.best, self._seconds(WINDOW_SECONDS, WINDOW_SHARE))
-            if result is None or result.duration >= self.best.duration:
+        amount, count = self.instance.budget - self.best.peak, len(self.instance.order)
+        reserved, seen, again, waiting = [amount] * count, set(), None, windows(self.instance)
+        while amount > 0 and not self._over() and not self._settled():
+            window = again or next(waiting, None)
+            if window is None:
+                return
+            again, trial = None, released(reserved, window)
+            if len(runs(trial)) * amount + self.instance.graph.total_size > TOTAL_LIMIT:
+                continue  # more than a graph may hold
+            seconds = self._seconds(max(NARROW, window.count / count) * WINDOW_SECONDS, WINDOW_SHARE)
+            result = self._near(Reserved(self.instance, runs(trial)), self.best, seconds, window)
+            if result is None:
                 continue
-            seconds = self._seconds(PLACING_SECONDS, WINDOW_SHARE)
-            result = replace(result, arena=self._allocate(result, seconds, self.best))
-            if result.arena.size <= self.instance.budget:
-                released.append(window)
+            over = amount
+            if result.sequence not in seen:
+                seen.add(result.sequence)
+                result = self._placed(result)
+                over = result.arena.size - self.instance.budget
+            if over <= 0:
+                reserved = trial
                 self._take(result)
-            elif half(window) is not None:
-                waiting.appendleft(half(window))
+            again = window.tighter(over, amount) if over > 0 else window.looser(amount)
+
+    def _placed(self, result: Result) -> Result:
+        """With an arena near that of the best schedule; tried again where it is close to the budget."""
+        near, budget = self.best, self.instance.budget
+        for attempt in range(PLACINGS):
+            seconds = self._seconds(PLACING_SECONDS, WINDOW_SHARE)
+            near = result = replace(result, arena=self._allocate(result, seconds, near, attempt))
+            if not budget < result.arena.size <= (1 + CLOSE) * budget:
+                break
+        return result
 
     def _answer(self, first: Result) -> Result:
         if self.best is None:

@@ -36,12 +36,14 @@ def carried_over(
 
     Args:
         arena: of the schedule before.
-        buffers: of the schedule after; those of new computations begin where the first copy of the node is.
+        buffers: of the schedule after; each begins where the copy of the node is whose stage is nearest.
     """
     from moccasin_mzn.addresses.insertion import settle
 
-    known = dict(zip(_copies(before), arena.offsets, strict=True))
-    place = [known.get((node, copy), known[node, 1]) for node, copy in _copies(after)]
+    known: dict[int, list[tuple[int, int]]] = {}
+    for (node, stage), offset in zip(_stages(before), arena.offsets, strict=True):
+        known.setdefault(node, []).append((stage, offset))
+    place = [min(known[node], key=lambda at: abs(at[0] - stage))[1] for node, stage in _stages(after)]
     rows = [(b.start, b.end, b.size, alignment) for b in buffers]
     start, end, size, step = np.array(rows, np.int64).T.copy()
     offset, top = np.zeros(len(rows), np.int64), np.zeros(int(end.max()), np.int64)
@@ -49,11 +51,7 @@ def carried_over(
     return offset.tolist()
 
 
-def _copies(simulation: Simulation) -> list[tuple[int, int]]:
-    """(node, number of its copy, from 1) of each retention interval."""
-    counts: dict[int, int] = {}
-    copies = []
-    for interval in simulation.intervals:
-        counts[interval.node] = counts.get(interval.node, 0) + 1
-        copies.append((interval.node, counts[interval.node]))
-    return copies
+def _stages(simulation: Simulation) -> list[tuple[int, int]]:
+    """Node of each retention interval, and how many nodes have been computed before it begins."""
+    seen: set[int] = set()
+    return [(interval.node, len(seen), seen.add(interval.node))[:2] for interval in simulation.intervals]

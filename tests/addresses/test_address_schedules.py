@@ -17,6 +17,7 @@ from moccasin_mzn.addresses.attach import buffers_of, carried_over
 from moccasin_mzn.addresses.buffers import Arena
 from moccasin_mzn.addresses.joint import solve_jointly
 from moccasin_mzn.addresses.search import search_arena
+from moccasin_mzn.generators.random_layered import random_layered
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.minizinc.run import Limits
@@ -160,10 +161,17 @@ def test_a_lower_budget_is_searched_where_the_arena_does_not_fit(alignment, stat
         assert f"over the budget {instance.budget}" in result.reason and "\n" not in result.reason
 
 
+def test_reserved_memory_is_released_where_the_arena_has_room():
+    instance = Instance.build(random_layered(60, seed=2), 0.85, max_computations=2)
+    result = solve_with_addresses(instance, searched, 64, time_limit=6)
+    assert result.valid and judge(instance.graph, result.sequence, instance.budget).feasible
+    assert result.peak <= result.arena.size <= instance.budget
+
+
 def test_addresses_in_a_free_order():
     graph = u_shape(5, [6, 1, 5, 2, 4, 3, 2, 5, 1, 4])
     instance = Instance.build(graph, "0.9", order="free")
-    result = solve_with_addresses(instance, searched, 2, time_limit=4)
+    result = solve_with_addresses(instance, searched, 2, time_limit=20)
     assert result.valid and result.arena.size <= instance.budget
     assert judge(graph, result.sequence, instance.budget).feasible
     assert result.arena.buffers == buffers_of(graph, result.simulation)
@@ -178,6 +186,17 @@ def test_offsets_carried_over_keep_the_order_and_are_an_arena():
     assert Arena(buffers, offsets, 2).size >= after.peak
     again = carried_over(arena, before, arena.buffers, before, 2)
     assert all(new <= old for new, old in zip(again, arena.offsets, strict=True))  # pushed down, if anything
+
+
+def test_a_copy_is_carried_over_from_the_one_of_its_stage():
+    """Of three copies the second one goes: the third keeps its place, and is not taken for the second."""
+    graph = ComputationGraph(range(5), [1] * 5, [2, 3, 3, 3, 1], [(0, 1), (0, 2), (0, 3), (0, 4), (3, 4)])
+    before, after = simulate(graph, (0, 1, 0, 2, 0, 3, 4)), simulate(graph, (0, 1, 2, 0, 3, 4))
+    arena = Arena(buffers_of(graph, before), (0, 2, 0, 2, 3, 0, 5))
+    offsets = carried_over(arena, before, buffers_of(graph, after), after, 1)
+    assert [(i.node, at) for i, at in zip(after.intervals, offsets, strict=True)] == [
+        (0, 0), (1, 2), (2, 2), (0, 3), (3, 0), (4, 5)
+    ]  # fmt: skip
 
 
 def test_a_strategy_gets_offsets_too():
