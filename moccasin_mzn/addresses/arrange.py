@@ -30,6 +30,8 @@ from moccasin_mzn.simulate import judge
 
 FIRST_SHARE, ALLOCATION_SHARE, LAST_SHARE = 0.15, 0.1, 0.05
 """Of the time limit: for the first search, for the first allocation, and to make the arena of the answer smaller."""
+MORE_SHARE = 0.5
+"""Of what remains, for another search where the first one found nothing."""
 EFFORT_SECONDS, LAST_SECONDS = 60.0, 5.0
 """Of an allocation, and of the last one, at most."""
 EXACT_BUFFERS = 100
@@ -107,7 +109,7 @@ class _Arrangement:
 
     def run(self) -> Result:
         limit = self.time_limit
-        first = self.search(self.instance, None if limit is None else FIRST_SHARE * limit)
+        first = self._first()
         if not first.found:
             return first
         self.interrupted, self.bound = first.interrupted, first.duration_bound
@@ -124,6 +126,19 @@ class _Arrangement:
         if not self._settled() and self.search_again and not self._over():
             self._lower_then_release(first)
         return self._answer(first)
+
+    def _first(self) -> Result:
+        """Of the budget proper: with a share of the time, and where that ends without an answer, with more of it."""
+        if self.time_limit is None:
+            return self.search(self.instance, None)
+        seconds = FIRST_SHARE * self.time_limit
+        while True:
+            begin = time.monotonic()
+            result = self.search(self.instance, seconds)
+            gave_up = time.monotonic() - begin < seconds / 2
+            if result.found or result.status != "unknown" or result.interrupted or gave_up or self._over():
+                return result
+            seconds = self._seconds(self.time_limit, MORE_SHARE)
 
     # Time
 
