@@ -28,8 +28,10 @@ INSERTION_WORK, MOST_MOVES = 5e9, 10_000
 CHUNK_STEPS = 1e8
 """Steps of insertion between two looks at the clock; a move takes twice the sum of all lifespans, and more."""
 PER_LOOK = 6
-WARM, COLD = 0.3, 0.02
-"""Temperatures of insertion, in median sizes."""
+HOT, WARM, COLD = 0.7, 0.3, 0.02
+"""Temperatures of insertion, in median sizes; every second cooling begins hot where there is time for so many moves of
+each buffer:"""
+MANY_MOVES = 300
 BASINS, COOLINGS = 4, 6
 """Coolings of insertion from as many starts, unless a known arena is far better, and from the best arena after that."""
 REPAIRED = 0.03
@@ -156,12 +158,14 @@ class _Search:
         self._repair(starts[0], lambda: clock.over(REPAIRED))
         near = known is not None and 2 * (known - self.bound) < starts[0].size - self.bound
         basins = 1 if near else BASINS
-        coolings = basins + COOLINGS
+        coolings, moves = basins + COOLINGS, 0
         for number in itertools.count():
             if self.done or clock.over() or (clock.limit is None and number == coolings):
                 return
             begin = starts[number].offset if 0 < number < basins else self.offsets[self.solid]
-            self._insert(begin, clock, min(1.0, REPAIRED + (1 - REPAIRED) * (number + 1) / coolings))
+            warmth = HOT if number % 2 and moves >= MANY_MOVES * len(begin) else WARM
+            until = min(1.0, REPAIRED + (1 - REPAIRED) * (number + 1) / coolings)
+            moves = self._insert(begin, warmth, clock, until)
 
     def _orders(self) -> list[tuple[np.ndarray, bool]]:
         """Permutations to begin with, and whether they are by start."""
@@ -195,8 +199,8 @@ class _Search:
             if self.done or over():
                 return
 
-    def _insert(self, begin: np.ndarray, clock: _Clock, until: float) -> None:
-        """One cooling of insertion from the order of an arena, until such a share of the time is over."""
+    def _insert(self, begin: np.ndarray, warmth: float, clock: _Clock, until: float) -> int:
+        """One cooling of insertion from the order of an arena, until such a share of the time is over; its moves."""
         from moccasin_mzn.addresses.insertion import insertion, settle
 
         start, end, size, work = self._compressed()
@@ -210,8 +214,8 @@ class _Search:
         )
         top, best = np.zeros(end.max(), np.int64), order.copy()
         moves, chunk = min(MOST_MOVES, int(INSERTION_WORK / work) + 1), int(CHUNK_STEPS / work) + PER_LOOK
-        warm, since = WARM * float(np.median(size)) / unit, clock.share
-        control, limit = np.array([warm, (COLD / WARM) ** (1 / moves), np.inf]), self.enough // unit
+        begin_at, since = warmth * float(np.median(size)) / unit, clock.share
+        control, limit = np.array([begin_at, (COLD / warmth) ** (1 / moves), np.inf]), self.enough // unit
         units, done = (-(-size // unit)).astype(np.int32), 0
         while done < moves or clock.limit is not None:
             insertion(order, start, end, units, limit, chunk, PER_LOOK, control, self._generator, room, best)
@@ -219,9 +223,10 @@ class _Search:
             self.take(self._offset)
             done += chunk
             if self.done or clock.over(until) or control[2] <= limit:
-                return
+                break
             if clock.limit is not None:
-                control[:2] = warm * (COLD / WARM) ** ((clock.share - since) / (until - since)), 1.0
+                control[:2] = begin_at * (COLD / warmth) ** ((clock.share - since) / (until - since)), 1.0
+        return done
 
     def _compressed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         """Lifespans in fewer times, sizes padded to what all steps are multiples of (int64[n] each), and the steps of a
