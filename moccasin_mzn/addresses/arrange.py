@@ -47,12 +47,11 @@ RELEASE_SHARE = 0.6
 """Of the time for lower budgets, for windows of stages with the budget proper."""
 WINDOW_SECONDS, PLACING_SECONDS, WINDOW_SHARE = 4.0, 8.0, 0.1
 """Of the search with a window of all stages, and of an allocation then, at most; and the most of what remains."""
-NARROW, PLACINGS = 0.25, 3
+NARROW, PLACINGS, PROMISING = 0.25, 3, 0.004
 """The search with a window takes as much of that as it has of all stages, at least such a share; and where an arena is
-close to the budget, so many allocations are made."""
+over the budget by no more than such a share of it, so many allocations are made."""
 CLOSE = 0.002
-"""Bisection ends when two budgets are as near as this, as a share of the larger one, no step down is less, and an arena
-is close to the budget if it is no more over it."""
+"""Bisection ends when two budgets are as near as this, as a share of the larger one, and no step down is less."""
 
 Search = Callable[[Instance, float | None], Result]
 """Solves an instance, in so many seconds; None: until proven."""
@@ -226,36 +225,40 @@ class _Arrangement:
 
     def _lower_then_release(self, first: Result) -> None:
         """A schedule from a lower budget, and what can be had of the budget proper again."""
-        staged = self._is_staged(first)
-        self.kept = RELEASE_SHARE * (self._remaining() or 0.0) if staged else 0.0
-        self._lower(first)
+        if not self._is_staged(first):
+            return self._lower(first, ROUNDS)
+        self.kept = RELEASE_SHARE * (self._remaining() or 0.0)
+        self._lower(first, 2 * ROUNDS)
         self.kept = 0.0
-        if self.best is None and staged:
-            self._lower(first)
-        elif self.best is not None and staged:
+        if self.best is not None:
             self._release()
 
     def _is_staged(self, result: Result) -> bool:
         """Are schedules in stages of the input order, as local search wants them?"""
         return result.formulation is not None and result.formulation.staged and not self.instance.free_order
 
-    def _lower(self, first: Result) -> None:
-        """Search at lower memory budgets: the highest one whose schedule has an arena that fits is bisected for."""
+    def _lower(self, first: Result, rounds: int) -> None:
+        """Search at lower memory budgets: the highest one whose schedule has an arena that fits is bisected for; where
+        memory can be released, any will do, and time kept for that is spent if `ROUNDS` do not find one."""
         budget, least = self.instance.budget, self.instance.graph.largest_working_set().memory
         fails, fits, latest = budget, None, first
         target = max(least, budget - round(STEPS[0] * (first.arena.size - budget)))
-        for number in range(ROUNDS):
+        for number in range(rounds):
+            if number == ROUNDS:
+                self.kept = 0.0
             if self._over() or self._settled() or not least <= target < fails:
                 return
-            share = 1 / (ROUNDS - number)
+            share = 1 / (ROUNDS - number % ROUNDS)
             rest = share * (1 - SEARCH_SHARE) / (1 - share * SEARCH_SHARE)  # of what the search leaves
             result = self._search_at(target, latest, self._seconds(AGAIN_SECONDS, share * SEARCH_SHARE))
             if result is None:
                 fits = target  # too low: the next one is between
             else:
-                result = replace(result, arena=self._allocate(result, self._seconds(EFFORT_SECONDS, rest), latest))
+                result = self._placed(result, latest, self._seconds(EFFORT_SECONDS, rest))
                 self._take(result)
                 latest, over = result, result.arena.size - budget
+                if over <= 0 and rounds > ROUNDS:
+                    return
                 if over <= 0:
                     fits = target
                 else:
@@ -312,21 +315,21 @@ class _Arrangement:
             over = amount
             if result.sequence not in seen:
                 seen.add(result.sequence)
-                result = self._placed(result)
+                result = self._placed(result, self.best, self._seconds(PLACING_SECONDS, WINDOW_SHARE))
                 over = result.arena.size - self.instance.budget
             if over <= 0:
                 reserved = trial
                 self._take(result)
             again = window.tighter(over, amount) if over > 0 else window.looser(amount)
 
-    def _placed(self, result: Result) -> Result:
-        """With an arena near that of the best schedule; tried again where it is close to the budget."""
-        near, budget = self.best, self.instance.budget
+    def _placed(self, result: Result, near: Result, seconds: float) -> Result:
+        """With an arena that may be near another one; where it nearly fits, it is tried again."""
+        budget = self.instance.budget
         for attempt in range(PLACINGS):
-            seconds = self._seconds(PLACING_SECONDS, WINDOW_SHARE)
             near = result = replace(result, arena=self._allocate(result, seconds, near, attempt))
-            if not budget < result.arena.size <= (1 + CLOSE) * budget:
+            if not budget < result.arena.size <= (1 + PROMISING) * budget:
                 break
+            seconds = self._seconds(PLACING_SECONDS, WINDOW_SHARE)
         return result
 
     def _answer(self, first: Result) -> Result:
