@@ -7,10 +7,12 @@ ones. Durations are swept; limits on energy and traffic stay as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 from moccasin_mzn.budget import Budget
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.frontier.listener import EnoughError, Listener
 from moccasin_mzn.frontier.questions import Answer, Judged, Question
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.platforms.conclusion import plan_scope
@@ -20,7 +22,6 @@ from moccasin_mzn.platforms.judge import PlanSimulation, judge_plan
 from moccasin_mzn.platforms.options import PlanOptions
 from moccasin_mzn.platforms.plan import Plan, plan_of_sequence
 from moccasin_mzn.platforms.platform import Platform
-from moccasin_mzn.platforms.record import PlanProgress
 from moccasin_mzn.platforms.run import solve_on_platform
 from moccasin_mzn.platforms.totals import least_total
 from moccasin_mzn.record import JudgeError
@@ -29,35 +30,6 @@ from moccasin_mzn.report import memory_text
 SWEPT = 0
 """Position of the memory whose budget is varied."""
 _SEEDS = 2**31
-
-
-class _EnoughError(Exception):
-    """The search has found what was asked for."""
-
-
-@dataclass
-class _Listener:
-    """Ends a search as soon as its plan is as good as the question wants it, and remembers who found what."""
-
-    question: Question
-    latest: PlanProgress | None = None
-    """The latest with a plan."""
-    bound: int = 0
-    bound_source: str = ""
-
-    def __call__(self, progress: PlanProgress) -> None:
-        if progress.bound > self.bound:
-            self.bound, self.bound_source = progress.bound, progress.source
-        if progress.plan is not None:
-            self.latest = progress
-            enough = self.question.enough
-            if self.question.any_schedule or (enough is not None and progress.value <= enough):
-                raise _EnoughError
-
-    def answer(self) -> Answer:
-        """What was heard."""
-        plans = () if self.latest is None else ((self.latest.plan, self.latest.source),)
-        return Answer(plans, self.bound, self.bound_source)
 
 
 @dataclass
@@ -163,7 +135,10 @@ class Plans:
         Raises:
             InputError: see `solve_on_platform`.
         """
-        listener, options = _Listener(question), replace(self.options, time_limit=question.seconds)
+        listener, options = (
+            Listener(question, attrgetter("plan"), attrgetter("value")),
+            replace(self.options, time_limit=question.seconds),
+        )
         if question.attempt:
             options = replace(options, seed=((options.seed or 0) + question.attempt) % _SEEDS)
         problem = replace(self.problem, platform=self._platform(question.budget))
@@ -171,7 +146,7 @@ class Plans:
             result = solve_on_platform(
                 problem, self.formulation, options, listener, warm_start=self._start(problem, question)
             )  # fmt: skip
-        except _EnoughError:
+        except EnoughError:
             return listener.answer()
         source = listener.latest.source if listener.latest else "search"
         return Answer(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from os import PathLike
 from typing import Any, ClassVar
 
@@ -16,12 +17,12 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.formulations.warm_start import check_warm_start
 from moccasin_mzn.frontier.fitting import fitting_schedule
+from moccasin_mzn.frontier.listener import EnoughError, Listener
 from moccasin_mzn.frontier.questions import Answer, Judged, Question
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.options import Options
 from moccasin_mzn.record import JudgeError
-from moccasin_mzn.result import Progress
 from moccasin_mzn.simulate import judge
 from moccasin_mzn.solve import solve_instance
 
@@ -30,35 +31,6 @@ AT_ONCE, AT_ONCE_SHARE = 1.0, 0.2
 """Seconds, at most, and part of the time in which searches for any schedule are settled where that is easy."""
 FITTING_SHARE = 0.7
 """Of the time: until then such a search looks at memory alone."""
-
-
-class _EnoughError(Exception):
-    """The search has found what was asked for."""
-
-
-@dataclass
-class _Listener:
-    """Ends a search as soon as its schedule is as good as the question wants it, and remembers who found what."""
-
-    question: Question
-    latest: Progress | None = None
-    """The latest with a schedule."""
-    bound: int = 0
-    bound_source: str = ""
-
-    def __call__(self, progress: Progress) -> None:
-        if progress.bound > self.bound:
-            self.bound, self.bound_source = progress.bound, progress.source
-        if progress.sequence is not None:
-            self.latest = progress
-            enough = self.question.enough
-            if self.question.any_schedule or (enough is not None and progress.duration <= enough):
-                raise _EnoughError
-
-    def answer(self) -> Answer:
-        """What was heard."""
-        schedules = () if self.latest is None else ((self.latest.sequence, self.latest.source),)
-        return Answer(schedules, self.bound, self.bound_source)
 
 
 @dataclass
@@ -158,11 +130,11 @@ class Rematerialization:
 
     def _solve(self, instance: Instance, question: Question) -> Answer:
         """One call of `solve_instance`."""
-        listener = _Listener(question)
+        listener = Listener(question, attrgetter("sequence"), attrgetter("duration"))
         options = replace(self.options, time_limit=question.seconds, seed=self._seed(question))
         try:
             result = solve_instance(instance, options, listener, warm_start=self._start(instance, question.start))
-        except _EnoughError:
+        except EnoughError:
             return listener.answer()
         source = listener.latest.source if listener.latest else "the input order"
         return Answer(
