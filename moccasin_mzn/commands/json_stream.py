@@ -6,15 +6,31 @@ import json
 from typing import Any, TextIO
 
 from moccasin_mzn.graph import ComputationGraph
-from moccasin_mzn.result import Progress, Result
+from moccasin_mzn.result import Progress
 
 
-class JsonStream:
-    """Writes one object a line, each as soon as it is known: `progress` for every improvement, at the end `result`."""
+class JsonLines:
+    """Writes one object a line, each as soon as it is known."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def result(self, result: Any) -> None:
+        """Write the answer: the object that `solve --json` prints."""
+        self.write({"type": "result", **result.as_dict()})
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Write any object."""
+        self._out.write(json.dumps(line) + "\n")
+        self._out.flush()
+
+
+class JsonStream(JsonLines):
+    """`progress` for every improvement, at the end `result`."""
 
     def __init__(self, graph: ComputationGraph, out: TextIO) -> None:
+        super().__init__(out)
         self._graph = graph
-        self._out = out
 
     def progress(self, progress: Progress) -> None:
         """Write an improvement; with the schedule, as ids of nodes, if it is a new one within the budget."""
@@ -29,12 +45,4 @@ class JsonStream:
         }
         if progress.sequence is not None:
             line["sequence"] = [self._graph.nodes[v] for v in progress.sequence]
-        self._write(line)
-
-    def result(self, result: Result) -> None:
-        """Write the answer: the object that `solve --json` prints."""
-        self._write({"type": "result", **result.as_dict()})
-
-    def _write(self, line: dict[str, Any]) -> None:
-        self._out.write(json.dumps(line) + "\n")
-        self._out.flush()
+        self.write(line)

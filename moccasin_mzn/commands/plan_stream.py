@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, TextIO
 
+from moccasin_mzn.commands.json_stream import JsonLines
 from moccasin_mzn.platforms.documents import plan_document
 from moccasin_mzn.platforms.formulation import PlanProblem
 from moccasin_mzn.platforms.platform import OBJECTIVES
 from moccasin_mzn.platforms.record import PlanProgress
-from moccasin_mzn.platforms.result import PlanResult
 
 
-class PlanStream:
-    """Writes one object a line, each as soon as it is known: `progress` for every improvement, at the end `result`."""
+class PlanStream(JsonLines):
+    """`progress` for every improvement, at the end `result`."""
 
     def __init__(self, problem: PlanProblem, out: TextIO) -> None:
+        super().__init__(out)
         self._platform = problem.platform
         self._objective = problem.goal.objective
-        self._out = out
 
     def progress(self, progress: PlanProgress) -> None:
         """Write an improvement; with the plan, by names, if it is a new one."""
@@ -38,12 +37,4 @@ class PlanStream:
             line |= {what: simulation.total(what) for what in OBJECTIVES}
         if progress.plan is not None:
             line["plan"] = plan_document(self._platform, progress.plan)
-        self._write(line)
-
-    def result(self, result: PlanResult) -> None:
-        """Write the answer: the object that `solve --json` prints."""
-        self._write({"type": "result", **result.as_dict()})
-
-    def _write(self, line: dict[str, Any]) -> None:
-        self._out.write(json.dumps(line) + "\n")
-        self._out.flush()
+        self.write(line)
