@@ -54,4 +54,8 @@ def carried_over(
 def _stages(simulation: Simulation) -> list[tuple[int, int]]:
     """Node of each retention interval, and how many nodes have been computed before it begins."""
     seen: set[int] = set()
-    return [(interval.node, len(seen), seen.add(interval.node))[:2] for interval in simulation.intervals]
+    stages = []
+    for interval in simulation.intervals:
+        stages.append((interval.node, len(seen)))
+        seen.add(interval.node)
+    return stages

@@ -19,20 +19,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from moccasin_mzn.addresses.kernel import draw
 from moccasin_mzn.heuristics.compiling import compiled
 
 NOBODY = -1
-
-
-@compiled
-def draw(generator):
-    """The next 63 random bits (xorshift64)."""
-    x = generator[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    generator[0] = x
-    return x >> np.uint64(1)
 
 
 @compiled

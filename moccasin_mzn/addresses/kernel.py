@@ -10,6 +10,17 @@ UNLIMITED = 2**62
 
 
 @compiled
+def draw(generator):
+    """The next 63 random bits (xorshift64)."""
+    x = generator[0]
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    generator[0] = x
+    return x >> np.uint64(1)
+
+
+@compiled
 def place(order, boxes, best_fit, in_time, limit, placed, offset):
     """Give each buffer of `order`, one after the other, the lowest offset at which it fits.
 
@@ -90,12 +101,7 @@ def repair(order, boxes, best_fit, limit, moves, generator, placed, offset):
         top, k = place(order, boxes, best_fit, False, limit, placed, offset)
         if k < 0:
             return top
-        x = generator[0]
-        x ^= x << np.uint64(13)
-        x ^= x >> np.uint64(7)
-        x ^= x << np.uint64(17)
-        generator[0] = x
-        to = int(x >> np.uint64(1)) % max(k, 1)
+        to = int(draw(generator)) % max(k, 1)
         b = order[k]
         for j in range(k, to, -1):
             order[j] = order[j - 1]

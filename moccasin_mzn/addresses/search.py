@@ -11,6 +11,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -203,7 +204,7 @@ class _Search:
         """One cooling of insertion from the order of an arena, until such a share of the time is over; its moves."""
         from moccasin_mzn.addresses.insertion import insertion, settle
 
-        start, end, size, work = self._compressed()
+        start, end, size, work = self._compressed
         unit = max(1, int(size.sum()) // UNITS)
         order = np.argsort(begin, kind="stable").astype(np.int64)
         room = (
@@ -228,6 +229,7 @@ class _Search:
                 control[:2] = begin_at * (COLD / warmth) ** ((clock.share - since) / (until - since)), 1.0
         return done
 
+    @cached_property
     def _compressed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         """Lifespans in fewer times, sizes padded to what all steps are multiples of (int64[n] each), and the steps of a
         move."""
