@@ -135,10 +135,8 @@ class Plans:
         Raises:
             InputError: see `solve_on_platform`.
         """
-        listener, options = (
-            Listener(question, attrgetter("plan"), attrgetter("value")),
-            replace(self.options, time_limit=question.seconds),
-        )
+        listener = Listener(question, attrgetter("plan"), attrgetter("value"))
+        options = replace(self.options, time_limit=question.seconds)
         if question.attempt:
             options = replace(options, seed=((options.seed or 0) + question.attempt) % _SEEDS)
         problem = replace(self.problem, platform=self._platform(question.budget))
