@@ -301,7 +301,7 @@ class _FreeSearch:
             return None
         seconds = self._slice(ALONE_SHARE, LONGEST_SLICE)
         options = Options(search="only", time_limit=seconds, threads=self.options.threads, seed=self.options.seed)
-        result = solve_instance(instance, options, lambda progress: self._take_sequence(progress))
+        result = solve_instance(instance, options, self._take_sequence)
         self.interrupted |= result.interrupted
         if not result.valid:
             return None
