@@ -36,7 +36,7 @@ class Best:
 
 
 def best_fixed_order(
-    graph: ComputationGraph, order: Sequence[int], budget: int, max_computations: int | Sequence[int]
+    graph: ComputationGraph, order: Sequence[int], budget: int, max_computations: int | Sequence[int] | None
 ) -> int | None:
     """Least duration of a staged schedule; None if none fits. See `fixed_order_schedule`."""
     best = fixed_order_schedule(graph, order, budget, max_computations)
@@ -50,7 +50,7 @@ def best_free_order(graph: ComputationGraph, budget: int, max_computations: int 
 
 
 def fixed_order_schedule(
-    graph: ComputationGraph, order: Sequence[int], budget: int, max_computations: int | Sequence[int]
+    graph: ComputationGraph, order: Sequence[int], budget: int, max_computations: int | Sequence[int] | None
 ) -> Best | None:
     """A best staged schedule (MOCCASIN, section 2.3), by dynamic programming over the events.
 
@@ -60,7 +60,8 @@ def fixed_order_schedule(
         graph: at most some 8 nodes.
         order: input order, a topological order of all nodes.
         budget: most memory at any position, in the graph's size unit.
-        max_computations: most computations of each node, the first one included; one for all or one each.
+        max_computations: most computations of each node, the first one included; one for all or one each; None: no
+            limit, where counts need not be told apart, and a node or two more are no matter.
     """
     rules = _Rules(graph, budget, max_computations)
     reached = {rules.start: (0, ())}  # state: (duration, sequence) of the best way to it
@@ -109,10 +110,11 @@ def free_order_schedule(graph: ComputationGraph, budget: int, max_computations: 
 class _Rules:
     """Which states follow from a state."""
 
-    def __init__(self, graph: ComputationGraph, budget: int, max_computations: int | Sequence[int]) -> None:
+    def __init__(self, graph: ComputationGraph, budget: int, max_computations: int | Sequence[int] | None) -> None:
         n = len(graph.nodes)
         self.budget = budget
-        self.most = [max_computations] * n if isinstance(max_computations, int) else list(max_computations)
+        self.limited = max_computations is not None
+        self.most = list(max_computations) if isinstance(max_computations, Sequence) else [max_computations] * n
         self.inputs = [0] * n
         for tail, head in graph.edges:
             self.inputs[head] |= 1 << tail
@@ -131,7 +133,8 @@ class _Rules:
         needed, own = self.inputs[v], 1 << v
         if counts[v] == self.most[v] or resident & own or needed & ~resident:
             return
-        counts = (*counts[:v], counts[v] + 1, *counts[v + 1 :])
+        if self.limited:
+            counts = (*counts[:v], counts[v] + 1, *counts[v + 1 :])
         for kept in self._largest(needed | own, resident & ~needed):
             yield kept, counts
 

@@ -103,6 +103,17 @@ class SolutionStream:
             if bound is not None and (self.bound is None or (bound < self.bound) == self.maximize):
                 self.bound = bound
 
+    def forget_bound(self) -> bool:
+        """Take the bound back if the best solution is beyond it; was it?"""
+        with self._lock:
+            if (
+                None in (self.bound, self.objective)
+                or (self.objective - self.bound) * (-1 if self.maximize else 1) >= 0
+            ):
+                return False
+            self.bound = None
+            return True
+
     def tell_bound(self, statistics: dict[str, Statistic]) -> None:
         """Print the bound if it has changed and the last one was not printed just now."""
         with self._lock:

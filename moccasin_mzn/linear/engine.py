@@ -72,5 +72,20 @@ class Ending:
     nodes: int = 0
 
 
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """What the linear relaxation of a minimum says of the rows; not all of it need be there.
+
+    Attributes:
+        duals: weights that prove its bound, as nearly as a solver in doubles can tell.
+        ray: weights that prove that there is no solution.
+    """
+
+    duals: np.ndarray | None = None
+    ray: np.ndarray | None = None
+
+
+Relaxer = Callable[[LinearProgram, Settings], RowWeights]
+"""Solves the linear relaxation of a program that minimises."""
 Engine = Callable[[LinearProgram, Settings, Listener], Ending]
 """Solves a program. Raises `EngineError`."""

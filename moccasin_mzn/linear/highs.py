@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .engine import Ending, EngineError, Listener, Settings
+from .engine import Ending, EngineError, Listener, RowWeights, Settings
 from .highs_model import load
 from .program import LinearProgram
+from .relaxation import solve_relaxation
 
 if TYPE_CHECKING:
     import highspy
@@ -40,6 +41,12 @@ def solve(program: LinearProgram, settings: Settings, listener: Listener) -> End
     _listen(highs, settings, listener)
     highs.run()
     return _ending(highs, program)
+
+
+def relax(program: LinearProgram, settings: Settings) -> RowWeights:
+    """A `Relaxer`."""
+    relaxation = solve_relaxation(program, settings.seconds)
+    return RowWeights(relaxation.duals, relaxation.ray)
 
 
 def _complete(program: LinearProgram, settings: Settings) -> np.ndarray | None:

@@ -62,14 +62,15 @@ def has_integer_objective(program: LinearProgram) -> bool:
     return bool(integers) and float(program.objective_offset).is_integer()
 
 
-def safe_bound(program: LinearProgram, bound: float, precision: float) -> Number | None:
+def safe_bound(program: LinearProgram, bound: float, precision: float, hidden: float = 0.0) -> Number | None:
     """A bound as told by a solver, rounded to the next integer if the objective is one; None if there is no bound.
 
-    A solver takes numbers for equal that differ by 1e-6, or relatively by `precision`: so may the bound be off.
+    A solver takes numbers for equal that differ by 1e-6, or relatively by `precision`: so may the bound be off, and by
+    what its tolerance may hide besides.
     """
     if not math.isfinite(bound) or abs(bound) >= 1e15:
         return None
     if not has_integer_objective(program):
         return float(bound)
-    slack = max(1e-6, precision * abs(bound))
+    slack = max(1e-6, precision * abs(bound), hidden)
     return math.floor(bound + slack) if program.maximize else math.ceil(bound - slack)

@@ -21,7 +21,7 @@ POLL_SECONDS = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Relaxation:
-    """How a relaxation ended. `objective` and `values` (by column) are None unless `status` is "optimal".
+    """How a relaxation ended. `objective`, `values` (by column) and `duals` (by row) are None unless it is "optimal".
 
     The objective of a minimum is a lower bound on that of every integer solution, up to the tolerances of a simplex
     method in doubles (1e-7 for each bound, row and reduced cost).
@@ -31,6 +31,9 @@ class Relaxation:
     """"optimal", "infeasible", "unbounded" or "stopped" (by the time limit, by `stop` or by numerical trouble)."""
     objective: float | None = None
     values: np.ndarray | None = None
+    duals: np.ndarray | None = None
+    ray: np.ndarray | None = None
+    """Weights of rows that show, up to the tolerances, that nothing satisfies them; None unless it is "infeasible"."""
 
 
 def solve_relaxation(
@@ -65,10 +68,12 @@ def solve_relaxation(
         _run(highs, stop)
         status = highs.getModelStatus()
     if status == highspy.HighsModelStatus.kOptimal:
-        values = np.array(highs.getSolution().col_value, dtype=float)
-        return Relaxation("optimal", highs.getInfo().objective_function_value, values)
+        solution = highs.getSolution()
+        values, duals = (np.array(array, dtype=float) for array in (solution.col_value, solution.row_dual))
+        return Relaxation("optimal", highs.getInfo().objective_function_value, values, duals)
     if status == highspy.HighsModelStatus.kInfeasible:
-        return Relaxation("infeasible")
+        _, found, ray = highs.getDualRay()
+        return Relaxation("infeasible", ray=np.array(ray, dtype=float) if found else None)
     if status == highspy.HighsModelStatus.kUnbounded:
         return Relaxation("unbounded")
     return Relaxation("stopped")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -19,12 +20,15 @@ from moccasin_mzn.flatzinc.syntax import FlatZincError
 
 from . import highs, scip
 from .check import Checker
-from .engine import Engine, Settings
+from .claims import Claims
+from .configuration import ENGINES as TITLES
+from .engine import Engine, Relaxer, Settings
 from .items import has_integer_objective, linear_items, safe_bound
 from .no_goods import NoGoods
+from .objective import direct
 from .options import LinearOptions
 from .program import LinearProgram, Translation, translate
-from .search import Deaf, Search
+from .search import TRIALS, Deaf, Search
 from .warm_start import warm_start
 
 RESERVE = 0.1
@@ -34,6 +38,7 @@ POLL = 0.05
 INTEGER_GAP = 0.99
 """How close bound and objective must be if the objective is an integer: the next better one is 1 away."""
 ENGINES: dict[str, Engine] = {"highs": highs.solve, "scip": scip.solve}
+RELAXERS: dict[str, Relaxer] = {"highs": highs.relax, "scip": scip.relax}
 TROUBLE = {"refused": "a solution that is none", "failed": "numerical trouble"}
 """What a status means that is no result."""
 PRECISION = {"highs": 1e-13, "scip": 1e-9}
@@ -75,7 +80,11 @@ class Session:
         objective = self._objective if self.optimises else None
         self.stream = SolutionStream(self.items, options, sys.stdout, objective, program.maximize)
         self.start = warm_start(translation)
-        self.search = Search(ENGINES[options.engine], self.checker, program, self._settings)
+        self.direct = direct(program)
+        self.start.pop(self.direct.column, None)
+        self.claims = Claims(self.direct, TRIALS[0]["tolerance"])
+        doubtful = self.claims.doubtful
+        self.search = Search(ENGINES[options.engine], self.checker, self.direct, self._settings, doubtful)
         self.sizes = _sizes(program)
         self.failure: BaseException | None = None
         self.outcome = "stopped"
@@ -86,7 +95,7 @@ class Session:
         """Solve, print, and return the exit status."""
         self.initial_time = seconds_since_start()
         if self._seconds() == 0:
-            self.stream.finish("stopped", self._statistics())
+            self.stream.finish("stopped", self._last_statistics())
             return 0
         # Python handles signals in the main thread only, which therefore has to stay out of the solver.
         stop.armed = True
@@ -97,10 +106,10 @@ class Session:
                 thread.join(POLL)
                 self.stream.tell_bound(self._statistics())
                 if stop.requested:
-                    self.stream.finish("stopped", self._statistics())
+                    self.stream.finish("stopped", self._last_statistics())
                     _leave(0)
             if self.failure is None:
-                self.stream.finish(self.outcome, self._statistics())
+                self.stream.finish(self.outcome, self._last_statistics())
                 return 0
         except BrokenPipeError:  # nobody listens any more
             _leave(1)
@@ -112,9 +121,12 @@ class Session:
     def solution(self, values: np.ndarray) -> None:
         """Take a solution from the solver, if it is one."""
         try:
-            checked = self.checker.check(values[: self.program.columns])  # no-goods have columns of their own
+            own = values[: self.program.columns]  # no-goods have columns of their own
+            checked = self.checker.check(self.direct.restored(own))
             if checked is not None:
                 self.stream.solution(checked, self._statistics())
+                if self.stream.forget_bound():
+                    self.claims.hidden = math.inf  # its bounds are worth nothing here
         except BaseException as error:  # an exception may not pass through the solver
             self.failure = error
 
@@ -132,11 +144,23 @@ class Session:
 
     def _optimise(self) -> str:
         """Search to the end; what that proves."""
-        ending = self.search.run(self.program, self)
+        program = self.direct.program
+        if self.claims.groundless:
+            infeasible, bound = self.claims.relax(RELAXERS[self.options.engine], self._settings())
+            if infeasible:
+                return "complete"
+            self.stream.better_bound(None if bound is None else bound + self.direct.offset)
+        ending = self.search.run(program, self)
         if ending.status in ("unbounded", "undecided"):
             return self._without_objective()
         if ending.status in TROUBLE:
             return self._give_up(TROUBLE[ending.status])
+        if self.claims.doubtful and ending.status in ("optimal", "infeasible"):
+            if self.stream.values is None or self.stream.objective != self.stream.bound:
+                settled = self._settled(ending.status, program, self.stream.objective)
+                self.stream.better_bound(self.stream.objective if settled != "unknown" else None)
+                return "stopped" if settled == "unknown" else "complete"
+            return "complete"
         if ending.status == "optimal":
             if self.integral and self._safe(ending.bound) != self.stream.objective:
                 return self._give_up("an objective beyond its precision")
@@ -148,12 +172,16 @@ class Session:
         """Search again and again, each time without what was printed; what that proves."""
         no_goods, blocked = NoGoods(self.program, self.items), 0
         while True:
-            ending = self.search.run(no_goods.extended(), self)
-            if ending.status == "infeasible":
+            program = no_goods.extended()
+            ending = self.search.run(program, self)
+            status = ending.status
+            if status == "infeasible" and self.claims.doubtful:
+                status = self._settled(status, program, None)
+            if status == "infeasible":
                 return "complete"
-            if ending.status in TROUBLE:
-                return self._give_up(TROUBLE[ending.status])
-            if ending.status != "optimal" or self.stream.satisfied:
+            if status in TROUBLE:
+                return self._give_up(TROUBLE[status])
+            if status != "optimal" or self.stream.satisfied:
                 return "stopped"
             fresh = self.stream.distinct[blocked:]
             if not fresh:
@@ -168,8 +196,21 @@ class Session:
     def _without_objective(self) -> str:
         """What follows if the relaxation is unbounded or nothing is feasible: as the numbers are rational, a single
         solution tells that the objective has no bound."""
-        ending = self.search.run(replace(self.program, objective=np.zeros(self.program.columns)), Deaf())
-        return {"optimal": "unbounded", "infeasible": "complete"}.get(ending.status, "stopped")
+        program = replace(self.direct.program, objective=np.zeros(self.program.columns))
+        status = self.search.run(program, Deaf()).status
+        if status == "infeasible" and self.claims.doubtful:
+            status = self._settled(status, program, None)
+        return {"optimal": "unbounded", "infeasible": "complete"}.get(status, "stopped")
+
+    def _settled(self, claim: str, program: LinearProgram, cutoff: int | None) -> str:
+        """Have a claim of the solver confirmed: see `Claims.settle`. Solutions that refute it are printed."""
+        cutoff = None if cutoff is None else cutoff - self.direct.offset
+        status = self.claims.settle(claim, program, cutoff, self.solution, self._settings())
+        if status == "unknown":
+            print(
+                f"% no proof: {TITLES[self.options.engine][0]} claims {claim}, not provable in doubles", file=sys.stderr
+            )
+        return status
 
     def _give_up(self, reason: str) -> str:
         """Tell why there is no proof."""
@@ -178,7 +219,10 @@ class Session:
         return "stopped"
 
     def _safe(self, bound: float) -> int | float | None:
-        return safe_bound(self.program, bound, PRECISION[self.options.engine])
+        if self.claims.groundless:
+            return None
+        bound = safe_bound(self.direct.program, bound, PRECISION[self.options.engine], self.claims.hidden)
+        return None if bound is None else bound + self.direct.offset
 
     def _objective(self, values: np.ndarray) -> int | float:
         """The objective of a solution."""
@@ -216,6 +260,11 @@ class Session:
             "solveTime": seconds_since_start() - self.initial_time,
             "peakMem": peak_megabytes(),
         }
+
+    def _last_statistics(self) -> dict[str, Statistic]:
+        """With what is only claimed, and who has confirmed what was claimed."""
+        claims = {"claim": self.claims.claim or None, "confirmedBy": self.claims.confirmed_by or None}
+        return {**self._statistics(), **claims}
 
 
 def _leave(status: int) -> NoReturn:

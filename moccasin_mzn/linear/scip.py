@@ -1,14 +1,15 @@
-"""SCIP, which is part of OR-Tools, as an engine."""
+"""SCIP, which is part of OR-Tools, as an engine; OR-Tools' GLOP for its relaxations."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .engine import Ending, EngineError, Listener, Settings
+from .engine import Ending, EngineError, Listener, RowWeights, Settings
 from .program import LinearProgram
 
 if TYPE_CHECKING:
@@ -47,6 +48,33 @@ def solve(program: LinearProgram, settings: Settings, listener: Listener) -> End
             return Ending("failed")
         raise EngineError(f"SCIP: {str(error).splitlines()[0]}") from None
     return _ending(result, program)
+
+
+def relax(program: LinearProgram, settings: Settings) -> RowWeights:
+    """A `Relaxer`. GLOP tells duals, and no ray of an infeasible program."""
+    from ortools.math_opt import callback_pb2, model_parameters_pb2, parameters_pb2
+    from ortools.math_opt.core.python import solver
+
+    parameters = parameters_pb2.SolveParametersProto(threads=1)
+    if settings.seconds is not None:
+        parameters.time_limit.FromNanoseconds(int(max(settings.seconds, 0.0) * 1e9))
+    try:
+        result = solver.solve(
+            _model(replace(program, is_integer=np.zeros(program.columns, dtype=bool))),
+            parameters_pb2.SOLVER_TYPE_GLOP,
+            parameters_pb2.SolverInitializerProto(),
+            parameters,
+            model_parameters_pb2.ModelSolveParametersProto(),
+            None,
+            callback_pb2.CallbackRegistrationProto(),
+            None,
+            None,
+        )
+    except Exception:  # whatever it says, there is no bound
+        return RowWeights()
+    if not result.solutions:
+        return RowWeights()
+    return RowWeights(_dense(result.solutions[0].dual_solution.dual_values, program.rows))
 
 
 def _model(program: LinearProgram) -> model_pb2.ModelProto:

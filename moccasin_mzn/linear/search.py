@@ -10,6 +10,7 @@ import numpy as np
 from .check import SLACK, Checker
 from .engine import Ending, Engine, Listener, Settings
 from .items import has_integer_objective
+from .objective import DirectObjective
 from .program import LinearProgram
 
 TRIALS = (
@@ -26,20 +27,28 @@ class Search:
     """An engine at work on a program, or on one with more columns and rows; `settings` tells what holds just now."""
 
     def __init__(
-        self, engine: Engine, checker: Checker, program: LinearProgram, settings: Callable[[], Settings]
+        self,
+        engine: Engine,
+        checker: Checker,
+        direct: DirectObjective,
+        settings: Callable[[], Settings],
+        doubtful: bool = False,
     ) -> None:
         self._engine = engine
         self._checker = checker
-        self._program = program
-        self._integral = has_integer_objective(program)
+        self._direct = direct
+        self._program = direct.program
+        self._integral = has_integer_objective(direct.program)
         self._settings = settings
+        self._doubtful = doubtful
 
     def run(self, program: LinearProgram, listener: Listener) -> Ending:
         """Call the engine; again, more carefully, if it fails or what it calls optimal does not stand the check.
 
         The status is "failed" or "refused" if that does not help. Nothing is infeasible for which the engine had found
-        a solution before, even a wrong one; and where numbers are large, the word of a presolve is not enough. The
-        listener is told the last solution and bound as well.
+        a solution before, even a wrong one; and where numbers are large, the word of a presolve is not enough. Where
+        all that the engine says is doubtful, any solution will do: others have to confirm the claim that it is the
+        best. The listener is told the last solution and bound as well.
         """
         claimed = False
         for trial in TRIALS:
@@ -50,7 +59,9 @@ class Search:
                 break
             if ending.status == "optimal" and not accepted:
                 claimed = True
-            elif ending.status == "infeasible" and trial["presolve"] and _has_large_sides(program):
+            elif (
+                ending.status == "infeasible" and trial["presolve"] and not self._doubtful and _has_large_sides(program)
+            ):
                 continue
             elif ending.status != "failed" and not (claimed and ending.status == "infeasible"):
                 return ending
@@ -65,12 +76,14 @@ class Search:
     def _accept(self, program: LinearProgram, values: np.ndarray, listener: Listener) -> bool:
         """Hand on a solution, if it is one, possibly with other floats; is it one with the objective that it had?"""
         own = values[: self._program.columns]
-        checked = self._checker.check(own)
+        checked = self._checker.check(self._direct.restored(own))
         if checked is None:
             checked = self._repaired(own)
         if checked is None:
             return False
         listener.solution(checked)
+        if self._doubtful:
+            return True
         costs = program.objective[: self._program.columns]
         slack = 0.5 if self._integral else SLACK * max(1.0, abs(float(costs @ own)))
         return abs(float(costs @ (checked - own))) <= slack

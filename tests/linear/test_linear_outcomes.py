@@ -99,10 +99,11 @@ def test_infeasible_after_a_false_solution_is_no_proof(run, last):
     assert (status, out) == (0, "=====UNKNOWN=====\n") and err.startswith("% no proof, since the solver came to ")
 
 
-LARGE = "var 0..1000000: x :: output_var; constraint int_lin_eq([100000],[x],{}00000); solve minimize x;"
+LARGE = """var 0..1000000: x :: output_var; var 0.0..1.0: f;
+    constraint int_lin_eq([100000],[x],{}00000); solve minimize x;"""
 
 
-def test_with_large_numbers_infeasible_is_asked_twice(run):
+def test_with_large_numbers_beside_floats_infeasible_is_asked_twice(run):
     engine = Straw(answer("infeasible"), answer("infeasible"))
     assert run(engine, LARGE.format(10_000)) == (0, "=====UNSATISFIABLE=====\n", "")
     assert [settings.presolve for _, settings in engine.asked] == [True, False]
