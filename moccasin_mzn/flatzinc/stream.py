@@ -53,6 +53,8 @@ class SolutionStream:
         self.values: Values | None = None
         self.objective: int | float | None = None
         self.bound: int | float | None = None
+        self.refuted = False
+        """Was there a solution better than a bound? The bound is forgotten, the solution kept."""
         self.finished = False
         self._items = items
         self._seen: set[str] = set()
@@ -103,17 +105,6 @@ class SolutionStream:
             if bound is not None and (self.bound is None or (bound < self.bound) == self.maximize):
                 self.bound = bound
 
-    def forget_bound(self) -> bool:
-        """Take the bound back if the best solution is beyond it; was it?"""
-        with self._lock:
-            if (
-                None in (self.bound, self.objective)
-                or (self.objective - self.bound) * (-1 if self.maximize else 1) >= 0
-            ):
-                return False
-            self.bound = None
-            return True
-
     def tell_bound(self, statistics: dict[str, Statistic]) -> None:
         """Print the bound if it has changed and the last one was not printed just now."""
         with self._lock:
@@ -146,6 +137,8 @@ class SolutionStream:
             if (gain if self.maximize else -gain) <= 0:
                 return False
         self.objective = objective
+        if self.bound not in (None, objective) and (objective > self.bound) == self.maximize:
+            self.bound, self.refuted = None, True
         return True
 
     def _statistics(self, statistics: dict[str, Statistic]) -> str:

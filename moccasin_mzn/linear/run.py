@@ -125,7 +125,7 @@ class Session:
             checked = self.checker.check(self.direct.restored(own))
             if checked is not None:
                 self.stream.solution(checked, self._statistics())
-                if self.stream.forget_bound():
+                if self.stream.refuted:
                     self.claims.hidden = math.inf  # its bounds are worth nothing here
         except BaseException as error:  # an exception may not pass through the solver
             self.failure = error
