@@ -1,0 +1,71 @@
+"""What a question leaves behind: processes and temporary files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+
+PATIENCE = 5.0
+"""Seconds for a process to end."""
+MARK = "MOCCASIN_SOAK"
+"""An environment variable by which processes are told to come from here."""
+
+
+class Room:
+    """A folder for temporary files and a mark for processes, both of this process alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = folder / "files"
+        self.temporary = folder / "temporary"
+        for path in (self.files, self.temporary):
+            path.mkdir(parents=True, exist_ok=True)
+        self.mark = uuid.uuid4().hex
+        os.environ[MARK] = self.mark
+        os.environ["TMPDIR"] = str(self.temporary)
+        tempfile.tempdir = None  # looked up again
+
+    def emptied(self) -> Path:
+        """The folder for a question's files, with nothing in it."""
+        shutil.rmtree(self.files, ignore_errors=True)
+        self.files.mkdir()
+        return self.files
+
+    def left_behind(self, thoroughly: bool) -> list[str]:
+        """What is still there, some seconds later; it is removed. `thoroughly`: among all processes, not children only."""
+        end = time.monotonic() + PATIENCE
+        while (processes := self._processes(thoroughly)) and time.monotonic() < end:
+            time.sleep(0.05)
+        found = []
+        for process in processes:
+            with contextlib.suppress(psutil.Error):
+                found.append(f"left behind: process {' '.join(process.cmdline())[:300]}")
+                process.kill()
+        for path in sorted(self.temporary.iterdir()):
+            found.append(f"left behind: temporary {path.name}")
+            shutil.rmtree(path, ignore_errors=True)
+            path.unlink(missing_ok=True)
+        return found
+
+    def _processes(self, thoroughly: bool) -> list[psutil.Process]:
+        own = [child for child in psutil.Process().children(recursive=True) if _lives(child)]
+        if not thoroughly:
+            return own
+        return own + [process for process in psutil.process_iter() if process not in own and self._is_marked(process)]
+
+    def _is_marked(self, process: psutil.Process) -> bool:
+        with contextlib.suppress(psutil.Error, OSError):
+            return process.pid != os.getpid() and process.environ().get(MARK) == self.mark and _lives(process)
+        return False
+
+
+def _lives(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return process.status() != psutil.STATUS_ZOMBIE
+    return False
