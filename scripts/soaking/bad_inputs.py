@@ -1,4 +1,4 @@
-"""Broken files and nonsense in options: every one is refused in one line, or answered as if nothing were wrong with it."""
+"""Broken files and nonsense in options: refused in one line, or answered as if nothing were wrong."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from soaking.asking import Reply
 from soaking.questions import Problem, Question
 
 JUNK = (
-    "", " ", "-1", "0", "nan", "inf", "-inf", "1e400", "1e-400", "0x10", "٣", "½", "1.5GiBB", "2**3", "0.0", "1.0001", "%",
-    "101%", "99999999999999999999999999", "true", "None", "../..", "/", "/dev/null", "no-such-file", "a,b", ",", "cp-sat,",
-    "cp-sat,cp-sat", "no-such-solver", "gecode@9.9", "staged ", "STAGED", "--help", "\u202e", "x" * 5000, "{}", "[]",
+    "", " ", "-1", "0", "nan", "inf", "-inf", "1e400", "1e-400", "0x10", "٣", "½", "1.5GiBB", "2**3", "0.0", "1.0001",
+    "%", "101%", "9" * 26, "true", "None", "../..", "/", "/dev/null", "no-such-file", "a,b", ",", "cp-sat,",
+    "cp-sat,cp-sat", "no-such-name", "no-such-name", "gecode@9.9", "staged ", "STAGED", "\u202e", "x" * 5000, "{}", "[]",
 )  # fmt: skip
 OPTIONS = (
     "budget", "formulation", "strategy", "solver", "precedence", "index", "max-computations", "search", "order",
     "warm-start", "time-limit", "until-gap", "threads", "seed", "alignment", "device", "page-out-time", "objective",
     "copy-time", "slow-memory", "output", "plot", "no-such-option",
 )  # fmt: skip
+NAMES = ("formulation", "strategy", "solver", "precedence", "index", "search", "order", "objective", "no-such-option")
+"""Of the options, those to which no-such-name is nonsense whatever the graph."""
+FILES = ("", "out.json", "graph.json", "out.png", "out", "no-such-folder/out.json")
+"""To write to, within the folder of the question."""
 FLAGS = ("check", "addresses", "paging", "count-fixed", "two-phase", "one-phase", "json-stream")
 VALUES: tuple[Any, ...] = (
-    None, True, -1, 0, 1.5, 10**30, 2**53, 2**63, "", "x", [], {}, [[]], {"a": 1}, float("nan"), float("inf"), "9" * 5000,
+    None, True, -1, 0, 1.5, 10**30, 2**53, 2**63, "", "x", [], {}, [[]], {"a": 1}, float("nan"), float("inf"), "9" * 99,
 )  # fmt: skip
 
 
@@ -35,20 +39,22 @@ def bad_command(rng: random.Random, problem: Problem, folder: Path) -> list[str]
     if rng.random() < 0.5:
         file.write_bytes(_broken(rng, file.read_bytes()))
     else:
-        words += _odd_options(rng)
+        words += _odd_options(rng, folder)
         if rng.random() < 0.2:
             words.remove("--json")
     words[0] = rng.choices(["solve", "info", "order", "frontier"], [8, 1, 1, 1])[0]
     return words
 
 
-def _odd_options(rng: random.Random) -> list[str]:
+def _odd_options(rng: random.Random, folder: Path) -> list[str]:
     words = []
     for _ in range(rng.choice([1, 1, 2])):
         if rng.random() < 0.2:
             words.append(f"--{rng.choice(FLAGS)}")
         else:
-            words += [f"--{rng.choice(OPTIONS)}", rng.choice(JUNK)]
+            option = rng.choice(OPTIONS)
+            value = str(folder / rng.choice(FILES)) if option in ("output", "plot") else rng.choice(JUNK)
+            words += [f"--{option}", value]
     return words
 
 
@@ -82,8 +88,16 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from _places(inner)
 
 
+def is_nonsense(words: list[str]) -> bool:
+    """Must the command line be refused, whatever its files say?"""
+    pairs = list(zip(words, words[1:], strict=False))
+    return "--no-such-option" in words or any((f"--{name}", "no-such-name") in pairs for name in NAMES)
+
+
 def flaws_of_refusal(words: list[str], reply: Reply) -> list[str]:
     """What is wrong with the reply to something that may be broken."""
+    if reply.status in (0, 1) and is_nonsense(words):
+        return [f"nonsense is answered with exit status {reply.status}"]
     if "Traceback (most recent call last)" in reply.errors or reply.status not in (0, 1, 2):
         return [f"exit status {reply.status}: {reply.errors[-3000:]}"]
     if reply.status == 2:
@@ -93,7 +107,7 @@ def flaws_of_refusal(words: list[str], reply: Reply) -> list[str]:
         if len(lines[-1]) > 1000:
             return [f"refused in a line of {len(lines[-1])} characters"]
         return [f"refused, but stdout has {reply.text[:80]!r}"] if reply.text.strip() else []
-    if "--json" in words and words[0] == "solve" and "--help" not in words and "--json-stream" not in words:
+    if "--json" in words and words[0] == "solve" and "--json-stream" not in words:
         try:
             reply.document()
         except ValueError as error:

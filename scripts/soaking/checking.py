@@ -201,7 +201,8 @@ def _claims(question: Question, document: dict[str, Any], witnesses: Witnesses, 
         counts[f"optimal, {known}"] += 1
     else:
         counts[f"bounds, {known}"] += 1
-        counts[f"notes: {status}, {_truth(best.complete, best.sequence)}"] += 1
+    if question.formulation:
+        _note(question, document, scope, witnesses, counts)
     if CAREFUL in " ".join([document["reason"], *document["notes"]]):
         counts["notes: claims not provable in doubles"] += 1
     beyond = question.kind == "addresses" and "alone needs" not in document["reason"]
@@ -213,6 +214,22 @@ def _claims(question: Question, document: dict[str, Any], witnesses: Witnesses, 
     yield from filter(None, [witnesses.refutes(claim, f"an answer ({status})")])
     if question.start is not None and status in ("infeasible", "unknown"):
         yield f"{status} in spite of a warm start"
+
+
+def _note(
+    question: Question, document: dict[str, Any], scope: Scope, witnesses: Witnesses, counts: Counter
+) -> None:  # fmt: skip
+    """Count what is no finding, but could be better."""
+    status, duration, options = document["status"], document["duration"], question.options
+    if question.kind == "solve" and (options.get("search") == "off" or not question.limited):
+        counts[f"models alone: {options['solver']}, {status}"] += 1
+    best = witnesses.best(question.order, question.budget, scope)
+    if status not in ("optimal", "infeasible"):
+        counts[f"notes: {status}, {_truth(best.complete, best.sequence)}"] += 1
+    if scope.kind == FREE and question.limited and status != "optimal":
+        staged = witnesses.best(question.order, question.budget, Scope(STAGED, scope.most)).sequence
+        if staged is not None and (duration is None or duration > account(question.problem.graph, staged).duration):
+            counts["notes: any order, longer than the best in stages"] += 1
 
 
 def _truth(complete: bool, sequence: Sequence[int] | None) -> str:

@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -21,6 +21,7 @@ from soaking.tidiness import Room
 from soaking.trial import Finding, Tally, Trial
 
 NEWS_SECONDS = 10.0
+Work = Callable[[Connection, Path, "Plan"], None]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Plan:
     """Where findings go; made when there is one."""
     verbose: bool = False
     """Every question is printed."""
+    patience: float = 1.5 * HANG_SECONDS
+    """Seconds for one question; a process that takes longer is taken to hang."""
 
 
 @dataclass
@@ -52,11 +55,15 @@ class Worker:
     since: float = field(default_factory=time.monotonic)
 
 
-def soak(plan: Plan) -> tuple[Tally, float]:
-    """Run all graphs; the tally, and the seconds it took. An interrupt ends the soak, not this function."""
+def soak(plan: Plan, work: Work | None = None) -> tuple[Tally, float]:
+    """Run all graphs; the tally, and the seconds it took. An interrupt ends the soak, not this function.
+
+    Args:
+        work: what the processes do; None: `ask_all`.
+    """
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        crew = _Crew(plan, Path(folder), begin)
+        crew = _Crew(plan, Path(folder), begin, work or ask_all)
         try:
             crew.run()
         except KeyboardInterrupt:
@@ -67,8 +74,8 @@ def soak(plan: Plan) -> tuple[Tally, float]:
 
 
 class _Crew:
-    def __init__(self, plan: Plan, folder: Path, begin: float) -> None:
-        self.plan, self.folder, self.begin = plan, folder, begin
+    def __init__(self, plan: Plan, folder: Path, begin: float, work: Work) -> None:
+        self.plan, self.folder, self.begin, self.work = plan, folder, begin, work
         self.tally = Tally()
         self.seeds = self._seeds()
         self.hired = 0
@@ -90,8 +97,8 @@ class _Crew:
             for worker in list(self.workers):
                 if worker.pipe in ready:
                     self._hear(worker)
-                elif worker.seed >= 0 and time.monotonic() - worker.since > 1.5 * HANG_SECONDS:
-                    self._lost(worker, f"no end within {1.5 * HANG_SECONDS:.0f} s")
+                elif worker.seed >= 0 and time.monotonic() - worker.since > self.plan.patience:
+                    self._lost(worker, f"no end within {self.plan.patience:.0f} s")
             self._tell()
 
     def dismiss(self) -> None:
@@ -109,7 +116,7 @@ class _Crew:
         self.hired += 1
         ours, theirs = multiprocessing.Pipe()
         context = multiprocessing.get_context("spawn")
-        process = context.Process(target=work, args=(theirs, folder, self.plan))
+        process = context.Process(target=self.work, args=(theirs, folder, self.plan))
         process.start()
         theirs.close()
         worker = Worker(process, ours, folder)
@@ -183,7 +190,7 @@ def _end(worker: Worker) -> None:
     worker.pipe.close()
 
 
-def work(pipe: Connection, folder: Path, plan: Plan) -> None:
+def ask_all(pipe: Connection, folder: Path, plan: Plan) -> None:
     """What a process does: graphs by their seeds, until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     from moccasin_mzn.minizinc.solvers import known_solvers

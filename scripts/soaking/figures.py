@@ -6,7 +6,7 @@ from typing import TextIO
 
 from soaking.trial import Tally
 
-HEADINGS = ("graphs", "asked", "how", "order", "formulation", "solver", "bad inputs", "notes")
+HEADINGS = ("graphs", "asked", "how", "order", "formulation", "solver", "models alone", "bad inputs", "notes")
 
 
 def print_figures(tally: Tally, seconds: float, out: TextIO) -> None:

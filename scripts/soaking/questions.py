@@ -212,7 +212,7 @@ def _solve(rng: random.Random, problem: Problem, solvers: Sequence[str]) -> Ques
         return Question("solve", _how(rng), problem, options, free, _most(rng, n, 8))
     if family == "general":
         options["formulation"] = "general"
-    options["search"] = rng.choice(["off", "off", "on"])
+    options["search"] = "on" if free and family == "staged" else rng.choice(["off", "off", "on"])
     options["precedence"] = rng.choice(["served-by", "served-by", "reservoir"])
     if family == "staged" and not free:
         options["index"] = rng.choice(["affine", "triangular"])

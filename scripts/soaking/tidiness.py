@@ -19,17 +19,19 @@ MARK = "MOCCASIN_SOAK"
 
 
 class Room:
-    """A folder for temporary files and a mark for processes, both of this process alone."""
+    """Folders for files of questions, for temporary files and to work in, and a mark for processes: of this one alone."""
 
     def __init__(self, folder: Path) -> None:
         self.files = folder / "files"
         self.temporary = folder / "temporary"
-        for path in (self.files, self.temporary):
+        self.here = folder / "here"
+        for path in (self.files, self.temporary, self.here):
             path.mkdir(parents=True, exist_ok=True)
         self.mark = uuid.uuid4().hex
         os.environ[MARK] = self.mark
         os.environ["TMPDIR"] = str(self.temporary)
         tempfile.tempdir = None  # looked up again
+        os.chdir(self.here)
 
     def emptied(self) -> Path:
         """The folder for a question's files, with nothing in it."""
@@ -38,7 +40,11 @@ class Room:
         return self.files
 
     def left_behind(self, thoroughly: bool) -> list[str]:
-        """What is still there, some seconds later; it is removed. `thoroughly`: among all processes, not children only."""
+        """What is still there, some seconds later; it is removed.
+
+        Args:
+            thoroughly: look at all processes, not only at children of this one.
+        """
         end = time.monotonic() + PATIENCE
         while (processes := self._processes(thoroughly)) and time.monotonic() < end:
             time.sleep(0.05)
@@ -47,8 +53,8 @@ class Room:
             with contextlib.suppress(psutil.Error):
                 found.append(f"left behind: process {' '.join(process.cmdline())[:300]}")
                 process.kill()
-        for path in sorted(self.temporary.iterdir()):
-            found.append(f"left behind: temporary {path.name}")
+        for path in (*self.temporary.iterdir(), *self.here.iterdir()):
+            found.append(f"left behind: file {path.parent.name}/{path.name}")
             shutil.rmtree(path, ignore_errors=True)
             path.unlink(missing_ok=True)
         return found

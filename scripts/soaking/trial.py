@@ -103,7 +103,7 @@ class Trial:
         if kind == "bad":
             return self._ask_badly(rng, problem)
         question = draw_question(rng, problem, kind, self.solvers)
-        if kind == "solve" and rng.random() < 0.25:
+        if kind == "solve" and rng.random() < (0.6 if question.free else 0.25):
             question = with_start(rng, question, witnesses)
         folder = self.room.emptied()
         command = shlex.join(question.arguments(folder))
@@ -121,12 +121,16 @@ class Trial:
         folder = self.room.emptied()
         words = bad_command(rng, problem, folder)
         command = shlex.join(words)
+        before = (folder / "graph.json").read_bytes()
         self.tell(command)
         reply = run_process(words) if rng.random() < 0.1 else run_here(words)
         self.tally.counts["bad inputs"] += 1
         self.tally.counts[f"bad inputs: {'refused' if reply.status == 2 else 'answered'}"] += 1
         self.report(f"{reply.seconds:6.2f} s  {reply.status}  {command}")
-        for message in (*flaws_of_refusal(words, reply), *self.room.left_behind(thoroughly=False)):
+        flaws = flaws_of_refusal(words, reply)
+        if (folder / "graph.json").read_bytes() != before:
+            flaws.append("the graph file is overwritten")
+        for message in (*flaws, *self.room.left_behind(thoroughly=False)):
             self._found(message, command, reply)
 
     def _found(self, message: str, command: str, reply: Reply | None = None) -> None:
