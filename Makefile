@@ -6,7 +6,7 @@ BUDGET ?= 0.8
 PICTURE ?= build/schedule.html
 BIN := .venv/bin
 
-.PHONY: solve test test-torch test-slow solvers bench lint data clean
+.PHONY: solve test test-torch test-slow soak solvers bench lint data clean
 
 solve: .venv/ready
 	mkdir -p build
@@ -22,6 +22,13 @@ test-torch: .venv/ready
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -n 2 -m slow
+
+GRAPHS ?= 1000
+KEEP ?= build/soak
+
+# Random graphs, all that can be asked of them, and every answer held against an oracle; findings are kept in KEEP.
+soak: .venv/ready
+	$(BIN)/python scripts/soak.py --graphs $(GRAPHS) --jobs 2 --keep $(KEEP)
 
 # More solvers: MiniZinc 2.10 as WebAssembly, with Chuffed, Gecode 6.4, COIN-BC and HiGHS. Needs Node.js.
 solvers: .venv/ready

@@ -14,7 +14,7 @@ from soaking.questions import Problem, Question
 JUNK = (
     "", " ", "-1", "0", "nan", "inf", "-inf", "1e400", "1e-400", "0x10", "٣", "½", "1.5GiBB", "2**3", "0.0", "1.0001",
     "%", "101%", "9" * 26, "true", "None", "../..", "/", "/dev/null", "no-such-file", "a,b", ",", "cp-sat,",
-    "cp-sat,cp-sat", "no-such-name", "no-such-name", "gecode@9.9", "staged ", "STAGED", "\u202e", "x" * 5000, "{}", "[]",
+    "cp-sat,cp-sat", "no-such-name", "no-such-name", "gecode@9.9", "staged ", "STAGED", "\u202e", "x" * 5000, "{}",
 )  # fmt: skip
 OPTIONS = (
     "budget", "formulation", "strategy", "solver", "precedence", "index", "max-computations", "search", "order",

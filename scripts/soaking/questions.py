@@ -257,9 +257,10 @@ def _strategy(rng: random.Random, problem: Problem, solvers: Sequence[str]) -> Q
 
 def _plan(rng: random.Random, problem: Problem, solvers: Sequence[str]) -> Question:
     """Slow memory beside recomputation, or two devices."""
-    options = {**_limits(rng, problem), "search": rng.choice(["on", "on", "off", "only"])}
+    free = rng.random() < 0.5
+    options = {**_limits(rng, problem), "search": rng.choice(["on", "on", "on" if free else "off", "only"])}
     options.pop("count-fixed", None)
-    cost = rng.choice(["0", "0.25", "1", "3", "1e-3"])
+    cost = rng.choice(["0", "0.25", "1", "3", "0.001"])
     amount = problem.amount(False, False)
     if rng.random() < 0.6:
         options |= {

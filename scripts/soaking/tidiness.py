@@ -19,7 +19,7 @@ MARK = "MOCCASIN_SOAK"
 
 
 class Room:
-    """Folders for files of questions, for temporary files and to work in, and a mark for processes: of this one alone."""
+    """Folders of this process for files of questions, temporary ones and to work in; and a mark for what it starts."""
 
     def __init__(self, folder: Path) -> None:
         self.files = folder / "files"
@@ -72,6 +72,8 @@ class Room:
 
 
 def _lives(process: psutil.Process) -> bool:
+    """Python's own tracker of shared memory aside, which a process keeps once it has one."""
     with contextlib.suppress(psutil.Error):
-        return process.status() != psutil.STATUS_ZOMBIE
+        tracker = any("multiprocessing.resource_tracker" in word for word in process.cmdline())
+        return process.status() != psutil.STATUS_ZOMBIE and not tracker
     return False

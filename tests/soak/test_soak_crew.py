@@ -1,0 +1,73 @@
+"""Processes of a soak that die or hang are findings, and the other graphs are soaked all the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from soaking.crew import Plan, soak
+from soaking.trial import Tally
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def asks_until_it_dies(pipe, folder, plan):
+    """Seed 1 kills the process in the middle of a question."""
+    while (seed := pipe.recv()) is not None:
+        (folder / "files").mkdir(exist_ok=True)
+        (folder / "files" / "graph.json").write_text("{}")
+        pipe.send(f"solve {folder}/files/graph.json")
+        if seed == 1:
+            os.abort()
+        pipe.send(Tally(Counter(graphs=1)))
+
+
+def asks_until_it_hangs(pipe, folder, plan):
+    """Seed 1 has no end."""
+    while (seed := pipe.recv()) is not None:
+        pipe.send("solve graph.json")
+        time.sleep(600 if seed == 1 else 0)
+        pipe.send(Tally(Counter(graphs=1)))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_process_that_dies_is_a_finding(tmp_path, jobs):
+    tally, _ = soak(Plan(0, 4, jobs, None, None, tmp_path), asks_until_it_dies)
+    (finding,) = tally.findings
+    assert (finding.seed, tally.counts["graphs"]) == (1, 4)
+    assert "the process died with -6" in finding.message
+    assert finding.command == f"solve {tmp_path / '1-lost' / 'graph.json'}"
+    assert (tmp_path / "1-lost" / "graph.json").read_text() == "{}"
+
+
+def test_a_process_that_hangs_is_a_finding(tmp_path):
+    tally, seconds = soak(Plan(0, 3, 1, None, None, tmp_path, patience=3), asks_until_it_hangs)
+    assert [(finding.seed, finding.message) for finding in tally.findings] == [(1, "no end within 3 s")]
+    assert tally.counts["graphs"] == 3 and seconds < 300
+
+
+def test_no_graph_is_begun_after_the_limit(tmp_path):
+    tally, _ = soak(Plan(0, 1000, 1, 0.0, None, tmp_path), asks_until_it_dies)
+    assert tally.counts["graphs"] == 0 and tally.findings == []
+
+
+def test_the_script_prints_figures_and_no_findings(tmp_path):
+    command = [sys.executable, ROOT / "scripts" / "soak.py", "--graphs", "3", "--only", "order", "--jobs", "1"]
+    ended = subprocess.run([*command, "--keep", tmp_path], capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    figures = dict([cell.strip() for cell in line.split("|")[1:3]] for line in ended.stdout.splitlines())
+    assert (figures["graphs"], figures["asked: order"], figures["findings"]) == ("3", "15", "0")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_graph_is_soaked_again_in_words(tmp_path):
+    command = [sys.executable, ROOT / "scripts" / "soak.py", "--replay", "2", "--only", "strategy", "--keep", tmp_path]
+    first, again = (subprocess.run(command, capture_output=True, text=True, timeout=300).stdout for _ in range(2))
+    asked = [line.partition(" --")[2] for line in first.splitlines() if " --strategy " in line]
+    assert len(asked) == 5
+    assert asked == [line.partition(" --")[2] for line in again.splitlines() if " --strategy " in line]

@@ -1,0 +1,170 @@
+"""The soak's judge and oracle against the simulator and against the oracles of the tests: none shares code."""
+
+from __future__ import annotations
+
+import random
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import oracle
+import pytest
+from cases import draw_case
+from hypothesis import given
+from hypothesis import strategies as st
+from soaking.graphs import draw_graph, random_order
+from soaking.judging import FIRST, FREE, STAGED, Scope, account, arena_flaw, in_stages
+from soaking.oracle import best_schedule, least_peak
+from soaking.plans import best_plan, places_of, plan_flaw
+from soaking.witnesses import useless_too
+from strategies import any_sequences, graphs, valid_sequences
+
+from moccasin_mzn.devices.build import CopyCosts, device_platform, parse_device
+from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.paging.build import PagingCosts, paging_platform
+from moccasin_mzn.platforms.formulation import PlanProblem
+from moccasin_mzn.simulate import simulate
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "platforms"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "devices"))
+import device_cases
+import plan_oracle
+
+CASES = [*range(60), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 1000))]
+
+
+@given(st.data())
+def test_the_judge_is_the_simulators_twin(data):
+    graph = data.draw(graphs())
+    sequence = data.draw(valid_sequences(graph) | any_sequences(graph))
+    simulation, judged = simulate(graph, sequence), account(graph, sequence)
+    assert (judged.flaw == "") is simulation.feasible
+    if simulation.feasible:
+        intervals = tuple((of.node, of.start, of.end) for of in simulation.intervals)
+        assert (judged.duration, judged.peak, judged.intervals) == (simulation.duration, simulation.peak, intervals)
+
+
+@given(st.data())
+def test_stages_are_those_of_warm_starts(data):
+    graph = data.draw(graphs())
+    order, sequence = graph.input_order(), data.draw(valid_sequences(graph))
+    sequence = sequence[: sequence.index(order[-1]) + 1]  # what follows is of no stage
+    staged = tuple(dict.fromkeys(sequence)) == order and in_stages(order, sequence)
+    assert staged is (first_out_of_stage(order, sequence) is None)
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_both_oracles_find_the_same(seed):
+    case = draw_case(seed)
+    graph, order = case.graph, case.graph.input_order()
+    rng = random.Random(seed)
+    for most in ((case.max_computations,) * len(order), tuple(rng.randint(1, 3) for _ in order)):
+        found = {}
+        for kind in (FREE, FIRST, STAGED):
+            scope = Scope(kind, most)
+            answer = best_schedule(graph, order, case.budget, scope)
+            assert answer.complete
+            found[kind] = None
+            if answer.sequence is not None:
+                judged = account(graph, answer.sequence)
+                assert judged.flaw == "" and judged.peak <= case.budget and scope.holds(order, answer.sequence)
+                found[kind] = judged.duration
+        assert found[STAGED] == oracle.best_fixed_order(graph, order, case.budget, most)
+        assert found[FREE] == oracle.best_free_order(graph, case.budget, most)
+        known = [float("inf") if found[kind] is None else found[kind] for kind in (FREE, FIRST, STAGED)]
+        assert known == sorted(known)
+
+
+def test_an_oracle_that_gives_up_knows_nothing():
+    case = draw_case(2)
+    most = (case.max_computations,) * len(case.graph.nodes)
+    answer = best_schedule(case.graph, case.graph.input_order(), case.budget, Scope(STAGED, most), effort=1)
+    assert answer.sequence is None and not answer.complete
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_least_peak_is_that_of_the_best_of_all_orders(seed):
+    graph = draw_case(seed, 5).graph
+    least = min(simulate(graph, order).peak for order in _orders(graph, ()))
+    assert least_peak(graph) == least
+
+
+def _orders(graph, begun):
+    if len(begun) == len(graph.nodes):
+        yield begun
+    for v in range(len(graph.nodes)):
+        if v not in begun and set(graph.predecessors[v]) <= set(begun):
+            yield from _orders(graph, (*begun, v))
+
+
+PAGING = {"paging": True, "page-out-time": "0.25", "page-in-time": "1"}
+DEVICES = {"copy-time": "0.5", "copy-latency": "1"}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_both_oracles_find_the_same_plans_with_slow_memory(seed):
+    case = draw_case(seed, 4)
+    graph, order = case.graph, case.graph.input_order()
+    options = {**PAGING, "budget": str(case.budget), "slow-memory": str(graph.total_size // 2)}
+    costs = PagingCosts(Fraction(1, 4), Fraction(1))
+    there = plan_oracle.places_of(paging_platform(graph, case.budget, costs, graph.total_size // 2), 2)
+    places = places_of(graph, options, 2)
+    for staged, expected in (
+        (False, plan_oracle.best_plan(there)), (True, plan_oracle.best_staged_paging(there, order))
+    ):  # fmt: skip
+        _same(places, best_plan(places, order, staged), expected)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_both_oracles_find_the_same_plans_on_two_devices(seed):
+    case = draw_case(seed, 3)
+    graph, order = case.graph, case.graph.input_order()
+    told = (f"gpu={case.budget}", f"cpu={graph.total_size}:{('2', '1.5', 'inf')[seed % 3]}")
+    places = places_of(graph, {**DEVICES, "device": " ".join(told)}, 2)
+    platform = device_platform(graph, dict(map(parse_device, told)), CopyCosts(Fraction(1, 2), 1), 1)
+    instance = Instance.build(graph, case.budget, max_computations=2)
+    problem = PlanProblem(instance, platform)
+    for staged, expected in ((False, device_cases.best(problem)), (True, device_cases.best_staged(problem))):
+        _same(places, best_plan(places, order, staged), expected)
+
+
+def _same(places, found, expected):
+    plan, certain = found
+    assert certain
+    assert (plan is None) is (expected is None)
+    if plan is not None:
+        flaw, duration, _ = plan_flaw(places, plan)
+        assert (flaw, duration) == ("", expected.totals[0])
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_graphs_and_useless_computations_are_what_they_should_be(seed):
+    rng = random.Random(seed)
+    _, graph = draw_graph(rng, rng.choice([1, 3, 7, 30]))
+    order = random_order(rng, graph)
+    assert account(graph, order).flaw == ""
+    for kind in (FREE, FIRST, STAGED):
+        scope = Scope(kind, (3,) * len(order))
+        peak = account(graph, order).peak
+        sequence = useless_too(rng, graph, order, peak, scope, order)
+        judged = account(graph, sequence)
+        assert judged.flaw == "" and judged.peak <= peak and scope.holds(order, sequence)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "flaw"),
+    [
+        ((0, 4), ""),
+        ((8, 0), ""),
+        ((0, 2), "overlap"),
+        ((2, 2), "no multiple"),
+        ((-4, 4), "no multiple"),
+        ((0, 4.0), "no"),
+    ],
+)
+def test_arenas_are_judged(offsets, flaw):
+    graph = ComputationGraph(("a", "b"), (1, 1), (3, 4), ((0, 1),))
+    found = arena_flaw(graph, [(0, 1, 2), (1, 2, 2)], offsets, 2 if flaw == "overlap" else 4)
+    assert (flaw in found) if flaw else found == ""
