@@ -24,11 +24,12 @@ test-slow: .venv/ready
 	$(BIN)/python -m pytest -n 2 -m slow
 
 GRAPHS ?= 1000
+SEED ?= 0
 KEEP ?= build/soak
 
 # Random graphs, all that can be asked of them, and every answer held against an oracle; findings are kept in KEEP.
 soak: .venv/ready
-	$(BIN)/python scripts/soak.py --graphs $(GRAPHS) --jobs 2 --keep $(KEEP)
+	$(BIN)/python scripts/soak.py --graphs $(GRAPHS) --seed $(SEED) --jobs 2 --keep "$(KEEP)"
 
 # More solvers: MiniZinc 2.10 as WebAssembly, with Chuffed, Gecode 6.4, COIN-BC and HiGHS. Needs Node.js.
 solvers: .venv/ready

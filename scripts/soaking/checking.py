@@ -201,6 +201,8 @@ def _claims(question: Question, document: dict[str, Any], witnesses: Witnesses, 
         counts[f"optimal, {known}"] += 1
     else:
         counts[f"bounds, {known}"] += 1
+    again = document["valid"] and len(document["sequence"]) > len(question.problem.graph.nodes)
+    counts[f"answers: {'recomputations' if again else 'every node once' if document['valid'] else 'none'}"] += 1
     if question.formulation:
         _note(question, document, scope, witnesses, counts)
     if CAREFUL in " ".join([document["reason"], *document["notes"]]):

@@ -6,7 +6,10 @@ from typing import TextIO
 
 from soaking.trial import Tally
 
-HEADINGS = ("graphs", "asked", "how", "order", "formulation", "solver", "models alone", "bad inputs", "notes")
+HEADINGS = (
+    "graphs", "asked", "how", "order", "formulation", "solver", "models alone", "answers", "bad inputs", "notes",
+    "seconds",
+)  # fmt: skip
 
 
 def print_figures(tally: Tally, seconds: float, out: TextIO) -> None:
@@ -23,7 +26,7 @@ def print_figures(tally: Tally, seconds: float, out: TextIO) -> None:
     width = max(len(name) for name, _ in rows)
     out.write(f"| {'':<{width}} | number |\n| {'-' * width} | ------ |\n")
     for name, number in rows:
-        out.write(f"| {name:<{width}} | {number:>6} |\n")
+        out.write(f"| {name:<{width}} | {number:>6.0f} |\n")
     for finding in tally.findings:
         out.write(f"\nseed {finding.seed}: {finding.message}\n  python -m moccasin_mzn {finding.command}\n")
         out.write(f"  kept in {finding.folder}\n")

@@ -168,7 +168,7 @@ def draw_question(rng: random.Random, problem: Problem, kind: str, solvers: Sequ
         solvers: that are here, by name.
     """
     draw = {
-        "solve": _solve, "race": _race, "addresses": _addresses, "strategy": _strategy, "plan": _plan,
+        "solve": _solve, "start": _start, "race": _race, "addresses": _addresses, "strategy": _strategy, "plan": _plan,
         "order": _order, "frontier": _frontier,
     }[kind]  # fmt: skip
     return draw(rng, problem, solvers)
@@ -227,6 +227,13 @@ def _solve(rng: random.Random, problem: Problem, solvers: Sequence[str]) -> Ques
     if rng.random() < 0.1:
         options["until-gap"] = rng.choice(["0.05", "0.3"])
     return Question("solve", _how(rng), problem, options, free, _most(rng, n, 3 if family == "general" else 8))
+
+
+def _start(rng: random.Random, problem: Problem, solvers: Sequence[str]) -> Question:
+    """The searches alone and in haste, to be given a warm start."""
+    options = {"budget": problem.budget, **_limits(rng, problem), "search": "only", "time-limit": "2"}
+    most = _most(rng, len(problem.graph.nodes), 8)
+    return Question("solve", rng.choice([API, HERE]), problem, options, rng.random() < 0.7, most)
 
 
 def _race(rng: random.Random, problem: Problem, solvers: Sequence[str]) -> Question:

@@ -19,7 +19,10 @@ from soaking.questions import SMALL, Problem, Question, draw_problem, draw_quest
 from soaking.tidiness import Room
 from soaking.witnesses import Witnesses, useless_too
 
-KINDS = {"solve": 10, "strategy": 4, "order": 0.8, "frontier": 0.6, "addresses": 0.6, "plan": 1, "race": 0.3, "bad": 3}
+KINDS = {
+    "solve": 10, "start": 2, "strategy": 3, "order": 0.8, "frontier": 0.6, "addresses": 0.6, "plan": 1, "race": 0.3,
+    "bad": 3,
+}  # fmt: skip
 """Kinds of questions, and how often each is asked."""
 QUESTIONS = 5
 LARGE_SHARE, LARGE = 0.06, (20, 60)
@@ -103,7 +106,7 @@ class Trial:
         if kind == "bad":
             return self._ask_badly(rng, problem)
         question = draw_question(rng, problem, kind, self.solvers)
-        if kind == "solve" and rng.random() < (0.6 if question.free else 0.25):
+        if kind == "start" or (kind == "solve" and rng.random() < (0.6 if question.free else 0.25)):
             question = with_start(rng, question, witnesses)
         folder = self.room.emptied()
         command = shlex.join(question.arguments(folder))
@@ -112,6 +115,7 @@ class Trial:
         verdict = check(question, reply, witnesses)
         self.tally.counts.update(verdict.counts)
         self.tally.counts.update(_kinds_of(question))
+        self.tally.counts[f"seconds: {question.kind}"] += reply.seconds
         self.report(f"{reply.seconds:6.2f} s  {_summary(reply)}  {command}")
         for message in (*verdict.findings, *self.room.left_behind(thoroughly=False)):
             self._found(message, command, reply)
