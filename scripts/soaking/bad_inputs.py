@@ -33,7 +33,8 @@ VALUES: tuple[Any, ...] = (
 
 def bad_command(rng: random.Random, problem: Problem, folder: Path) -> list[str]:
     """A command line of which something is broken, or may be."""
-    question = Question("solve", "here", problem, {"budget": problem.budget, "search": "only", "time-limit": "2"})
+    options = {"budget": problem.budget, "search": rng.choice(["only", "on"]), "time-limit": "2"}
+    question = Question("solve", "here", problem, options)
     words = question.arguments(folder)
     file = folder / "graph.json"
     if rng.random() < 0.5:
@@ -53,7 +54,8 @@ def _odd_options(rng: random.Random, folder: Path) -> list[str]:
             words.append(f"--{rng.choice(FLAGS)}")
         else:
             option = rng.choice(OPTIONS)
-            value = str(folder / rng.choice(FILES)) if option in ("output", "plot") else rng.choice(JUNK)
+            value = "no-such-name" if option in NAMES and rng.random() < 0.5 else rng.choice(JUNK)
+            value = str(folder / rng.choice(FILES)) if option in ("output", "plot") else value
             words += [f"--{option}", value]
     return words
 
@@ -89,9 +91,10 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def is_nonsense(words: list[str]) -> bool:
-    """Must the command line be refused, whatever its files say?"""
+    """Must the command line be refused, whatever its files say? Without a model nobody asks for a solver."""
     pairs = list(zip(words, words[1:], strict=False))
-    return "--no-such-option" in words or any((f"--{name}", "no-such-name") in pairs for name in NAMES)
+    named = [name for name in NAMES if (f"--{name}", "no-such-name") in pairs]
+    return "--no-such-option" in words or named not in ([], ["solver"]) or (named == ["solver"] and "only" not in words)
 
 
 def flaws_of_refusal(words: list[str], reply: Reply) -> list[str]:
@@ -104,7 +107,7 @@ def flaws_of_refusal(words: list[str], reply: Reply) -> list[str]:
         lines = reply.errors.strip().splitlines()
         if not lines or not lines[-1].startswith("error: ") or sum(line.startswith("error: ") for line in lines) > 1:
             return [f"refused with {reply.errors[-500:]!r}, expected one line that begins with error"]
-        if len(lines[-1]) > 1000:
+        if len(lines[-1]) > 1000 + max(map(len, words)):  # names of files are told in full
             return [f"refused in a line of {len(lines[-1])} characters"]
         return [f"refused, but stdout has {reply.text[:80]!r}"] if reply.text.strip() else []
     if "--json" in words and words[0] == "solve" and "--json-stream" not in words:
