@@ -37,7 +37,7 @@ class Witnesses:
     schedules: dict[tuple[int, ...], tuple[Account, str]] = field(default_factory=dict)
     """By sequence: its account, and where it comes from."""
     claims: list[tuple[Claim, str]] = field(default_factory=list)
-    """Earlier ones, with what made them."""
+    """Earlier ones that nothing has refuted, with what made them."""
     answers: dict[Claim, Answer] = field(default_factory=dict)
     """Of the oracle, by claims without a bound."""
     given_up: int = 0
@@ -71,10 +71,10 @@ class Witnesses:
     def refutes(self, claim: Claim, claimant: str) -> str:
         """Take a claim in; the schedule that refutes it, in words, or nothing."""
         self.best(claim.order, claim.budget, claim.scope)
-        self.claims.append((claim, claimant))
         for sequence, (judged, source) in self.schedules.items():
             if claim.refuted_by(sequence, judged):
                 return f"claims {_words(claim)}, but there is {_shown(self.graph, sequence, judged)}, by {source}"
+        self.claims.append((claim, claimant))
         return ""
 
 
