@@ -48,10 +48,12 @@ class Witnesses:
             return Answer(None, complete=False)
         key = Claim(order, budget, scope, None)
         if key not in self.answers:
-            found = self.answers[key] = best_schedule(self.graph, order, budget, scope)
+            found = best_schedule(self.graph, order, budget, scope)
             self.given_up += not found.complete
             if found.sequence is not None:
+                found = Answer(without_useless(self.graph, order, budget, scope, found.sequence))
                 self.add(found.sequence, f"oracle, {scope.kind}")
+            self.answers[key] = found
         return self.answers[key]
 
     def add(self, sequence: Sequence[int], source: str) -> str:
@@ -86,6 +88,19 @@ def _words(claim: Claim) -> str:
 def _shown(graph: ComputationGraph, sequence: Sequence[int], judged: Account) -> str:
     names = [graph.nodes[v] for v in sequence]
     return f"{names} of duration {judged.duration} and peak {judged.peak}"
+
+
+def without_useless(
+    graph: ComputationGraph, order: Sequence[int], budget: int, scope: Scope, sequence: Sequence[int]
+) -> tuple[int, ...]:
+    """The schedule without computations that take no time and serve nothing, to be read by people."""
+    sequence = tuple(sequence)
+    for t in reversed(range(len(sequence))):
+        shorter = sequence[:t] + sequence[t + 1 :]
+        judged = account(graph, shorter)
+        if not judged.flaw and judged.peak <= budget and scope.holds(order, shorter):
+            sequence = shorter
+    return sequence
 
 
 def useless_too(

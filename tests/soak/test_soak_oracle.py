@@ -16,7 +16,7 @@ from soaking.graphs import draw_graph, random_order
 from soaking.judging import FIRST, FREE, STAGED, Scope, account, arena_flaw, in_stages
 from soaking.oracle import best_schedule, least_peak
 from soaking.plans import best_plan, places_of, plan_flaw
-from soaking.witnesses import useless_too
+from soaking.witnesses import useless_too, without_useless
 from strategies import any_sequences, graphs, valid_sequences
 
 from moccasin_mzn.devices.build import CopyCosts, device_platform, parse_device
@@ -151,6 +151,10 @@ def test_graphs_and_useless_computations_are_what_they_should_be(seed):
         sequence = useless_too(rng, graph, order, peak, scope, order)
         judged = account(graph, sequence)
         assert judged.flaw == "" and judged.peak <= peak and scope.holds(order, sequence)
+        shorter = without_useless(graph, order, peak, scope, sequence)
+        judged = account(graph, shorter)
+        assert judged.flaw == "" and judged.peak <= peak and scope.holds(order, shorter)
+        assert len(shorter) <= len(sequence)
 
 
 @pytest.mark.parametrize(
