@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from soaking.tidiness import Room
 from soaking.trial import Finding, Tally, Trial
 
 NEWS_SECONDS = 10.0
+START_SECONDS = 60.0
+"""More patience until the first question: a process has to start."""
 Work = Callable[[Connection, Path, "Plan"], None]
 
 
@@ -52,7 +54,8 @@ class Worker:
     folder: Path
     seed: int = -1
     command: str = ""
-    since: float = field(default_factory=time.monotonic)
+    since: float = 0.0
+    """When it began with that, by `time.monotonic()`."""
 
 
 def soak(plan: Plan, work: Work | None = None) -> tuple[Tally, float]:
@@ -124,7 +127,8 @@ class _Crew:
         self._give(worker, seed)
 
     def _give(self, worker: Worker, seed: int | None) -> None:
-        worker.seed, worker.command, worker.since = -1 if seed is None else seed, "", time.monotonic()
+        worker.seed, worker.command = -1 if seed is None else seed, ""
+        worker.since = time.monotonic() + START_SECONDS
         worker.pipe.send(seed)
 
     def _hear(self, worker: Worker) -> None:

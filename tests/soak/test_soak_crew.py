@@ -46,9 +46,9 @@ def test_a_process_that_dies_is_a_finding(tmp_path, jobs):
 
 
 def test_a_process_that_hangs_is_a_finding(tmp_path):
-    tally, seconds = soak(Plan(0, 3, 1, None, None, tmp_path, patience=3), asks_until_it_hangs)
-    assert [(finding.seed, finding.message) for finding in tally.findings] == [(1, "no end within 3 s")]
-    assert tally.counts["graphs"] == 3 and seconds < 300
+    tally, _ = soak(Plan(0, 3, 1, None, None, tmp_path, patience=5), asks_until_it_hangs)
+    assert [(finding.seed, finding.message) for finding in tally.findings] == [(1, "no end within 5 s")]
+    assert tally.counts["graphs"] == 3
 
 
 def test_no_graph_is_begun_after_the_limit(tmp_path):
