@@ -232,6 +232,8 @@ def print_info(instance: Instance, order_name: str, order_bound: int, out: TextI
 
 def print_catalogue(entries: Sequence[Entry], solvers: Sequence[KnownSolver], out: TextIO) -> None:
     """What there is to choose from."""
+    from moccasin_mzn.minizinc.solvers import lack_text
+
     console = _console(out)
     for kind in dict.fromkeys(entry.kind for entry in entries):
         table = _plain_table(f"--{kind}")
@@ -245,7 +247,7 @@ def print_catalogue(entries: Sequence[Entry], solvers: Sequence[KnownSolver], ou
     for heading in ("name", "what", "by"):
         table.add_column(heading, overflow="fold")
     for solver in solvers:
-        missing = f"; its library is not here ({solver.needs})" if solver.needs else ""
+        missing = f"; {lack_text(solver.needs)}" if solver.needs else ""
         table.add_row(solver.name, solver.version, solver.driver + missing)
     console.print(table)
 

@@ -19,7 +19,7 @@ from typing import Any
 from moccasin_mzn.beside import POLL_SECONDS, Beside
 from moccasin_mzn.conclusion import LOCAL_SEARCH, RELAXATION, conclude
 from moccasin_mzn.instance import Instance
-from moccasin_mzn.minizinc.run import Limits, Outcome
+from moccasin_mzn.minizinc.run import Limits, Outcome, version_told
 from moccasin_mzn.minizinc.solvers import Backend, find_backend
 from moccasin_mzn.model_search import ModelSearch
 from moccasin_mzn.model_size import READS_PER_SECOND, reads_by_copies, why_too_large
@@ -186,5 +186,5 @@ class Search(Beside):
             self.instance, self.options.form, self.options.solver, status, reason, record.sequence, record.simulation,
             record.bound, seconds, self.interrupted, tuple(record.trace), tuple(self.notes),
             solution=self.solution or None, driver=self.backend.driver_title if self.backend else None,
-            solver_version=self.backend.solver_version if self.backend else None,
+            solver_version=version_told(self.backend, self.outcomes),
         )  # fmt: skip

@@ -62,5 +62,6 @@ def write_configuration(folder: Path, configuration: dict | None = None) -> Path
     configuration = configuration or solver_configuration()
     path = Path(folder) / file_name(configuration)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(configuration, indent=2) + "\n", encoding="utf-8")
+    text = json.dumps(configuration, indent=2, ensure_ascii=False) + "\n"  # MiniZinc 2.6 does not read \\u escapes
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")  # nor are all paths UTF-8
     return path

@@ -100,7 +100,7 @@ def _read_ours(folder: Path, configuration: dict) -> dict | None:
     write."""
     path = folder / file_name(configuration)
     try:
-        present = json.loads(path.read_text(encoding="utf-8"))
+        present = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 
+import ortools
 from ortools.sat.python import cp_model
 
 from .builder import ModelError
@@ -228,6 +229,7 @@ class Session:
             "initTime": self.initial_time,
             "solveTime": seconds_since_start() - self.initial_time,
             "peakMem": peak_megabytes(),
+            "solverVersion": f"OR-Tools {ortools.__version__}",
             **counters,
         }
 

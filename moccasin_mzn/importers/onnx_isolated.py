@@ -22,6 +22,7 @@ from moccasin_mzn.importers.onnx_dims import check_numbers
 from moccasin_mzn.importers.onnx_model import packages
 from moccasin_mzn.importers.onnx_network import Network, network_of
 from moccasin_mzn.importers.program import Operation, Program
+from moccasin_mzn.own_code import own_environment
 
 SECONDS = 300
 """A network of 100,000 operators takes half a minute."""
@@ -41,7 +42,8 @@ def network_apart(data: bytes, name: str, dims: Mapping[str, int], seconds: floa
     command = [sys.executable, "-P", "-m", "moccasin_mzn.importers.onnx_isolated"]
     try:
         done = subprocess.run(
-            command, input=request.encode() + b"\n" + data, capture_output=True, timeout=seconds, check=False
+            command, input=request.encode() + b"\n" + data, capture_output=True, timeout=seconds, check=False,
+            env=own_environment(),
         )
     except subprocess.TimeoutExpired:
         raise InputError(f"its shapes are not inferred in {seconds} s") from None

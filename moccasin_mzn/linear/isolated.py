@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from moccasin_mzn.own_code import own_environment
+
 POLL_SECONDS = 0.05
 
 
@@ -35,7 +37,8 @@ def relaxed_values(flat: str, stop: Callable[[], bool] = lambda: False) -> dict[
         file, answer, complaints = (Path(folder) / name for name in ("model.fzn", "answer.json", "stderr"))
         file.write_text(flat, encoding="utf-8")
         command = [sys.executable, "-P", "-m", "moccasin_mzn.linear.isolated", str(file), str(answer)]
-        with open(complaints, "wb") as stderr, subprocess.Popen(command, stderr=stderr) as process:
+        environment = own_environment()
+        with open(complaints, "wb") as stderr, subprocess.Popen(command, stderr=stderr, env=environment) as process:
             try:
                 while process.poll() is None:
                     if stop():

@@ -86,6 +86,7 @@ class Session:
         doubtful = self.claims.doubtful
         self.search = Search(ENGINES[options.engine], self.checker, self.direct, self._settings, doubtful)
         self.sizes = _sizes(program)
+        self.version = loaded_version(options.engine)
         self.failure: BaseException | None = None
         self.outcome = "stopped"
         self.nodes = 0
@@ -259,6 +260,7 @@ class Session:
             "initTime": self.initial_time,
             "solveTime": seconds_since_start() - self.initial_time,
             "peakMem": peak_megabytes(),
+            "solverVersion": self.version,
         }
 
     def _last_statistics(self) -> dict[str, Statistic]:

@@ -45,9 +45,7 @@ def printed(backend: Backend, arguments: list[str], data: str, stop: Callable[[]
         command = [str(backend.driver.executable), "--solver", solver, *arguments, str(data_file)]
         status, output, complaints = _run(command, stop)
     if status:
-        lines = [line.strip() for line in complaints.splitlines() if line.strip()]
-        told = [line for line in lines if "rror" in line and not line.startswith("Error: type")]
-        raise SolverError(f"{backend.name}: MiniZinc failed: {(told or lines or ['without a message'])[-1]}")
+        raise SolverError(f"{backend.name}: MiniZinc failed: {backend.found.real_message(complaints)}")
     return output
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import json
 import os
 import re
 import shutil
@@ -13,7 +15,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError
 
@@ -66,6 +68,32 @@ class Driver:
         """For people, such as "MiniZinc 2.6.4" or "MiniZinc 2.10.0 (WebAssembly)"."""
         version = ".".join(map(str, self.minizinc.parsed_version))
         return f"MiniZinc {version}" + (" (WebAssembly)" if self.webassembly else "")
+
+    def listed(self, identifier: str, version: str) -> dict[str, Any]:
+        """What it knows of a solver beyond its configuration, such as where its executable is; empty if nothing."""
+        with contextlib.suppress(ValueError):
+            for solver in json.loads(self._listing.stdout):
+                if (solver["id"], solver["version"]) == (identifier, version):
+                    return solver["extraInfo"]
+        return {}
+
+    def real_message(self, text: str) -> str:
+        """The one line of what it printed on stderr that tells why a run failed.
+
+        Left out are warnings, and what it says of broken configurations of other solvers whatever it is asked to do.
+        """
+        usual = {line.strip() for line in self._listing.stderr.decode(errors="replace").splitlines()}
+        lines = [line.strip() for line in text.splitlines()]
+        lines = [line for line in lines if line and line not in usual and not line.startswith(("Warning:", "warning:"))]
+        told = [line for line in lines if "rror" in line and not line.startswith("Error: type")]
+        if lines and lines[0].startswith("Traceback"):
+            return lines[-1]
+        return (told or lines or ["it ended without a message"])[0]
+
+    @functools.cached_property
+    def _listing(self) -> subprocess.CompletedProcess[bytes]:
+        command = [str(self.minizinc.executable), "--solvers-json"]
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
 def drivers() -> Iterator[Driver]:

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -28,7 +28,7 @@ LONGEST_SECONDS = 2_000_000
 
 
 class SolverError(InputError):
-    """MiniZinc or the solver failed; the message is its own first line."""
+    """MiniZinc or the solver failed; the message is its own, in one line."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class Outcome:
     """Time MiniZinc took to compile the model."""
     seconds: float = 0.0
     """Time of the whole run."""
+    solver_version: str = ""
+    """What the process that solved said of itself, such as "OR-Tools 9.15.6755"; empty if it did not."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ def run_model(
         options = _options(backend, limits, warm_start)
         patience = None if limits.seconds is None else limits.seconds + GRACE_SECONDS
         events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        options["debug_output"] = Path(folder) / "stderr"
         job = _Job(lambda: _stream(backend, [model, data_file], options, patience, events.put), events.put)
         job.start()
         try:
@@ -107,6 +110,12 @@ def run_model(
             job.join(GRACE_SECONDS)
     outcome.seconds = time.monotonic() - begin
     return outcome
+
+
+def version_told(backend: Backend | None, outcomes: Sequence[Outcome]) -> str | None:
+    """The solver and its version for a result: as a process that solved said; without one, what `backend` is known as."""
+    told = [outcome.solver_version for outcome in outcomes if outcome.solver_version]
+    return told[-1] if told else backend and backend.solver_version
 
 
 Event = tuple[str, Any]
@@ -199,17 +208,37 @@ async def _stream(
             instance.heard = lambda statistics: put(("statistics", dict(statistics)))
             for file in files:
                 instance.add_file(file, parse_data=False)
+            said = False
             async with asyncio.timeout(patience):
                 async for result in instance.solutions(**options):
                     if result.solution is not None:
                         put(("solution", result.solution))
                     put(("status", result.status))
+                    said = said or result.solution is not None or result.status != minizinc.Status.UNKNOWN
+            if not said:
+                _check_silence(backend, options["debug_output"])
     except TimeoutError:
         pass  # what was found until then stands
     except minizinc.error.MiniZincError as error:
-        raise SolverError(f"{backend.name}: {_first_line(error)}") from None
+        # A message of the package's own instead of MiniZinc's means that there was none.
+        text = "" if "did not output an error message" in str(error) else str(error)
+        raise SolverError(f"{backend.name}: {backend.found.real_message(text)}") from None
+    except UnicodeDecodeError as error:
+        text = error.object.decode(errors="replace")
+        raise SolverError(f"{backend.name}: {backend.found.real_message(text)}") from None
     except OSError as error:
         raise SolverError(f"{backend.name}: MiniZinc cannot be run: {error.strerror or error}") from None
+
+
+def _check_silence(backend: Backend, stderr: Path) -> None:
+    """Some solvers end without a word, and successfully, although they cannot work, as for want of a licence.
+
+    Raises:
+        SolverError: one that found and proved nothing told of an error on stderr.
+    """
+    message = backend.found.real_message(stderr.read_text(encoding="utf-8", errors="replace"))
+    if "rror" in message:
+        raise SolverError(f"{backend.name}: {message}")
 
 
 def _options(backend: Backend, limits: Limits, warm_start: bool = True) -> dict[str, Any]:
@@ -250,6 +279,7 @@ def _note_statistics(statistics: dict[str, Any], listener: Listener, outcome: Ou
     flatten = statistics.get("flatTime")
     if flatten is not None:
         outcome.flatten_seconds = flatten.total_seconds()
+    outcome.solver_version = str(statistics.get("solverVersion", outcome.solver_version))
     bound = statistics.get("objectiveBound")
     if isinstance(bound, int | float) and math.isfinite(bound):
         # Durations and sizes are integers; the bound may have passed through a double, which is exact up to 2**53 only.
@@ -265,8 +295,3 @@ def _note_status(status: Any, outcome: Outcome) -> None:
         minizinc.Status.UNSATISFIABLE: "infeasible",
     }
     outcome.status = named.get(status, outcome.status)
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else "MiniZinc failed without a message"

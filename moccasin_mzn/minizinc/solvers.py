@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import os
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.flatzinc.configuration import solver_configuration as cp_sat_configuration
+from moccasin_mzn.flatzinc.configuration import write_configuration
 from moccasin_mzn.linear.configuration import ENGINES
 from moccasin_mzn.linear.configuration import solver_configuration as linear_configuration
 from moccasin_mzn.minizinc.drivers import (
@@ -19,6 +25,7 @@ from moccasin_mzn.minizinc.drivers import (
     webassembly_driver,
     webassembly_folder,
 )
+from moccasin_mzn.own_code import python_path
 
 if TYPE_CHECKING:
     import minizinc
@@ -53,7 +60,8 @@ class Backend:
 
     @property
     def solver_version(self) -> str:
-        """The solver behind the name, such as "Gecode 6.2.0" or "OR-Tools 9.15.6755"."""
+        """The solver behind the name, such as "Gecode 6.2.0" or "OR-Tools 9.15.6755", as MiniZinc's list has it or, for
+        our own, as the packages here are. What a process of our own tells of itself counts more, see `run.Outcome`."""
         return _titled(self.solver, OWN_TITLES.get(self.name.partition("@")[0]))
 
     @property
@@ -78,7 +86,8 @@ class KnownSolver:
     driver: str
     """The MiniZinc that drives it, such as "MiniZinc 2.6.4"."""
     needs: str
-    """The flag that names its library to MiniZinc, if that library is not here, such as "--cplex-dll"; else empty."""
+    """What it lacks to run: the flag that names its library to MiniZinc, such as "--cplex-dll", or the path of its
+    executable; empty if nothing."""
 
 
 def own_configuration(name: str) -> dict:
@@ -89,12 +98,13 @@ def own_configuration(name: str) -> dict:
 def find_backend(name: str) -> Backend:
     """Look up a solver: those in `OWN` are this package's own, any other name is an id or tag known to a MiniZinc.
 
-    It is taken from the first MiniZinc that has it, native ones first; one whose library is missing only if there is
-    no other. A solver that MiniZinc has under the name of one in `OWN`, such as its HiGHS, is reached by its full id.
-    "name@version", such as "gecode@6.4.0" or "gecode@6.4", asks for a version, from whichever MiniZinc has it.
+    It is taken from the first MiniZinc in which it can run, native ones first. A solver that MiniZinc has under the
+    name of one in `OWN`, such as its HiGHS, is reached by its full id. "name@version", such as "gecode@6.4.0" or
+    "gecode@6.4", asks for a version, from whichever MiniZinc has it.
 
     Raises:
-        InputError: MiniZinc is not installed or too old, or none knows the solver; the message lists those known.
+        InputError: MiniZinc is not installed or too old; none knows the solver, and the message lists those known; or
+            it cannot run, for want of a library or of its executable.
     """
     plain, _, version = name.partition("@")
     if plain in OWN:
@@ -103,13 +113,31 @@ def find_backend(name: str) -> Backend:
     for driver in drivers():
         for solver in _answering(driver, plain):
             if _is_version(solver.version, version):
-                backend = Backend(driver, solver, name)
-                if not solver.requiredFlags:
-                    return backend
-                unusable = unusable or backend
-    if unusable is not None:
-        return unusable
-    raise InputError(_unknown(name, plain))
+                lack = _lack(driver, solver)
+                if not lack:
+                    return Backend(driver, solver, name)
+                unusable = unusable or f"solver {shown(name)} cannot run by {driver.title}: {lack_text(lack)}"
+    raise InputError(unusable or _unknown(name, plain))
+
+
+def check_solvers(names: Iterable[str]) -> None:
+    """Check names where no solver is needed after all; for those in `OWN` no MiniZinc is needed either.
+
+    Raises:
+        InputError: as `find_backend`.
+    """
+    for name in names:
+        plain, _, version = name.partition("@")
+        if plain in OWN:
+            _check_own_version(name, own_configuration(plain)["version"])
+        else:
+            find_backend(name)
+
+
+def lack_text(lack: str) -> str:
+    """What a solver lacks (`KnownSolver.needs`), in words."""
+    what = "its library" if lack.startswith("-") else "its executable"
+    return f"{what} is not here ({lack})"
 
 
 def known_solvers() -> list[str]:
@@ -137,9 +165,8 @@ def solver_list() -> list[KnownSolver]:
             own = [KnownSolver(name, f"{OWN_TITLES[name]} {version(packages[name])}", driver.title, "") for name in OWN]
         for solver in _unique(driver):
             short = solver.id.rpartition(".")[2]
-            known = KnownSolver(
-                solver.id if short in OWN else short, _titled(solver), driver.title, " ".join(solver.requiredFlags)
-            )  # fmt: skip
+            name = solver.id if short in OWN else short
+            known = KnownSolver(name, _titled(solver), driver.title, _lack(driver, solver))
             if solver.id not in own_ids and (known.name not in others or others[known.name].needs):
                 others[known.name] = known
     return [*own, *(others[name] for name in sorted(others))]
@@ -157,12 +184,39 @@ def _own_backend(name: str, plain: str, version: str) -> Backend:
         if webassembly_driver() is None:
             raise
         raise InputError(f"{error}: MiniZinc as WebAssembly cannot start {plain}, only solvers of its own") from None
+    configuration = own_configuration(plain)
+    _check_own_version(name, configuration["version"])
+    return Backend(driver, _own_solver(configuration), name)
+
+
+def _check_own_version(name: str, version: str) -> None:
+    plain, _, asked = name.partition("@")
+    if not _is_version(version, asked):
+        raise InputError(f"unknown version {shown(name)}: here is {plain}@{version}")
+
+
+def _own_solver(configuration: dict) -> minizinc.Solver:
+    """A solver that MiniZinc gets to know by a file for each run.
+
+    MiniZinc up to 2.7 reads such a file and then looks its id up, where an installed solver of the same id and version
+    comes first, be it of another environment: hence an id that nobody else has. Flags that the user has set for the
+    installed one do not reach it either. The solver is that of this very package.
+    """
     import minizinc
 
-    solver = minizinc.Solver(**own_configuration(plain))
-    if not _is_version(solver.version, version):
-        raise InputError(f"unknown version {shown(name)}: here is {plain}@{solver.version}")
-    return Backend(driver, solver, name)
+    command, path = configuration["executable"], python_path()
+    if path is not None and os.name == "posix":
+        command = ["/usr/bin/env", f"PYTHONPATH={path}", *(word for word in command if word != "/usr/bin/env")]
+    identifier = f"org.moccasin-mzn.run-{uuid.uuid4().hex}"
+
+    class OwnSolver(minizinc.Solver):
+        @contextlib.contextmanager
+        def configuration(self) -> Iterator[str]:
+            with tempfile.TemporaryDirectory(prefix="moccasin-") as folder:
+                content = {**configuration, "id": identifier, "executable": command}
+                yield str(write_configuration(Path(folder), content))
+
+    return OwnSolver(**configuration)
 
 
 def _unique(driver: Driver) -> Iterator[minizinc.Solver]:
@@ -175,9 +229,25 @@ def _unique(driver: Driver) -> Iterator[minizinc.Solver]:
 
     try:
         by_tag = driver.minizinc.available_solvers()
-    except minizinc.error.MiniZincError as error:
+    except (minizinc.error.MiniZincError, ValueError) as error:  # or what it prints is no JSON
         raise InputError(f"{driver.title} cannot list its solvers: {one_line(error)}") from None
     yield from {id(solver): solver for solvers in by_tag.values() for solver in solvers}.values()
+
+
+def _lack(driver: Driver, solver: minizinc.Solver) -> str:
+    """What a solver lacks to run, see `KnownSolver.needs`.
+
+    Flags in the user's configuration of MiniZinc may name the library, and relative paths are MiniZinc's to resolve:
+    then its own account of the solver is asked for.
+    """
+    command = solver.executable
+    if not solver.requiredFlags and (command is None or os.access(command, os.X_OK) and os.path.isabs(command)):
+        return ""
+    listed = driver.listed(solver.id, solver.version)
+    flags = [flag for flag in solver.requiredFlags if flag not in listed.get("defaultFlags", ())]
+    if flags or command is None:
+        return " ".join(flags)
+    return "" if os.access(listed.get("executable", ""), os.X_OK) else command
 
 
 def _answering(driver: Driver, name: str) -> list[minizinc.Solver]:

@@ -13,7 +13,7 @@ from typing import Any
 from moccasin_mzn.beside import POLL_SECONDS, Beside
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.minizinc.dzn import dzn_text
-from moccasin_mzn.minizinc.run import Limits, Listener, Outcome, run_model
+from moccasin_mzn.minizinc.run import Limits, Listener, Outcome, run_model, version_told
 from moccasin_mzn.minizinc.solvers import Backend, find_backend
 from moccasin_mzn.platforms.conclusion import conclude_plan, plan_scope
 from moccasin_mzn.platforms.formulation import PlanFormulation, PlanProblem
@@ -187,5 +187,5 @@ class _Search(Beside):
             record.problem, record.formulation, self.options.solver, status, reason, record.plan, record.simulation,
             record.bound, seconds, self.interrupted, tuple(record.trace), record.plan_source, self.solution or None,
             driver=self.backend.driver_title if self.backend else None,
-            solver_version=self.backend.solver_version if self.backend else None,
+            solver_version=version_told(self.backend, [self.outcome]),
         )  # fmt: skip

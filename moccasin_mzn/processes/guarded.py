@@ -21,6 +21,7 @@ from typing import IO, Any
 import psutil
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.own_code import own_environment
 
 GRACE_SECONDS = 5.0
 """How long a command that is asked to end may take before it is killed."""
@@ -142,7 +143,7 @@ def _start_guard(mark: str, settings: Mapping[str, Any], command: Sequence[str])
         encoding="utf-8",
         errors="replace",
         start_new_session=True,
-        env={**os.environ, mark: "1"},
+        env={**own_environment(), mark: "1"},
     )
 
 
