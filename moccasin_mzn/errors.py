@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from moccasin_mzn.extras import install_command
+
 _SHOWN_CHARACTERS = 60
 _SHOWN_BITS = 256
 
@@ -17,7 +19,7 @@ class InputError(ValueError):
 
 def missing(package: str, extra: str) -> InputError:
     """What to raise where a package is not installed that comes with an extra of this one."""
-    return InputError(f"{package} is missing: pip install 'moccasin_mzn[{extra}]'")
+    return InputError(f"{package} is missing: {install_command(extra)}")
 
 
 def some_of(names: Iterable[object], most: int = 5) -> str:

@@ -243,6 +243,8 @@ def print_catalogue(entries: Sequence[Entry], solvers: Sequence[KnownSolver], ou
             if entry.kind == kind:
                 table.add_row(entry.name, entry.title, entry.source, entry.guarantee)
         console.print(table)
+    if not solvers:
+        return
     table = _plain_table("--solver, for formulations")
     for heading in ("name", "what", "by"):
         table.add_column(heading, overflow="fold")

@@ -64,12 +64,14 @@ class Search(Beside):
         Raises:
             InputError: MiniZinc is missing or does not know the solver, even where neither is needed after all.
         """
+        if self.options.search != "only":
+            self.backend = find_backend(self.options.solver)
         if self.options.search != "off":
             self._run_beside(self._local_search, LOCAL_SEARCH)
             if self.options.form.staged:
                 self._run_beside(self._bounds, RELAXATION)
-        if self.options.search != "only":
-            backend = self.backend = find_backend(self.options.solver)
+        backend = self.backend
+        if backend is not None:
             self._run_beside(lambda: self._model(backend), backend.name)
 
     def _lonely(self) -> bool:

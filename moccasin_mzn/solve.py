@@ -14,6 +14,7 @@ from moccasin_mzn.free_order.search import FreeSearch, check_free_order
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.known_at_once import known_at_once
+from moccasin_mzn.minizinc.solvers import check_solvers
 from moccasin_mzn.options import Options
 from moccasin_mzn.record import JudgeError, Record
 from moccasin_mzn.result import Listener, Result, Seconds
@@ -73,8 +74,9 @@ def solve(
         that fails after a schedule has been found.
 
     Raises:
-        InputError: nonsense in an argument, MiniZinc missing, an unknown solver, a solver that failed
-            before a schedule was found, or one that the simulator contradicts (`JudgeError`).
+        InputError: nonsense in an argument, MiniZinc missing, an unknown solver or one that cannot run, even where
+            none is needed after all, a solver that failed before a schedule was found, or one that the simulator
+            contradicts (`JudgeError`).
     """
     begin = time.monotonic()
     options = Options(
@@ -98,6 +100,8 @@ def solve_instance(
     if warm_start is not None:
         check_warm_start(instance, find_formulation("general") if instance.free_order else options.form, warm_start)
     known = known_at_once(instance)
+    if known is not None or options.search == "only":  # else each search finds its own
+        check_solvers(options.solvers)
     if known is not None:
         status, reason, sequence = known
         simulation = judge(instance.graph, sequence, instance.budget) if sequence else None

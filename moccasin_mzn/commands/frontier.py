@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from moccasin_mzn.frontier.solving import Rematerialization
     from moccasin_mzn.frontier.writing import Shower
     from moccasin_mzn.graph import ComputationGraph
+    from moccasin_mzn.options import Options
+    from moccasin_mzn.platforms.options import PlanOptions
+
+_Options = TypeVar("_Options", "Options", "PlanOptions")
 
 
 @click.command()
@@ -105,7 +110,7 @@ def _variant(given: dict[str, Any]) -> Callable[[ComputationGraph], Rematerializ
     most = given.pop("max_computations", None)
     if "until_gap" in given:
         given["until_gap"] = parse_gap(given["until_gap"])
-    options = Options(**given)
+    options = _as_far_as_it_goes(Options(**given))
     most = options.default_computations(None if most is None else parse_count(most))
 
     def prepare(graph: ComputationGraph) -> Rematerialization:
@@ -123,7 +128,7 @@ def _of_plans(given: dict[str, Any], platform: dict[str, Any]) -> Callable[[Comp
 
     order, count_fixed = given.pop("order"), given.pop("count_fixed")
     refuse_others(given, platform)
-    options, budget = plan_options(given), None if "device" in platform else "100%"
+    options, budget = _as_far_as_it_goes(plan_options(given)), None if "device" in platform else "100%"
     if "device" in platform:
         platform["device"] = first_device_swept(platform["device"])
 
@@ -134,6 +139,30 @@ def _of_plans(given: dict[str, Any], platform: dict[str, Any]) -> Callable[[Comp
         return Plans(problem, formulation, options)
 
     return prepare
+
+
+def _as_far_as_it_goes(options: _Options) -> _Options:
+    """The options, but without the model, and a note of it, where there is no MiniZinc for it and a search beside it.
+
+    Raises:
+        InputError: an unknown solver, or one that cannot run, even if no budget should ask for it.
+    """
+    from moccasin_mzn.minizinc.drivers import NoNativeMiniZinc
+    from moccasin_mzn.minizinc.solvers import OWN, check_solvers, find_backend
+
+    names = [name.strip() for name in options.solver.split(",")]
+    check_solvers(names)
+    if options.search == "only":
+        return options
+    try:
+        for name in names:
+            find_backend(name)
+    except NoNativeMiniZinc as error:
+        if options.search == "off" or any(name.partition("@")[0] not in OWN for name in names):
+            raise
+        click.echo(f"note: {error}; until then points have searches and bounds, but no model", err=True)
+        return replace(options, solver=names[0], search="only")
+    return options
 
 
 def _tell(

@@ -26,7 +26,7 @@ def plot(
     """Draw SCHEDULE of GRAPH: retention intervals, and memory before and after.
 
     SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes, of which only the sequence and
-    the budget are used. It may exceed the budget. Drawing needs more packages: pip install 'moccasin_mzn[plot]'.
+    the budget are used. It may exceed the budget. Drawing needs more packages: pip install '.[plot]' in the checkout.
     """
     from moccasin_mzn.instance import Instance, chosen_order
     from moccasin_mzn.plots.files import check_picture_file, write_picture

@@ -42,7 +42,11 @@ def network_apart(data: bytes, name: str, dims: Mapping[str, int], seconds: floa
     command = [sys.executable, "-P", "-m", "moccasin_mzn.importers.onnx_isolated"]
     try:
         done = subprocess.run(
-            command, input=request.encode() + b"\n" + data, capture_output=True, timeout=seconds, check=False,
+            command,
+            input=request.encode() + b"\n" + data,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
             env=own_environment(),
         )
     except subprocess.TimeoutExpired:

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.extras import install_command
 from moccasin_mzn.readers.jsonfile import load_bytes
 
 if TYPE_CHECKING:
@@ -91,9 +92,7 @@ def packages() -> ModuleType:
         import onnx
         import onnx_tool  # noqa: F401
     except ImportError:
-        raise InputError(
-            "importing ONNX needs the packages onnx and onnx-tool: pip install 'moccasin_mzn[onnx]'"
-        ) from None
+        raise InputError(f"importing ONNX needs the packages onnx and onnx-tool: {install_command('onnx')}") from None
     return onnx
 
 

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, shown, some_of
+from moccasin_mzn.extras import install_command
 from moccasin_mzn.graph import ComputationGraph, NodeId
 from moccasin_mzn.importers.onnx_dims import fix_dims
 from moccasin_mzn.importers.onnx_isolated import network_apart
@@ -117,9 +118,7 @@ def _runtime() -> ModuleType:
     try:
         import onnxruntime
     except ImportError:
-        raise InputError(
-            "measuring ONNX needs the package onnxruntime: pip install 'moccasin_mzn[onnx,profile]'"
-        ) from None
+        raise InputError(f"measuring ONNX needs the package onnxruntime: {install_command('onnx,profile')}") from None
     return onnxruntime
 
 

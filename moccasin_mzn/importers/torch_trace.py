@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.extras import install_command
 from moccasin_mzn.importers.program import Operation, Program
 from moccasin_mzn.importers.torch_memory import Accounted, Member, account
 from moccasin_mzn.importers.torch_nodes import tensor_bytes
@@ -80,9 +81,7 @@ def require_torch() -> None:
             import torch.export
             import torch.fx.experimental.proxy_tensor  # noqa: F401
     except ImportError as error:
-        raise InputError(
-            "importing PyTorch modules needs the package torch: pip install 'moccasin_mzn[torch]'"
-        ) from error
+        raise InputError(f"importing PyTorch modules needs the package torch: {install_command('torch')}") from error
 
 
 def trace_network(spec: str, inputs: Sequence[str], *, training: bool = False, optimizer: str = "none") -> Trace:

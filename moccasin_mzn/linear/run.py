@@ -29,6 +29,7 @@ from .objective import direct
 from .options import LinearOptions
 from .program import LinearProgram, Translation, translate
 from .search import TRIALS, Deaf, Search
+from .versions import loaded_version
 from .warm_start import warm_start
 
 RESERVE = 0.1

@@ -176,14 +176,17 @@ def _own_backend(name: str, plain: str, version: str) -> Backend:
     """One of our own solvers, by the first native MiniZinc.
 
     Raises:
-        InputError: there is none, or the version is another.
+        NoNativeMiniZinc: there is none.
+        InputError: it does not run, or the version is another.
     """
     try:
         driver = next(native_drivers())
     except NoNativeMiniZinc as error:
         if webassembly_driver() is None:
             raise
-        raise InputError(f"{error}: MiniZinc as WebAssembly cannot start {plain}, only solvers of its own") from None
+        raise NoNativeMiniZinc(
+            f"{error}: MiniZinc as WebAssembly cannot start {plain}, only solvers of its own"
+        ) from None
     configuration = own_configuration(plain)
     _check_own_version(name, configuration["version"])
     return Backend(driver, _own_solver(configuration), name)

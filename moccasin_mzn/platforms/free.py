@@ -23,6 +23,7 @@ from itertools import islice
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.minizinc.run import SolverError
+from moccasin_mzn.minizinc.solvers import check_solvers
 from moccasin_mzn.platforms.conclusion import conclude_plan, plan_scope
 from moccasin_mzn.platforms.formulation import PlanFormulation, PlanProblem
 from moccasin_mzn.platforms.judge import judge_plan
@@ -86,6 +87,7 @@ def solve_plan_in_any_order(
     if options.search == "off":
         raise InputError("order free: search off leaves only a model, and that is the formulation general")
     begin = time.monotonic() if begin is None else begin
+    check_solvers([options.solver])  # the first searches do without
     problem = replace(problem, instance=replace(problem.instance, free_order=False))
     record = PlanRecord(problem, general, begin, options.until_gap)
     search = _FreeSearch(problem, formulation, general, options, record, on_progress)

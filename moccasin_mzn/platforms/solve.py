@@ -14,7 +14,7 @@ from moccasin_mzn.beside import POLL_SECONDS, Beside
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.minizinc.dzn import dzn_text
 from moccasin_mzn.minizinc.run import Limits, Listener, Outcome, run_model, version_told
-from moccasin_mzn.minizinc.solvers import Backend, find_backend
+from moccasin_mzn.minizinc.solvers import Backend, check_solvers, find_backend
 from moccasin_mzn.platforms.conclusion import conclude_plan, plan_scope
 from moccasin_mzn.platforms.formulation import PlanFormulation, PlanProblem
 from moccasin_mzn.platforms.judge import judge_plan
@@ -65,6 +65,8 @@ def solve_plan(
     if warm_start is not None:
         search.take_warm_start(warm_start)
     impossible = why_impossible(problem)
+    if impossible is not None or options.search == "only":
+        check_solvers([options.solver])
     if impossible is None:
         search.run(on_progress or (lambda progress: None))
     return search.result(impossible)

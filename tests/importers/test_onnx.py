@@ -11,6 +11,7 @@ from onnx import TensorProto, helper  # noqa: E402
 from onnx_models import FLOAT, INT64, branch, by_id, edges, load, node, numbers, value, weights, write  # noqa: E402
 
 from moccasin_mzn.errors import InputError  # noqa: E402
+from moccasin_mzn.extras import install_command
 from moccasin_mzn.importers.onnx_file import onnx_program, versions  # noqa: E402
 from moccasin_mzn.importers.onnx_shapes import Tensor  # noqa: E402
 from moccasin_mzn.importers.program import Missing  # noqa: E402
@@ -330,6 +331,4 @@ def test_without_the_packages(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "onnx_tool", None)
     with pytest.raises(InputError) as caught:
         load(tmp_path / "model.onnx")
-    assert str(caught.value) == (
-        "importing ONNX needs the packages onnx and onnx-tool: pip install 'moccasin_mzn[onnx]'"
-    )
+    assert str(caught.value) == f"importing ONNX needs the packages onnx and onnx-tool: {install_command('onnx')}"

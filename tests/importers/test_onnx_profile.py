@@ -16,6 +16,7 @@ from onnx import TensorProto, helper  # noqa: E402
 
 from moccasin_mzn.durations import profiled  # noqa: E402
 from moccasin_mzn.errors import InputError  # noqa: E402
+from moccasin_mzn.extras import install_command
 from moccasin_mzn.importers.onnx_file import import_onnx  # noqa: E402
 from moccasin_mzn.importers.onnx_profile import profile_onnx, refuse_pipe, versions  # noqa: E402
 
@@ -159,9 +160,7 @@ def test_without_the_package(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
     with pytest.raises(InputError) as caught:
         profile_onnx(LIGHT / "light_squeezenet.onnx", graph)
-    assert str(caught.value) == (
-        "measuring ONNX needs the package onnxruntime: pip install 'moccasin_mzn[onnx,profile]'"
-    )
+    assert str(caught.value) == f"measuring ONNX needs the package onnxruntime: {install_command('onnx,profile')}"
 
 
 def test_versions_name_the_package():

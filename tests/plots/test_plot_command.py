@@ -10,6 +10,7 @@ import sys
 import pytest
 from drawing import corners, figure, groups
 
+from moccasin_mzn.extras import install_command
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.readers import read_graph
 from moccasin_mzn.readers.node_link import write_graph
@@ -120,7 +121,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_read(tmp_pa
 @pytest.mark.parametrize(("library", "name"), [("matplotlib", "a.png"), ("matplotlib", "a.svg"), ("plotly", "a.html")])
 def test_a_missing_library_is_refused_before_anything_is_read(tmp_path, command, monkeypatch, library, name):
     monkeypatch.setitem(sys.modules, library, None)  # Python's own way to make an import fail
-    expected = (2, "", f"error: {library} is missing: pip install 'moccasin_mzn[plot]'\n")
+    expected = (2, "", f"error: {library} is missing: {install_command('plot')}\n")
     assert command("plot", "none.json", "none.json", "-o", tmp_path / name) == expected
     assert command("solve", "none.json", "--budget", 3, "--plot", tmp_path / name) == expected
 
