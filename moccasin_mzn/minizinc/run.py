@@ -113,7 +113,7 @@ def run_model(
 
 
 def version_told(backend: Backend | None, outcomes: Sequence[Outcome]) -> str | None:
-    """The solver and its version for a result: as a process that solved said; without one, what `backend` is known as."""
+    """The solver and its version for a result: as a process that solved said; else what `backend` is known as."""
     told = [outcome.solver_version for outcome in outcomes if outcome.solver_version]
     return told[-1] if told else backend and backend.solver_version
 

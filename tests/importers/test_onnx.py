@@ -11,7 +11,7 @@ from onnx import TensorProto, helper  # noqa: E402
 from onnx_models import FLOAT, INT64, branch, by_id, edges, load, node, numbers, value, weights, write  # noqa: E402
 
 from moccasin_mzn.errors import InputError  # noqa: E402
-from moccasin_mzn.extras import install_command
+from moccasin_mzn.extras import install_command  # noqa: E402
 from moccasin_mzn.importers.onnx_file import onnx_program, versions  # noqa: E402
 from moccasin_mzn.importers.onnx_shapes import Tensor  # noqa: E402
 from moccasin_mzn.importers.program import Missing  # noqa: E402

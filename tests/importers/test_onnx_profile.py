@@ -16,7 +16,7 @@ from onnx import TensorProto, helper  # noqa: E402
 
 from moccasin_mzn.durations import profiled  # noqa: E402
 from moccasin_mzn.errors import InputError  # noqa: E402
-from moccasin_mzn.extras import install_command
+from moccasin_mzn.extras import install_command  # noqa: E402
 from moccasin_mzn.importers.onnx_file import import_onnx  # noqa: E402
 from moccasin_mzn.importers.onnx_profile import profile_onnx, refuse_pipe, versions  # noqa: E402
 
