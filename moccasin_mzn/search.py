@@ -19,6 +19,7 @@ from typing import Any
 from moccasin_mzn.beside import POLL_SECONDS, Beside
 from moccasin_mzn.conclusion import LOCAL_SEARCH, RELAXATION, conclude
 from moccasin_mzn.instance import Instance
+from moccasin_mzn.integers import check_integers
 from moccasin_mzn.minizinc.run import Limits, Outcome, version_told
 from moccasin_mzn.minizinc.solvers import Backend, find_backend
 from moccasin_mzn.model_search import ModelSearch
@@ -62,10 +63,12 @@ class Search(Beside):
         """Run the searches that can contribute, each in a thread.
 
         Raises:
-            InputError: MiniZinc is missing or does not know the solver, even where neither is needed after all.
+            InputError: MiniZinc is missing or does not know the solver, or that has too narrow integers, even where
+                none of them is needed after all.
         """
         if self.options.search != "only":
             self.backend = find_backend(self.options.solver)
+            self._check_integers(self.backend)
         if self.options.search != "off":
             self._run_beside(self._local_search, LOCAL_SEARCH)
             if self.options.form.staged:
@@ -73,6 +76,10 @@ class Search(Beside):
         backend = self.backend
         if backend is not None:
             self._run_beside(lambda: self._model(backend), backend.name)
+
+    def _check_integers(self, backend: Backend) -> None:
+        instance, form = self.instance, self.options.form
+        check_integers([backend], lambda: form.sums(form.presolve(instance)), instance.graph.nodes)
 
     def _lonely(self) -> bool:
         """Is local search, which never ends by itself, all that is left, and of no more use?"""

@@ -11,6 +11,7 @@ from moccasin_mzn.devices.data import DevicesData, devices_data
 from moccasin_mzn.devices.intervals import COMPUTED, PlacedIntervals, decode, encode
 from moccasin_mzn.devices.stages import stages_of_plan
 from moccasin_mzn.formulations import models_folder
+from moccasin_mzn.integers import Sum
 from moccasin_mzn.platforms.formulation import PlanFormulation, PlanProblem
 from moccasin_mzn.platforms.judge import PlanSimulation
 from moccasin_mzn.platforms.plan import Plan
@@ -65,6 +66,13 @@ class DevicesFormulation(PlanFormulation):
             "limit": _limits(data, limit),
             "incumbent_source": start.source,
         }
+
+    def sums(self, data: DevicesData) -> tuple[Sum, ...]:
+        sizes = tuple(size * sum(most) for size, most in zip(data.sizes, data.most, strict=True))
+        totals = [
+            Sum(what, _most(data, what), data.order, scale) for what, scale in zip(OBJECTIVES, data.scales, strict=True)
+        ]
+        return (*totals, Sum("size", sizes, data.order, data.scales[-1]))
 
     def plan(self, data: DevicesData, values: Any) -> Plan:
         sources = [link.source + 1 for link in data.problem.platform.links]
@@ -135,14 +143,14 @@ def _limits(data: DevicesData, objective_limit: int | None) -> list[int]:
     goal, limits = data.problem.goal, []
     for what, scale in zip(OBJECTIVES, data.scales, strict=True):
         known = [goal.limit(what), objective_limit if what == goal.objective else None]
-        limits.append(min(_most(data, what), *(limit // scale for limit in known if limit is not None), 2**60))
+        limits.append(min(sum(_most(data, what)), *(limit // scale for limit in known if limit is not None), 2**60))
     return limits
 
 
-def _most(data: DevicesData, what: str) -> int:
-    """What all intervals together take at most."""
+def _most(data: DevicesData, what: str) -> list[int]:
+    """What all intervals of each node together take at most."""
     links = data.problem.platform.links
-    total = 0
+    totals = [0] * len(data.order)
     for v, m, _ in data.intervals:
         ways = [data.durations[v - 1][m] if what == "duration" else data.energies[v - 1][m], 0]
         if what == "traffic":
@@ -150,5 +158,5 @@ def _most(data: DevicesData, what: str) -> int:
         else:
             costs = data.copy_durations if what == "duration" else data.copy_energies
             ways += [costs[at][v - 1] for at, link in enumerate(links) if link.target == m]
-        total += max(ways)
-    return total
+        totals[v - 1] += max(ways)
+    return totals

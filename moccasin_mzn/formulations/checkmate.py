@@ -52,6 +52,10 @@ class Checkmate(Formulation):
             return data
         return replace(data, earliest_stage=tuple(min(v + 1, n) for v in stages), latest_stage=(n,) * n)
 
+    def copies_counted(self, data: ModelData) -> tuple[int, ...]:
+        """What a stage keeps and what it computes."""
+        return (2,) * len(data.size)
+
     def sequence(self, data: ModelData, values: Any) -> tuple[int, ...]:
         """Stage by stage, and within a stage in the input order."""
         return tuple(v for row in values.R for v, computed in zip(data.order, row, strict=True) if computed)

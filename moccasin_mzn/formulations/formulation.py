@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from moccasin_mzn.formulations.retention import Intervals, encode
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
+from moccasin_mzn.integers import Sum
 from moccasin_mzn.presolve import ModelData
 
 
@@ -48,6 +49,19 @@ class Formulation(ABC):
     @abstractmethod
     def solution_items(self, data: ModelData, values: Any) -> dict[str, Any]:
         """A solution's arrays, and its objective, as the checker takes them."""
+
+    @abstractmethod
+    def copies_counted(self, data: ModelData) -> tuple[int, ...]:
+        """How many times the size of each node may occur in one sum of the model."""
+
+    def sums(self, data: ModelData) -> tuple[Sum, ...]:
+        """The largest sums of the model."""
+        durations = tuple(w * most for w, most in zip(data.duration, data.max_computations, strict=True))
+        sizes = tuple(m * times for m, times in zip(data.size, self.copies_counted(data), strict=True))
+        return (
+            Sum("duration", durations, data.order, data.duration_scale),
+            Sum("size", sizes, data.order, data.size_scale),
+        )
 
     def parameters(self) -> str:
         """Parameters for CP-SAT, as text protocol buffer; they matter to nobody else."""

@@ -63,6 +63,10 @@ class Moccasin(Formulation):
     def presolve(self, instance: Instance) -> ModelData:
         return presolve(instance, self.staged)
 
+    def copies_counted(self, data: ModelData) -> tuple[int, ...]:
+        """Each interval once; in the cover constraints of staged events each copy as often as it is the latest."""
+        return tuple(most * max(1, most - 1) if self.staged else most for most in data.max_computations)
+
     def sequence(self, data: ModelData, values: Any) -> tuple[int, ...]:
         return decode(data, Intervals(tuple(values.active), tuple(values.start), tuple(values.end)))
 

@@ -83,6 +83,7 @@ class FreeSearch(Search):
         backend = None
         if self.options.search != "only":
             backend = self.backend = find_backend(self.options.solver)
+            self._check_integers(backend)
         small = backend is not None and len(self.instance.graph.nodes) <= PROOF_NODES
         self._run_beside(lambda: self._anneal(SMALL_ROUNDS if small else None), ANNEALING)
         self._run_beside(self._begin, STARTS)

@@ -13,6 +13,7 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import Moccasin, models_folder
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.instance import Instance
+from moccasin_mzn.integers import Sum
 from moccasin_mzn.paging.arrays import PagedIntervals, decode_plan, encode_plan
 from moccasin_mzn.paging.build import LOCAL, SLOW
 from moccasin_mzn.platforms.formulation import PlanFormulation, PlanProblem
@@ -32,7 +33,12 @@ class Total:
     compute: tuple[int, ...]
     write: tuple[int, ...]
     read: tuple[int, ...]
-    limit: int
+    limit: int = 0
+
+    def most(self, model: ModelData) -> tuple[int, ...]:
+        """By node, with as many intervals as it may have."""
+        rows = zip(self.compute, self.write, self.read, model.max_computations, strict=True)
+        return tuple(max(compute, read) * most + write for compute, write, read, most in rows)
 
 
 @dataclass(frozen=True)
@@ -123,6 +129,12 @@ class PagingFormulation(PlanFormulation):
             "pageable": [data.pageable] * len(model.size),
         }
 
+    def sums(self, data: PagingData) -> tuple[Sum, ...]:
+        model = data.model
+        form = Moccasin(self.form)
+        totals = [Sum(total.what, total.most(model), model.order, total.scale) for total in data.totals]
+        return (*totals, *(one for one in form.sums(model) if one.what == "size"))
+
     def plan(self, data: PagingData, values: Any) -> Plan:
         return decode_plan(
             data.model, PagedIntervals(*(tuple(getattr(values, name)) for name in ("active", "start", "end", "paged")))
@@ -206,8 +218,6 @@ def costs_of(problem: PlanProblem, what: str) -> tuple[list[int], list[int], lis
 def _total(problem: PlanProblem, model: ModelData, what: str) -> Total:
     rows = [[row[v] for v in model.order] for row in costs_of(problem, what)]
     scale = reduce(math.gcd, (cost for row in rows for cost in row), 0) or 1
-    compute, write, read = (tuple(cost // scale for cost in row) for row in rows)
-    most = model.max_computations
-    limit = sum(max(c, r) * m + w for c, w, r, m in zip(compute, write, read, most, strict=True))
-    given = problem.goal.limit(what)
-    return Total(what, scale, compute, write, read, limit if given is None else min(limit, given // scale))
+    total = Total(what, scale, *(tuple(cost // scale for cost in row) for row in rows))
+    limit, given = sum(total.most(model)), problem.goal.limit(what)
+    return replace(total, limit=limit if given is None else min(limit, given // scale))

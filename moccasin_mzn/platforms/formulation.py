@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from moccasin_mzn.instance import Instance
+from moccasin_mzn.integers import Sum
 from moccasin_mzn.platforms.judge import PlanSimulation
 from moccasin_mzn.platforms.plan import Plan
 from moccasin_mzn.platforms.platform import Goal, Platform
@@ -78,6 +79,10 @@ class PlanFormulation(ABC):
     @abstractmethod
     def objective(self, data: Any, value: int) -> int:
         """An objective or a bound of the model in the problem's unit."""
+
+    @abstractmethod
+    def sums(self, data: Any) -> tuple[Sum, ...]:
+        """The largest sums of the model."""
 
     # What follows has a default.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from moccasin_mzn.beside import POLL_SECONDS, Beside
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.integers import check_integers
 from moccasin_mzn.minizinc.dzn import dzn_text
 from moccasin_mzn.minizinc.run import Limits, Listener, Outcome, run_model, version_told
 from moccasin_mzn.minizinc.solvers import Backend, check_solvers, find_backend
@@ -95,7 +96,9 @@ class _Search(Beside):
 
     def _start(self) -> None:
         if self.options.search != "only":
-            self.backend = find_backend(self.options.solver)
+            backend = self.backend = find_backend(self.options.solver)
+            problem, form = self.record.problem, self.record.formulation
+            check_integers([backend], lambda: form.sums(form.data(problem)), problem.platform.graph.nodes)
         if self._over():
             return
         if self.options.search != "off":

@@ -19,6 +19,7 @@ from typing import Any
 from moccasin_mzn.conclusion import SEARCH, conclude
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.warm_start import check_warm_start
+from moccasin_mzn.integers import check_integers
 from moccasin_mzn.minizinc.run import SolverError
 from moccasin_mzn.minizinc.solvers import Backend, find_backend
 from moccasin_mzn.model_size import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
@@ -52,12 +53,15 @@ def race(record: Record, options: Options, on_progress: Listener) -> Result:
     as there are threads; elsewhere only numbers of threads limit them.
 
     Raises:
-        InputError: an unknown solver, before anything starts; all racers failed without a schedule; one is contradicted
-            by the simulator or by another one (`JudgeError`).
+        InputError: an unknown solver, or one of too narrow integers, before anything starts; all racers failed without
+            a schedule; one is contradicted by the simulator or by another one (`JudgeError`).
     """
     contest = _Race(record, options, options.threads or _cores())
     try:
-        contest.line_up([find_backend(name) for name in options.solvers])
+        backends = [find_backend(name) for name in options.solvers]
+        instance, form = record.instance, options.form
+        check_integers(backends, lambda: form.sums(form.presolve(instance)), instance.graph.nodes)
+        contest.line_up(backends)
         with tempfile.TemporaryDirectory(prefix="moccasin-race-") as folder, pinned(least_busy_cores(contest.threads)):
             contest.run(Course.lay_out(Path(folder), record.instance, options), on_progress)
     except KeyboardInterrupt:  # just before it began, or just after its end
