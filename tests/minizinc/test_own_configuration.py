@@ -26,6 +26,7 @@ from moccasin_mzn.solve import solve
 
 pytestmark = pytest.mark.usefixtures("minizinc")
 PACKAGE = Path(moccasin_mzn.__file__).parent
+SLOW = pytest.mark.slow
 FOLDER = "dürf ñ 模型 und mehr"
 TITLES = {"cp-sat": "flatzinc/run.py", "highs": "linear/versions.py", "scip": "linear/versions.py"}
 """Where the executables name themselves."""
@@ -40,9 +41,7 @@ def in_the_way(home: Path, name: str, **fields) -> Path:
     return mark
 
 
-@pytest.mark.parametrize(
-    "version", ["own", *(pytest.param(other, marks=pytest.mark.slow) for other in ("0.1", "99.0"))]
-)
+@pytest.mark.parametrize("version", ["own", pytest.param("0.1", marks=SLOW), pytest.param("99.0", marks=SLOW)])
 @pytest.mark.parametrize("name", OWN)
 def test_an_installed_solver_of_the_same_id_does_not_run(home, name, version):
     mark = in_the_way(home, name, **({} if version == "own" else {"version": version}))
@@ -94,7 +93,7 @@ def copied(tmp_path) -> Path:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there is no env")
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", ["cp-sat", *(pytest.param(name, marks=SLOW) for name in ("highs", "scip"))])
 def test_a_checkout_that_is_not_installed_runs_its_own_code_from_any_path(copied, home, name):
     in_the_way(home, name)
     graph = copied / "gräph 模.json"
