@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moccasin_mzn.minizinc.run import SolverError
+from moccasin_mzn.processes.guarded import never
 
 POLL_SECONDS = 0.05
 
@@ -18,6 +19,8 @@ POLL_SECONDS = 0.05
 class Beside(ABC):
     """The threads of one call, and how it ended. A subclass has `options`, with a time limit, and `record`."""
 
+    enough: Callable[[], bool] = never
+    """Asked as often as the time: True ends it. So ends a search inside another one."""
     interrupted: bool = False
     errors: list[Exception] = field(default_factory=list)
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -78,7 +81,8 @@ class Beside(ABC):
     def _over(self) -> bool:
         """Is it time to end?"""
         remaining = self._remaining()
-        return self.record.ended.is_set() or self.stopping.is_set() or (remaining is not None and remaining <= 0)
+        late = remaining is not None and remaining <= 0
+        return self.record.ended.is_set() or self.stopping.is_set() or late or self.enough()
 
     def _remaining(self) -> float | None:
         limit = self.options.time_limit

@@ -40,6 +40,8 @@ class ModelSearch:
             JudgeError: the simulator contradicts the solver.
         """
         instance = self.record.instance
+        if not self.formulation.staged:  # then what it starts from is of another search
+            self._prune(self.record.sequence_source)
         data = self.formulation.presolve(instance)
         first = two_phase and self.formulation.two_phase and self.record.sequence is None
         if first:  # ends with the first schedule: to shorten it is for phase 2
@@ -66,7 +68,7 @@ class ModelSearch:
         )
         self.outcomes.append(outcome)
         self._note_proof(phase, outcome)
-        self._prune()
+        self._prune(self.backend.name)
 
     def _over(self, phase: str) -> bool:
         """Is it time to end? Phase 1 ends when there is a schedule, whoever found it."""
@@ -98,8 +100,8 @@ class ModelSearch:
         elif phase == "duration" and outcome.status == "optimal":
             self.record.improve_bound(self.latest_duration, self.backend.name)
 
-    def _prune(self) -> None:
-        """Solvers leave recomputations that nothing needs."""
+    def _prune(self, source: str) -> None:
+        """Leave out recomputations that nothing needs; solvers make some."""
         record, graph = self.record, self.record.instance.graph
         if record.sequence is not None:
-            record.offer(pruned(graph, record.sequence, record.instance.budget), self.backend.name)
+            record.offer(pruned(graph, record.sequence, record.instance.budget), source)

@@ -6,18 +6,22 @@
     bounds             relaxations, refined where they go wrong                  bounds
     model              MiniZinc: the whole instance if it fits, else windows     model_search, window_search
 
-A free order has others beside them, see `free_order.search`.
+For the general formulation all of that for `staged` as well, whose schedules are schedules of any order; only its
+bounds mean nothing there. A free order has others beside them, see `free_order.search`.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from moccasin_mzn.beside import POLL_SECONDS, Beside
 from moccasin_mzn.conclusion import LOCAL_SEARCH, RELAXATION, conclude
+from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.integers import check_integers
 from moccasin_mzn.minizinc.run import Limits, Outcome, version_told
@@ -26,7 +30,7 @@ from moccasin_mzn.model_search import ModelSearch
 from moccasin_mzn.model_size import READS_PER_SECOND, reads_by_copies, why_too_large
 from moccasin_mzn.options import Options
 from moccasin_mzn.record import Record
-from moccasin_mzn.result import Result, Seconds
+from moccasin_mzn.result import Progress, Result, Seconds
 from moccasin_mzn.window_search import WindowSearch
 
 HEAD_START = 2.0
@@ -37,7 +41,8 @@ HEAD_START_SHARE, LONGEST_SHARE = 0.1, 0.3
 """And neither is more than this share of the time limit."""
 LONELY_SECONDS = 30.0
 """Without a time limit, local search ends so long after the latest improvement if nothing else is going on."""
-OTHERS = LOCAL_SEARCH, RELAXATION
+STAGED = "staged search"
+OTHERS = LOCAL_SEARCH, RELAXATION, STAGED
 _LONG = 1e9
 
 
@@ -69,10 +74,11 @@ class Search(Beside):
         if self.options.search != "only":
             self.backend = find_backend(self.options.solver)
             self._check_integers(self.backend)
-        if self.options.search != "off":
+        if self.options.search != "off" and self.options.form.staged:
             self._run_beside(self._local_search, LOCAL_SEARCH)
-            if self.options.form.staged:
-                self._run_beside(self._bounds, RELAXATION)
+            self._run_beside(self._bounds, RELAXATION)
+        elif self.options.search != "off":
+            self._run_beside(self._staged, STAGED)
         backend = self.backend
         if backend is not None:
             self._run_beside(lambda: self._model(backend), backend.name)
@@ -114,7 +120,41 @@ class Search(Beside):
         simulation, sequence = self.record.simulation, self.record.sequence
         if simulation is None or (duration is not None and simulation.duration >= duration):
             return None
-        return sequence if self.options.form.staged else None
+        return sequence
+
+    def _staged(self) -> None:
+        options = replace(self.options, formulation="staged", until_gap=0.0, time_limit=self._remaining())
+        self._search_along(self.instance.order, options, STAGED)
+
+    def _search_along(
+        self, order: tuple[int, ...], options: Options, source: str, overtaken: Callable[[Record], bool] | None = None
+    ) -> Record:
+        """The staged search along an order, inside this one, which takes its schedules; its own record.
+
+        It ends with this one, or when it cannot contribute any more.
+
+        Args:
+            overtaken: asked about its record, whether others have left it behind; None: they never do.
+
+        Raises:
+            SolverError: the solver failed before this search found anything.
+        """
+        instance = replace(self.instance, order=order, free_order=False)
+        record, known = Record(instance, time.monotonic()), self.record.sequence
+        if known is not None and first_out_of_stage(order, known) is None:
+            record.offer(known, source)
+
+        def enough() -> bool:
+            best = self.record.duration
+            settled = best is not None and record.bound >= best
+            return self._over() or settled or (overtaken is not None and overtaken(record))
+
+        def take(progress: Progress) -> None:
+            if progress.sequence is not None:
+                self.record.offer(progress.sequence, f"{source}, {progress.source}")
+
+        Search(instance, options, record, enough=enough).run(take)
+        return record
 
     def _bounds(self) -> None:
         from moccasin_mzn.bounds.duration import duration_bound

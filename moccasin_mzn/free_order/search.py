@@ -5,8 +5,9 @@ Several searches run beside each other and meet in a `Record`::
     annealing    over any sequences, from several drafts                   annealing
     starts       orders of low peak, tree decompositions; a bound on the
                  peak where nothing may be computed again                  starts
-    orders       the staged search: first along the input order, for its share of the time, then along the order of
-                 first computations of the best schedule, again and again, or, without one, those of the drafts
+    input order  the staged search, as long as others do not leave it behind: a free order is no worse than a given one
+    orders       the staged search along the order of first computations of the best schedule, again and again, or,
+                 without one, those of the drafts
     proof        the general formulation, where the graph is small enough  model_search
 """
 
@@ -20,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from moccasin_mzn.beside import POLL_SECONDS
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import find_formulation
-from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.free_order.starts import starts
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.minizinc.run import Limits, SolverError
@@ -28,12 +28,14 @@ from moccasin_mzn.minizinc.solvers import Backend, find_backend
 from moccasin_mzn.model_search import ModelSearch
 from moccasin_mzn.options import Options
 from moccasin_mzn.record import Record
-from moccasin_mzn.result import Progress
 from moccasin_mzn.search import LONELY_SECONDS, Search
+from moccasin_mzn.simulate import simulate
 
-ANNEALING, STARTS, ORDERS, PROOF = "annealing", "starts", "orders", "proof"
+ANNEALING, STARTS, INPUT_ORDER, ORDERS, PROOF = "annealing", "starts", "input order", "orders", "proof"
 FIRST_SHARE = 0.3
-"""Of the time limit, for the staged search along the input order, unless it ends before by a proof."""
+"""Of the time limit, for the staged search along the input order before other orders have their turn."""
+CLOSE = 0.9
+"""The search along the input order is left behind if others add less than this part of what it adds to the duration."""
 LATER_SHARE = 0.15
 """Of the time limit, for the staged search along an order of the best schedule."""
 LONGEST_SLICE = 30.0
@@ -45,7 +47,7 @@ PROOF_NODES = 24
 HEAD_START = 0.5
 """Seconds for which a proof waits for a first schedule: with one it takes one run of the solver instead of two."""
 PATIENCE, PATIENCE_SHARE = 10.0, 0.2
-"""Seconds, and share of the time limit, for which a proof that may be quick comes before the staged searches."""
+"""Seconds, and share of the time limit, for which a proof that may be quick precedes staged searches with the model."""
 SMALL_ROUNDS = 6
 """Where a proof may be quick, the annealing leaves the cores to it after so many rounds."""
 
@@ -89,9 +91,9 @@ class FreeSearch(Search):
         self._run_beside(self._begin, STARTS)
         if small:
             self._run_beside(lambda: self._prove(backend), PROOF)
-        limit = self.options.time_limit
-        patience = PATIENCE if limit is None else min(PATIENCE, PATIENCE_SHARE * limit)
-        self._run_beside(lambda: self._along_orders(patience if small else 0.0), ORDERS)
+        patience = min(PATIENCE, self._slice(PATIENCE_SHARE)) if small else 0.0
+        self._run_beside(lambda: self._along_input_order(patience), INPUT_ORDER)
+        self._run_beside(lambda: self._along_orders(patience), ORDERS)
 
     def _lonely(self) -> bool:
         """Without a time limit: is no proof on the way, and the latest improvement long ago?"""
@@ -137,17 +139,35 @@ class FreeSearch(Search):
         self.outcomes = search.outcomes
         search.run(backend.is_cp_sat if self.options.two_phase is None else self.options.two_phase)
 
+    def _slice(self, share: float) -> float:
+        """Seconds."""
+        limit = self.options.time_limit
+        return LONGEST_SLICE if limit is None else share * limit
+
+    def _along_input_order(self, patience: float) -> None:
+        """The staged search along the input order, at first without the model where a proof has the cores."""
+        order, record = self.instance.order, None
+        if patience > 0:
+            record = self._along(order, patience, "only")
+        if not self._over() and (record is None or not record.settled):
+            self._along(order, self._remaining(), overtaken=self._left_behind)
+
+    def _left_behind(self, record: Record) -> bool:
+        """Are others, when their turn has come, far ahead of the search along the input order?"""
+        best, own, least = self.record.duration, record.duration, self.instance.baseline.duration
+        if best is None or record.seconds < self._slice(FIRST_SHARE):
+            return False
+        return own is None or best - least < CLOSE * (own - least)
+
     def _along_orders(self, patience: float) -> None:
-        """The staged search along the input order, then along one order after the other."""
-        begin = time.monotonic()
-        while time.monotonic() < begin + patience and not self._over():
-            self.stopping.wait(POLL_SECONDS)
-        if not self._over():
-            self._along(self.instance.order, FIRST_SHARE)
+        """The staged search along one order after the other, once that along the input order has had its time."""
+        begin, first = time.monotonic(), self._slice(FIRST_SHARE)
         while not self._over():
-            order = self._next_order()
+            waited = time.monotonic() - begin
+            alone = any(thread.is_alive() for thread in self.threads if thread.name == INPUT_ORDER)
+            order = self._next_order() if waited > patience + (first if alone else 0.0) else None
             if order is not None:
-                self._along(order, LATER_SHARE)
+                self._along(order, self._slice(LATER_SHARE))
             self.stopping.wait(POLL_SECONDS)
 
     def _next_order(self) -> tuple[int, ...] | None:
@@ -157,39 +177,20 @@ class FreeSearch(Search):
         orders = (tuple(dict.fromkeys(sequence)) for sequence in near)
         return next((order for order in orders if order not in self.orders_done), None)
 
-    def _along(self, order: tuple[int, ...], share: float) -> None:
-        """The staged search along one order."""
+    def _along(
+        self, order: tuple[int, ...], seconds: float | None, search: str | None = None,
+        overtaken: Callable[[Record], bool] | None = None,
+    ) -> Record | None:  # fmt: skip
+        """The staged search along one order, see `_search_along`; None if there is none, or the solver failed."""
         self.orders_done.add(order)
-        instance = replace(self.instance, order=order, free_order=False)
-        if instance.baseline.peak <= instance.budget:
+        if simulate(self.instance.graph, order).peak <= self.instance.budget:
             self.record.offer(order, ORDERS)
-            return
-        limit = self.options.time_limit
-        seconds = LONGEST_SLICE if limit is None else share * limit
-        search = "only" if self.model_failed else self.options.search
+            return None
+        search = "only" if self.model_failed else search or self.options.search
         options = replace(self.options, time_limit=seconds, until_gap=0.0, search=search)
-        record = Record(instance, time.monotonic())
-        best = self.record.sequence
-        if best is not None and first_out_of_stage(order, best) is None:
-            record.offer(best, ORDERS)
         try:
-            Staged(instance, options, record, outer_over=self._over, outer_record=self.record).run(self._take)
+            return self._search_along(order, options, ORDERS, overtaken)
         except SolverError as error:
             self.errors.append(error)
             self.model_failed = True
-
-    def _take(self, progress: Progress) -> None:
-        if progress.sequence is not None:
-            self.record.offer(progress.sequence, f"{ORDERS}, {progress.source}")
-
-
-@dataclass
-class Staged(Search):
-    """A staged search inside of another search: it ends with that, or when it cannot contribute any more."""
-
-    outer_record: Record = field(kw_only=True)
-    outer_over: Callable[[], bool] = field(kw_only=True)
-
-    def _over(self) -> bool:
-        best = self.outer_record.duration
-        return super()._over() or self.outer_over() or (best is not None and self.record.bound >= best)
+        return None

@@ -9,13 +9,14 @@ from cases import draw_case
 
 from moccasin_mzn.conclusion import conclude
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.free_order.search import FreeSearch, Staged
+from moccasin_mzn.free_order.search import FreeSearch
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.minizinc.run import SolverError
 from moccasin_mzn.options import Options
 from moccasin_mzn.readers import write_graph
 from moccasin_mzn.record import Record
+from moccasin_mzn.search import Search
 from moccasin_mzn.simulate import judge, simulate
 from moccasin_mzn.solve import solve
 
@@ -193,7 +194,7 @@ def test_without_the_solver_the_staged_search_goes_on_along_other_orders(monkeyp
         if self.options.search != "only":
             raise SolverError("the solver fell over")
 
-    monkeypatch.setattr(Staged, "run", run)
+    monkeypatch.setattr(Search, "run", run)
     search = FreeSearch(SKIP_FREE, Options(time_limit=1), Record(SKIP_FREE, 0.0))
     search._along((0, 1, 2, 3, 4), 0.1)
     search._along((0, 1, 2, 3, 4), 0.1)
