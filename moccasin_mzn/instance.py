@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from os import PathLike
@@ -56,6 +56,21 @@ class Instance:
     def baseline(self) -> Simulation:
         """The input order with every node computed once: least duration, but perhaps too much memory."""
         return simulate(self.graph, self.order)
+
+    @property
+    def counts(self) -> int | list[int]:
+        """C_v, as a single number where that is the same for all."""
+        same = len(set(self.max_computations)) == 1
+        return self.max_computations[0] if same else list(self.max_computations)
+
+    def with_more_computations(self) -> Instance | None:
+        """With `AUTO_COMPUTATIONS` of each node; if each has a count of its own, of those that may be computed again.
+
+        None: no node gets more.
+        """
+        one_for_all = isinstance(self.counts, int)
+        most = tuple(max(c, AUTO_COMPUTATIONS) if c > 1 or one_for_all else c for c in self.max_computations)
+        return None if most == self.max_computations else replace(self, max_computations=most)
 
     @classmethod
     def build(

@@ -91,10 +91,14 @@ class ModelSearch:
     def _note_bound(self, phase: str, data: ModelData, bound: int) -> None:
         if phase == "duration":
             self.record.improve_bound(bound * data.duration_scale, self.backend.name)
+        elif bound > data.budget:
+            self.record.raise_floor(bound * data.size_scale)
 
     def _note_proof(self, phase: str, outcome: Outcome) -> None:
         """Take what the end of a run proves."""
         proven_over_budget = phase == "peak" and outcome.status == "optimal" and self.record.sequence is None
+        if proven_over_budget and self.record.least_peak is not None:
+            self.record.raise_floor(self.record.least_peak)
         if outcome.status == "infeasible" or proven_over_budget:
             self.record.refute(self.backend.name)
         elif phase == "duration" and outcome.status == "optimal":

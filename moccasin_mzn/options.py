@@ -12,6 +12,7 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations import Formulation, find_formulation
 
 SEARCHES = ("on", "off", "only")
+MORE, HINT, STOP = IF_NONE = ("more", "hint", "stop")
 _GAP = re.compile(r"(\d{1,6}(?:\.\d{1,30})?|\.\d{1,30})\s*(%?)", re.ASCII)
 
 
@@ -36,6 +37,9 @@ class Options:
     threads: int | None = None
     seed: int | None = None
     two_phase: bool | None = None
+    if_none: str = STOP
+    """Where no schedule is found: "more": the answer may compute nodes more often, if that helps; "hint": what would
+    help is tried and told; "stop": it is told, but not tried."""
 
     def __post_init__(self) -> None:
         form = find_formulation(self.formulation, self.precedence, self.index)
@@ -48,6 +52,8 @@ class Options:
         self._check_solvers()
         if self.two_phase and not form.two_phase:
             raise InputError(f"{form.name} has no first phase")
+        if self.if_none not in IF_NONE:
+            raise InputError(f"if none {shown(self.if_none)}: expected one of {', '.join(IF_NONE)}")
         check_time_limit(self.time_limit)
         if type(self.until_gap) not in (int, float) or not 0 <= self.until_gap < 1:
             raise InputError(f"gap {shown(self.until_gap)} is not a fraction of the duration, from 0 to below 1")
@@ -86,6 +92,11 @@ class Options:
         if given is not None:
             raise InputError(f"{self.form.name} has no limit on computations, other than once per stage")
         return "unlimited"
+
+
+def default_if_none(max_computations: Any) -> str:
+    """See `Options.if_none`: who says how often a node may be computed gets no answer that does it more often."""
+    return MORE if max_computations is None else HINT
 
 
 def check_time_limit(seconds: float | None) -> None:

@@ -50,6 +50,10 @@ class Record:
     bound_source: str = ""
     infeasible_source: str = ""
     """Who proved that there is no schedule; empty if nobody has."""
+    least_peak: int | None = None
+    """Of the sequences over the budget that came before any schedule, in the graph's size unit; None without any."""
+    floor: int = 0
+    """No schedule of the kind that is sought fits less; in the graph's size unit."""
     trace: list[TracePoint] = field(default_factory=list)
     news: queue.SimpleQueue[Progress] = field(default_factory=queue.SimpleQueue)
     """What to tell whoever waits for the search, in their thread."""
@@ -101,9 +105,23 @@ class Record:
                 self.sequence, self.simulation, self.sequence_source = tuple(sequence), simulation, source
                 self._check()
                 self._note(phase, source, new=True)
-            elif phase == "peak" and self.simulation is None:
-                self._report(phase, simulation, source)
+            elif phase == "peak":
+                self.note_peak(simulation.peak, len(simulation.memory) - len(self.instance.graph.nodes), source)
         return simulation
+
+    def note_peak(self, peak: int, recomputations: int, source: str) -> None:
+        """A sequence over the budget has this peak: told if it is the least, and as long as there is no schedule."""
+        with self._lock:
+            if self.simulation is None and (self.least_peak is None or peak < self.least_peak):
+                self.least_peak = peak
+                self.news.put(
+                    Progress(self.seconds, "peak", peak, None, self.bound, recomputations, source=source)
+                )  # fmt: skip
+
+    def raise_floor(self, floor: int) -> None:
+        """No schedule fits less than `floor`."""
+        with self._lock:
+            self.floor = max(self.floor, floor)
 
     def improve_bound(self, bound: int, source: str) -> None:
         """No schedule is shorter than `bound`.

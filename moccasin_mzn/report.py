@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from rich import box
@@ -16,6 +16,7 @@ from moccasin_mzn.complexity import ModelSize
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.result import Progress, Result, percent_over
+from moccasin_mzn.shortfall import NOT_TRIED
 from moccasin_mzn.simulate import simulate
 
 if TYPE_CHECKING:
@@ -119,9 +120,14 @@ def print_result(result: Result, out: TextIO) -> None:
     table.add_row("duration", *durations)
     if result.found:
         table.add_row("duration increase (TDI)", "", f"{result.tdi_percent:.3f} %")
+    if result.shortfall is not None and not result.valid:
+        for what, amount in _shortfall_rows(result):
+            table.add_row(what, "", amount.removesuffix(" of the budget"))
     if result.valid:
         table.add_row("bound on the increase", "", f"{percent_over(result.duration_bound, baseline.duration):.3f} %")
         table.add_row("gap", "", f"{result.gap_percent:.3f} %")
+    if result.shortfall is not None and result.valid:
+        table.add_row("computations per node, at most", "", str(max(result.instance.max_computations)))
     if result.arena is not None:
         table.add_row("arena", "", memory_text(result.arena.size, graph.size_unit))
         table.add_row("fragmentation, arena over peak", "", fragmentation_text(result.arena))
@@ -131,6 +137,7 @@ def print_result(result: Result, out: TextIO) -> None:
     if result.found:
         _print_profiles(console, result)
     console.print(f"{result.status}: {result.reason}", soft_wrap=True)
+    _print_helps(console, result)
     for note in result.notes:
         console.print(f"note: {note}", soft_wrap=True)
     for verdict in result.checks:
@@ -140,6 +147,35 @@ def print_result(result: Result, out: TextIO) -> None:
     console.print(_seconds_line(result), soft_wrap=True)
     if result.found:
         _print_recomputed(console, result)
+
+
+def print_shortfall(result: Result, out: TextIO) -> None:
+    """In lines: how near the search came to the budget, and what would help, or has helped."""
+    console = _console(out)
+    if not result.valid:
+        console.print("; ".join(f"{what} {amount}" for what, amount in _shortfall_rows(result)), soft_wrap=True)
+    _print_helps(console, result)
+
+
+def _print_helps(console: Console, result: Result) -> None:
+    for one in result.shortfall.helps if result.shortfall else ():
+        tried = "not tried" if one.outcome == NOT_TRIED else "tried"
+        console.print(f"{tried}: {one.option}: {one.detail}", soft_wrap=True)
+
+
+def _shortfall_rows(result: Result) -> Iterator[tuple[str, str]]:
+    lacking = result.shortfall
+    yield "least peak seen", _of_budget(result, lacking.least_peak)
+    yield "proven to be needed", _of_budget(result, lacking.scope_floor)
+    if lacking.floor < lacking.scope_floor:
+        yield "in any order, however often computed", _of_budget(result, lacking.floor)
+
+
+def _of_budget(result: Result, amount: int) -> str:
+    """An amount of memory, and how much of the budget it is."""
+    fraction = result.shortfall.of_budget(amount)
+    text = memory_text(amount, result.instance.graph.size_unit)
+    return text if fraction is None else f"{text}, {100 * fraction:.1f} % of the budget"
 
 
 def fragmentation_text(arena: Arena) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from moccasin_mzn.addresses.buffers import Arena
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.instance import Instance
+from moccasin_mzn.shortfall import Shortfall
 from moccasin_mzn.simulate import Simulation
 
 
@@ -125,6 +126,8 @@ class Result:
     solver_version: str | None = None
     """What solves behind the solver's name, such as "Gecode 6.2.0"; None for a strategy, or if none was asked for."""
 
+    shortfall: Shortfall | None = None
+    """Of the question as it was asked, if that has no schedule within the budget, or none was found."""
     arena: Arena | None = None
     """Offsets of the retention intervals, in their order, if they were asked for: the budget is then for the arena."""
 
@@ -176,7 +179,6 @@ class Result:
     def as_dict(self) -> dict[str, Any]:
         """The object that `solve --json` prints; node ids as in the file, positions in the sequence from 1."""
         graph, baseline = self.instance.graph, self.instance.baseline
-        counts = sorted(set(self.instance.max_computations))
         return {
             "graph": graph.name,
             "nodes": len(graph.nodes),
@@ -189,7 +191,7 @@ class Result:
             "solver_version": self.solver_version,
             "driver": self.driver,
             "order": "free" if self.instance.free_order else "given",
-            "max_computations": counts[0] if len(counts) == 1 else list(self.instance.max_computations),
+            "max_computations": self.instance.counts,
             "budget": self.instance.budget,
             "fixed_memory": self.instance.fixed,
             "baseline_peak": baseline.peak,
@@ -205,6 +207,7 @@ class Result:
             "gap_percent": self.gap_percent,
             "valid": self.valid,
             "checks": list(self.checks),
+            "shortfall": None if self.shortfall is None else self.shortfall.as_dict(),
             "racers": [racer.as_dict() for racer in self.racers],
             "seconds": {name: round(value, 3) for name, value in vars(self.seconds).items()},
             "trace": [[round(point.seconds, 3), point.duration, point.bound] for point in self.trace],

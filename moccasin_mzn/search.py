@@ -109,7 +109,13 @@ class Search(Beside):
             self._over,
             self._better_than,
             self._take_draft,
+            on_peak=lambda sequence: self.record.offer(sequence, LOCAL_SEARCH, "peak"),
         )
+
+    def _note_draft(self, sequence: tuple[int, ...]) -> None:
+        self.drafts.append(sequence)
+        if self.record.sequence is None:
+            self.record.offer(sequence, RELAXATION, "peak")
 
     def _take_draft(self) -> tuple[int, ...] | None:
         """What the relaxation suggested last and nobody has taken."""
@@ -152,6 +158,8 @@ class Search(Beside):
         def take(progress: Progress) -> None:
             if progress.sequence is not None:
                 self.record.offer(progress.sequence, f"{source}, {progress.source}")
+            elif progress.duration is None:
+                self.record.note_peak(progress.peak, progress.recomputations, f"{source}, {progress.source}")
 
         Search(instance, options, record, enough=enough).run(take)
         return record
@@ -166,7 +174,7 @@ class Search(Beside):
             seed=self.options.seed or 0,
             on_bound=lambda bound: self.record.improve_bound(bound, RELAXATION),
             on_schedule=lambda sequence: self.record.offer(sequence, RELAXATION),
-            on_draft=self.drafts.append,
+            on_draft=self._note_draft,
             stop=self._over,
             incumbent=lambda: self.record.duration,
         )

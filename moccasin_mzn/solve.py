@@ -15,11 +15,12 @@ from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.known_at_once import known_at_once
 from moccasin_mzn.minizinc.solvers import check_solvers
-from moccasin_mzn.options import Options
+from moccasin_mzn.options import Options, default_if_none
 from moccasin_mzn.record import JudgeError, Record
 from moccasin_mzn.result import Listener, Result, Seconds
 from moccasin_mzn.search import Search
 from moccasin_mzn.simulate import judge
+from moccasin_mzn.trials import Trials
 
 __all__ = ["JudgeError", "Options", "solve", "solve_instance"]
 
@@ -42,6 +43,7 @@ def solve(
     seed: int | None = None,
     two_phase: bool | None = None,
     warm_start: Sequence[int] | None = None,
+    if_none: str | None = None,
     on_progress: Listener | None = None,
 ) -> Result:
     """Find the shortest schedule of `graph` whose peak memory is within `budget`.
@@ -67,6 +69,9 @@ def solve(
         two_phase: the model first seeks any schedule within the budget (paper, 2.4) if it has none to start from,
             then shortens it; None: with cp-sat, which makes use of it.
         warm_start: a schedule within the budget, positions in `graph.nodes`, to start from.
+        if_none: while no schedule is found: "more": in the last quarter of the time limit one that computes nodes more
+            often is sought as well, and is then the answer, which says so; "hint": in the last tenth it is tried what
+            would help; "stop": neither. None: "more" where `max_computations` is not given, else "hint".
         on_progress: called with every new incumbent and bound, in the caller's thread.
 
     Returns:
@@ -80,7 +85,8 @@ def solve(
     """
     begin = time.monotonic()
     options = Options(
-        solver, formulation, precedence, index, search, time_limit, until_gap, threads, seed, two_phase
+        solver, formulation, precedence, index, search, time_limit, until_gap, threads, seed, two_phase,
+        default_if_none(max_computations) if if_none is None else if_none,
     )  # fmt: skip
     most = options.default_computations(max_computations)
     instance = Instance.build(graph, budget, order=order, max_computations=most, count_fixed=count_fixed)
@@ -107,17 +113,25 @@ def solve_instance(
         simulation = judge(instance.graph, sequence, instance.budget) if sequence else None
         seconds = Seconds(total=time.monotonic() - begin)
         bound = instance.baseline.duration
-        return Result(instance, options.form, options.solver, status, reason, sequence, simulation, bound, seconds)
+        lacking = None if sequence else Trials(Record(instance, begin), options).shortfall(status)
+        return Result(
+            instance, options.form, options.solver, status, reason, sequence, simulation, bound, seconds,
+            shortfall=lacking,
+        )  # fmt: skip
     record = Record(instance, begin, options.until_gap)
     if warm_start is not None:
         record.offer(warm_start, "the warm start")
+    with Trials(record, options) as trials:
+        result = _search(record, options, on_progress or (lambda progress: None))
+        return trials.conclude(result)
+
+
+def _search(record: Record, options: Options, on_progress: Listener) -> Result:
     if len(options.solvers) > 1:
         from moccasin_mzn.race.race import race
 
-        return race(record, options, on_progress or (lambda progress: None))
-    if instance.free_order and options.form.staged:
-        search = FreeSearch(instance, options, record)
-    else:
-        search = Search(instance, options, record)
-    search.run(on_progress or (lambda progress: None))
+        return race(record, options, on_progress)
+    kind = FreeSearch if record.instance.free_order and options.form.staged else Search
+    search = kind(record.instance, options, record)
+    search.run(on_progress)
     return search.result()

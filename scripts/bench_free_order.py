@@ -45,7 +45,7 @@ def answer(graph: Path, budget: str, order: str, arguments: argparse.Namespace) 
     """What `solve --json` prints."""
     options = {
         "budget": budget, "order": order, "time-limit": arguments.time_limit, "threads": arguments.threads,
-        "seed": arguments.seed, "max-computations": arguments.max_computations,
+        "seed": arguments.seed, "max-computations": arguments.max_computations, "if-none": "stop",
     }  # fmt: skip
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     command = [sys.executable, "-m", "moccasin_mzn", "solve", str(graph), *words, "--json"]

@@ -85,6 +85,7 @@ def parse_arguments() -> argparse.Namespace:
 def solve(path: str, budget: str, solver: str, arguments: argparse.Namespace) -> Attempt:
     """One run, killed if it is twice as late as it should be."""
     options = [path, "--budget", budget, "--solver", solver, "--search", arguments.search, "--seed", arguments.seed]
+    options += ["--if-none", "stop"]
     options += ["--time-limit", arguments.time_limit, "--threads", arguments.threads]
     attempt = run_solve(options, hard_limit=2 * arguments.time_limit + 10)
     if attempt.ending.exit_status == 2:

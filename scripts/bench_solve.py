@@ -54,6 +54,7 @@ def solve(path: str, budget: str, seed: int, arguments: argparse.Namespace, opti
     `options` are further ones of `solve`.
     """
     limits = ["--time-limit", str(arguments.time_limit), "--threads", str(arguments.threads), "--seed", str(seed)]
+    limits += ["--if-none", "stop"]
     command = [sys.executable, "-m", "moccasin_mzn", "solve", path, "--budget", budget, "--json", *limits, *options]
     begin = time.monotonic()
     run = subprocess.run(command, capture_output=True, text=True)

@@ -90,7 +90,7 @@ def solved(graph: ComputationGraph, peak: int, arguments: argparse.Namespace) ->
     if need.memory > arguments.budget * peak:
         node, label = graph.nodes[need.node], graph.labels[need.node]
         return f"no: {label} {node} alone needs {100 * need.memory / peak:.1f} %"
-    result = solve(graph, arguments.budget, time_limit=arguments.time_limit, threads=arguments.threads)
+    result = solve(graph, arguments.budget, time_limit=arguments.time_limit, threads=arguments.threads, if_none="stop")
     if not result.valid:
         return f"{result.status}: {result.reason}"
     return f"TDI {result.tdi_percent:.2f} %, {result.status}"

@@ -54,7 +54,7 @@ def rows(arguments: argparse.Namespace) -> Iterator[tuple[str, ...]]:
             graph = graph_of(trace)
             real = real_run(spec, shape, training)
             peak = simulate(graph, graph.input_order()).peak
-            result = solve(graph, 0.9, time_limit=arguments.time_limit)
+            result = solve(graph, 0.9, time_limit=arguments.time_limit, if_none="stop")
             yield (
                 name,
                 "training" if training else "inference",

@@ -88,7 +88,7 @@ class Method:
                 words += [f"--{name.replace('_', '-')}", str(value)]
         words += ["--time-limit", f"{self.time_limit:g}"]
         if self.strategy is None:
-            words += ["--threads", str(self.threads), "--seed", str(seed)]
+            words += ["--threads", str(self.threads), "--seed", str(seed), "--if-none", "stop"]  # C is as it says
         return words
 
     def columns(self) -> dict[str, str | None]:

@@ -18,8 +18,10 @@ from __future__ import annotations
 import functools
 import heapq
 from dataclasses import dataclass
+from itertools import accumulate
 
 from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.instance import Instance
 
 _NODES = 64
 """Tried, in order of working set; the others rarely need more."""
@@ -54,6 +56,22 @@ def least_budget_bound(graph: ComputationGraph, *, nodes: int = _NODES, work: in
         if memory > best.memory:
             best = LeastBudget(memory, v)
     return best
+
+
+def held_bound(instance: Instance) -> int:
+    """No schedule with first computations in the input order fits less, in the graph's size unit.
+
+    Each stage holds the inputs and the output of its node, and what may be computed only once and is read later.
+    """
+    graph, stage = instance.graph, {v: k for k, v in enumerate(instance.order)}
+    once = [count == 1 for count in instance.max_computations]
+    change = [0] * (len(instance.order) + 1)
+    for v, k in stage.items():
+        if once[v]:
+            change[k] += graph.sizes[v]
+            change[1 + max((stage[x] for x in graph.successors[v]), default=k)] -= graph.sizes[v]
+    here = (sum(graph.sizes[u] for u in (v, *graph.predecessors[v]) if not once[u]) for v in instance.order)
+    return max(held + more for held, more in zip(accumulate(change), here, strict=False))
 
 
 def _memory_of(graph: ComputationGraph, node: int, enough: int, work: int) -> tuple[int, int]:

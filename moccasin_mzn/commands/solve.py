@@ -48,6 +48,9 @@ Run = Callable[..., "Result"]
 @click.option("--seed", type=int, metavar="N", help="Random seed of all searches.")
 @click.option("--two-phase/--one-phase", default=None,
               help="Seek any schedule within the budget first. Default: with cp-sat.")  # fmt: skip
+@click.option("--if-none", metavar="more|hint|stop",
+              help="No schedule found: try more computations per node and answer with that; try it, and a free order, "
+              "and tell; or neither.  [default: more, hint if --max-computations is given]")  # fmt: skip
 @click.option("--check", is_flag=True, help="Have MiniZinc's solution checkers judge the schedule as well.")
 @click.option("--addresses", is_flag=True, help="Give outputs offsets in one arena, which the budget is then for.")
 @click.option("--alignment", type=click.IntRange(min=1), metavar="N", help="Offsets are multiples of it.  [default: 1]")
@@ -71,7 +74,7 @@ def solve(
     from moccasin_mzn.commands.json_stream import JsonStream
     from moccasin_mzn.readers import read_graph
     from moccasin_mzn.readers.jsonfile import check_writable
-    from moccasin_mzn.report import ProgressLines, print_result
+    from moccasin_mzn.report import ProgressLines, print_result, print_shortfall
 
     begin = time.monotonic()
     platform = taken_out(options)
@@ -116,6 +119,8 @@ def solve(
     if check and result.found:
         result = _checked(result)
     result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=time.monotonic() - begin))
+    if result.shortfall is not None and (as_json or json_stream):
+        print_shortfall(result, sys.stderr)
     status = told(result, result.valid, output, as_json, stream, print_result)
     if buffers is not None and result.valid:
         _write_buffers(result, buffers)
@@ -128,7 +133,7 @@ def solve(
 def _of_model(given: dict[str, Any]) -> Callable[..., tuple[Any, Run]]:
     """What to do with the options of a model, which are checked before any file is read."""
     from moccasin_mzn.instance import Instance
-    from moccasin_mzn.options import Options, parse_count, parse_gap
+    from moccasin_mzn.options import STOP, Options, default_if_none, parse_count, parse_gap
     from moccasin_mzn.readers import read_counts, read_schedule
     from moccasin_mzn.solve import solve_instance
 
@@ -136,7 +141,7 @@ def _of_model(given: dict[str, Any]) -> Callable[..., tuple[Any, Run]]:
     most, start = given.pop("max_computations", None), given.pop("warm_start", None)
     if "until_gap" in given:
         given["until_gap"] = parse_gap(given["until_gap"])
-    options = Options(**given)
+    options = Options(**{"if_none": default_if_none(most), **given})
     most = options.default_computations(None if most is None else parse_count(most))
 
     def prepare(problem: dict[str, Any], begin: float) -> tuple[Any, Run]:
@@ -149,7 +154,8 @@ def _of_model(given: dict[str, Any]) -> Callable[..., tuple[Any, Run]]:
             if other is None:
                 return solve_instance(instance, options, listener, begin, sequence)
             start_from = sequence if other is instance else None
-            return solve_instance(other, replace(options, time_limit=seconds), listener, warm_start=start_from)
+            part = replace(options, time_limit=seconds, if_none=STOP)
+            return solve_instance(other, part, listener, warm_start=start_from)
 
         return instance, run
 

@@ -95,6 +95,7 @@ class OrderAnnealing:
         better: Callable[[int | None], Sequence[int] | None] = lambda duration: None,
         draft: Callable[[], Sequence[int] | None] = lambda: None,
         max_rounds: int | None = None,
+        on_peak: Callable[[tuple[int, ...]], None] = lambda sequence: None,
     ) -> None:
         """Search until `stop()`, which is asked after every `CHUNK` moves, or fewer on large graphs.
 
@@ -104,7 +105,9 @@ class OrderAnnealing:
                 any); the search goes on from there.
             draft: asked before each round for a sequence to start from; later rounds start from all in turn.
             max_rounds: end after so many rounds, those from new drafts aside, for reproducible results.
+            on_peak: gets sequences with less and less memory over the budget, while there is no schedule.
         """
+        self._on_peak = on_peak
         first = max(FIRST_ROUND, MOVES_PER_NODE * len(self.instance.order))
         turn = 0
         for plan in itertools.islice(rounds(first), max_rounds):
@@ -137,6 +140,7 @@ class OrderAnnealing:
         self._control[ADAPTION] = ADAPTIONS / plan.steps
         cooling = (COLD / plan.temperature) ** (1 / plan.steps)
         reported, done = self.duration if plan.best else None, 0
+        least = self._control[LEAST] if plan.best else math.inf
         while done < plan.steps and not stop():
             anneal(
                 self._problem, self._state, self._generator, Mix(), self._chunk, cooling, self._control, self._best,
@@ -145,6 +149,9 @@ class OrderAnnealing:
             low, high = self._price / PRICE_RANGE, self._price * PRICE_RANGE  # able to move even if nothing fits
             self._control[PRICE] = min(max(self._control[PRICE], low), high)
             done += self._chunk
+            if 0 < self._control[LEAST] < least:
+                least = self._control[LEAST]
+                self._on_peak(sequence_of(self.instance, self._problem, self._best[: self._best[-1]]))
             if self.duration != reported:
                 reported = self.duration
                 on_incumbent(sequence_of(self.instance, self._problem, self._best[: self._best[-1]]))

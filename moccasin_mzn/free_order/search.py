@@ -109,7 +109,7 @@ class FreeSearch(Search):
         search = OrderAnnealing(self.instance, self.options.seed or 0)
         search.run(
             lambda sequence: self.record.offer(sequence, ANNEALING), self._over, self._better_than,
-            self._take_sequence, max_rounds,
+            self._take_sequence, max_rounds, lambda sequence: self.record.offer(sequence, ANNEALING, "peak"),
         )  # fmt: skip
 
     def _take_sequence(self) -> Sequence[int] | None:
@@ -119,15 +119,16 @@ class FreeSearch(Search):
         limit = self.options.time_limit
         seconds = LONGEST_STARTS if limit is None else min(LONGEST_STARTS, STARTS_SHARE * limit)
         for sequence, fits in starts(self.instance, seconds, self.options.seed or 0, self._over, self._take_bound):
-            if fits:
-                self.record.offer(sequence, STARTS)
+            self.record.offer(sequence, STARTS, "duration" if fits else "peak")
             self.sequences.append(sequence)
             self.drafts_made.append(sequence)
 
     def _take_bound(self, peak: int) -> None:
         """Of orders that compute every node once: all there is, if nothing may be computed again."""
-        if peak > self.instance.budget and max(self.instance.max_computations) == 1:
-            self.record.refute(STARTS)
+        if max(self.instance.max_computations) == 1:
+            self.record.raise_floor(peak)
+            if peak > self.instance.budget:
+                self.record.refute(STARTS)
 
     def _prove(self, backend: Backend) -> None:
         begin = time.monotonic()

@@ -104,6 +104,7 @@ class LocalSearch:
         self._unit = mean
         self._price = mean / _mean_of_positive(self._problem.size) / 20
         self._control = np.array([0.0, self._price, math.inf])
+        self._least_peak = math.inf
         self._chunks_per_report = 1 + len(instance.order) // NODES_PER_CHUNK
         self._generator = np.array([(seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1], np.uint64)
         self._journal = np.zeros((_JOURNAL, 2), np.int64)
@@ -127,6 +128,7 @@ class LocalSearch:
         better: Callable[[int | None], Sequence[int] | None] = lambda duration: None,
         draft: Callable[[], Sequence[int] | None] = lambda: None,
         max_rounds: int | None = None,
+        on_peak: Callable[[tuple[int, ...]], None] = lambda sequence: None,
     ) -> None:
         """Search until `stop()`, which is asked every few hundredths of a second (more often on small graphs).
 
@@ -137,7 +139,9 @@ class LocalSearch:
             draft: asked before each round for a sequence in stages of the input order that may be over the budget,
                 but is near a good schedule: a short round starts from each, and later ones do again from the last.
             max_rounds: end after so many rounds, for reproducible results.
+            on_peak: gets sequences over the budget with lower and lower peaks, while there is no schedule.
         """
+        self._on_peak = on_peak
         if self.hopeless:
             return
         first = max(FIRST_ROUND, MOVES_PER_EDGE * len(self._tail))
@@ -184,6 +188,7 @@ class LocalSearch:
                 self._control, self._best_stage, self._journal, self._room,
             )  # fmt: skip
             self._keep_price()
+            self._note_peak()
             done += CHUNK
             due = math.isinf(reported) or done // CHUNK % self._chunks_per_report == 0
             if self._control[BEST] < reported and due:
@@ -198,6 +203,12 @@ class LocalSearch:
         """Within sensible limits, so that the search stays able to move while there is nothing within the budget."""
         low, high = self._price / PRICE_RANGE, self._price * PRICE_RANGE
         self._control[PRICE] = min(max(self._control[PRICE], low), high)
+
+    def _note_peak(self) -> None:
+        """Tell of the present sequence, if it is over the budget by less than any before and nothing is within it."""
+        if math.isinf(self._control[BEST]) and (peak := int(self._state.peak.max())) < self._least_peak:
+            self._least_peak = peak
+            self._on_peak(sequence_of(self.instance, self._problem, self._state.stage))
 
     def _report(self, on_incumbent: Callable[[tuple[int, ...]], None]) -> float:
         """Tell of the best schedule; its extra duration."""

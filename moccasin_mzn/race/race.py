@@ -27,7 +27,7 @@ from moccasin_mzn.options import Options
 from moccasin_mzn.race.racer import Course, Racer, line_up, run_racer
 from moccasin_mzn.race.sharing import least_busy_cores, pinned, slice_seconds, thread_share
 from moccasin_mzn.record import CONTRADICTED, REFUTED, JudgeError, Record
-from moccasin_mzn.result import Listener, Progress, Result, Seconds
+from moccasin_mzn.result import Listener, Result, Seconds
 
 HEAD_START, HEAD_START_SHARE = 10.0, 0.3
 """Seconds, and share of the time limit, for which the solvers wait at most for a first schedule of the local search."""
@@ -277,6 +277,8 @@ class _Race:
     def _take_event(self, racer: Racer, event: dict[str, Any]) -> None:
         record = self.record
         if event["type"] == "result":
+            if event["shortfall"] is not None:
+                record.raise_floor(event["shortfall"]["scope_floor"])
             if event["status"] == "infeasible":
                 record.refute(racer.name)
                 return
@@ -289,9 +291,7 @@ class _Race:
         elif event["duration"] is not None:
             self._take_bound(racer, event["bound"])
         elif record.sequence is None:  # over the budget: there is only its peak to tell
-            more = event["recomputations"]
-            told = Progress(record.seconds, "peak", event["peak"], None, record.bound, more, source=racer.name)
-            record.news.put(told)
+            record.note_peak(event["peak"], event["recomputations"], racer.name)
 
     def _take_schedule(self, racer: Racer, sequence: list[int]) -> None:
         simulation = self.record.offer(tuple(sequence), racer.name)

@@ -148,6 +148,7 @@ class Course:
         )  # fmt: skip
         write_graph(graph, folder / "graph.json")
         arguments = [str(folder / "graph.json"), "--budget", str(instance.budget), "--formulation", options.formulation]
+        arguments += ["--if-none", "stop"]  # what would help is for the race to try
         for name in ("precedence", "index"):
             if getattr(options, name) is not None:
                 arguments += [f"--{name}", getattr(options, name)]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.record import JudgeError
 from moccasin_mzn.result import Listener, Progress, Result, Seconds, TracePoint
+from moccasin_mzn.shortfall import NOT_TRIED, Help, shortfall
 from moccasin_mzn.simulate import Simulation, judge
 from moccasin_mzn.strategies.strategy import Strategy
 
@@ -93,9 +94,15 @@ class _Best:
 
     def result(self, interrupted: bool, late: bool) -> Result:
         status, reason = self._conclusion(interrupted, late)
+        lacking = None
+        if self.simulation is None or not self.simulation.feasible:
+            peak = self.simulation.peak if self.simulation else None
+            helps = [Help("--formulation staged", NOT_TRIED, "a search instead of a strategy")]
+            lacking = shortfall(self.instance, status, staged=False, least_peak=peak, helps=helps)
         return Result(
             self.instance, None, "", status, reason, self.sequence, self.simulation, self.instance.baseline.duration,
             Seconds(total=time.monotonic() - self.begin), interrupted, self.trace, strategy=self.strategy.name,
+            shortfall=lacking,
         )  # fmt: skip
 
     def _conclusion(self, interrupted: bool, late: bool) -> tuple[str, str]:

@@ -72,7 +72,7 @@ def test_lists_multiply_and_labels_tell_them_apart(tmp_path):
     assert race.seeds == (5,)
     assert race.arguments(5) == [
         "--solver", "cp-sat,gecode", "--max-computations", "auto", "--two-phase",
-        "--time-limit", "60", "--threads", "1", "--seed", "5",
+        "--time-limit", "60", "--threads", "1", "--seed", "5", "--if-none", "stop",
     ]  # fmt: skip
     assert race.fits("RL 12") and not race.fits("g")
     assert methods["dtr"].arguments(None) == ["--strategy", "dtr", "--time-limit", "7"]
