@@ -150,8 +150,10 @@ def print_result(result: Result, out: TextIO) -> None:
 
 
 def print_shortfall(result: Result, out: TextIO) -> None:
-    """In lines: how near the search came to the budget, and what would help, or has helped."""
-    console = _console(out)
+    """In lines: how near the search came to the budget, if anything can, and what would help, or has helped."""
+    console, lacking = _console(out), result.shortfall
+    if lacking.floor > lacking.instance.budget:  # the reason says it all
+        return
     if not result.valid:
         console.print("; ".join(f"{what} {amount}" for what, amount in _shortfall_rows(result)), soft_wrap=True)
     _print_helps(console, result)
@@ -166,7 +168,8 @@ def _print_helps(console: Console, result: Result) -> None:
 def _shortfall_rows(result: Result) -> Iterator[tuple[str, str]]:
     lacking = result.shortfall
     yield "least peak seen", _of_budget(result, lacking.least_peak)
-    yield "proven to be needed", _of_budget(result, lacking.scope_floor)
+    just_over = lacking.scope_floor == lacking.instance.budget + 1
+    yield "proven to be needed", "more than the budget" if just_over else _of_budget(result, lacking.scope_floor)
     if lacking.floor < lacking.scope_floor:
         yield "in any order, however often computed", _of_budget(result, lacking.floor)
 

@@ -1,4 +1,4 @@
-"""What would help where no schedule is found, tried: more computations of a node, a free order, and both.
+"""What would help where no schedule is found, tried: more computations of a node, then a free order as well.
 
 The search for what was asked goes on beside the trials, which have the last part of its time limit, or some seconds
 after a proof that there is no schedule. The answer to another question is never passed as one to that which was asked:
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -23,6 +24,7 @@ from moccasin_mzn.result import Result, percent_over
 from moccasin_mzn.search import Search
 from moccasin_mzn.shortfall import FOUND, NONE_FOUND, NONE_THERE, NOT_TRIED, Help, Shortfall, shortfall
 
+ORDER_FREE = f"--order {FREE}"
 SHARES = {MORE: 0.25, HINT: 0.1}
 """Of the time limit, its last part."""
 PATIENCE, LONGEST = 60.0, 20.0
@@ -122,10 +124,8 @@ class Trials:
         count = "auto" if isinstance(asked.counts, int) else f"FILE with {AUTO_COMPUTATIONS} where it allows 2 or more"
         found = [] if more is None else [Question(f"--max-computations {count}", more, more=True)]
         if form.limited and not open_order:
-            free = f"--order {FREE}"
-            found.append(Question(free, replace(given, free_order=True)))
-            if more is not None:
-                found.append(Question(f"{free} --max-computations {count}", replace(more, free_order=True)))
+            both = f"{ORDER_FREE} --max-computations {count}"
+            found.append(Question(ORDER_FREE if more is None else both, replace(more or given, free_order=True)))
         return found
 
     def _all_helps(self) -> list[Help]:
@@ -211,7 +211,10 @@ class Trials:
             self.options, formulation="staged", precedence=None, index=None, search="only",
             solver=self.options.solvers[0], time_limit=max(MOMENT, self.deadline - begin if to_be_taken else seconds),
         )  # fmt: skip
-        search = (FreeSearch if instance.free_order else Search)(instance, options, record, enough=enough)
+        search = Search(instance, options, record, enough=enough)
+        if instance.free_order:
+            along = question.more  # else the search along the input order was the trial before
+            search = FreeSearch(instance, options, record, enough=enough, input_order=along)
         search.run(lambda progress: None)
         spent = self.record.seconds - begin
         if record.sequence is None:
@@ -221,10 +224,18 @@ class Trials:
         if to_be_taken:
             self.answer = search
         tdi = percent_over(record.duration, instance.baseline.duration)
+        option = question.option
+        if not question.more and self._allowed(record.sequence):
+            option = ORDER_FREE
         return Help(
-            question.option, FOUND, f"a schedule with TDI {tdi:.3f} %", spent, record.simulation.peak, record.duration,
+            option, FOUND, f"a schedule with TDI {tdi:.3f} %", spent, record.simulation.peak, record.duration,
             tdi, record.sequence,
         )  # fmt: skip
+
+    def _allowed(self, sequence: tuple[int, ...]) -> bool:
+        """Is each node computed as often as was asked for?"""
+        most = self.record.instance.max_computations
+        return all(count <= most[v] for v, count in Counter(sequence).items())
 
     def _with_more(self, result: Result, search: Search) -> Result:
         """The schedule that computes nodes more often, and what was found out about the question as it was asked."""

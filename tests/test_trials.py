@@ -79,7 +79,7 @@ def test_another_order_is_told_of_and_never_the_answer():
     result = solve(WIDE, 8, max_computations=ONCE, time_limit=60)
     assert (result.status, result.found) == ("infeasible", False)
     count = "--max-computations FILE with 8 where it allows 2 or more"
-    assert helps(result)[:2] == [(count, "none there"), ("--order free", "found")]
+    assert helps(result)[:2] == [(count, "none there"), ("--order free", "found")]  # without more computations
     free = result.shortfall.helps[1]
     assert free.peak <= 8 and free.tdi_percent == 0
     assert [option for option, _ in helps(result)[2:]] == ["--paging --page-out-time X"]

@@ -78,6 +78,7 @@ class OrderAnnealing:
         self._unit = _mean_of_positive(self._problem.duration)
         self._price = self._unit / _mean_of_positive(self._problem.size) / 20
         self._control = np.array([0.0, self._price, 0.0, math.inf, math.inf, self._price])
+        self._on_peak: Callable[[tuple[int, ...]], None] = lambda sequence: None
         self._generator = np.array([(seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1], np.uint64)
         self._journal = np.zeros((_JOURNAL, 2), np.int64)
         self._room = np.zeros((Mix().depth + 1, 5), np.int64)

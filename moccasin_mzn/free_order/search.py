@@ -73,6 +73,8 @@ def check_free_order(instance: Instance, options: Options) -> None:
 class FreeSearch(Search):
     """One call of `solve` with a free order."""
 
+    input_order: bool = True
+    """Is the staged search along the input order of use?"""
     sequences: deque[Sequence[int]] = field(default_factory=lambda: deque(maxlen=16))
     """Drafts that the annealing has not taken yet."""
     drafts_made: list[Sequence[int]] = field(default_factory=list)
@@ -92,7 +94,8 @@ class FreeSearch(Search):
         if small:
             self._run_beside(lambda: self._prove(backend), PROOF)
         patience = min(PATIENCE, self._slice(PATIENCE_SHARE)) if small else 0.0
-        self._run_beside(lambda: self._along_input_order(patience), INPUT_ORDER)
+        if self.input_order:
+            self._run_beside(lambda: self._along_input_order(patience), INPUT_ORDER)
         self._run_beside(lambda: self._along_orders(patience), ORDERS)
 
     def _lonely(self) -> bool:

@@ -105,6 +105,7 @@ class LocalSearch:
         self._price = mean / _mean_of_positive(self._problem.size) / 20
         self._control = np.array([0.0, self._price, math.inf])
         self._least_peak = math.inf
+        self._on_peak: Callable[[tuple[int, ...]], None] = lambda sequence: None
         self._chunks_per_report = 1 + len(instance.order) // NODES_PER_CHUNK
         self._generator = np.array([(seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1], np.uint64)
         self._journal = np.zeros((_JOURNAL, 2), np.int64)
