@@ -81,11 +81,6 @@ class Record:
             return None
         return (self.duration - self.bound) / self.duration if self.duration else 0.0
 
-    @property
-    def settled(self) -> bool:
-        """Is the answer proven?"""
-        return bool(self.infeasible_source) or (self.simulation is not None and self.duration == self.bound)
-
     def offer(self, sequence: Sequence[int], source: str, phase: str = "duration") -> Simulation:
         """Take a schedule for judgement, and keep it if it is the best.
 

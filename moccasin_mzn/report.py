@@ -83,6 +83,7 @@ class ProgressLines:
         if progress.phase == "peak" or progress.duration is None:
             over = progress.peak - self._budget
             reached = f"{over:,} over the budget" if over > 0 else "within the budget"
+            reached += ", with more computations per node" if progress.phase == "more" else ""
             return f"{start}peak {progress.peak:,}, {reached}"
         gap = 100 * (progress.duration - progress.bound) / progress.duration if progress.duration else 0.0
         return (

@@ -20,7 +20,8 @@ class Progress:
     seconds: float
     """Since `solve` was called."""
     phase: str
-    """"peak": phase 1, a schedule within the budget is sought; "duration": phase 2, it is made shorter."""
+    """"peak": phase 1, a schedule within the budget is sought; "duration": phase 2, it is made shorter;
+    "more": there is none yet, but one that computes nodes more often than was asked for, whose duration is not told."""
     peak: int
     """Of the incumbent, in the graph's size unit."""
     duration: int | None

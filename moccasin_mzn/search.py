@@ -43,6 +43,7 @@ LONELY_SECONDS = 30.0
 """Without a time limit, local search ends so long after the latest improvement if nothing else is going on."""
 STAGED = "staged search"
 OTHERS = LOCAL_SEARCH, RELAXATION, STAGED
+MOMENT = 0.01
 _LONG = 1e9
 
 
@@ -53,6 +54,8 @@ class Search(Beside):
     instance: Instance
     options: Options
     record: Record
+    model_after: float = 0.0
+    """Seconds before which the model is not set up."""
     backend: Backend | None = None
     """None without the model."""
     outcomes: list[Outcome] = field(default_factory=list)
@@ -129,13 +132,19 @@ class Search(Beside):
         return sequence
 
     def _staged(self) -> None:
-        options = replace(self.options, formulation="staged", until_gap=0.0, time_limit=self._remaining())
+        options = replace(self.options, formulation="staged", until_gap=0.0, time_limit=self._rest())
         self._search_along(self.instance.order, options, STAGED)
 
+    def _rest(self) -> float | None:
+        """Seconds left as the time limit of another search, which is never 0."""
+        remaining = self._remaining()
+        return None if remaining is None else max(MOMENT, remaining)
+
     def _search_along(
-        self, order: tuple[int, ...], options: Options, source: str, overtaken: Callable[[Record], bool] | None = None
-    ) -> Record:
-        """The staged search along an order, inside this one, which takes its schedules; its own record.
+        self, order: tuple[int, ...], options: Options, source: str,
+        overtaken: Callable[[Record], bool] | None = None, model_after: float = 0.0,
+    ) -> None:  # fmt: skip
+        """The staged search along an order, inside this one, which takes its schedules.
 
         It ends with this one, or when it cannot contribute any more.
 
@@ -161,8 +170,7 @@ class Search(Beside):
             elif progress.duration is None:
                 self.record.note_peak(progress.peak, progress.recomputations, f"{source}, {progress.source}")
 
-        Search(instance, options, record, enough=enough).run(take)
-        return record
+        Search(instance, options, record, model_after, enough=enough).run(take)
 
     def _bounds(self) -> None:
         from moccasin_mzn.bounds.duration import duration_bound
@@ -184,6 +192,8 @@ class Search(Beside):
     def _model(self, backend: Backend) -> None:
         options = self.options
         alone = options.search == "off"
+        while self.record.seconds < self.model_after and not self._over():
+            self.stopping.wait(POLL_SECONDS)
         if not alone:
             self._wait_for_incumbent()
         if self._over():

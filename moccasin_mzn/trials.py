@@ -20,8 +20,8 @@ from moccasin_mzn.free_order.search import FreeSearch
 from moccasin_mzn.instance import AUTO_COMPUTATIONS, FREE, Instance
 from moccasin_mzn.options import HINT, MORE, STOP, Options
 from moccasin_mzn.record import Record
-from moccasin_mzn.result import Result, percent_over
-from moccasin_mzn.search import Search
+from moccasin_mzn.result import Progress, Result, percent_over
+from moccasin_mzn.search import MOMENT, Search
 from moccasin_mzn.shortfall import FOUND, NONE_FOUND, NONE_THERE, NOT_TRIED, Help, Shortfall, shortfall
 
 ORDER_FREE = f"--order {FREE}"
@@ -29,7 +29,6 @@ SHARES = {MORE: 0.25, HINT: 0.1}
 """Of the time limit, its last part."""
 PATIENCE, LONGEST = 60.0, 20.0
 """Without a time limit: seconds without a schedule before the trials, and seconds of all of them."""
-MOMENT = 0.01
 LONGEST_AFTER, LEAST_AFTER = 10.0, {MORE: 10.0, HINT: 1.0}
 """Seconds of all trials after a proof that there is no schedule: as many as that took, between these."""
 CALM_SECONDS, CALM = 1.0, 2.0
@@ -215,7 +214,13 @@ class Trials:
         if instance.free_order:
             along = question.more  # else the search along the input order was the trial before
             search = FreeSearch(instance, options, record, enough=enough, input_order=along)
-        search.run(lambda progress: None)
+
+        def tell(progress: Progress) -> None:
+            if to_be_taken and progress.sequence is not None:
+                told = replace(progress, seconds=self.record.seconds, phase="more", duration=None, sequence=None)
+                self.record.news.put(told)
+
+        search.run(tell)
         spent = self.record.seconds - begin
         if record.sequence is None:
             none_there = bool(record.infeasible_source)

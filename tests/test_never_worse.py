@@ -75,6 +75,12 @@ def test_never_worse_at_the_same_limit(seed):
         assert all(other.found and other.duration <= staged.duration for other in others)
 
 
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_time_limit_that_is_over_before_the_search_begins(kind):
+    graph, budget = draw(96)
+    assert solve(graph, budget, search="only", time_limit=1e-6, **OTHERS[kind]).status == "unknown"
+
+
 def test_the_search_along_the_input_order_goes_on_unless_it_is_left_behind():
     graph, budget = draw(96)
     instance = Instance.build(graph, budget, order="free")

@@ -47,7 +47,8 @@ def test_the_graph_takes_three_computations():
 
 @pytest.mark.parametrize("options", [{}, {"formulation": "general"}, {"order": "free"}, {"solver": "cp-sat,gecode"}])
 def test_more_computations_are_the_answer_where_none_were_named(options):
-    result = solve(THRICE, 10, time_limit=60, threads=1, **options)
+    heard = []
+    result = solve(THRICE, 10, time_limit=60, threads=1, on_progress=heard.append, **options)
     assert result.valid and judge(THRICE, result.sequence, 10).feasible
     assert result.duration == 13 and result.sequence.count(0) == 3
     assert result.instance.counts == 8 and result.instance.free_order == (options.get("order") == "free")
@@ -55,6 +56,8 @@ def test_more_computations_are_the_answer_where_none_were_named(options):
     assert "at most 2 computations per node" in before and after
     assert (result.shortfall.status, result.shortfall.instance.counts) == ("infeasible", 2)
     assert helps(result)[0] == ("--max-computations auto", "found")
+    told = [progress for progress in heard if progress.phase == "more"]
+    assert all(progress.peak <= 10 and progress.duration is progress.sequence is None for progress in told)
     assert [point.seconds for point in result.trace] == sorted(point.seconds for point in result.trace)
 
 

@@ -149,12 +149,8 @@ class FreeSearch(Search):
         return LONGEST_SLICE if limit is None else share * limit
 
     def _along_input_order(self, patience: float) -> None:
-        """The staged search along the input order, at first without the model where a proof has the cores."""
-        order, record = self.instance.order, None
-        if patience > 0:
-            record = self._along(order, patience, "only")
-        if not self._over() and (record is None or not record.settled):
-            self._along(order, self._remaining(), overtaken=self._left_behind)
+        """The staged search along the input order, whose model waits where a proof has the cores."""
+        self._along(self.instance.order, self._rest(), self._left_behind, patience)
 
     def _left_behind(self, record: Record) -> bool:
         """Are others, when their turn has come, far ahead of the search along the input order?"""
@@ -182,19 +178,18 @@ class FreeSearch(Search):
         return next((order for order in orders if order not in self.orders_done), None)
 
     def _along(
-        self, order: tuple[int, ...], seconds: float | None, search: str | None = None,
-        overtaken: Callable[[Record], bool] | None = None,
-    ) -> Record | None:  # fmt: skip
-        """The staged search along one order, see `_search_along`; None if there is none, or the solver failed."""
+        self, order: tuple[int, ...], seconds: float | None, overtaken: Callable[[Record], bool] | None = None,
+        model_after: float = 0.0,
+    ) -> None:  # fmt: skip
+        """The staged search along one order, see `_search_along`."""
         self.orders_done.add(order)
         if simulate(self.instance.graph, order).peak <= self.instance.budget:
             self.record.offer(order, ORDERS)
-            return None
-        search = "only" if self.model_failed else search or self.options.search
+            return
+        search = "only" if self.model_failed else self.options.search
         options = replace(self.options, time_limit=seconds, until_gap=0.0, search=search)
         try:
-            return self._search_along(order, options, ORDERS, overtaken)
+            self._search_along(order, options, ORDERS, overtaken, model_after)
         except SolverError as error:
             self.errors.append(error)
             self.model_failed = True
-        return None
