@@ -90,7 +90,8 @@ class Trials:
         interrupted |= self._end()
         for error in self.errors:
             raise error
-        result = replace(result, interrupted=interrupted, shortfall=self.shortfall(result.status))
+        seconds = replace(result.seconds, total=self.record.seconds)
+        result = replace(result, interrupted=interrupted, seconds=seconds, shortfall=self.shortfall(result.status))
         return result if self.answer is None else self._with_more(result, self.answer)
 
     def shortfall(self, status: str) -> Shortfall:

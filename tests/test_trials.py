@@ -16,6 +16,7 @@ from moccasin_mzn.instance import Instance
 from moccasin_mzn.options import Options
 from moccasin_mzn.readers import write_graph
 from moccasin_mzn.record import Record
+from moccasin_mzn.search import Search
 from moccasin_mzn.simulate import judge, simulate
 from moccasin_mzn.solve import solve
 from moccasin_mzn.trials import Trials
@@ -59,6 +60,19 @@ def test_more_computations_are_the_answer_where_none_were_named(options):
     told = [progress for progress in heard if progress.phase == "more"]
     assert all(progress.peak <= 10 and progress.duration is progress.sequence is None for progress in told)
     assert [point.seconds for point in result.trace] == sorted(point.seconds for point in result.trace)
+
+
+def test_within_the_time_limit_more_computations_are_tried_beside_the_search(monkeypatch):
+    monkeypatch.setattr(Search, "_bounds", lambda self: None)  # so that nothing is proven
+    result = solve(THRICE, 10, search="only", time_limit=3)
+    assert (result.status, result.duration, result.instance.counts) == ("feasible", 13, 8)
+    assert result.reason == (
+        "with at most 2 computations per node no schedule was found within the time limit; "
+        "with at most 8 there is this one: no proof was found in the time that was left"
+    )
+    assert result.trace[0].seconds > 0.75 * 3 and result.seconds.total >= 3
+    named = solve(THRICE, 10, search="only", time_limit=3, max_computations=2)
+    assert (named.status, named.found, helps(named)[0]) == ("unknown", False, ("--max-computations auto", "found"))
 
 
 def test_who_names_a_count_gets_no_answer_with_more_but_is_told():

@@ -277,7 +277,7 @@ class _Race:
     def _take_event(self, racer: Racer, event: dict[str, Any]) -> None:
         record = self.record
         if event["type"] == "result":
-            if event["shortfall"] is not None:
+            if event.get("shortfall"):
                 record.raise_floor(event["shortfall"]["scope_floor"])
             if event["status"] == "infeasible":
                 record.refute(racer.name)
