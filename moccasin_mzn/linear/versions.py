@@ -1,14 +1,12 @@
-"""Which MIP solver works here: the library that this process has loaded, in its own words."""
+"""Which MIP solver works here, as a process tells of itself: the libraries that its own Python finds."""
 
 from __future__ import annotations
+
+from importlib.metadata import version
 
 
 def loaded_version(engine: str) -> str:
     """Name and version, such as "HiGHS 1.15.1"; `engine` is a value of `--engine`."""
     if engine == "highs":
-        import highspy
-
-        return f"HiGHS {highspy.Highs().version()}"
-    import ortools
-
-    return f"SCIP of OR-Tools {ortools.__version__}"
+        return f"HiGHS {version('highspy')}"
+    return f"SCIP of OR-Tools {version('ortools')}"
