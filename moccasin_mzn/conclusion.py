@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from moccasin_mzn.doubles import CONFIRMED
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.options import Options
 from moccasin_mzn.record import Record
@@ -21,18 +22,24 @@ def conclude(record: Record, options: Options, ending: str, racing: bool = False
     instance = record.instance
     if record.infeasible_source:
         source = record.infeasible_source
-        by = f" by {source}" if racing else ""
+        by = _by(source, racing)
         within = f"fits the budget {instance.budget}"
         return "infeasible", f"proven{by}: no schedule {scope(instance, options, source)} {within}"
     if record.sequence is None:
-        return "unknown", f"no schedule was found {ending}"
+        return "unknown", record.claim or f"no schedule was found {ending}"
     found = f"; found by {record.sequence_source}" if racing else ""
     if record.duration == record.bound:
-        by = f" by {record.bound_source}" if racing and record.bound_source else ""
+        by = _by(record.bound_source, racing)
         return "optimal", f"proven{by}: no schedule {scope(instance, options, record.bound_source)} is shorter{found}"
     if record.gap <= record.until_gap:
         return "feasible", f"stopped at a gap of {100 * record.gap:.3f} %{found}"
-    return "feasible", f"no proof was found {ending}{found}"
+    claim = f"; {record.claim}" if record.claim else ""
+    return "feasible", f"no proof was found {ending}{claim}{found}"
+
+
+def _by(source: str, racing: bool) -> str:
+    """Who proved it, where there was more than one who could have."""
+    return f" by {source}" if source and (racing or CONFIRMED in source) else ""
 
 
 def scope(instance: Instance, options: Options, source: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from moccasin_mzn.doubles import doubtful, said, source
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.minizinc.dzn import dzn_text
 from moccasin_mzn.minizinc.run import Limits, Outcome, run_model
@@ -27,6 +28,10 @@ class ModelSearch:
     """`seconds` from the beginning of the record."""
     stop: Callable[[], bool]
     outcomes: list[Outcome] = field(default_factory=list)
+    doubted: bool = False
+    """Is what the solver says of the model only a claim?"""
+    confirmed_by: str = ""
+    """Who has confirmed what the solver claims."""
     latest_duration: int = 0
     """Of the latest solution of phase 2, as the solver left it."""
     latest_solution: dict[str, Any] = field(default_factory=dict)
@@ -60,7 +65,9 @@ class ModelSearch:
         listener = RunListener(
             solution=lambda values: self._note_solution(phase, data, items, values),
             bound=lambda bound: self._note_bound(phase, data, bound),
+            confirmed=lambda by: setattr(self, "confirmed_by", by),
         )
+        self.doubted = doubtful(self.backend, lambda: self.formulation.sums(data))
         limits = replace(self.limits, seconds=remaining, parameters=self.formulation.parameters())
         model = self.formulation.model(phase)
         outcome = run_model(
@@ -89,20 +96,27 @@ class ModelSearch:
                 )
 
     def _note_bound(self, phase: str, data: ModelData, bound: int) -> None:
+        if self.doubted:
+            return
         if phase == "duration":
-            self.record.improve_bound(bound * data.duration_scale, self.backend.name)
+            in_doubles = self.backend.in_doubles
+            who = source(self.backend, self.confirmed_by)
+            self.record.improve_bound(bound * data.duration_scale, who, in_doubles=in_doubles)
         elif bound > data.budget:
             self.record.raise_floor(bound * data.size_scale)
 
     def _note_proof(self, phase: str, outcome: Outcome) -> None:
-        """Take what the end of a run proves."""
-        proven_over_budget = phase == "peak" and outcome.status == "optimal" and self.record.sequence is None
+        """Take what the end of a run proves, and what the solver only claims."""
+        told, in_doubles = said(self.backend, outcome, self.doubted), self.backend.in_doubles
+        if told.claim and (phase == "duration" or self.record.sequence is None):
+            self.record.note_claim(self.backend.title, "infeasible" if phase == "peak" else told.claim)
+        proven_over_budget = phase == "peak" and told.status == "optimal" and self.record.sequence is None
         if proven_over_budget and self.record.least_peak is not None:
             self.record.raise_floor(self.record.least_peak)
-        if outcome.status == "infeasible" or proven_over_budget:
-            self.record.refute(self.backend.name)
-        elif phase == "duration" and outcome.status == "optimal":
-            self.record.improve_bound(self.latest_duration, self.backend.name)
+        if told.status == "infeasible" or proven_over_budget:
+            self.record.refute(told.source, in_doubles=in_doubles)
+        elif phase == "duration" and told.status == "optimal":
+            self.record.improve_bound(self.latest_duration, told.source, in_doubles=in_doubles)
 
     def _prune(self, source: str) -> None:
         """Leave out recomputations that nothing needs; solvers make some."""

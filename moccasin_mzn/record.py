@@ -50,6 +50,8 @@ class Record:
     bound_source: str = ""
     infeasible_source: str = ""
     """Who proved that there is no schedule; empty if nobody has."""
+    claim: str = ""
+    """What a solver in doubles claims and nobody has proven; empty if none does."""
     least_peak: int | None = None
     """Of the sequences over the budget that came before any schedule, in the graph's size unit; None without any."""
     floor: int = 0
@@ -59,10 +61,13 @@ class Record:
     """What to tell whoever waits for the search, in their thread."""
     ended: threading.Event = field(default_factory=threading.Event)
     """Set as soon as there is nothing left to search for."""
+    _exact_bound: tuple[int, str] = (0, "")
+    """The best bound that is not in doubles, and who proved it."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
         self.bound = self.instance.baseline.duration
+        self._exact_bound = self.bound, ""
 
     @property
     def seconds(self) -> float:
@@ -98,6 +103,7 @@ class Record:
         with self._lock:
             if simulation.feasible and (self.simulation is None or simulation.duration < self.simulation.duration):
                 self.sequence, self.simulation, self.sequence_source = tuple(sequence), simulation, source
+                self.claim = ""  # refuted
                 self._check()
                 self._note(phase, source, new=True)
             elif phase == "peak":
@@ -118,30 +124,49 @@ class Record:
         with self._lock:
             self.floor = max(self.floor, floor)
 
-    def improve_bound(self, bound: int, source: str) -> None:
+    def improve_bound(self, bound: int, source: str, *, in_doubles: bool = False) -> None:
         """No schedule is shorter than `bound`.
+
+        Args:
+            in_doubles: a solver says so whose arithmetic is in doubles: a schedule that refutes it is kept, not the
+                bound.
 
         Raises:
             JudgeError: there is one.
         """
         with self._lock:
+            if in_doubles and self.simulation is not None and bound > self.duration:
+                return
+            if not in_doubles:
+                self._exact_bound = max(self._exact_bound, (bound, source))
             if bound > self.bound:
                 self.bound, self.bound_source = bound, source
                 self._check()
                 self._note("duration", source)
 
-    def refute(self, source: str) -> None:
-        """There is no schedule at all.
+    def refute(self, source: str, *, in_doubles: bool = False) -> None:
+        """There is no schedule at all. Of a solver in doubles this is worth nothing if there is one.
 
         Raises:
             JudgeError: there is one.
         """
         with self._lock:
+            if in_doubles and self.simulation is not None:
+                return
             self.infeasible_source = source
             self._check()
             self.ended.set()
 
+    def note_claim(self, who: str, claim: str) -> None:
+        """A solver claims what it cannot prove: "infeasible", or, of the best schedule, "optimal"."""
+        what = {"infeasible": "there is no schedule", "optimal": "no schedule is shorter"}[claim]
+        with self._lock:
+            if claim == "optimal" or self.simulation is None:
+                self.claim = f"{who} claims that {what}, not provable in doubles"
+
     def _check(self) -> None:
+        if self.simulation is not None and self.duration < self.bound:
+            self.bound, self.bound_source = self._exact_bound  # what doubles said is refuted
         claim = None
         if self.simulation is not None and self.infeasible_source:
             claim = f"{self.infeasible_source} claims that there is no schedule"

@@ -127,6 +127,8 @@ class Result:
     solver_version: str | None = None
     """What solves behind the solver's name, such as "Gecode 6.2.0"; None for a strategy, or if none was asked for."""
 
+    claim: str = ""
+    """What a solver in doubles claims and nobody has proven, in one line; else empty."""
     shortfall: Shortfall | None = None
     """Of the question as it was asked, if that has no schedule within the budget, or none was found."""
     arena: Arena | None = None
@@ -199,6 +201,7 @@ class Result:
             "baseline_duration": baseline.duration,
             "status": self.status,
             "reason": self.reason,
+            "claim": self.claim or None,
             "notes": list(self.notes),
             "interrupted": self.interrupted,
             "peak": self.peak,

@@ -252,6 +252,7 @@ class Search(Beside):
         return Result(
             self.instance, self.options.form, self.options.solver, status, reason, record.sequence, record.simulation,
             record.bound, seconds, self.interrupted, tuple(record.trace), tuple(self.notes),
-            solution=self.solution or None, driver=self.backend.driver_title if self.backend else None,
+            solution=self.solution or None, claim=record.claim,
+            driver=self.backend.driver_title if self.backend else None,
             solver_version=version_told(self.backend, self.outcomes),
         )  # fmt: skip

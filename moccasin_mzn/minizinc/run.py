@@ -48,6 +48,10 @@ class Outcome:
 
     status: str = "unknown"
     """"optimal" (proven), "feasible", "infeasible" (proven) or "unknown"."""
+    claim: str = ""
+    """"optimal" or "infeasible": what one of our solvers in doubles claims and could not prove; else empty."""
+    confirmed_by: str = ""
+    """Who confirmed its claim; empty if its own word is enough."""
     interrupted: bool = False
     """True if the user stopped the run."""
     flatten_seconds: float = 0.0
@@ -66,6 +70,8 @@ class Listener:
     """Gets the arrays of every improving solution, as attributes."""
     bound: Callable[[int], None]
     """Gets the bound on the objective, whenever it is reported."""
+    confirmed: Callable[[str], None] = lambda by: None
+    """Gets the name of who has confirmed what the solver claims, before the bound that is now proven."""
 
 
 def run_model(
@@ -280,6 +286,10 @@ def _note_statistics(statistics: dict[str, Any], listener: Listener, outcome: Ou
     if flatten is not None:
         outcome.flatten_seconds = flatten.total_seconds()
     outcome.solver_version = str(statistics.get("solverVersion", outcome.solver_version))
+    outcome.claim = str(statistics.get("claim", outcome.claim))
+    if "confirmedBy" in statistics:
+        outcome.confirmed_by = str(statistics["confirmedBy"])
+        listener.confirmed(outcome.confirmed_by)
     bound = statistics.get("objectiveBound")
     if isinstance(bound, int | float) and math.isfinite(bound):
         # Durations and sizes are integers; the bound may have passed through a double, which is exact up to 2**53 only.

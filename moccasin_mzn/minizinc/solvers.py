@@ -65,6 +65,21 @@ class Backend:
         return _titled(self.solver, OWN_TITLES.get(self.name.partition("@")[0]))
 
     @property
+    def title(self) -> str:
+        """The solver's name for people, such as "Gecode" or "HiGHS"."""
+        return OWN_TITLES.get(self.name.partition("@")[0], self.solver.name)
+
+    @property
+    def is_own(self) -> bool:
+        """True for the solvers of this package."""
+        return self.name.partition("@")[0] in OWN
+
+    @property
+    def in_doubles(self) -> bool:
+        """True for a MIP solver, whose arithmetic is in doubles."""
+        return "mip" in self.solver.tags
+
+    @property
     def is_chuffed(self) -> bool:
         """True for Chuffed, as part of MiniZinc or beside it."""
         return self.solver.id.rpartition(".")[2] == "chuffed"

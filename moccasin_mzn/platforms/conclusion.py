@@ -25,11 +25,11 @@ def conclude_plan(record: PlanRecord, scope: str, ending: str) -> tuple[str, str
     if record.infeasible_source:
         return "infeasible", f"proven: no plan {scope} keeps within budgets and limits"
     if record.plan is None:
-        return "unknown", f"no plan was found {ending}"
+        return "unknown", record.claim or f"no plan was found {ending}"
     if record.value == record.bound and not record.bound_source:
         return "optimal", f"no plan has less {what} than every node computed once"
     if record.value == record.bound:
         return "optimal", f"proven: no plan {scope} has less {what}"
     if record.gap <= record.until_gap:
         return "feasible", f"stopped at a gap of {100 * record.gap:.3f} %"
-    return "feasible", f"no proof was found {ending}"
+    return "feasible", f"no proof was found {ending}" + (f"; {record.claim}" if record.claim else "")

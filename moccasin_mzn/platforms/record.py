@@ -72,6 +72,8 @@ class PlanRecord:
     bound_source: str = ""
     infeasible_source: str = ""
     """Who proved that there is no plan; empty if nobody has."""
+    claim: str = ""
+    """What a solver in doubles claims and nobody has proven; empty if none does."""
     trace: list[PlanPoint] = field(default_factory=list)
     news: queue.SimpleQueue[PlanProgress] = field(default_factory=queue.SimpleQueue)
     """What to tell whoever waits for the search, in their thread."""
@@ -116,6 +118,7 @@ class PlanRecord:
         with self._lock:
             if self.simulation is None or self.problem.value(simulation) < self.value:
                 self.plan, self.simulation, self.plan_source = tuple(plan), simulation, source
+                self.claim = ""  # refuted
                 self._check()
                 self._note(source, new=True)
         return simulation

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moccasin_mzn.beside import POLL_SECONDS, Beside
+from moccasin_mzn.doubles import doubtful, said
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.integers import check_integers
 from moccasin_mzn.minizinc.dzn import dzn_text
@@ -151,19 +152,23 @@ class _Search(Beside):
             threads = max(1, (threads or os.cpu_count() or 1) - 1)
         data = formulation.data(record.problem)
         incumbent, limit = record.plan, record.value
+        doubted = doubtful(self.backend, lambda: formulation.sums(data))
         items = formulation.data_items(data, incumbent, limit)
         listener = Listener(
             solution=lambda values: self._note_solution(data, items, values),
-            bound=lambda bound: record.improve_bound(formulation.objective(data, bound), self.backend.name),
+            bound=lambda bound: doubted or record.improve_bound(formulation.objective(data, bound), self.backend.name),
         )
         limits = Limits(remaining, threads, options.seed, formulation.parameters())
         self.outcome = run_model(
             self.backend, formulation.model(), dzn_text(items), limits, listener, self._over, incumbent is not None
         )
-        if self.outcome.status == "infeasible":
-            record.refute(self.backend.name)
-        elif self.outcome.status == "optimal" and self.latest_value is not None:
-            record.improve_bound(self.latest_value, self.backend.name)
+        told = said(self.backend, self.outcome, doubted)
+        if told.claim:
+            record.claim = f"{self.backend.title} claims {told.claim}, not provable in doubles"
+        elif told.status == "infeasible":
+            record.refute(told.source)
+        elif told.status == "optimal" and self.latest_value is not None:
+            record.improve_bound(self.latest_value, told.source)
 
     def _note_solution(self, data: Any, items: dict[str, Any], values: Any) -> None:
         """Have an improving solution judged; only the judge's figures count."""

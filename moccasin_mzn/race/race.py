@@ -101,6 +101,9 @@ class _Race:
             self.notes.append(f"{why}: each racer improves windows of it, from a local search of its own")
         parallel = {backend.name: "-p" in backend.solver.stdFlags for backend in backends}
         self.racers = line_up(self.options, parallel, alone=why is not None)
+        in_doubles = {backend.name for backend in backends if backend.in_doubles}
+        for racer in self.racers:
+            racer.in_doubles = racer.name in in_doubles
         self.waiting.extend(self.racers)
         self._keep_start()
 
@@ -280,8 +283,9 @@ class _Race:
             if event.get("shortfall"):
                 record.raise_floor(event["shortfall"]["scope_floor"])
             if event["status"] == "infeasible":
-                record.refute(racer.name)
+                record.refute(racer.name, in_doubles=racer.in_doubles)
                 return
+            record.claim = event["claim"] or record.claim
             self._take_bound(racer, event["duration_bound"])
             if event["valid"]:
                 self._take_schedule(racer, event["sequence"])
@@ -301,7 +305,7 @@ class _Race:
 
     def _take_bound(self, racer: Racer, bound: int) -> None:
         racer.bound = max(racer.bound, bound)
-        self.record.improve_bound(bound, racer.name)
+        self.record.improve_bound(bound, racer.name, in_doubles=racer.in_doubles)
 
     def _keep_start(self) -> None:
         """Keep the best schedule for those that start later, if it is a solution of the formulation."""
@@ -324,6 +328,7 @@ class _Race:
             record.simulation, record.bound, Seconds(total=record.seconds), self.interrupted, tuple(record.trace),
             (*self.notes, *(racer.note(baseline) for racer in self.racers)),
             racers=tuple(racer.summary() for racer in self.racers),
+            claim=record.claim,
             driver=", ".join(dict.fromkeys(backend.driver_title for backend in self.backends)),
             solver_version=", ".join(backend.solver_version for backend in self.backends),
         )  # fmt: skip

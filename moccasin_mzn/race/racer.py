@@ -39,6 +39,8 @@ class Racer:
     search: str
     """Its own --search."""
     seed: int | None = None
+    in_doubles: bool = False
+    """Is its arithmetic in doubles, so that a schedule may refute what it says?"""
     runs: int = 0
     threads: int = 0
     """Of its latest run."""
