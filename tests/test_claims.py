@@ -128,11 +128,14 @@ def test_claims_come_as_statistics():
 
 
 @pytest.mark.parametrize(
-    ("graph", "budget", "solver", "least"),
-    [(CALLED_INFEASIBLE, 298, "highs", 756968468), (BOUNDED_TOO_HIGH, 22, "scip", 11365231988)],
+    ("graph", "budget", "formulation", "solver", "least"),
+    [
+        (CALLED_INFEASIBLE, 298, "checkmate-milp-strengthened", "highs", 756968468),
+        (BOUNDED_TOO_HIGH, 22, "checkmate-milp", "scip", 11365231988),
+    ],
 )
-def test_what_was_claimed_is_proven_with_help(graph, budget, solver, least):
-    result = solve(graph, budget, formulation="checkmate-milp-strengthened", solver=solver)
+def test_what_was_claimed_is_proven_with_help(graph, budget, formulation, solver, least):
+    result = solve(graph, budget, formulation=formulation, solver=solver)
     assert (result.status, result.duration, result.duration_bound) == ("optimal", least, least)
     assert result.reason.startswith(f"proven by {solver}, confirmed by CP-SAT: ") and result.as_dict()["claim"] is None
 

@@ -258,6 +258,7 @@ class Session:
         return {
             **self.sizes,
             "nodes": self.nodes,
+            "confirmedBy": self.claims.confirmed_by or None,
             "initTime": self.initial_time,
             "solveTime": seconds_since_start() - self.initial_time,
             "peakMem": peak_megabytes(),
@@ -265,9 +266,8 @@ class Session:
         }
 
     def _last_statistics(self) -> dict[str, Statistic]:
-        """With what is only claimed, and who has confirmed what was claimed."""
-        claims = {"claim": self.claims.claim or None, "confirmedBy": self.claims.confirmed_by or None}
-        return {**self._statistics(), **claims}
+        """With what is only claimed: before the end it may still be confirmed."""
+        return {**self._statistics(), "claim": self.claims.claim or None}
 
 
 def _leave(status: int) -> NoReturn:
