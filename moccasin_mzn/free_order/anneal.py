@@ -36,7 +36,7 @@ def anneal(problem, state, generator, mix, steps, cooling, control, best, journa
             ):
                 control[LEAST], control[BEST] = state.totals[EXCESS], state.totals[DURATION]
                 control[BEST_PRICE] = price
-                best[-1] = state.totals[LENGTH]
+                best[len(best) - 1] = state.totals[LENGTH]
                 for t in range(state.totals[LENGTH]):
                     best[t] = state.seq[t]
         price *= 1.0 + adaption if state.totals[EXCESS] > 0 else 1.0 - adaption

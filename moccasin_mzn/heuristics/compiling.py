@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from numba import njit
+from numba import config, njit
 
 _FOLDER = Path(__file__).parent
 
@@ -17,7 +17,12 @@ def compiled(function: Callable) -> Callable:
     """Decorates a function for numba. It must not allocate: without reference counts it is 4 to 8 times faster.
 
     It must not call itself either: numba crashes on a kept recursive function (its issue 6061).
+
+    With NUMBA_BOUNDSCHECK=1 an index out of range raises an IndexError, and nothing is kept: numba would take code kept
+    without these checks for code with them, and the other way round.
     """
+    if config.BOUNDSCHECK:
+        return njit(nogil=True, boundscheck=True, _nrt=False)(function)
     _forget_the_outdated(Path(function.__code__.co_filename).parent)
     try:
         return njit(cache=True, nogil=True, _nrt=False)(function)

@@ -1,0 +1,401 @@
+#!/usr/bin/env python
+"""Do compiled searches stay within their arrays? Random graphs, orders and warm starts through all of them.
+
+    NUMBA_BOUNDSCHECK=1 python scripts/fuzz_compiled.py --runs 10000 --seed 1 [--only solve-warm,solve-free]
+
+All is compiled with a check of every index, negative ones included, which numba would take to count from the end. What
+is found is judged by the simulator, and must be no worse than the schedule to start from. Each run is told by its
+number and seed; exit status 1 if one fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numba import config, types
+from numba.np import arrayobj
+
+from moccasin_mzn.addresses.attach import buffers_of
+from moccasin_mzn.addresses.buffers import Arena
+from moccasin_mzn.addresses.release import Reserved, Window, near_by
+from moccasin_mzn.addresses.search import search_arena
+from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.graph import TOTAL_LIMIT, ComputationGraph
+from moccasin_mzn.instance import Instance
+from moccasin_mzn.known_at_once import known_at_once
+from moccasin_mzn.options import Options
+from moccasin_mzn.ordering.least_peak import good_orders, least_peak_order
+from moccasin_mzn.paging.build import PagingCosts, paging_platform
+from moccasin_mzn.platforms.formulation import PlanProblem
+from moccasin_mzn.platforms.judge import judge_plan
+from moccasin_mzn.platforms.plan import plan_of_sequence
+from moccasin_mzn.platforms.platform import Goal
+from moccasin_mzn.record import Record
+from moccasin_mzn.simulate import judge, simulate
+from moccasin_mzn.solve import solve_instance
+from moccasin_mzn.strategies import find_strategy
+from moccasin_mzn.strategies.apply import apply
+from moccasin_mzn.strategies.dtr import RULES
+
+MOST_NODES = 14
+MOST_AGAIN = 12
+"""Useless computations added to a schedule."""
+LOOKS = 3
+"""After so many looks at the clock a search is stopped."""
+SECONDS = 0.06, 0.12
+"""Of a call of `solve` along the input order, and in free order."""
+
+
+# Questions
+
+
+@dataclass(frozen=True)
+class Question:
+    """An instance, and schedules to start from."""
+
+    instance: Instance
+    start: tuple[int, ...] | None
+    """Within the budget and C_v; None: none is known."""
+    drafts: tuple[tuple[int, ...], ...]
+    """Every node computed, inputs first; within C_v or not."""
+
+
+def draw_graph(draw: random.Random) -> ComputationGraph:
+    """Chains, bushes and crowds of up to `MOST_NODES` nodes, in an order of their own; amounts of mixed magnitudes."""
+    n = draw.choice((1, 2, 3, *range(4, MOST_NODES + 1)))
+    adjacent, distant = draw.choice((0.0, 0.5, 1.0, 1.0)), draw.choice((0.05, 0.2, 0.4, 0.8))
+    order = draw.sample(range(n), n)
+    pairs = itertools.combinations(range(n), 2)
+    edges = [(order[u], order[v]) for u, v in pairs if draw.random() < (adjacent if v == u + 1 else distant)]
+    amounts = [_amounts(draw, n) for _ in range(2)]
+    return ComputationGraph(range(n), *amounts, edges, order=order)
+
+
+def _amounts(draw: random.Random, n: int) -> list[int]:
+    most = TOTAL_LIMIT // n
+    largest = draw.choice((1, 9, 9, 1000, 10**9, most))
+    return [draw.choice((0, 1, largest, *[draw.randint(0, largest)] * 6)) for _ in range(n)]
+
+
+def draw_order(draw: random.Random, graph: ComputationGraph) -> tuple[int, ...]:
+    """A random topological order."""
+    missing, order = [len(inputs) for inputs in graph.predecessors], []
+    ready = [v for v, count in enumerate(missing) if not count]
+    while ready:
+        order.append(ready.pop(draw.randrange(len(ready))))
+        for x in graph.successors[order[-1]]:
+            missing[x] -= 1
+            ready += [x] if not missing[x] else []
+    return tuple(order)
+
+
+def draw_schedule(draw: random.Random, graph: ComputationGraph, order: Sequence[int], staged: bool) -> tuple[int, ...]:
+    """An order with recomputations before reads; in stages of the order, or anywhere."""
+    place, chance, sequence = {v: k for k, v in enumerate(order)}, draw.choice((0.1, 0.4, 0.8)), []
+    for k, v in enumerate(order):
+        before = [u for u in graph.predecessors[v] if draw.random() < chance]
+        before += [u for w in before for u in graph.predecessors[w] if draw.random() < chance / 2]
+        before = sorted({u for u in before if place[u] < k}, key=place.__getitem__)
+        if not staged:
+            draw.shuffle(before)
+        sequence += [*before, v]
+    return tuple(sequence)
+
+
+def with_useless(
+    draw: random.Random, graph: ComputationGraph, sequence: Sequence[int], budget: int, order: Sequence[int] | None
+) -> tuple[int, ...]:
+    """A schedule with computations that it does not need, at the end of it and, where there is room, within.
+
+    Args:
+        order: keep to its stages, the end aside; None: anywhere.
+    """
+    longer = list(sequence)
+    for _ in range(draw.randint(0, MOST_AGAIN)):
+        at = draw.randrange(1, len(longer) + 1)
+        trial = [*longer[:at], draw.choice(longer[:at]), *longer[at:]]
+        if (order is None or first_out_of_stage(order, trial) is None) and judge(graph, trial, budget).feasible:
+            longer = trial
+    place = {v: k for k, v in enumerate(order)} if order else None
+    tail = sorted(draw.sample(range(len(graph.nodes)), draw.randint(0, len(graph.nodes))), key=place and place.get)
+    for at in range(len(tail) + 1, 0, -1):  # as long as it fits
+        if judge(graph, [*longer, *tail[: at - 1]], budget).feasible:
+            return (*longer, *tail[: at - 1])
+    return tuple(longer)
+
+
+def draw_question(draw: random.Random, staged: bool) -> Question:
+    """An instance that takes a search, as a rule, with a schedule to start from where chance made one.
+
+    Args:
+        staged: the schedules are in stages of the input order.
+    """
+    while True:
+        graph = draw_graph(draw)
+        order = draw_order(draw, graph)
+        along = [order if staged or draw.random() < 0.5 else draw_order(draw, graph) for _ in range(8)]
+        drafts = [draw_schedule(draw, graph, chosen, staged) for chosen in along]
+        best, peak = min(drafts, key=lambda draft: simulate(graph, draft).peak), simulate(graph, order).peak
+        least = simulate(graph, best).peak
+        budget = least if least < peak else max(0, peak - draw.choice((0, 1, draw.randint(0, peak))))
+        start = with_useless(draw, graph, best, budget, order if staged else None) if least <= budget else None
+        most = [max(draw.choice((1, 2, 2, 3, 20)), start.count(v) if start else 1) for v in range(len(graph.nodes))]
+        instance = Instance(graph, order, budget, tuple(most), free_order=not staged)
+        if known_at_once(instance) is None or draw.random() < 0.05:
+            return Question(instance, start, tuple(drafts))
+
+
+# Runs: each raises an error where something is wrong
+
+
+class Looks:
+    """Stops a search after so many looks at the clock."""
+
+    def __init__(self, most: int = LOOKS) -> None:
+        self.left = most
+
+    def __call__(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+def check(instance: Instance, sequence: Sequence[int], longest: int | None = None) -> int:
+    """Its duration; AssertionError: no schedule within budget and C_v, or longer than `longest`."""
+    simulation = judge(instance.graph, sequence, instance.budget)
+    assert simulation.feasible, simulation.violations[0].message
+    assert all(count <= instance.max_computations[v] for v, count in Counter(sequence).items()), "more than C_v"
+    assert longest is None or simulation.duration <= longest, f"{simulation.duration} is worse than {longest}"
+    return simulation.duration
+
+
+def solve_warm(draw: random.Random) -> None:
+    """`solve` along the input order, without the model, from a warm start."""
+    _solve(draw, staged=True)
+
+
+def solve_free(draw: random.Random) -> None:
+    """The same in free order."""
+    _solve(draw, staged=False)
+
+
+def _solve(draw: random.Random, staged: bool) -> None:
+    question = draw_question(draw, staged)
+    instance, start = question.instance, question.start if draw.random() < 0.8 else None
+    options = Options(search="only", time_limit=SECONDS[not staged], seed=draw.randrange(1000))
+    result = solve_instance(instance, options, warm_start=start)
+    if start is not None:
+        assert result.valid, "a warm start, and no answer"
+    if result.valid:
+        check(instance, result.sequence, check(instance, start) if start else None)
+
+
+def stages(draw: random.Random) -> None:
+    """Local search from a schedule and from drafts, of all stages or within some."""
+    question = draw_question(draw, staged=True)
+    within = tuple(sorted(draw.choices(range(len(question.instance.order)), k=2))) if draw.random() < 0.3 else None
+    _local_search(draw, question.instance, question.start, question.drafts, within)
+
+
+def _local_search(
+    draw: random.Random, instance: Instance, start: Sequence[int] | None, drafts: Sequence[Sequence[int]] = (),
+    within: tuple[int, int] | None = None,
+) -> None:  # fmt: skip
+    from moccasin_mzn.heuristics.search import LocalSearch
+
+    waiting, record = list(drafts), Record(instance, time.monotonic())
+    if start is not None:
+        record.offer(start, "the warm start")
+    longest = record.duration
+    LocalSearch(instance, draw.randrange(1000), within).run(
+        lambda sequence: record.offer(sequence, "local search") and check(instance, sequence),
+        Looks(),
+        lambda duration: record.sequence if record.sequence and duration is None else None,
+        lambda: waiting.pop() if waiting else None,
+    )
+    if record.sequence is not None:
+        check(instance, record.sequence, longest)
+
+
+def sequences(draw: random.Random) -> None:
+    """Annealing in free order, and then local search along the order of what it found."""
+    from moccasin_mzn.free_order.annealing import OrderAnnealing
+
+    question = draw_question(draw, staged=False)
+    instance, start, waiting = question.instance, question.start, list(question.drafts)
+    record = Record(instance, time.monotonic())
+    if start is not None:
+        record.offer(start, "the warm start")
+    OrderAnnealing(instance, draw.randrange(1000)).run(
+        lambda sequence: record.offer(sequence, "annealing") and check(instance, sequence),
+        Looks(3 * LOOKS),
+        lambda duration: record.sequence if duration is None else None,
+        lambda: waiting.pop() if waiting else None,
+    )
+    best = record.sequence
+    if best is None:
+        return
+    check(instance, best, check(instance, start) if start else None)
+    order = tuple(dict.fromkeys(best))
+    if first_out_of_stage(order, best) is None:
+        _local_search(draw, replace(instance, order=order, free_order=False), best)
+
+
+def orders(draw: random.Random) -> None:
+    """Orders of least peak: beams, cuts, precedences and windows."""
+    graph, seed = draw_graph(draw), draw.randrange(1000)
+    start = draw_order(draw, graph)
+    found = least_peak_order(graph, time_limit=0.02, seed=seed, start=start)
+    assert found.bound <= simulate(graph, found.order).peak <= simulate(graph, start).peak
+    for order in itertools.islice(good_orders(graph, seed=seed, start=start, stop=Looks(10), windows=3), 2):
+        assert simulate(graph, order).feasible and len(order) == len(start)
+
+
+def paging(draw: random.Random) -> None:
+    """Plans beside slow memory, from a schedule."""
+    from moccasin_mzn.paging.search import PagingSearch
+
+    question = draw_question(draw, staged=True)
+    instance, graph = question.instance, question.instance.graph
+    slow = draw.choice((None, 0, graph.total_size // 2))
+    platform = paging_platform(graph, instance.budget, PagingCosts(), slow)
+    goal = Goal(draw.choice(("duration", "energy", "traffic")), max_traffic=draw.choice((None, graph.total_size)))
+    problem = PlanProblem(replace(instance, free_order=False), platform, goal)
+    known = question.start and plan_of_sequence(question.start)
+
+    def offer(plan: Sequence) -> None:
+        assert judge_plan(platform, plan, goal).feasible
+
+    PagingSearch(problem, draw.randrange(1000)).run(offer, Looks(4 * LOOKS), lambda: known)
+
+
+def addresses(draw: random.Random) -> None:
+    """Arenas of a schedule, and schedules near it with memory reserved."""
+    question = draw_question(draw, staged=True)
+    sequence = question.start or question.drafts[0]
+    graph, alignment = question.instance.graph, draw.choice((1, 1, 2, 64))
+    if graph.total_size * len(sequence) * alignment < TOTAL_LIMIT:
+        buffers = buffers_of(graph, simulate(graph, sequence))
+        arena = search_arena(buffers, alignment, time_limit=0.05, seed=draw.randrange(1000), stop=Looks(40))
+        Arena(buffers, arena.offsets, alignment)  # judged at birth
+    n = len(question.instance.order)
+    first, last = sorted(draw.choices(range(n), k=2))
+    reserved = Reserved(question.instance, (Window(first, last, draw.randint(0, question.instance.budget // 2 + 1)),))
+    if graph.total_size + reserved.windows[0].reserved <= TOTAL_LIMIT:
+        within = Window(first, last) if question.start and draw.random() < 0.5 else None
+        found = near_by(reserved, sequence, 1.0, draw.randrange(1000), Looks(), within)
+        assert found is None or judge(graph, found, question.instance.budget).feasible
+
+
+def strategies(draw: random.Random) -> None:
+    """Dynamic Tensor Rematerialization, with each of its costs."""
+    instance = replace(draw_question(draw, staged=True).instance, free_order=False)
+    for name in RULES:
+        result = apply(instance, find_strategy(name))
+        assert not result.valid or judge(instance.graph, result.sequence, instance.budget).feasible
+
+
+RUNS: dict[str, tuple[Callable[[random.Random], None], int]] = {
+    "solve-warm": (solve_warm, 4),
+    "solve-free": (solve_free, 4),
+    "stages": (stages, 4),
+    "sequences": (sequences, 4),
+    "orders": (orders, 1),
+    "paging": (paging, 1),
+    "addresses": (addresses, 1),
+    "strategies": (strategies, 1),
+}
+"""By name, with how many of 20 runs are of the kind."""
+
+
+# The checks
+
+
+def check_all_indices() -> None:
+    """Have an IndexError raised for every index that is out of range or negative, and see that it is.
+
+    Raises:
+        RuntimeError: this numba has no such checks, or NUMBA_BOUNDSCHECK was not set when it was loaded.
+    """
+
+    def as_it_is(context, builder, kind, index, size):
+        return context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
+
+    if not config.BOUNDSCHECK:
+        raise RuntimeError("indices are not checked: set NUMBA_BOUNDSCHECK=1")
+    arrayobj.fix_integer_index = as_it_is  # instead of adding the size to a negative one
+    from moccasin_mzn.heuristics.compiling import compiled
+
+    @compiled
+    def entry(row, at):
+        return row[at]
+
+    row = np.arange(3)
+    if entry(row, 2) != 2 or not all(_refused(entry, row, at) for at in (-4, -1, 3, 4)):
+        raise RuntimeError("this numba compiles without the checks of indices that are asked for")
+
+
+def _refused(entry: Callable[[np.ndarray, int], int], row: np.ndarray, at: int) -> bool:
+    try:
+        entry(row, at)
+    except IndexError:
+        return True
+    return False
+
+
+def fewer_moves() -> None:
+    """Let searches look at the clock more often: graphs are small, and every run is to be short."""
+    from moccasin_mzn.addresses import search as arenas
+    from moccasin_mzn.heuristics import search as local
+    from moccasin_mzn.paging import search as plans
+
+    local.CHUNK, plans.EVENTS_PER_CHUNK, arenas.CHUNK_WORK, arenas.CHUNK_STEPS = 2_000, 50_000, 1e4, 1e4
+
+
+def run(names: Sequence[str], count: int, seed: int, tell: Callable[[str], None]) -> dict[str, list[int]]:
+    """So many runs, of the named kinds in turn; by kind how many there were and how many failed."""
+    kinds = [name for name in names for _ in range(RUNS[name][1])]
+    tally = {name: [0, 0] for name in names}
+    for number in range(count):
+        name = kinds[number % len(kinds)]
+        tally[name][0] += 1
+        try:
+            RUNS[name][0](random.Random(f"{seed} {number}"))
+        except Exception:
+            tally[name][1] += 1
+            tell(f"run {number} of seed {seed}, {name}:\n{traceback.format_exc()}")
+    return tally
+
+
+def main() -> int:
+    """Read the command line, run, print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default=",".join(RUNS), metavar="NAME,...", help=f"of {', '.join(RUNS)}")
+    arguments = parser.parse_args()
+    names = arguments.only.split(",")
+    if not set(names) <= set(RUNS):
+        parser.error(f"--only: expected some of {', '.join(RUNS)}")
+    check_all_indices()
+    fewer_moves()
+    begin = time.monotonic()
+    tally = run(names, arguments.runs, arguments.seed, lambda text: print(text, file=sys.stderr, flush=True))
+    print(f"| search | runs | errors |\n| --- | ---: | ---: |")
+    for name, (count, failed) in tally.items():
+        print(f"| {name} | {count} | {failed} |")
+    errors = sum(failed for _, failed in tally.values())
+    print(f"\n{arguments.runs} runs, {errors} errors, {time.monotonic() - begin:.0f} s")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
