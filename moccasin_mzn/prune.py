@@ -9,6 +9,15 @@ from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.simulate import judge
 
 
+def without_tail(sequence: Sequence[int]) -> tuple[int, ...]:
+    """A schedule up to the last first computation of a node: what comes after that is of no use.
+
+    Nothing is held longer for it, so that memory is nowhere more.
+    """
+    first = {v: t for t, v in reversed(list(enumerate(sequence, start=1)))}
+    return tuple(sequence[: max(first.values(), default=0)])
+
+
 def pruned(graph: ComputationGraph, sequence: Sequence[int], budget: int, seconds: float = 0.5) -> tuple[int, ...]:
     """A schedule within the budget from which no single recomputation can be taken away.
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.instance import Instance
+from moccasin_mzn.prune import without_tail
 from moccasin_mzn.result import Progress, TracePoint
 from moccasin_mzn.simulate import Simulation, judge
 
@@ -87,11 +88,14 @@ class Record:
         return (self.duration - self.bound) / self.duration if self.duration else 0.0
 
     def offer(self, sequence: Sequence[int], source: str, phase: str = "duration") -> Simulation:
-        """Take a schedule for judgement, and keep it if it is the best.
+        """Take a schedule for judgement, and keep it if it is the best, without computations of no use at its end.
 
         Args:
             source: who found it.
             phase: in "peak" a schedule may be over the budget: it is reported, not kept.
+
+        Returns:
+            The judge's account of all of it.
 
         Raises:
             JudgeError: it is no schedule, or is over the budget in another phase, or is shorter than the bound.
@@ -100,9 +104,12 @@ class Record:
         flaw = next((v for v in simulation.violations if v.kind != "over-budget" or phase != "peak"), None)
         if flaw is not None:
             raise JudgeError(f"{source} returned a schedule that the simulator rejects: {flaw.message}")
+        kept, account = without_tail(sequence), simulation
+        if len(kept) < len(sequence):
+            account = judge(self.instance.graph, kept, self.instance.budget)
         with self._lock:
-            if simulation.feasible and (self.simulation is None or simulation.duration < self.simulation.duration):
-                self.sequence, self.simulation, self.sequence_source = tuple(sequence), simulation, source
+            if account.feasible and (self.simulation is None or account.duration < self.simulation.duration):
+                self.sequence, self.simulation, self.sequence_source = kept, account, source
                 self.claim = ""  # refuted
                 self._check()
                 self._note(phase, source, new=True)

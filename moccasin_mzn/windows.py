@@ -59,7 +59,8 @@ class Incumbent:
         places = self._number[self._nodes]
         stage = np.searchsorted(self._first, np.arange(1, len(places) + 1))
         events = stage * (len(graph.nodes) + 1) + places
-        if np.any(np.diff(self._first) <= 0) or np.any(places > stage) or np.any(np.diff(events) <= 0):
+        within = self._first[-1] == len(places) and np.all(places <= stage)
+        if np.any(np.diff(self._first) <= 0) or not within or np.any(np.diff(events) <= 0):
             raise InputError("incumbent: the sequence is not in stages of the input order")
 
     @cached_property

@@ -39,6 +39,7 @@ from moccasin_mzn.platforms.formulation import PlanProblem
 from moccasin_mzn.platforms.judge import judge_plan
 from moccasin_mzn.platforms.plan import plan_of_sequence
 from moccasin_mzn.platforms.platform import Goal
+from moccasin_mzn.prune import without_tail
 from moccasin_mzn.record import Record
 from moccasin_mzn.simulate import judge, simulate
 from moccasin_mzn.solve import solve_instance
@@ -99,7 +100,8 @@ def draw_order(draw: random.Random, graph: ComputationGraph) -> tuple[int, ...]:
 
 
 def draw_schedule(draw: random.Random, graph: ComputationGraph, order: Sequence[int], staged: bool) -> tuple[int, ...]:
-    """An order with recomputations before reads; in stages of the order, or anywhere."""
+    """An order with recomputations before reads; in stages of the order, or by chance in no stages at all."""
+    staged |= draw.random() < 0.5
     place, chance, sequence = {v: k for k, v in enumerate(order)}, draw.choice((0.1, 0.4, 0.8)), []
     for k, v in enumerate(order):
         before = [u for u in graph.predecessors[v] if draw.random() < chance]
@@ -111,25 +113,25 @@ def draw_schedule(draw: random.Random, graph: ComputationGraph, order: Sequence[
     return tuple(sequence)
 
 
-def with_useless(
-    draw: random.Random, graph: ComputationGraph, sequence: Sequence[int], budget: int, order: Sequence[int] | None
-) -> tuple[int, ...]:
-    """A schedule with computations that it does not need, at the end of it and, where there is room, within.
+def with_useless(draw: random.Random, graph: ComputationGraph, sequence: Sequence[int], budget: int) -> tuple[int, ...]:
+    """A schedule with computations that it does not need, at its end and, where there is room, within.
 
-    Args:
-        order: keep to its stages, the end aside; None: anywhere.
+    One in stages of an order stays so, its end aside.
     """
-    longer = list(sequence)
+    order, longer = tuple(dict.fromkeys(sequence)), list(sequence)
+    staged = first_out_of_stage(order, sequence) is None
     for _ in range(draw.randint(0, MOST_AGAIN)):
         at = draw.randrange(1, len(longer) + 1)
         trial = [*longer[:at], draw.choice(longer[:at]), *longer[at:]]
-        if (order is None or first_out_of_stage(order, trial) is None) and judge(graph, trial, budget).feasible:
+        kept = not staged or first_out_of_stage(order, without_tail(trial)) is None
+        if kept and judge(graph, trial, budget).feasible:
             longer = trial
-    place = {v: k for k, v in enumerate(order)} if order else None
-    tail = sorted(draw.sample(range(len(graph.nodes)), draw.randint(0, len(graph.nodes))), key=place and place.get)
-    for at in range(len(tail) + 1, 0, -1):  # as long as it fits
-        if judge(graph, [*longer, *tail[: at - 1]], budget).feasible:
-            return (*longer, *tail[: at - 1])
+    tail = draw.sample(order, draw.randint(0, len(order)))
+    if draw.random() < 0.5:
+        tail.sort(key=order.index)
+    for v in tail:
+        if judge(graph, [*longer, v], budget).feasible:
+            longer.append(v)
     return tuple(longer)
 
 
@@ -147,7 +149,7 @@ def draw_question(draw: random.Random, staged: bool) -> Question:
         best, peak = min(drafts, key=lambda draft: simulate(graph, draft).peak), simulate(graph, order).peak
         least = simulate(graph, best).peak
         budget = least if least < peak else max(0, peak - draw.choice((0, 1, draw.randint(0, peak))))
-        start = with_useless(draw, graph, best, budget, order if staged else None) if least <= budget else None
+        start = with_useless(draw, graph, best, budget) if least <= budget else None
         most = [max(draw.choice((1, 2, 2, 3, 20)), start.count(v) if start else 1) for v in range(len(graph.nodes))]
         instance = Instance(graph, order, budget, tuple(most), free_order=not staged)
         if known_at_once(instance) is None or draw.random() < 0.05:
@@ -389,7 +391,7 @@ def main() -> int:
     fewer_moves()
     begin = time.monotonic()
     tally = run(names, arguments.runs, arguments.seed, lambda text: print(text, file=sys.stderr, flush=True))
-    print(f"| search | runs | errors |\n| --- | ---: | ---: |")
+    print("| search | runs | errors |\n| --- | ---: | ---: |")
     for name, (count, failed) in tally.items():
         print(f"| {name} | {count} | {failed} |")
     errors = sum(failed for _, failed in tally.values())

@@ -1,7 +1,8 @@
 """Plans in stages of the input order; see `models/lib/devices_staged.mzn`, which draws them.
 
 Stage k ends with the first computation of node k, on one device or several, and copies of its output. Before that come
-nodes 1..k-1, in input order; of each first its computations, then its copies, both by memory.
+nodes 1..k-1, in input order; of each first its computations, then its copies, both by memory. After the last stage
+there is nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def stages_of_plan(order: Sequence[int], memories: int, plan: Sequence[Action]) 
         k, copied = number[action.node], action.source is not None
         key, place = (k, action.memory + memories * copied), (k, action.memory)
         if k > stage or key <= latest or place in brought:
-            if not ended or k > stage + 1:
+            if not ended or k > stage + 1 or stage == len(order):
                 break
             stage, ended, latest, brought = stage + 1, False, (0, 0), set()
         if k == stage and not copied:

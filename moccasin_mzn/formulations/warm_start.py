@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.instance import Instance
+from moccasin_mzn.prune import without_tail
 from moccasin_mzn.simulate import judge
 
 
 def check_warm_start(instance: Instance, formulation: Formulation, sequence: Sequence[int]) -> None:
-    """Check that a sequence is a schedule within the budget, and a solution of the formulation.
+    """Check that a sequence is a schedule within the budget, and a solution of the formulation, but for computations at
+    its end that are of no use.
 
     Raises:
         InputError: it is not; the message names the position and the node.
@@ -26,7 +28,7 @@ def check_warm_start(instance: Instance, formulation: Formulation, sequence: Seq
             if count > instance.max_computations[v]:
                 most = instance.max_computations[v]
                 raise InputError(f"warm start: node {nodes[v]} is computed {count} times, {most} are allowed")
-    position = first_out_of_stage(instance.order, sequence) if formulation.staged else None
+    position = first_out_of_stage(instance.order, without_tail(sequence)) if formulation.staged else None
     if position is not None:
         node = nodes[sequence[position - 1]]
         raise InputError(f"warm start: position {position}: node {node} is out of place in stages of the input order")
@@ -35,12 +37,13 @@ def check_warm_start(instance: Instance, formulation: Formulation, sequence: Seq
 def first_out_of_stage(order: Sequence[int], sequence: Sequence[int]) -> int | None:
     """The first position, from 1, at which a sequence leaves the stages of an order (paper, 2.3); None: it never does.
 
-    A stage is any of the nodes before, each once and in the order, and then its own node for the first time.
+    A stage is any of the nodes before, each once and in the order, and then its own node for the first time. After the
+    last stage there is nothing.
     """
     number = {v: k for k, v in enumerate(order)}
     stage, latest = 0, -1
     for position, v in enumerate(sequence, start=1):
-        if not latest < number[v] <= stage:
+        if stage == len(order) or not latest < number[v] <= stage:
             return position
         latest = number[v]
         if number[v] == stage:

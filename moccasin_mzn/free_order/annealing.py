@@ -11,7 +11,16 @@ import numpy as np
 
 from moccasin_mzn.free_order.anneal import ADAPTION, BEST, BEST_PRICE, LEAST, PRICE, TEMPERATURE, anneal
 from moccasin_mzn.free_order.moves import Mix
-from moccasin_mzn.free_order.state import DURATION, EXCESS, LENGTH, empty_state, load, problem_of, sequence_of, slots_of
+from moccasin_mzn.free_order.state import (
+    DURATION,
+    EXCESS,
+    LENGTH,
+    empty_state,
+    enter,
+    problem_of,
+    sequence_of,
+    slots_of,
+)
 from moccasin_mzn.instance import Instance
 
 CHUNK = 2_000
@@ -134,7 +143,7 @@ class OrderAnnealing:
         stop: Callable[[], bool],
     ) -> bool:
         """Cool down from `start`; False if stopped."""
-        load(self._problem, self._state, start)
+        enter(self._problem, self._state, start)
         self._note()
         self._control[TEMPERATURE] = plan.temperature * self._unit
         self._control[PRICE] = max(self._price, self._control[BEST_PRICE] / LOWER) if plan.best else self._price
@@ -161,7 +170,7 @@ class OrderAnnealing:
     def _adopt(self, sequence: Sequence[int] | None) -> None:
         """Go on from a schedule from elsewhere, if it is better."""
         if sequence is not None:
-            load(self._problem, self._state, slots_of(self.instance, self._problem, sequence))
+            enter(self._problem, self._state, slots_of(self.instance, self._problem, sequence))
             self._note()
 
     def _note(self) -> None:

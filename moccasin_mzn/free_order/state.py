@@ -245,6 +245,24 @@ def remove(problem, state, slot):
     state.totals[LENGTH] = length
 
 
+def enter(problem: Problem, state: State, slots: np.ndarray) -> None:
+    """Make `state` the sequence of the given slots.
+
+    Raises:
+        ValueError: it is none: a slot that does not exist or is used twice, a node that is not computed or is computed
+            before one of its inputs.
+    """
+    count, n = len(problem.slot_node), len(problem.duration)
+    if np.any(slots < 0) or np.any(slots >= count) or len(np.unique(slots)) < len(slots):
+        raise ValueError(f"slots that are not in 0..{count - 1}, or used twice")
+    first = np.full(n, count, np.int64)
+    np.minimum.at(first, problem.slot_node[slots], np.arange(len(slots)))
+    tail = np.repeat(np.arange(n), np.diff(problem.succ_ptr))
+    if np.any(first == count) or np.any(first[tail] >= first[problem.succ]):
+        raise ValueError("a node is not computed, or is before one of its inputs")
+    load(problem, state, slots)
+
+
 @compiled
 def load(problem, state, slots):
     """Make `state` the sequence of the given slots."""

@@ -17,7 +17,7 @@ from moccasin_mzn.heuristics.state import (
     NONE,
     Problem,
     empty_state,
-    load,
+    enter,
     problem_of,
     sequence_of,
     stages_of,
@@ -170,7 +170,7 @@ class LocalSearch:
         stop: Callable[[], bool],
     ) -> bool:
         """Cool down from `start`; False if stopped."""
-        load(self._problem, self._state, start)
+        enter(self._problem, self._state, start)
         self._control[TEMPERATURE] = plan.temperature * self._unit
         cooling = (COLD / plan.temperature) ** (1 / plan.steps)
         mix = (
@@ -221,7 +221,7 @@ class LocalSearch:
         if sequence is None:
             return
         stages = stages_of(self.instance, self._problem, sequence)
-        load(self._problem, self._state, stages)
+        enter(self._problem, self._state, stages)
         if self._state.totals[EXCESS] == 0 and self._state.totals[EXTRA] < self._control[BEST]:
             self._control[BEST] = self._state.totals[EXTRA]
             self._best_stage[:] = stages

@@ -97,13 +97,19 @@ def problem_of(instance: Instance) -> Problem:
 def stages_of(instance: Instance, problem: Problem, sequence: Sequence[int]) -> np.ndarray:
     """The stage of each slot for a sequence in stages of the input order; slots of a node in ascending stages.
 
-    Recomputations without a slot (of outputs without memory, say) and second ones in a stage are left out.
+    Recomputations without a slot (of outputs without memory, say) and second ones in a stage are left out, as is what
+    comes after the last stage.
+
+    Raises:
+        ValueError: the nodes are not all computed, or not in the input order for the first time.
     """
     number = {v: k for k, v in enumerate(instance.order)}
     stage_of_slot = np.full(len(problem.slot_node), NONE, np.int64)
-    free, stage = problem.slot_ptr[:-1].tolist(), 0
+    free, stage, n = problem.slot_ptr[:-1].tolist(), 0, len(number)
     for v in sequence:
         k = number[v]
+        if stage == n or k > stage:
+            break
         if k == stage:
             stage += 1
         elif free[k] < problem.slot_ptr[k + 1] and (
@@ -111,6 +117,8 @@ def stages_of(instance: Instance, problem: Problem, sequence: Sequence[int]) -> 
         ):
             stage_of_slot[free[k]] = stage
             free[k] += 1
+    if stage < n:
+        raise ValueError(f"stage {stage} of the input order does not end with the first computation of its node")
     return stage_of_slot
 
 
@@ -320,6 +328,21 @@ def remove(problem, state, slot):
         if last_read(problem, state, p, event, next_start(problem, state, p, event)) == event:
             last = last_read(problem, state, p, latest_start(problem, state, p, event), event)
             _shift_memory(problem, state, last, event, -problem.size[p])
+
+
+def enter(problem: Problem, state: State, stage_of_slot: np.ndarray) -> None:
+    """Make `state` the given set.
+
+    Raises:
+        ValueError: it is none: a node that is computed again where that cannot be, or another number of slots.
+    """
+    used = np.flatnonzero(stage_of_slot != NONE)
+    stage, node, n = stage_of_slot[used], problem.slot_node[used], len(problem.duration)
+    if len(stage_of_slot) != len(problem.slot_node) or np.any(stage <= node) or np.any(stage >= n):
+        raise ValueError("recomputations in stages that are none, or not after the first computation")
+    if len(np.unique(stage * n + node)) < len(used):
+        raise ValueError("a node is computed twice in a stage")
+    load(problem, state, stage_of_slot)
 
 
 @compiled

@@ -111,17 +111,27 @@ def plan_of(instance: Instance, problem: Problem, stage: np.ndarray, back: np.nd
 
 
 def set_of(instance: Instance, problem: Problem, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-    """The set of a plan in stages of the input order; what has no slot is left out."""
+    """The set of a plan in stages of the input order.
+
+    What has no slot is left out, as are second intervals of a node in a stage and what comes after the last stage.
+
+    Raises:
+        ValueError: the nodes are not all computed, or not in the input order for the first time.
+    """
     number = {v: k for k, v in enumerate(instance.order)}
     stage, back = np.full(len(problem.slot_node), NONE, np.int64), np.zeros(len(problem.slot_node), np.int64)
-    free, current = problem.slot_ptr[:-1].tolist(), 0
+    free, current, n = problem.slot_ptr[:-1].tolist(), 0, len(number)
     for action in plan:
         if action.memory != LOCAL:
             continue
         k = number[action.node]
+        if current == n or k > current:
+            break
         if k == current:
             current += 1
-        elif free[k] < problem.slot_ptr[k + 1]:
+        elif free[k] < problem.slot_ptr[k + 1] and (free[k] == problem.slot_ptr[k] or stage[free[k] - 1] != current):
             stage[free[k]], back[free[k]] = current, action.source is not None
             free[k] += 1
+    if current < n:
+        raise ValueError(f"stage {current} of the input order does not end with the first computation of its node")
     return stage, back

@@ -121,11 +121,7 @@ class _FreeSearch:
     """How often all orders have been searched along again."""
 
     def take_warm_start(self, plan: Plan) -> None:
-        flaws = [flaw.message for flaw in judge_plan(self.problem.platform, plan, self.problem.goal).violations]
-        flaw = flaws[0] if flaws else self.general.out_of_scope(self.problem, plan)
-        if flaw is not None:
-            raise InputError(f"warm start: {flaw}")
-        self.record.offer(plan, "the warm start")
+        self.record.take_warm_start(plan)
         self._tell()
 
     def run(self) -> PlanResult:

@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.platforms.formulation import PlanFormulation, PlanProblem
 from moccasin_mzn.platforms.judge import PlanSimulation, judge_plan
 from moccasin_mzn.platforms.plan import Plan
+from moccasin_mzn.platforms.prune import pruned_plan
 from moccasin_mzn.platforms.totals import least_total
 from moccasin_mzn.record import REFUTED, JudgeError
 
@@ -103,6 +105,21 @@ class PlanRecord:
         if self.simulation is None:
             return None
         return (self.value - self.bound) / self.value if self.value else 0.0
+
+    def take_warm_start(self, plan: Plan) -> None:
+        """Begin with a plan, without actions that nothing needs: in stages there may be no place for them.
+
+        Raises:
+            InputError: it is not within budgets and limits, or no solution of the formulation.
+        """
+        problem, out_of_scope = self.problem, self.formulation.out_of_scope
+        flaws = [flaw.message for flaw in judge_plan(problem.platform, plan, problem.goal).violations]
+        useful = plan if flaws else pruned_plan(problem.platform, plan)
+        if not flaws and (problem.out_of_scope(plan) or out_of_scope(problem, useful)):
+            flaws = [out_of_scope(problem, plan)]
+        if flaws:
+            raise InputError(f"warm start: {flaws[0]}")
+        self.offer(useful, "the warm start")
 
     def offer(self, plan: Plan, source: str) -> PlanSimulation:
         """Take a plan for judgement, and keep it if it is the best.

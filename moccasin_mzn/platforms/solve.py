@@ -12,14 +12,12 @@ from typing import Any
 
 from moccasin_mzn.beside import POLL_SECONDS, Beside
 from moccasin_mzn.doubles import doubtful, said
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.integers import check_integers
 from moccasin_mzn.minizinc.dzn import dzn_text
 from moccasin_mzn.minizinc.run import Limits, Listener, Outcome, run_model, version_told
 from moccasin_mzn.minizinc.solvers import Backend, check_solvers, find_backend
 from moccasin_mzn.platforms.conclusion import conclude_plan, plan_scope
 from moccasin_mzn.platforms.formulation import PlanFormulation, PlanProblem
-from moccasin_mzn.platforms.judge import judge_plan
 from moccasin_mzn.platforms.options import PlanOptions
 from moccasin_mzn.platforms.plan import Plan
 from moccasin_mzn.platforms.prune import pruned_plan
@@ -65,7 +63,7 @@ def solve_plan(
     record = PlanRecord(problem, formulation, begin, options.until_gap)
     search = _Search(record, options)
     if warm_start is not None:
-        search.take_warm_start(warm_start)
+        record.take_warm_start(warm_start)
     impossible = why_impossible(problem)
     if impossible is not None or options.search == "only":
         check_solvers([options.solver])
@@ -86,14 +84,6 @@ class _Search(Beside):
     latest_value: int | None = None
     """Of the model's latest solution."""
     solution: dict[str, Any] = field(default_factory=dict)
-
-    def take_warm_start(self, plan: Plan) -> None:
-        problem = self.record.problem
-        flaws = [flaw.message for flaw in judge_plan(problem.platform, plan, problem.goal).violations]
-        flaw = flaws[0] if flaws else self.record.formulation.out_of_scope(problem, plan)
-        if flaw is not None:
-            raise InputError(f"warm start: {flaw}")
-        self.record.offer(plan, "the warm start")
 
     def _start(self) -> None:
         if self.options.search != "only":
