@@ -6,7 +6,7 @@ BUDGET ?= 0.8
 PICTURE ?= build/schedule.html
 BIN := .venv/bin
 
-.PHONY: solve test test-torch test-slow soak solvers bench lint data clean
+.PHONY: solve test test-torch test-slow soak fuzz solvers bench lint data clean
 
 solve: .venv/ready
 	mkdir -p build
@@ -30,6 +30,12 @@ KEEP ?= build/soak
 # Random graphs, all that can be asked of them, and every answer held against an oracle; findings are kept in KEEP.
 soak: .venv/ready
 	$(BIN)/python scripts/soak.py --graphs $(GRAPHS) --seed $(SEED) --jobs 2 --keep "$(KEEP)"
+
+RUNS ?= 3000
+
+# Random runs of all compiled searches, compiled with a check of every index.
+fuzz: .venv/ready
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python scripts/fuzz_compiled.py --runs $(RUNS)
 
 # More solvers: MiniZinc 2.10 as WebAssembly, with Chuffed, Gecode 6.4, COIN-BC and HiGHS. Needs Node.js.
 solvers: .venv/ready

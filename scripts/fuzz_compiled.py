@@ -19,6 +19,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from types import ModuleType
 
 import numpy as np
 from numba import config, types
@@ -50,7 +51,7 @@ from moccasin_mzn.strategies.dtr import RULES
 MOST_NODES = 14
 MOST_AGAIN = 12
 """Useless computations added to a schedule."""
-LOOKS = 3
+LOOKS = 5
 """After so many looks at the clock a search is stopped."""
 SECONDS = 0.06, 0.12
 """Of a call of `solve` along the input order, and in free order."""
@@ -353,28 +354,45 @@ def _refused(entry: Callable[[np.ndarray, int], int], row: np.ndarray, at: int) 
     return False
 
 
-def fewer_moves() -> None:
-    """Let searches look at the clock more often: graphs are small, and every run is to be short."""
+def few_moves() -> list[tuple[ModuleType, str, float]]:
+    """Constants of modules with which searches look at the clock often: graphs are small, and runs are to be short."""
     from moccasin_mzn.addresses import search as arenas
     from moccasin_mzn.heuristics import search as local
     from moccasin_mzn.paging import search as plans
 
-    local.CHUNK, plans.EVENTS_PER_CHUNK, arenas.CHUNK_WORK, arenas.CHUNK_STEPS = 2_000, 50_000, 1e4, 1e4
+    return [
+        (local, "CHUNK", 2_000),
+        (plans, "EVENTS_PER_CHUNK", 50_000),
+        (arenas, "CHUNK_WORK", 1e4),
+        (arenas, "CHUNK_STEPS", 1e4),
+    ]
 
 
-def run(names: Sequence[str], count: int, seed: int, tell: Callable[[str], None]) -> dict[str, list[int]]:
-    """So many runs, of the named kinds in turn; by kind how many there were and how many failed."""
+@dataclass
+class Tally:
+    """Of one kind of run."""
+
+    runs: int = 0
+    errors: int = 0
+    seconds: float = 0.0
+    """Of processors."""
+
+
+def run(names: Sequence[str], count: int, seed: int, tell: Callable[[str], None]) -> dict[str, Tally]:
+    """So many runs, of the named kinds in turn."""
     kinds = [name for name in names for _ in range(RUNS[name][1])]
-    tally = {name: [0, 0] for name in names}
+    tallies = {name: Tally() for name in names}
     for number in range(count):
         name = kinds[number % len(kinds)]
-        tally[name][0] += 1
+        tally, begin = tallies[name], time.process_time()
         try:
             RUNS[name][0](random.Random(f"{seed} {number}"))
         except Exception:
-            tally[name][1] += 1
+            tally.errors += 1
             tell(f"run {number} of seed {seed}, {name}:\n{traceback.format_exc()}")
-    return tally
+        tally.runs += 1
+        tally.seconds += time.process_time() - begin
+    return tallies
 
 
 def main() -> int:
@@ -388,13 +406,14 @@ def main() -> int:
     if not set(names) <= set(RUNS):
         parser.error(f"--only: expected some of {', '.join(RUNS)}")
     check_all_indices()
-    fewer_moves()
+    for module, name, value in few_moves():
+        setattr(module, name, value)
     begin = time.monotonic()
-    tally = run(names, arguments.runs, arguments.seed, lambda text: print(text, file=sys.stderr, flush=True))
-    print("| search | runs | errors |\n| --- | ---: | ---: |")
-    for name, (count, failed) in tally.items():
-        print(f"| {name} | {count} | {failed} |")
-    errors = sum(failed for _, failed in tally.values())
+    tallies = run(names, arguments.runs, arguments.seed, lambda text: print(text, file=sys.stderr, flush=True))
+    print("| search | runs | errors | CPU s |\n| --- | ---: | ---: | ---: |")
+    for name, tally in tallies.items():
+        print(f"| {name} | {tally.runs} | {tally.errors} | {tally.seconds:.0f} |")
+    errors = sum(tally.errors for tally in tallies.values())
     print(f"\n{arguments.runs} runs, {errors} errors, {time.monotonic() - begin:.0f} s")
     return 1 if errors else 0
 

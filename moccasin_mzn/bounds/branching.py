@@ -12,6 +12,8 @@ from ortools.sat.python import cp_model
 from moccasin_mzn.bounds.relaxation import YES, Relaxation
 
 _POLL_SECONDS = 0.05
+_MOST_WEIGHT = 2**30
+"""In capacities. With weights from about 2**33 on, CP-SAT 9.15 presolves to a wrong optimum now and then."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +128,11 @@ def _model(relaxation: Relaxation, most: int) -> cp_model.CpModel:
             constraint.at_most_one.literals.extend(capacity.columns)
             continue
         constraint.linear.vars.extend(capacity.columns)
-        constraint.linear.coeffs.extend(capacity.weights)
-        lowest = sum(weight for weight in capacity.weights if weight < 0)
-        constraint.linear.domain.extend((lowest, capacity.most))
+        unit = 1 + max(map(abs, capacity.weights), default=0) // _MOST_WEIGHT
+        weights = [weight // unit for weight in capacity.weights]  # rounded down, so that no solution is lost
+        constraint.linear.coeffs.extend(weights)
+        lowest = sum(weight for weight in weights if weight < 0)
+        constraint.linear.domain.extend((lowest, capacity.most // unit))
     priced = [column for column, cost in enumerate(relaxation.cost) if cost]
     proto.objective.vars.extend(priced)
     proto.objective.coeffs.extend(relaxation.cost[column] for column in priced)
