@@ -172,3 +172,19 @@ def test_an_error_in_a_callback_is_raised():
 
     with pytest.raises(ValueError, match=r"\d"):
         duration_bound(Instance.build(draw_case(1).graph, 1000), time_limit=5, on_bound=fail)
+
+
+def test_sizes_beyond_31_bits_prove_nothing_false():
+    """With such weights CP-SAT 9.15 presolves to an optimum of its own, above the cost of this schedule."""
+    durations = (0, 0, 0, 125717, 818836, 384874, 615775, 584153, 818836, 557708, 0)
+    sizes = (0, 0, 580626309353600, 87601688205728, 1, 215618988536316, 723732418469945, 1, 782724638540835,
+             630976921015007, 34310849281204)  # fmt: skip
+    edges = [(8, 9), (8, 1), (9, 2), (9, 7), (9, 10), (2, 4), (2, 3), (4, 0), (4, 5), (0, 7), (0, 3), (7, 5), (7, 1),
+             (5, 10), (5, 3), (10, 6), (6, 1), (6, 3), (1, 3)]  # fmt: skip
+    graph = ComputationGraph(range(11), durations, sizes, edges)
+    schedule = (8, 9, 2, 4, 0, 7, 5, 10, 6, 1, 9, 2, 6, 3)
+    budget = simulate(graph, schedule).peak
+    instance = Instance.build(graph, budget, order=(8, 9, 2, 4, 0, 7, 5, 10, 6, 1, 3), max_computations=3)
+    proven = duration_bound(instance, time_limit=30)
+    assert not proven.infeasible
+    assert graph.total_duration < proven.value <= simulate(graph, schedule).duration

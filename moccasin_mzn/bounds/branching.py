@@ -12,8 +12,9 @@ from ortools.sat.python import cp_model
 from moccasin_mzn.bounds.relaxation import YES, Relaxation
 
 _POLL_SECONDS = 0.05
-_MOST_WEIGHT = 2**30
-"""In capacities. With weights from about 2**33 on, CP-SAT 9.15 presolves to a wrong optimum now and then."""
+_MOST_WEIGHTS = 2**30
+"""In one capacity, all together. Where they pass 2**31, and it looks for constraints that include others, CP-SAT 9.15
+presolves to a wrong optimum now and then."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ def branch(
     solver.parameters.max_time_in_seconds = max(0.01, deadline - time.monotonic())
     solver.parameters.linearization_level = 2
     solver.parameters.catch_sigint_signal = False
+    if any(sum(map(abs, capacity.weights)) > _MOST_WEIGHTS for capacity in relaxation.capacities):
+        solver.parameters.presolve_inclusion_work_limit = 0
     best = least
 
     def improved(value: float) -> None:
@@ -128,11 +131,9 @@ def _model(relaxation: Relaxation, most: int) -> cp_model.CpModel:
             constraint.at_most_one.literals.extend(capacity.columns)
             continue
         constraint.linear.vars.extend(capacity.columns)
-        unit = 1 + max(map(abs, capacity.weights), default=0) // _MOST_WEIGHT
-        weights = [weight // unit for weight in capacity.weights]  # rounded down, so that no solution is lost
-        constraint.linear.coeffs.extend(weights)
-        lowest = sum(weight for weight in weights if weight < 0)
-        constraint.linear.domain.extend((lowest, capacity.most // unit))
+        constraint.linear.coeffs.extend(capacity.weights)
+        lowest = sum(weight for weight in capacity.weights if weight < 0)
+        constraint.linear.domain.extend((lowest, capacity.most))
     priced = [column for column, cost in enumerate(relaxation.cost) if cost]
     proto.objective.vars.extend(priced)
     proto.objective.coeffs.extend(relaxation.cost[column] for column in priced)
