@@ -147,5 +147,7 @@ def test_a_plan_to_start_from_is_taken_without_its_tail():
     record = PlanRecord(problem, PagingFormulation(), 0.0)
     record.take_warm_start(plan_of_sequence(TAIL))
     assert record.plan == plan_of_sequence(AGAIN)
-    with pytest.raises(InputError, match="warm start: position 5: node z is out of place|warm start: .*"):
-        record.take_warm_start(plan_of_sequence((0, 1, 2, 0, 0, 3, 4, 0)))
+    with pytest.raises(InputError, match="^warm start: position 6: node x is out of place in stages"):
+        record.take_warm_start(plan_of_sequence((0, 1, 2, 3, 3, 0, 4)))
+    with pytest.raises(InputError, match="^warm start: node x has 4 retention intervals in local, 3 are allowed"):
+        record.take_warm_start(plan_of_sequence((*TAIL, 0)))
