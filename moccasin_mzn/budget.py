@@ -9,9 +9,16 @@ from fractions import Fraction
 
 from moccasin_mzn.errors import InputError, shown
 
-_UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_PREFIXES = {"k": 1, "m": 2, "g": 3, "t": 4}
+_UNITS = {"": 1, "b": 1}
+_UNITS |= {f"{prefix}ib": 1024**power for prefix, power in _PREFIXES.items()}
+_UNITS |= {prefix + b: 1000**power for prefix, power in _PREFIXES.items() for b in ("", "b")}
 _FORM = re.compile(r"(?P<number>\d{1,30}(?P<decimals>\.\d{1,30})?)\s*(?P<unit>[A-Za-z]*|%)", re.ASCII)
-_EXPECTED = "expected a fraction of the peak (0.8 or 80%) or an amount of memory (4096, 512 MiB, 1.5 GiB)"
+FORMS = (
+    "4096, 512 MiB, 1.5 GiB, 1.5 GB, 2G; KiB, MiB, GiB, TiB are powers of 1024, K, M, G, T and KB, MB, GB, TB of 1000"
+)
+"""How an amount of memory may be written."""
+_EXPECTED = f"expected a fraction of the peak (0.8 or 80%) or an amount of memory ({FORMS})"
 
 
 @dataclass(frozen=True)
@@ -62,8 +69,9 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> Budget:
-        """Read a budget: with a decimal point or % a fraction of the peak, an integer or a number with a unit
-        (B, KiB, MiB, GiB, TiB) an amount.
+        """Read a budget: with a decimal point or % a fraction of the peak, an integer or a number with a unit an amount.
+
+        Units are B; KiB, MiB, GiB, TiB, powers of 1024; K, M, G, T with or without a B, powers of 1000.
 
         Raises:
             InputError: it is neither.

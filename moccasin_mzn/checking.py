@@ -18,6 +18,7 @@ from moccasin_mzn.minizinc.dzn import Value, dzn_text
 from moccasin_mzn.minizinc.solvers import find_backend
 from moccasin_mzn.presolve import presolve
 from moccasin_mzn.simulate import Simulation
+from moccasin_mzn.words import duration_text, memory_text
 
 _VERDICT = re.compile(r"CORRECT: duration (\d+), peak (\d+)")
 
@@ -58,7 +59,8 @@ def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simu
             f"{form.checker} finds duration {duration} and peak {peak}, "
             f"the simulator {simulation.duration} and {simulation.peak}"
         )
-    return f"{form.checker}: CORRECT: duration {duration}, peak {peak}"
+    figures = duration_text(duration, graph.duration_unit), memory_text(peak, graph.size_unit)
+    return "{}: CORRECT: duration {}, peak {}".format(form.checker, *figures)
 
 
 def check_solution(checker: str, solution: Mapping[str, Value]) -> str:

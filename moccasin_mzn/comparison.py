@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -15,14 +16,22 @@ from moccasin_mzn.formulations.warm_start import check_warm_start
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.options import Options
+from moccasin_mzn.readers.jsonfile import load_text
 from moccasin_mzn.result import Result
 from moccasin_mzn.solve import solve_instance
 from moccasin_mzn.strategies import find_strategy, strategies
 from moccasin_mzn.strategies.apply import apply
 from moccasin_mzn.strategies.strategy import NotApplicableError
+from moccasin_mzn.words import count_text
 
 BUDGET_TOLERANCE = 0.005
 """A published budget in GiB with three digits is the one meant if it is this close, as a share."""
+
+
+_PUBLISHED_COLUMNS = ("graph", "n", "m", "budget")
+_PUBLISHED_FORM = (
+    f"CSV with the columns {', '.join(_PUBLISHED_COLUMNS)} and, of each family, FAMILY_tdi, FAMILY_peak, FAMILY_seconds"
+)
 
 
 @dataclass(frozen=True)
@@ -85,19 +94,36 @@ def read_published(path: Path) -> tuple[Published, ...]:
     Raises:
         InputError: the file cannot be read, or a column or a number is missing.
     """
+    text = load_text(path)
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            return tuple(_published(row) for row in csv.DictReader(file))
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
-    except (KeyError, ValueError, TypeError, AttributeError, csv.Error) as error:
-        raise InputError(f"{path}: no table of published figures: {error}") from None
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+        columns = rows[0] if rows else []
+        families = _families(columns)
+        for row in rows[1:]:
+            if len(row) != len(columns):
+                raise ValueError(f"a line has {count_text(len(row), 'field')}, the header {len(columns)}")
+        if len(rows) < 2:
+            raise ValueError("there is no line below the header")
+        return tuple(_published(dict(zip(columns, row, strict=True)), families) for row in rows[1:])
+    except (ValueError, csv.Error) as error:
+        raise InputError(f"{path}: no table of published figures: {error}; expected {_PUBLISHED_FORM}") from None
 
 
-def _published(row: dict[str, str]) -> Published:
-    amount, _, unit = row["budget"].partition(" ")
-    factor = {"": 1, "GiB": 2**30, "MiB": 2**20}[unit]
-    families = [name.removesuffix("_tdi") for name in row if name.endswith("_tdi")]
+def _families(columns: Sequence[str]) -> list[str]:
+    """The families with columns of their own."""
+    families = [name.removesuffix("_tdi") for name in columns if name.endswith("_tdi")]
+    needed = [*_PUBLISHED_COLUMNS, *(f"{family}_{figure}" for family in families for figure in ("peak", "seconds"))]
+    absent = [name for name in needed if name not in columns]
+    if absent or not families:
+        raise ValueError(f"the column {absent[0] if absent else 'FAMILY_tdi'} is missing")
+    return families
+
+
+def _published(row: dict[str, str], families: Sequence[str]) -> Published:
+    amount, _, unit = row["budget"].strip().partition(" ")
+    factor = {"": 1, "GiB": 2**30, "MiB": 2**20}.get(unit)
+    if factor is None:
+        raise ValueError(f"budget {shown(row['budget'])} is none in GiB, MiB or the graph's own unit")
     figures = {name: (row[f"{name}_tdi"], row[f"{name}_peak"], row[f"{name}_seconds"]) for name in families}
     return Published(row["graph"], int(row["n"]), int(row["m"]), float(amount) * factor, figures)
 

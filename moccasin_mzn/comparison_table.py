@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TextIO
 
+from moccasin_mzn.budget import Budget
 from moccasin_mzn.comparison import Row
-from moccasin_mzn.report import memory_text
+from moccasin_mzn.words import count_text, memory_text
 
 _HEADINGS = ("contender", "status", "TDI %", "peak / budget", "gap %", "s")
 _PUBLISHED = ("paper: TDI %", "peak", "s")
@@ -47,7 +48,9 @@ class ComparisonTable:
     def _begin(self, row: Row) -> None:
         self._begun = True
         graph, budget = row.instance.graph, memory_text(row.instance.budget, row.instance.graph.size_unit)
-        title = f"{row.graph}: {len(graph.nodes)} nodes, {len(graph.edges)} edges, budget {budget} ({row.budget})"
+        nodes, edges = count_text(len(graph.nodes), "node"), count_text(len(graph.edges), "edge")
+        share = "" if Budget.parse(row.budget).fraction is None else f" ({row.budget})"
+        title = f"{row.graph}: {nodes}, {edges}, budget {budget}{share}"
         self._out.write(f"\n{title}\n\n")
         self._line(list(self._headings))
         self._line(["-" * min(len(heading), 3) for heading in self._headings])

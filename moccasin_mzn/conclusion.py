@@ -6,6 +6,7 @@ from moccasin_mzn.doubles import CONFIRMED
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.options import Options
 from moccasin_mzn.record import Record
+from moccasin_mzn.words import count_text, memory_text
 
 LOCAL_SEARCH, RELAXATION = "local search", "relaxation"
 SEARCH = "search"
@@ -23,8 +24,9 @@ def conclude(record: Record, options: Options, ending: str, racing: bool = False
     if record.infeasible_source:
         source = record.infeasible_source
         by = _by(source, racing)
-        within = f"fits the budget {instance.budget}"
-        return "infeasible", f"proven{by}: no schedule {scope(instance, options, source)} {within}"
+        within = f"fits the budget {memory_text(instance.budget, instance.graph.size_unit)}"
+        ranges = scope(instance, options, source)
+        return "infeasible", f"proven{by}: no schedule {ranges} {within}{_what_stages_keep(options, ranges)}"
     if record.sequence is None:
         return "unknown", record.claim or f"no schedule was found {ending}"
     found = f"; found by {record.sequence_source}" if racing else ""
@@ -47,7 +49,7 @@ def scope(instance: Instance, options: Options, source: str) -> str:
     if not options.form.limited:
         return "in stages of the input order, with any number of recomputations,"
     counts = sorted(set(instance.max_computations))
-    most = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    most = f"{counts[0]} to " if len(counts) > 1 else ""
     kind = ""
     if instance.free_order:
         kind = "in any order "
@@ -55,4 +57,14 @@ def scope(instance: Instance, options: Options, source: str) -> str:
         kind = "with first computations in the input order and "
     elif options.form.staged:
         kind = "in stages of the input order "
-    return f"{kind}with at most {most} computations per node"
+    return f"{kind}with at most {most}{count_text(counts[-1], 'computation')} per node"
+
+
+def _what_stages_keep(options: Options, ranges: str) -> str:
+    """What lies outside of a proof about schedules that keep the input order."""
+    if "the input order" not in ranges:
+        return ""
+    kept = "; a stage ends with the first computation of its node, and stages keep the input order"
+    if not options.form.limited:
+        return f"{kept}: another order (--formulation staged --order free) may fit"
+    return f"{kept}: another order (--order free) or more computations per node (--max-computations) may fit"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moccasin_mzn.instance import Instance
+from moccasin_mzn.words import memory_text, node_text, over_text
 
 
 def known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None] | None:
@@ -10,12 +11,13 @@ def known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None]
     graph, budget = instance.graph, instance.budget
     if instance.baseline.peak <= budget:
         return "optimal", "the input order fits the budget with every node computed once", instance.order
-    within = f"the budget {budget}" + (f", which fixed memory of {instance.fixed} leaves" if instance.fixed else "")
+    unit = graph.size_unit
+    left = f", which fixed memory of {memory_text(instance.fixed, unit)} leaves" if instance.fixed else ""
     need = graph.largest_working_set()
     if need.memory > budget:
         reason = (
-            f"node {graph.nodes[need.node]} alone needs {need.memory} for its inputs and its output, "
-            f"{need.memory - budget} over {within}"
+            f"node {node_text(graph, need.node)} alone needs {memory_text(need.memory, unit)} for its inputs and its "
+            f"output, {over_text(need.memory, budget, unit)}{left}"
         )
         return "infeasible", reason, None
     from moccasin_mzn.bounds.least_budget import least_budget_bound
@@ -23,8 +25,8 @@ def known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None]
     least = least_budget_bound(graph)
     if least.memory > budget:
         reason = (
-            f"to compute node {graph.nodes[least.node]} takes {least.memory}, however its inputs are recomputed, "
-            f"{least.memory - budget} over {within}"
+            f"to compute node {node_text(graph, least.node)} takes {memory_text(least.memory, unit)}, however its "
+            f"inputs are recomputed, {over_text(least.memory, budget, unit)}{left}"
         )
         return "infeasible", reason, None
     return None

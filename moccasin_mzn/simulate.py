@@ -25,6 +25,7 @@ from itertools import accumulate
 
 from moccasin_mzn.errors import shown
 from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.words import memory_text, node_text, over_text
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def simulate(graph: ComputationGraph, sequence: Sequence[int]) -> Simulation:
     A sequence that is no schedule is simulated too: a missing input and a value that is no node are reported as
     violations and occupy nothing.
     """
-    nodes, n = graph.nodes, len(graph.nodes)
+    n = len(graph.nodes)
     latest = [0] * n  # start of each node's latest copy; 0: none yet
     end = [0] * (len(sequence) + 1)  # end[t]: last read of the copy computed at t; 0: position t computes nothing
     violations = []
@@ -96,12 +97,13 @@ def simulate(graph: ComputationGraph, sequence: Sequence[int]) -> Simulation:
             if latest[u]:
                 end[latest[u]] = t
             else:
-                message = f"position {t}: node {nodes[v]} reads node {nodes[u]}, which is not computed before"
+                reading, read = node_text(graph, v), node_text(graph, u)
+                message = f"position {t}: node {reading} reads node {read}, which is not computed before"
                 violations.append(Violation("missing-input", t, int(v), message))
         latest[v] = end[t] = t
     for v in range(n):
         if not latest[v]:
-            message = f"node {nodes[v]} is never computed"
+            message = f"node {node_text(graph, v)} is never computed"
             violations.append(Violation("never-computed", None, v, message))
 
     intervals = tuple(Interval(int(v), t, end[t]) for t, v in enumerate(sequence, start=1) if end[t])
@@ -127,8 +129,9 @@ def judge(graph: ComputationGraph, sequence: Sequence[int], budget: int) -> Simu
         if memory > budget:
             v = sequence[t - 1]
             known = _is_position(v, len(graph.nodes))
-            doing = f" while computing node {graph.nodes[v]}" if known else ""
-            message = f"position {t}: memory {memory} is {memory - budget} over the budget {budget}{doing}"
+            doing = f" while computing node {node_text(graph, v)}" if known else ""
+            over_by = over_text(memory, budget, graph.size_unit)
+            message = f"position {t}: memory {memory_text(memory, graph.size_unit)} is {over_by}{doing}"
             over.append(Violation("over-budget", t, int(v) if known else None, message))
     return replace(simulation, violations=in_order((*simulation.violations, *over)))
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from moccasin_mzn.addresses.claims import check_offsets
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.readers.schedule import ClaimedSchedule
 from moccasin_mzn.simulate import Interval, Simulation, Violation, in_order, judge, simulate
+from moccasin_mzn.words import duration_text, exact_memory_text, node_text
 
 
 def validate_schedule(
@@ -35,19 +37,19 @@ def validate_schedule(
     if schedule.intervals is not None:
         violations += _check_intervals(graph, schedule.intervals, simulation)
         violations += check_offsets(graph, schedule, budget)
-    for what, claimed, true in (
-        ("peak", schedule.peak, simulation.peak),
-        ("duration", schedule.duration, simulation.duration),
+    for what, claimed, true, text in (
+        ("peak", schedule.peak, simulation.peak, partial(exact_memory_text, unit=graph.size_unit)),
+        ("duration", schedule.duration, simulation.duration, partial(duration_text, unit=graph.duration_unit)),
     ):
         if claimed is not None and claimed != true:
-            message = f"{what} claimed is {claimed}, but the sequence has {what} {true}"
+            message = f"{what} claimed is {text(claimed)}, but the sequence has {what} {text(true)}"
             violations.append(Violation(f"wrong-{what}", None, None, message))
     return in_order(violations)
 
 
 def _check_intervals(graph: ComputationGraph, claimed: Sequence[Interval], simulation: Simulation) -> list[Violation]:
     def wrong(interval: Interval, text: str) -> Violation:
-        message = f"position {interval.start}: the interval of node {graph.nodes[interval.node]} {text}"
+        message = f"position {interval.start}: the interval of node {node_text(graph, interval.node)} {text}"
         return Violation("wrong-interval", interval.start, interval.node, message)
 
     true_end = {(interval.node, interval.start): interval.end for interval in simulation.intervals}

@@ -12,8 +12,8 @@ import argparse
 
 from moccasin_mzn.ordering.least_peak import OrderProgress, least_peak_order
 from moccasin_mzn.readers import read_graph
-from moccasin_mzn.report import memory_text
 from moccasin_mzn.simulate import simulate
+from moccasin_mzn.words import memory_text
 
 _HEADINGS = ("graph", "nodes", "edges", "input peak", "least peak %", "bound %", "s best", "s", "found by", "bound by")
 

@@ -27,6 +27,7 @@ from moccasin_mzn.instance import Instance
 from moccasin_mzn.minizinc.run import Limits
 from moccasin_mzn.result import Result
 from moccasin_mzn.simulate import judge
+from moccasin_mzn.words import memory_text, over_text
 
 FIRST_SHARE, ALLOCATION_SHARE, LAST_SHARE = 0.15, 0.1, 0.05
 """Of the time limit: for the first search, for the first allocation, and to make the arena of the answer smaller."""
@@ -352,8 +353,9 @@ class _Arrangement:
         return replace(best, status="feasible", reason=reason)
 
     def _without(self, first: Result) -> Result:
-        over = first.arena.size - self.instance.budget
-        text = f"the arena of the schedule takes {first.arena.size}, {over} over the budget {self.instance.budget}"
+        size, unit = first.arena.size, self.instance.graph.size_unit
+        over = over_text(size, self.instance.budget, unit)
+        text = f"the arena of the schedule takes {memory_text(size, unit)}, {over}"
         first = replace(first, interrupted=self.interrupted, duration_bound=self.bound)
         if self.proven:
             reason = f"{self.proven} proves that no schedule has an arena within the budget"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 from moccasin_mzn.addresses.check import flaws
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.readers.schedule import ClaimedSchedule
 from moccasin_mzn.simulate import Violation
+from moccasin_mzn.words import count_text, exact_memory_text, memory_text, node_text, over_text
 
 
 def check_offsets(graph: ComputationGraph, schedule: ClaimedSchedule, budget: int | None) -> list[Violation]:
@@ -22,17 +26,55 @@ def check_offsets(graph: ComputationGraph, schedule: ClaimedSchedule, budget: in
     for flaw in flaws([box if box[0] < box[1] else (0, 1, 0, step) for box in boxes], offsets):
         node, at = intervals[flaw.buffer].node, flaw.time or intervals[flaw.buffer].start
         if flaw.kind == "overlap":
-            other = graph.nodes[intervals[flaw.other].node]
-            text = f"the outputs of nodes {other} and {graph.nodes[node]} overlap at addresses {flaw.detail}"
+            other = node_text(graph, intervals[flaw.other].node)
+            text = f"the outputs of nodes {other} and {node_text(graph, node)} overlap at addresses {flaw.detail}"
             violations.append(Violation("overlap", at, node, f"position {at}: {text}"))
         else:
-            message = f"position {at}: the interval of node {graph.nodes[node]}: {flaw.detail}"
+            message = f"position {at}: the interval of node {node_text(graph, node)}: {flaw.detail}"
             violations.append(Violation(f"{flaw.kind}-offset", at, node, message))
-    top = max((offset + size for offset, (_, _, size, _) in zip(offsets, boxes, strict=True) if size), default=0)
+    top = _top(graph, schedule)
     if schedule.arena is not None and schedule.arena != top:
-        message = f"arena claimed is {schedule.arena}, but the intervals end at {top}"
+        claimed, found = (exact_memory_text(amount, graph.size_unit) for amount in (schedule.arena, top))
+        message = f"arena claimed is {claimed}, but the intervals end at {found}"
         violations.append(Violation("wrong-arena", None, None, message))
     if budget is not None and top > budget:
-        message = f"arena {top} is {top - budget} over the budget {budget}"
+        message = f"arena {memory_text(top, graph.size_unit)} is {over_text(top, budget, graph.size_unit)}"
         violations.append(Violation("arena-over-budget", None, None, message))
     return violations
+
+
+def judged_arena(
+    graph: ComputationGraph, schedule: ClaimedSchedule, budget: int | None, violations: Iterable[Violation]
+) -> str:
+    """What was judged of the arena of a schedule, and how, in one line.
+
+    Args:
+        violations: all of the schedule.
+    """
+    if schedule.offsets is None or schedule.intervals is None:
+        return "no arena to judge: the schedule has no offsets"
+    found = arena_text(len(schedule.offsets), _top(graph, schedule), schedule.alignment or 1, budget, graph, violations)
+    return f"arena {found}"
+
+
+def arena_text(
+    count: int, size: int, alignment: int, budget: int | None, graph: ComputationGraph, violations: Iterable[Violation]
+) -> str:
+    """The verdict on an arena of so many intervals: its size, overlaps, alignment, and the size against the budget."""
+    kinds = Counter(violation.kind for violation in violations)
+    odd, step = kinds["misaligned-offset"] + kinds["negative-offset"], memory_text(max(1, alignment), "unit")
+    verdicts = [
+        f"{memory_text(size, graph.size_unit)} for {count_text(count, 'interval')}",
+        f"{count_text(kinds['overlap'], 'overlap')} found" if kinds["overlap"] else "no overlap",
+        f"{count_text(odd, 'offset')} not a multiple of {step}" if odd else f"offsets are multiples of {step}",
+    ]
+    if budget is None:
+        return ", ".join([*verdicts, "no budget"])
+    side = "over" if kinds["arena-over-budget"] else "within"
+    return ", ".join([*verdicts, f"{side} the budget {memory_text(budget, graph.size_unit)}"])
+
+
+def _top(graph: ComputationGraph, schedule: ClaimedSchedule) -> int:
+    """Where the topmost interval ends."""
+    pairs = zip(schedule.intervals, schedule.offsets, strict=True)
+    return max((offset + graph.sizes[of.node] for of, offset in pairs if graph.sizes[of.node]), default=0)

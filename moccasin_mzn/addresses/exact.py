@@ -12,6 +12,7 @@ from moccasin_mzn.formulations import models_folder
 from moccasin_mzn.minizinc.dzn import dzn_text
 from moccasin_mzn.minizinc.run import Limits, Listener, Outcome, run_model
 from moccasin_mzn.minizinc.solvers import find_backend
+from moccasin_mzn.words import memory_text
 
 MODEL, CHECKER = "addresses.mzn", "addresses.mzc.mzn"
 
@@ -98,8 +99,11 @@ def scale_of(sizes: Sequence[int], all_steps: Sequence[int]) -> int:
     return math.gcd(common, *all_steps)
 
 
-def check_arena(arena: Arena, limit: int) -> str:
+def check_arena(arena: Arena, limit: int, unit: str = "unit") -> str:
     """Have an arena checked by `models/addresses.mzc.mzn`.
+
+    Args:
+        unit: of its sizes, for the verdict.
 
     Returns:
         The verdict in one line.
@@ -114,4 +118,4 @@ def check_arena(arena: Arena, limit: int) -> str:
     verdict = run_checker(CHECKER, {**items, "offset": arena.offsets, "arena": arena.size})
     if verdict != f"CORRECT: arena {arena.size}, peak {arena.peak}":
         raise CheckError(f"{CHECKER} does not confirm an arena of {arena.size} and a peak of {arena.peak}: {verdict}")
-    return f"{CHECKER}: {verdict}"
+    return f"{CHECKER}: CORRECT: arena {memory_text(arena.size, unit)}, peak {memory_text(arena.peak, unit)}"

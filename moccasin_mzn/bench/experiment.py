@@ -54,7 +54,7 @@ from pathlib import Path
 from moccasin_mzn.bench.fields import Fields
 from moccasin_mzn.bench.methods import Method, read_methods
 from moccasin_mzn.bench.rows import INTEGER_BITS
-from moccasin_mzn.budget import Budget
+from moccasin_mzn.budget import FORMS, Budget
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.readers.jsonfile import load_text
 
@@ -194,7 +194,7 @@ def _memory(top: Fields) -> int | None:
     with top.at("memory_limit"):
         amount = Budget.of(value).amount if isinstance(value, int | str) else None
         if not amount or amount.bit_length() > INTEGER_BITS:
-            raise InputError(f"{shown(value)}, expected an amount of memory (512MiB, 6GiB, or bytes)")
+            raise InputError(f"{shown(value)}, expected an amount of memory ({FORMS})")
     return amount
 
 

@@ -224,7 +224,7 @@ def _checked(result: Result) -> Result:
 
     verdicts = [check_schedule(result.instance, result.sequence, result.simulation)]
     if result.arena is not None and result.valid:
-        verdicts.append(check_arena(result.arena, result.instance.budget))
+        verdicts.append(check_arena(result.arena, result.instance.budget, result.instance.graph.size_unit))
     if result.solution is not None:
         verdicts.append(check_solution(result.formulation.checker, result.solution))
     return replace(result, checks=tuple(verdicts))

@@ -92,9 +92,8 @@ def _verdicts(result: PlanResult) -> tuple[str, ...]:
     if result.arenas is not None:
         from moccasin_mzn.addresses.exact import check_arena
 
-        pairs = zip(problem.platform.memories, result.arenas.arenas, strict=True)
-        verdicts += [
-            f"{check_arena(arena, arena.size if place.budget is None else place.budget)}, in {place.name}"
-            for place, arena in pairs
-        ]
+        unit = problem.platform.graph.size_unit
+        for place, arena in zip(problem.platform.memories, result.arenas.arenas, strict=True):
+            limit = arena.size if place.budget is None else place.budget
+            verdicts.append(f"{check_arena(arena, limit, unit)}, in {place.name}")
     return tuple(verdicts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from moccasin_mzn.errors import InputError
 
 if TYPE_CHECKING:
     from moccasin_mzn.platforms.documents import ClaimedPlan
+    from moccasin_mzn.simulate import Violation
 
 
 @click.command()
@@ -26,12 +28,14 @@ def validate(graph: Path, schedule: Path, budget: str | None, order: str, count_
     SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes; a plan for several memories is
     judged by the platform in its file. --order matters only for a budget given as a fraction.
     """
+    from moccasin_mzn.addresses.claims import judged_arena
     from moccasin_mzn.instance import Instance
     from moccasin_mzn.platforms.documents import is_plan, read_plan
     from moccasin_mzn.readers import read_graph, read_schedule
     from moccasin_mzn.readers.jsonfile import load_json
     from moccasin_mzn.simulate import simulate
     from moccasin_mzn.validate import validate_schedule
+    from moccasin_mzn.words import duration_text, memory_text
 
     computation_graph = read_graph(graph)
     if is_plan(load_json(schedule)):
@@ -41,31 +45,35 @@ def validate(graph: Path, schedule: Path, budget: str | None, order: str, count_
     if budget is not None:
         amount = Instance.build(computation_graph, budget, order=order, count_fixed=count_fixed).budget
     violations = validate_schedule(computation_graph, claimed, amount)
-    if violations:
-        click.echo(f"invalid: {violations[0].message}")
-        if len(violations) > 1:
-            click.echo(f"({len(violations) - 1} more violations follow)")
-        return EXIT_NONE
-    simulation = simulate(computation_graph, claimed.sequence)
-    within = "no budget" if amount is None else f"budget {amount}"
-    click.echo(f"valid: peak {simulation.peak}, duration {simulation.duration}, {within}")
-    return EXIT_FOUND
+    simulation, unit = simulate(computation_graph, claimed.sequence), computation_graph.size_unit
+    duration = duration_text(simulation.duration, computation_graph.duration_unit)
+    within = "no budget" if amount is None else f"budget {memory_text(amount, unit)}"
+    figures = f"peak {memory_text(simulation.peak, unit)}, duration {duration}, {within}"
+    return _tell(figures, violations, [judged_arena(computation_graph, claimed, amount, violations)])
+
+
+def _tell(figures: str, violations: Sequence[Violation], arenas: Sequence[str]) -> int:
+    """The verdict, and what it covers; the exit status."""
+    from moccasin_mzn.words import count_text
+
+    click.echo(f"invalid: {violations[0].message}" if violations else f"valid: {figures}")
+    if len(violations) > 1:
+        more = count_text(len(violations) - 1, "more violation")
+        click.echo(f"({more} {'follows' if len(violations) == 2 else 'follow'})")
+    for line in arenas:
+        click.echo(line)
+    return EXIT_NONE if violations else EXIT_FOUND
 
 
 def _validate_plan(claimed: ClaimedPlan, budget: str | None) -> int:
-    from moccasin_mzn.platforms.validate import validate_plan
+    from moccasin_mzn.platforms.platform import OBJECTIVES
+    from moccasin_mzn.platforms.validate import judged_arenas, validate_plan
+    from moccasin_mzn.words import memory_text, total_text
 
     if budget is not None:
         raise InputError("--budget: a plan is judged by the budgets of its memories, which its file tells")
-    simulation = validate_plan(claimed)
-    violations = simulation.violations
-    if violations:
-        click.echo(f"invalid: {violations[0].message}")
-        if len(violations) > 1:
-            click.echo(f"({len(violations) - 1} more violations follow)")
-        return EXIT_NONE
-    names = [memory.name for memory in claimed.platform.memories]
-    peaks = ", ".join(f"peak in {name} {peak}" for name, peak in zip(names, simulation.peaks, strict=True))
-    totals = f"duration {simulation.duration}, energy {simulation.energy}, traffic {simulation.traffic}"
-    click.echo(f"valid: {peaks}, {totals}")
-    return EXIT_FOUND
+    simulation, graph = validate_plan(claimed), claimed.platform.graph
+    peaks = zip(claimed.platform.memories, simulation.peaks, strict=True)
+    figures = [f"peak in {memory.name} {memory_text(peak, graph.size_unit)}" for memory, peak in peaks]
+    figures += [f"{what} {total_text(graph, what, simulation.total(what))}" for what in OBJECTIVES]
+    return _tell(", ".join(figures), simulation.violations, judged_arenas(claimed))

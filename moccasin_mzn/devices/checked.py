@@ -13,6 +13,7 @@ from moccasin_mzn.devices.intervals import COMPUTED, arrays_of_plan
 from moccasin_mzn.platforms.judge import PlanSimulation
 from moccasin_mzn.platforms.plan import Plan
 from moccasin_mzn.platforms.platform import OBJECTIVES
+from moccasin_mzn.words import memory_text, total_text
 
 _VERDICT = re.compile(r"CORRECT: duration (\d+), energy (\d+), traffic (\d+), peaks ([\d ]+)")
 
@@ -63,8 +64,10 @@ def check_plan(checker: str, data: DevicesData, items: dict[str, Any], simulatio
         raise CheckError(
             f"{checker} finds totals {totals} and peaks {peaks}, the judge {judged} and {simulation.peaks}"
         )
-    figures = ", ".join(f"{what} {total}" for what, total in zip(OBJECTIVES, totals, strict=True))
-    return f"{checker}: CORRECT: {figures}, peaks {' '.join(map(str, peaks))}"
+    graph = data.problem.platform.graph
+    figures = [f"{what} {total_text(graph, what, total)}" for what, total in zip(OBJECTIVES, totals, strict=True)]
+    figures.append("peaks " + " and ".join(memory_text(peak, graph.size_unit) for peak in peaks))
+    return f"{checker}: CORRECT: {', '.join(figures)}"
 
 
 def check_solution(checker: str, items: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from moccasin_mzn.frontier.points import FrontierPoint
 from moccasin_mzn.frontier.questions import Answer, Variant
 from moccasin_mzn.record import REFUTED, JudgeError
+from moccasin_mzn.words import memory_text
 
 
 @dataclass(frozen=True)
@@ -97,17 +98,20 @@ class Knowledge:
     def point(self, budget: int, seconds: float = 0.0) -> FrontierPoint:
         """All that is known at a budget; its schedule judged again, at this budget."""
         best, proven = self.best(budget), self.bound(budget)
-        elsewhere = f", at budget {proven.budget}" if proven.source and proven.budget != budget else ""
+        elsewhere = f", at budget {self._amount(proven.budget)}" if proven.source and proven.budget != budget else ""
         bound_source = f"{proven.source}{elsewhere}"
         if best is None:
             status = "infeasible" if budget < self.least else "unknown"
             return FrontierPoint(budget, None, proven.bound, None, None, status, "", bound_source, seconds)
         judged = self.variant.judge(best.schedule, budget)
-        source = best.source + (f", at budget {best.budget}" if best.budget != budget else "")
+        source = best.source + (f", at budget {self._amount(best.budget)}" if best.budget != budget else "")
         status = "optimal" if judged.duration == proven.bound else "feasible"
         return FrontierPoint(
             budget, judged.duration, proven.bound, judged.peak, best.schedule, status, source, bound_source, seconds
         )
+
+    def _amount(self, budget: int) -> str:
+        return memory_text(budget, self.variant.graph.size_unit)
 
     def _add(self, schedule: Any, source: str, budget: int) -> None:
         judged = self.variant.judge(schedule, budget)

@@ -25,7 +25,7 @@ from moccasin_mzn.platforms.platform import Platform
 from moccasin_mzn.platforms.run import solve_on_platform
 from moccasin_mzn.platforms.totals import least_total
 from moccasin_mzn.record import JudgeError
-from moccasin_mzn.report import memory_text
+from moccasin_mzn.words import memory_text
 
 SWEPT = 0
 """Position of the memory whose budget is varied."""

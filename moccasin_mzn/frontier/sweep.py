@@ -27,6 +27,7 @@ from moccasin_mzn.frontier.points import Frontier
 from moccasin_mzn.frontier.questions import Question, Teller, Variant
 from moccasin_mzn.minizinc.run import SolverError
 from moccasin_mzn.result import percent_over
+from moccasin_mzn.words import memory_text
 
 MOST_POINTS = 10_000
 LEAST_SHARE = 0.2
@@ -225,7 +226,7 @@ class _Sweep:
             if self.asked == 1:
                 raise
             self.ended.add(budget)
-            self.tell(f"{self.seconds:8.1f} s  budget {budget:,}: {error}")
+            self.tell(f"{self.seconds:8.1f} s  budget {self._amount(budget)}: {error}")
             return
         finally:
             taken = time.monotonic() - begun
@@ -246,10 +247,13 @@ class _Sweep:
         """Progress, as a person reads it."""
         point, base = self.knowledge.point(budget), self.variant.baseline
         share = f" ({100 * budget / self.variant.peak:.2f} %)" if self.variant.peak else ""
-        text = f"{self.seconds:8.1f} s  budget {budget:,}{share}  {point.status}"
+        text = f"{self.seconds:8.1f} s  budget {self._amount(budget)}{share}  {point.status}"
         if point.found:
             text += f"  +{percent_over(point.duration, base):.3f} %  bound +{percent_over(point.bound, base):.3f} %"
         return text
+
+    def _amount(self, budget: int) -> str:
+        return memory_text(budget, self.variant.graph.size_unit)
 
     def frontier(self, interrupted: bool) -> Frontier:
         """What is known now."""

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
 from moccasin_mzn.frontier.points import Frontier, FrontierPoint
-from moccasin_mzn.report import memory_text
+from moccasin_mzn.tables import console, plain_table, print_table
+from moccasin_mzn.words import count_text, graph_text, memory_text
 
 _HEADINGS = ("budget", "% of peak", "TDI %", "bound %", "gap %", "status", "s")
 
 
 def print_frontier(frontier: Frontier, out: TextIO) -> None:
     """All points by ascending budget, and what is known of the least one; * marks the Pareto front."""
-    console = Console(file=out, markup=False, highlight=False, emoji=False)
-    graph, chosen = frontier.graph, frontier.pareto()
-    title = f"{graph.name or 'graph'}: {len(graph.nodes)} nodes, {len(graph.edges)} edges"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in _HEADINGS:
-        table.add_column(heading, justify="left" if heading == "status" else "right", no_wrap=True)
+    to, chosen = console(out), frontier.pareto()
+    table = plain_table(graph_text(frontier.graph), _HEADINGS, left=("status",))
     for point in frontier.points:
         table.add_row(*_cells(frontier, point, point in chosen))
-    console.print(table)
+    print_table(to, table)
     for line in _summary(frontier):
-        console.print(line, soft_wrap=True)
+        to.print(line, soft_wrap=True)
 
 
 def _cells(frontier: Frontier, point: FrontierPoint, pareto: bool) -> list[str]:
@@ -50,7 +43,9 @@ def _summary(frontier: Frontier) -> list[str]:
         lines.append(f"least peak of a schedule found: {amount(frontier.least_found)}")
     if frontier.fixed:
         lines.append(f"budgets are what fixed memory of {memory_text(frontier.fixed, graph.size_unit)} leaves")
-    lines.append(f"{frontier.proven} of {len(frontier.points)} points proven; * not dominated by another point")
+    lines.append(
+        f"{frontier.proven} of {count_text(len(frontier.points), 'point')} proven; * not dominated by another point"
+    )
     if frontier.scope:
         lines.append(f"proofs are about schedules {frontier.scope}".rstrip(","))
     if frontier.interrupted:

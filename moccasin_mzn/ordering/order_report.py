@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TextIO
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.ordering.least_peak import Ordering, OrderProgress
-from moccasin_mzn.report import memory_text
+from moccasin_mzn.tables import console, plain_table, print_table
+from moccasin_mzn.words import graph_text, memory_text
 
 _PAUSE = 0.25
 _AT_ONCE = 10
@@ -49,27 +46,22 @@ def percent_text(amount: int, whole: int) -> str:
 
 def print_ordering(graph: ComputationGraph, input_peak: int, found: Ordering, out: TextIO) -> None:
     """The input order beside the order found."""
-    table = Table(
-        title=f"{graph.name or 'graph'}: {len(graph.nodes)} nodes, {len(graph.edges)} edges", title_justify="left",
-        box=box.SIMPLE_HEAD, pad_edge=False,
-    )  # fmt: skip
-    for heading in ("", "input order", "least-peak order"):
-        table.add_column(heading, justify="left" if not heading else "right")
+    table = plain_table(graph_text(graph), ("", "input order", "least-peak order"), left=("",))
     peaks, unit = (input_peak, found.peak), graph.size_unit
     table.add_row("peak memory", *(memory_text(peak, unit) for peak in peaks))
     table.add_row("of the input order's", *(percent_text(peak, input_peak) for peak in peaks))
     table.add_row("bound", "", memory_text(found.bound, unit))
     table.add_row("of the input order's", "", percent_text(found.bound, input_peak))
     table.add_row("gap", "", f"{found.gap_percent:.3f} %")
-    console = Console(file=out, markup=False, highlight=False, emoji=False)
-    console.print(table)
+    to = console(out)
+    print_table(to, table)
     what = {
         "optimal": "no order that computes every node once has a smaller peak",
         "feasible": "an order of smaller peak is possible, but not below the bound",
     }[found.status]
-    console.print(f"{found.status}: {what}", soft_wrap=True)
+    to.print(f"{found.status}: {what}", soft_wrap=True)
     by = "the input order, which nothing improved" if found.source == "start" else found.source
-    console.print(f"order by {by}; bound by {found.bound_source}; seconds: {found.seconds:.2f}", soft_wrap=True)
+    to.print(f"order by {by}; bound by {found.bound_source}; seconds: {found.seconds:.2f}", soft_wrap=True)
 
 
 def ordering_dict(graph: ComputationGraph, input_peak: int, found: Ordering) -> dict[str, Any]:

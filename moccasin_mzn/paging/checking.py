@@ -13,6 +13,7 @@ from moccasin_mzn.paging.formulation import PagingFormulation, totals_of
 from moccasin_mzn.platforms.formulation import PlanProblem
 from moccasin_mzn.platforms.judge import PlanSimulation, judge_plan
 from moccasin_mzn.platforms.plan import Plan
+from moccasin_mzn.words import memory_text, total_text
 
 _VERDICT = re.compile(r"CORRECT: cost (\d+), peak (\d+), slow (\d+)")
 
@@ -51,7 +52,9 @@ def check_plan(problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> 
     judged = problem.value(simulation), *with_late_writes.peaks
     if (cost, *peaks) != judged:
         raise CheckError(f"{form.checker} finds cost and peaks {(cost, *peaks)}, the simulator {judged}")
-    return f"{form.checker}: CORRECT: {problem.goal.objective} {cost}, peaks {peaks[LOCAL]} and {peaks[SLOW]}"
+    graph, what = problem.platform.graph, problem.goal.objective
+    local, slow = (memory_text(peaks[m], graph.size_unit) for m in (LOCAL, SLOW))
+    return f"{form.checker}: CORRECT: {what} {total_text(graph, what, cost)}, peaks {local} and {slow}"
 
 
 def check_paging_solution(solution: dict) -> str:

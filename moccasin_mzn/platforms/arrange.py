@@ -24,6 +24,7 @@ from moccasin_mzn.platforms.judge import PlanSimulation, judge_plan
 from moccasin_mzn.platforms.plan import Plan
 from moccasin_mzn.platforms.record import PlanListener, PlanProgress
 from moccasin_mzn.platforms.result import PlanResult
+from moccasin_mzn.words import over_text
 
 FIRST_SHARE, ALLOCATION_SHARE = 0.5, 0.05
 """Of the time limit: for the first search, and for the allocation in one memory."""
@@ -248,7 +249,8 @@ class _Arrangement:
         if self.best is None:
             m = over.index(max(over))
             place = self.problem.platform.memories[m]
-            reason = f"the arena in {place.name} takes {over[m]} more than the budget {place.budget}; no plan was found"
+            excess = over_text(place.budget + over[m], place.budget, self.problem.platform.graph.size_unit)
+            reason = f"the arena in {place.name} is {excess}; no plan was found"
             return replace(
                 first, status="unknown", reason=f"{reason} whose arenas fit", plan=None, simulation=None, solution=None
             )  # fmt: skip

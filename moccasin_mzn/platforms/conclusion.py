@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from moccasin_mzn.platforms.formulation import PlanFormulation, PlanProblem
 from moccasin_mzn.platforms.record import PlanRecord
+from moccasin_mzn.words import count_text
 
 
 def plan_scope(problem: PlanProblem, formulation: PlanFormulation) -> str:
     """What proofs of a formulation range over, to be read after "no plan"."""
     counts = sorted(set(problem.instance.max_computations))
-    most = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    most = f"{counts[0]} to " if len(counts) > 1 else ""
+    intervals = count_text(counts[-1], "retention interval")
     kind = "in stages of the input order" if formulation.staged else "in any order"
-    return f"{kind} with at most {most} retention intervals of a node in a memory"
+    return f"{kind} with at most {most}{intervals} of a node in a memory"
 
 
 def conclude_plan(record: PlanRecord, scope: str, ending: str) -> tuple[str, str]:
@@ -23,7 +25,10 @@ def conclude_plan(record: PlanRecord, scope: str, ending: str) -> tuple[str, str
     """
     what = record.problem.goal.objective
     if record.infeasible_source:
-        return "infeasible", f"proven: no plan {scope} keeps within budgets and limits"
+        kept = (
+            "; stages keep the input order: another order (--order free) may fit" if "the input order" in scope else ""
+        )
+        return "infeasible", f"proven: no plan {scope} keeps within budgets and limits{kept}"
     if record.plan is None:
         return "unknown", record.claim or f"no plan was found {ending}"
     if record.value == record.bound and not record.bound_source:

@@ -31,6 +31,7 @@ from moccasin_mzn.errors import shown
 from moccasin_mzn.platforms.plan import Action
 from moccasin_mzn.platforms.platform import OBJECTIVES, Goal, Platform
 from moccasin_mzn.simulate import Violation
+from moccasin_mzn.words import memory_text, node_text, over_text, total_text
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ class _Run:
         for place in (m,) if source is None else (m, source):
             if not _is_position(place, len(memories)):
                 return Violation("unknown-memory", t, v, f"position {t}: {shown(place)} is not a memory")
-        node, name = graph.nodes[v], memories[m].name
+        node, name = node_text(graph, v), memories[m].name
         if source is None:
             if memories[m].computes(v):
                 return None
@@ -162,7 +163,8 @@ class _Run:
             if (u, m) in self._latest:
                 self._end[self._latest[u, m]] = t
             else:
-                message = f"position {t}: node {graph.nodes[v]} reads node {graph.nodes[u]}, which is not in {name}"
+                reading, read = node_text(graph, v), node_text(graph, u)
+                message = f"position {t}: node {reading} reads node {read}, which is not in {name}"
                 self.violations.append(Violation("missing-input", t, v, message))
 
     def intervals(self) -> tuple[PlacedInterval, ...]:
@@ -179,10 +181,10 @@ class _Run:
         return tuple(accumulate(change[1:-1]))
 
     def check_budget(self, m: int, used: Sequence[int]) -> None:
-        memory = self.platform.memories[m]
+        memory, unit = self.platform.memories[m], self.platform.graph.size_unit
         for t, amount in enumerate(used, start=1):
             if memory.budget is not None and amount > memory.budget:
-                over = f"{amount} is {amount - memory.budget} over the budget {memory.budget}"
+                over = f"{memory_text(amount, unit)} is {over_text(amount, memory.budget, unit)}"
                 self.violations.append(
                     Violation("over-budget", t, None, f"position {t}: memory in {memory.name} {over}")
                 )
@@ -191,7 +193,9 @@ class _Run:
         for what in OBJECTIVES:
             limit = goal.limit(what)
             if limit is not None and self.totals[what] > limit:
-                message = f"{what} {self.totals[what]} is {self.totals[what] - limit} over the limit {limit}"
+                total = self.totals[what]
+                amounts = (total_text(self.platform.graph, what, amount) for amount in (total, total - limit, limit))
+                message = "{} {} is {} over the limit {}".format(what, *amounts)
                 self.violations.append(Violation(f"over-{what}", None, None, message))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -12,7 +11,8 @@ from moccasin_mzn.platforms.formulation import PlanProblem
 from moccasin_mzn.platforms.platform import OBJECTIVES
 from moccasin_mzn.platforms.record import PlanProgress
 from moccasin_mzn.platforms.result import PlanResult
-from moccasin_mzn.report import duration_text, memory_text, node_text
+from moccasin_mzn.tables import console, plain_table, print_table
+from moccasin_mzn.words import count_text, duration_text, graph_text, memory_text, node_text, total_text
 
 _SECONDS_BETWEEN_LINES = 0.25
 _NODES_SHOWN = 20
@@ -22,7 +22,7 @@ class PlanProgressLines:
     """Prints a line for each new incumbent or bound, at most a few per second."""
 
     def __init__(self, problem: PlanProblem, out: TextIO) -> None:
-        self._console = _console(out)
+        self._console = console(out)
         self._problem = problem
         self._last: tuple = ()
         self._last_time = -1.0
@@ -35,9 +35,10 @@ class PlanProgressLines:
             return
         first = not self._last
         self._last = state
-        what = self._problem.goal.objective
-        incumbent = "no plan yet" if progress.value is None else f"{what} {progress.value:,}"
-        self._held_back = f"{progress.seconds:8.1f} s  {incumbent}  bound {progress.bound:,}  {progress.source}"
+        what, graph = self._problem.goal.objective, self._problem.platform.graph
+        incumbent = "no plan yet" if progress.value is None else f"{what} {total_text(graph, what, progress.value)}"
+        bound = total_text(graph, what, progress.bound)
+        self._held_back = f"{progress.seconds:8.1f} s  {incumbent}  bound {bound}  {progress.source}"
         if first or progress.seconds - self._last_time >= _SECONDS_BETWEEN_LINES:
             self._last_time = progress.seconds
             self.flush()
@@ -51,11 +52,9 @@ class PlanProgressLines:
 
 def print_plan_result(result: PlanResult, out: TextIO) -> None:
     """The answer as a table, and what is computed again or copied."""
-    console = _console(out)
+    to = console(out)
     graph, baseline = result.problem.platform.graph, result.problem.instance.baseline
-    table = _table(f"{graph.name or 'graph'}: {len(graph.nodes)} nodes, {len(graph.edges)} edges")
-    for heading in ("", "input order", "plan"):
-        table.add_column(heading, justify="left" if not heading else "right")
+    table = plain_table(graph_text(graph), ("", "input order", "plan"), left=("",))
     for m, memory in enumerate(result.problem.platform.memories):
         budget = "no budget" if memory.budget is None else memory_text(memory.budget, graph.size_unit)
         table.add_row(f"budget, {memory.name}", "", budget)
@@ -64,36 +63,35 @@ def print_plan_result(result: PlanResult, out: TextIO) -> None:
             table.add_row(f"peak, {memory.name}", before, memory_text(result.simulation.peaks[m], graph.size_unit))
     if result.found:
         _add_totals(table, result)
-    console.print(table)
-    console.print(f"{result.status}: {result.reason}", soft_wrap=True)
+    print_table(to, table)
+    to.print(f"{result.status}: {result.reason}", soft_wrap=True)
     for verdict in result.checks:
-        console.print(f"checked by {verdict}", soft_wrap=True)
+        to.print(f"checked by {verdict}", soft_wrap=True)
     if result.driver is not None:
-        console.print(f"solver: {result.solver} ({result.solver_version}) by {result.driver}", soft_wrap=True)
+        to.print(f"solver: {result.solver} ({result.solver_version}) by {result.driver}", soft_wrap=True)
     seconds = ", ".join(f"{name} {value:.2f}" for name, value in vars(result.seconds).items())
-    console.print(f"seconds: {seconds}", soft_wrap=True)
+    to.print(f"seconds: {seconds}", soft_wrap=True)
     if result.found:
-        _print_again(console, result)
+        _print_again(to, result)
 
 
 def _add_totals(table: Table, result: PlanResult) -> None:
     graph, baseline = result.problem.platform.graph, result.problem.instance.baseline
     simulation = result.simulation
-    table.add_row(
-        "duration", *(duration_text(of, graph.duration_unit) for of in (baseline.duration, simulation.duration))
-    )
-    table.add_row("duration increase (TDI)", "", f"{result.tdi_percent:.3f} %")
-    table.add_row("energy", "", f"{simulation.energy:,}")
-    table.add_row("traffic", "", memory_text(simulation.traffic, graph.size_unit))
+    for what in OBJECTIVES:
+        before = total_text(graph, what, baseline.duration) if what == "duration" else ""
+        table.add_row(what, before, total_text(graph, what, simulation.total(what)))
+        if what == "duration":
+            table.add_row("duration increase (TDI)", "", f"{result.tdi_percent:.3f} %")
     table.add_row("recomputations", "", f"{result.recomputations:,}")
     for name, count in result.copies_by_link.items():
         table.add_row(f"copies {name}", "", f"{count:,}")
     goal = result.problem.goal
-    table.add_row(f"bound on the {goal.objective}", "", f"{result.bound:,}")
+    table.add_row(f"bound on the {goal.objective}", "", total_text(graph, goal.objective, result.bound))
     table.add_row("gap", "", f"{result.gap_percent:.3f} %")
     for what in OBJECTIVES:
         if goal.limit(what) is not None:
-            table.add_row(f"limit on the {what}", "", f"{goal.limit(what):,}")
+            table.add_row(f"limit on the {what}", "", total_text(graph, what, goal.limit(what)))
     _add_arenas(table, result)
     table.add_row("judged by the simulator", "", "valid")
 
@@ -108,7 +106,7 @@ def _add_arenas(table: Table, result: PlanResult) -> None:
         table.add_row(f"fragmentation, {place.name}", "", f"{arena.fragmentation_percent:.3f} %{least}")
 
 
-def _print_again(console: Console, result: PlanResult) -> None:
+def _print_again(to: Console, result: PlanResult) -> None:
     """What happens beside the first computations, node by node."""
     graph, memories = result.problem.platform.graph, result.problem.platform.memories
     events: dict[int, list[str]] = {}
@@ -122,24 +120,16 @@ def _print_again(console: Console, result: PlanResult) -> None:
         else:
             computed.add(v)
     if not events:
-        console.print("nothing is computed again or copied")
+        to.print("nothing is computed again or copied")
         return
-    console.print()
-    table = _table(f"{len(events)} nodes computed again or copied, {len(result.plan)} actions in all")
-    for heading in ("node", "size", "duration", "actions"):
-        table.add_column(heading, justify="left" if heading in ("node", "actions") else "right")
+    to.print()
+    again, actions = count_text(len(events), "node"), count_text(len(result.plan), "action")
+    title = f"{again} computed again or copied, {actions} in all"
+    table = plain_table(title, ("node", "size", "duration", "actions"), left=("node", "actions"))
     for v, told in list(events.items())[:_NODES_SHOWN]:
         size = memory_text(graph.sizes[v], graph.size_unit)
-        table.add_row(node_text(graph, v), size, f"{graph.durations[v]:,}", ", ".join(told))
-    console.print(table)
+        duration = duration_text(graph.durations[v], graph.duration_unit)
+        table.add_row(node_text(graph, v), size, duration, "\n".join(told))
+    print_table(to, table)
     if len(events) > _NODES_SHOWN:
-        console.print(f"... and {len(events) - _NODES_SHOWN} more; --output FILE or --json tells them all")
-
-
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-
-
-def _console(out: TextIO) -> Console:
-    """Names from files are shown as they are: nothing in them is markup."""
-    return Console(file=out, markup=False, highlight=False, emoji=False)
+        to.print(f"... and {len(events) - _NODES_SHOWN} more; --output FILE or --json tells them all")

@@ -9,7 +9,7 @@ from moccasin_mzn.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, KIND
 from moccasin_mzn.plots.names import MemoryScale, clean, row_name
 from moccasin_mzn.plots.page import page
 from moccasin_mzn.plots.picture import Bar, Picture, Profile
-from moccasin_mzn.report import duration_text
+from moccasin_mzn.words import duration_text
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Bar as BarTrace

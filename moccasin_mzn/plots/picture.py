@@ -22,9 +22,9 @@ from functools import cached_property
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graph import ComputationGraph
-from moccasin_mzn.report import memory_text
 from moccasin_mzn.result import percent_over
 from moccasin_mzn.simulate import Simulation, simulate
+from moccasin_mzn.words import memory_text
 
 AXES = ("event", "stage")
 

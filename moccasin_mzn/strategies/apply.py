@@ -12,6 +12,7 @@ from moccasin_mzn.result import Listener, Progress, Result, Seconds, TracePoint
 from moccasin_mzn.shortfall import NOT_TRIED, Help, shortfall
 from moccasin_mzn.simulate import Simulation, judge
 from moccasin_mzn.strategies.strategy import Strategy
+from moccasin_mzn.words import count_text, memory_text, over_text
 
 
 def apply(
@@ -106,14 +107,14 @@ class _Best:
         )  # fmt: skip
 
     def _conclusion(self, interrupted: bool, late: bool) -> tuple[str, str]:
-        name, budget = self.strategy.name, self.instance.budget
+        name, budget, unit = self.strategy.name, self.instance.budget, self.instance.graph.size_unit
         when = ", stopped by the user" if interrupted else ", stopped at the time limit" if late else ""
         if self.simulation is None:
-            return "unknown", f"{name} makes no schedule within the budget {budget}{when}"
-        candidates = f"{self.count} schedule" + ("" if self.count == 1 else "s")
+            return "unknown", f"{name} makes no schedule within the budget {memory_text(budget, unit)}{when}"
+        candidates = count_text(self.count, "schedule")
         if not self.simulation.feasible:
-            over = self.simulation.peak - budget
-            return "over-budget", f"the peak of {name}, least of {candidates}, is {over} over the budget {budget}{when}"
+            over = over_text(self.simulation.peak, budget, unit)
+            return "over-budget", f"the peak of {name}, least of {candidates}, is {over}{when}"
         if self.simulation.duration == self.instance.baseline.duration:
             return "optimal", "nothing is computed twice that takes time"
         return "feasible", f"the shortest of {candidates} by {name}; a strategy proves nothing{when}"

@@ -25,8 +25,9 @@ from moccasin_mzn.bench.report.document import Document, Section
 from moccasin_mzn.bench.report.marks import marks_for
 from moccasin_mzn.bench.report.runs import Runs
 from moccasin_mzn.bench.report.summary import Spread, summaries
-from moccasin_mzn.bench.report.text import bytes_text, count_text, list_text, seconds_text
+from moccasin_mzn.bench.report.text import bytes_text, list_text, seconds_text
 from moccasin_mzn.comparison import Published, line_for
+from moccasin_mzn.words import count_text
 
 
 @dataclass(frozen=True)
@@ -114,12 +115,12 @@ def _summary(of: Analysis) -> tuple[str, ...]:
         f"{count_text(len(runs.problems), 'problem')}: {count_text(graphs, 'graph')} within budgets."
     ]
     proven, found = int(runs.runs["proven"].sum()), int(runs.runs["valid"].sum())
-    lines.append(f"{found:,} runs found a valid schedule, {proven:,} ended with a proof.")
+    lines.append(f"{count_text(found, 'run')} found a valid schedule, {proven:,} ended with a proof.")
     if of.portfolio is not None and of.portfolio.solved:
         best, whole = of.portfolio.single_best, of.portfolio
         contributing = [member.method for member in whole.members if member.lost_solved]
         lines.append(
-            f"Single best at proofs: {best.method}, {best.solved} of {whole.problems} problems, PAR2 "
+            f"Single best at proofs: {best.method}, {best.solved} of {count_text(whole.problems, 'problem')}, PAR2 "
             f"{seconds_text(best.par2)} s. Virtual best solver: {whole.solved}, PAR2 {seconds_text(whole.par2)} s; "
             + (f"it solves fewer without {list_text(contributing)}." if contributing
                else "it solves as many without any one of the methods.")
@@ -128,7 +129,10 @@ def _summary(of: Analysis) -> tuple[str, ...]:
         counts = portfolio.best_counts(of.durations)
         most = max(best for best, _ in counts.values())
         leaders = [method for method, (best, _) in counts.items() if best == most]
-        lines.append(f"Shortest schedules most often: {list_text(leaders)}, on {most} of {len(of.durations)} problems.")
+        lines.append(
+            f"Shortest schedules most often: {list_text(leaders)}, on {most} of "
+            f"{count_text(len(of.durations), 'problem')}."
+        )
     if not of.conflicts:
         shared = agreement.shared_problems(runs)
         if shared:

@@ -35,11 +35,6 @@ def spread_text(spread: Spread | None, form: Callable[[float], str] = percent) -
     )  # a line may break only before the bracket
 
 
-def count_text(count: int, noun: str, plural: str = "") -> str:
-    """A number and its noun."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
-
-
 def list_text(words: Iterable[object]) -> str:
     """Words with commas and a last "and"."""
     words = [str(word) for word in words]

@@ -1,0 +1,58 @@
+"""Amounts, counts and nodes in words: the same in tables and in messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moccasin_mzn.graph import ComputationGraph
+
+_BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+
+def memory_text(amount: int, unit: str) -> str:
+    """An amount of memory: in binary multiples if it is in bytes, else with thousands separators."""
+    if unit != "byte":
+        return duration_text(amount, unit)
+    for step, name in _BYTE_STEPS:
+        if abs(amount) >= step:
+            return f"{amount / step:,.2f} {name}"
+    return f"{amount} B"
+
+
+def exact_memory_text(amount: int, unit: str) -> str:
+    """An amount of memory to the last byte, for what differs by little."""
+    return duration_text(amount, "B" if unit == "byte" else unit)
+
+
+def duration_text(duration: int, unit: str) -> str:
+    """A duration with thousands separators and its unit."""
+    return f"{duration:,}" + ("" if unit == "unit" else f" {unit}")
+
+
+def count_text(count: int, noun: str, plural: str | None = None) -> str:
+    """How many there are of something: "1 node", "2 nodes"; `plural` where it does not end in s."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def over_text(amount: int, limit: int, unit: str, what: str = "the budget") -> str:
+    """By how much an amount of memory exceeds a limit, and the limit."""
+    return f"{memory_text(amount - limit, unit)} over {what} {memory_text(limit, unit)}"
+
+
+def total_text(graph: ComputationGraph, what: str, amount: int) -> str:
+    """A total of a plan: a duration, a traffic of memory, or an energy, which has no unit."""
+    if what == "traffic":
+        return memory_text(amount, graph.size_unit)
+    return duration_text(amount, graph.duration_unit if what == "duration" else "unit")
+
+
+def node_text(graph: ComputationGraph, v: int) -> str:
+    """The id of a node, with its human name if it has one."""
+    return f"{graph.nodes[v]} ({graph.labels[v]})" if graph.labels else str(graph.nodes[v])
+
+
+def graph_text(graph: ComputationGraph) -> str:
+    """The name of a graph and its counts."""
+    nodes, edges = count_text(len(graph.nodes), "node"), count_text(len(graph.edges), "edge")
+    return f"{graph.name or 'graph'}: {nodes}, {edges}"
