@@ -10,13 +10,12 @@ from fractions import Fraction
 from moccasin_mzn.errors import InputError, shown
 
 _PREFIXES = {"k": 1, "m": 2, "g": 3, "t": 4}
-_UNITS = {"": 1, "b": 1}
-_UNITS |= {f"{prefix}ib": 1024**power for prefix, power in _PREFIXES.items()}
-_UNITS |= {prefix + b: 1000**power for prefix, power in _PREFIXES.items() for b in ("", "b")}
+UNITS = {"": 1, "b": 1}
+"""By name, in small letters."""
+UNITS |= {f"{prefix}ib": 1024**power for prefix, power in _PREFIXES.items()}
+UNITS |= {prefix + b: 1000**power for prefix, power in _PREFIXES.items() for b in ("", "b")}
 _FORM = re.compile(r"(?P<number>\d{1,30}(?P<decimals>\.\d{1,30})?)\s*(?P<unit>[A-Za-z]*|%)", re.ASCII)
-FORMS = (
-    "4096, 512 MiB, 1.5 GiB, 1.5 GB, 2G; KiB, MiB, GiB, TiB are powers of 1024, K, M, G, T and KB, MB, GB, TB of 1000"
-)
+FORMS = "4096, 512 MiB, 1.5 GiB; in powers of 1000 1.5 GB, 2G; K, M and T likewise"
 """How an amount of memory may be written."""
 _EXPECTED = f"expected a fraction of the peak (0.8 or 80%) or an amount of memory ({FORMS})"
 
@@ -69,7 +68,7 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> Budget:
-        """Read a budget: with a decimal point or % a fraction of the peak, an integer or a number with a unit an amount.
+        """Read a budget: a fraction of the peak with a decimal point or %, an amount as an integer or with a unit.
 
         Units are B; KiB, MiB, GiB, TiB, powers of 1024; K, M, G, T with or without a B, powers of 1000.
 
@@ -82,8 +81,8 @@ class Budget:
         number, unit = Fraction(form["number"]), form["unit"].lower()
         if unit == "%":
             return cls(fraction=number / 100)
-        if unit not in _UNITS:
+        if unit not in UNITS:
             raise InputError(f"budget {shown(text)}: unknown unit {form['unit']}, {_EXPECTED}")
         if form["decimals"] and not unit:
             return cls(fraction=number)
-        return cls(amount=math.floor(number * _UNITS[unit]))
+        return cls(amount=math.floor(number * UNITS[unit]))

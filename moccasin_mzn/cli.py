@@ -21,11 +21,12 @@ from moccasin_mzn.commands.order import order
 from moccasin_mzn.commands.plot import plot
 from moccasin_mzn.commands.reduce import convert, reduce
 from moccasin_mzn.commands.solve import solve
+from moccasin_mzn.commands.strict import group
 from moccasin_mzn.commands.validate import validate
 from moccasin_mzn.errors import InputError
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="moccasin_mzn", message="%(version)s")
 def main() -> None:
     """Decide which tensors of a computation graph to drop and recompute, so that peak memory stays within a budget."""

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.budget import Budget
+from moccasin_mzn.budget import UNITS, Budget
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations.warm_start import check_warm_start
 from moccasin_mzn.graph import ComputationGraph
@@ -94,7 +94,10 @@ def read_published(path: Path) -> tuple[Published, ...]:
     Raises:
         InputError: the file cannot be read, or a column or a number is missing.
     """
-    text = load_text(path)
+    try:
+        text = load_text(path)
+    except InputError as error:
+        raise InputError(f"{error}; expected {_PUBLISHED_FORM}") from None
     try:
         rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
         columns = rows[0] if rows else []
@@ -121,9 +124,9 @@ def _families(columns: Sequence[str]) -> list[str]:
 
 def _published(row: dict[str, str], families: Sequence[str]) -> Published:
     amount, _, unit = row["budget"].strip().partition(" ")
-    factor = {"": 1, "GiB": 2**30, "MiB": 2**20}.get(unit)
+    factor = UNITS.get(unit.lower())
     if factor is None:
-        raise ValueError(f"budget {shown(row['budget'])} is none in GiB, MiB or the graph's own unit")
+        raise ValueError(f"budget {shown(row['budget'])} has an unknown unit")
     figures = {name: (row[f"{name}_tdi"], row[f"{name}_peak"], row[f"{name}_seconds"]) for name in families}
     return Published(row["graph"], int(row["n"]), int(row["m"]), float(amount) * factor, figures)
 

@@ -57,10 +57,8 @@ class Options:
         check_time_limit(self.time_limit)
         if type(self.until_gap) not in (int, float) or not 0 <= self.until_gap < 1:
             raise InputError(f"gap {shown(self.until_gap)} is not a fraction of the duration, from 0 to below 1")
-        if self.threads is not None and (type(self.threads) is not int or self.threads < 1):
-            raise InputError(f"threads {shown(self.threads)} is not a positive integer")
-        if self.seed is not None and (type(self.seed) is not int or not 0 <= self.seed < 2**31):
-            raise InputError(f"seed {shown(self.seed)} is not an integer in 0..2147483647")
+        check_threads(self.threads)
+        check_seed(self.seed)
 
     def _check_solvers(self) -> None:
         if not isinstance(self.solver, str) or not all(self.solvers):
@@ -107,6 +105,26 @@ def check_time_limit(seconds: float | None) -> None:
     """
     if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < math.inf):  # NaN fails too
         raise InputError(f"time limit {shown(seconds)} is not a positive number of seconds")
+
+
+def check_threads(threads: int | None) -> None:
+    """Check a number of threads; None: one per core.
+
+    Raises:
+        InputError: it is no positive integer.
+    """
+    if threads is not None and (type(threads) is not int or threads < 1):
+        raise InputError(f"threads {shown(threads)} is not a positive integer")
+
+
+def check_seed(seed: int | None) -> None:
+    """Check a random seed; None: any.
+
+    Raises:
+        InputError: it is no integer of 31 bits.
+    """
+    if seed is not None and (type(seed) is not int or not 0 <= seed < 2**31):
+        raise InputError(f"seed {shown(seed)} is not an integer in 0..2147483647")
 
 
 def parse_gap(text: str) -> float:

@@ -48,8 +48,11 @@ def total_text(graph: ComputationGraph, what: str, amount: int) -> str:
 
 
 def node_text(graph: ComputationGraph, v: int) -> str:
-    """The id of a node, with its human name if it has one."""
-    return f"{graph.nodes[v]} ({graph.labels[v]})" if graph.labels else str(graph.nodes[v])
+    """The id of a node, with its human name if it has one, in one line."""
+    if not graph.labels:
+        return str(graph.nodes[v])
+    label = graph.labels[v]
+    return f"{graph.nodes[v]} ({label if label.isprintable() else repr(label)[1:-1]})"
 
 
 def graph_text(graph: ComputationGraph) -> str:

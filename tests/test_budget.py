@@ -48,7 +48,7 @@ def test_an_int_is_an_amount():
         ("", "budget '': expected a fraction"),
         ("-5", "budget '-5': expected a fraction"),
         ("1e3", "unknown unit|expected a fraction"),
-        ("5 GB", "unknown unit GB"),
+        ("5 PB", "unknown unit PB"),
         ("0", "budget 0 is not positive"),
         ("0.0", "budget 0 is not a fraction"),
         ("80.0", "budget 80 is not a fraction"),

@@ -48,10 +48,29 @@ def test_a_node_that_alone_is_over_the_budget_is_named():
 def test_infeasible_is_proven(two_phase):
     result = solve(SKIP, 8, max_computations=1, two_phase=two_phase, search="off", time_limit=60)
     assert (result.status, result.duration, result.gap_percent) == ("infeasible", None, None)
-    assert (
-        result.reason
-        == "proven: no schedule in stages of the input order with at most 1 computations per node fits the budget 8"
+    assert result.reason == (
+        "proven: no schedule in stages of the input order with at most 1 computation per node fits the budget 8; "
+        "a stage ends with the first computation of its node, and stages keep the input order: another order "
+        "(--order free) or more computations per node (--max-computations) may fit"
     )
+
+
+def test_what_lies_outside_of_a_proof_in_stages_is_told():
+    crossed = ComputationGraph(  # x y p q: 6; x p y q: 5
+        nodes=("x", "y", "p", "q"),
+        durations=(1, 1, 1, 1),
+        sizes=(2, 2, 1, 1),
+        edges=((0, 2), (1, 3)),
+        order=(0, 1, 2, 3),
+    )
+    outside = "stages keep the input order: another order"
+    limits = {"search": "off", "max_computations": 1, "time_limit": 60}
+    kept = solve(crossed, 4, **limits)
+    assert kept.status == "infeasible" and outside in kept.reason
+    assert solve(crossed, 4, order="free", **{**limits, "search": "on"}).status == "optimal"  # as it says
+    assert outside not in solve(crossed, 2).reason
+    any_order = solve(SKIP, 8, formulation="general", **limits)
+    assert any_order.reason == "proven: no schedule with at most 1 computation per node fits the budget 8"
 
 
 def test_counts_of_computations_per_node():

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.addresses.attach import buffers_of, carried_over
-from moccasin_mzn.addresses.buffers import Arena
+from moccasin_mzn.addresses.buffers import Arena, check_buffers
 from moccasin_mzn.addresses.exact import least_arena
 from moccasin_mzn.addresses.joint import MOST_COMPUTATIONS, JointAnswer, solve_jointly
 from moccasin_mzn.addresses.release import Reserved, Window, near_by, released, runs, windows
@@ -82,6 +82,9 @@ def solve_with_addresses(
     Raises:
         InputError: see `solve` and `Arena`.
     """
+    check_buffers(
+        buffers_of(instance.graph, instance.baseline), alignment
+    )  # before the search: those it finds are more
     return _Arrangement(instance, search, alignment, time_limit, threads, seed, search_again).run()
 
 

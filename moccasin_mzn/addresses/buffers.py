@@ -135,13 +135,22 @@ def check_buffers(buffers: tuple[Buffer, ...], alignment: int) -> None:
     """Check what allocators rely on.
 
     Raises:
-        InputError: an alignment that is no int from 1 on; sizes that together reach `TOTAL_LIMIT`.
+        InputError: an alignment that is no int from 1 to `TOTAL_LIMIT`; sizes that together reach `TOTAL_LIMIT`.
     """
-    if type(alignment) is not int or not 1 <= alignment <= TOTAL_LIMIT:
-        raise InputError(f"alignment {shown(alignment)} is not a positive integer")
+    check_alignment(alignment)
     total = sum(b.size + step for b, step in zip(buffers, steps(buffers, alignment), strict=True))
     if total >= TOTAL_LIMIT:
         raise InputError(f"the buffers take {total} in all, aligned, expected less than {TOTAL_LIMIT}")
+
+
+def check_alignment(alignment: int) -> None:
+    """Check what offsets are to be multiples of.
+
+    Raises:
+        InputError: it is no int from 1 to `TOTAL_LIMIT`.
+    """
+    if type(alignment) is not int or not 1 <= alignment <= TOTAL_LIMIT:
+        raise InputError(f"alignment {shown(alignment)} is not an integer from 1 to {TOTAL_LIMIT}")
 
 
 def steps(buffers: tuple[Buffer, ...], alignment: int) -> list[int]:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND, EXIT_NONE, stopped_by_signals
+from moccasin_mzn.commands.strict import command
 
 if TYPE_CHECKING:
     from moccasin_mzn.addresses.buffers import Arena
 
 
-@click.command()
+@command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--capacity", type=click.IntRange(min=0), metavar="N", help="Size of the arena that must be enough.")
 @click.option("--alignment", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
@@ -36,12 +37,17 @@ def allocate(
     Ctrl-C keeps the best arena found.
     """
     from moccasin_mzn.addresses.allocate import allocate_buffers
-    from moccasin_mzn.options import check_time_limit
+    from moccasin_mzn.addresses.buffers import check_alignment
+    from moccasin_mzn.options import check_seed, check_threads, check_time_limit
     from moccasin_mzn.readers.jsonfile import check_writable, replace_file
     from moccasin_mzn.readers.minimalloc import buffers_text, read_buffers
+    from moccasin_mzn.words import over_text
 
     begin = time.monotonic()
     check_time_limit(time_limit)
+    check_threads(threads)
+    check_seed(seed)
+    check_alignment(alignment)
     if output is not None:
         check_writable(output)
     buffers, offsets = read_buffers(file)
@@ -61,11 +67,13 @@ def allocate(
     if output is not None and enough:
         replace_file(output, buffers_text(buffers, arena.offsets))
     if not enough:
-        click.echo(f"no arena: {arena.size} is {arena.size - capacity} over the capacity {capacity}", err=True)
+        click.echo(f"no arena: {arena.size:,} is {over_text(arena.size, capacity, 'unit', 'the capacity')}", err=True)
     return EXIT_FOUND if enough else EXIT_NONE
 
 
 def _tell(arena: Arena, bound: int, status: str, seconds: float) -> None:
-    click.echo(f"{len(arena.buffers)} buffers, most memory at a time {arena.peak:,}")
+    from moccasin_mzn.words import count_text
+
+    click.echo(f"{count_text(len(arena.buffers), 'buffer')}, most memory at a time {arena.peak:,}")
     click.echo(f"arena {arena.size:,}, fragmentation {arena.fragmentation_percent:.3f} %, no arena is below {bound:,}")
     click.echo(f"{status} after {seconds:.2f} s")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import click
-
 from moccasin_mzn.commands.bench_export import export
 from moccasin_mzn.commands.bench_report import report
 from moccasin_mzn.commands.bench_run import run
+from moccasin_mzn.commands.strict import group
 
 
-@click.group()
+@group()
 def bench() -> None:
     """Run an experiment, and export or report its results."""
 

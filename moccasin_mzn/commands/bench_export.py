@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND
+from moccasin_mzn.commands.strict import command
 from moccasin_mzn.errors import InputError
 
 FORMATS = ("csv", "parquet", "mzn-bench")
 
 
-@click.command()
+@command()
 @click.argument("store", type=click.Path(path_type=Path), metavar="STORE.sqlite")
 @click.option("--output", "-o", type=click.Path(path_type=Path), required=True, metavar="FILE.csv|FILE.parquet|FOLDER",
               help="The runs; traces go beside it, into FILE-traces.csv.")  # fmt: skip

@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND
+from moccasin_mzn.commands.strict import command
 from moccasin_mzn.errors import InputError, missing
 
 _FORMATS = ("html", "md", "tex")
 
 
-@click.command()
+@command()
 @click.argument("store", type=click.Path(path_type=Path), metavar="STORE.sqlite")
 @click.option("--experiment", metavar="NAME", help="Which of the store's experiments.  [default: the only one]")
 @click.option("--published", type=click.Path(path_type=Path), metavar="FILE.csv",

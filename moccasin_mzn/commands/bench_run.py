@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND, EXIT_NONE, stopped_by_signals
+from moccasin_mzn.commands.strict import command
 from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://[^\s/]+:[0-9]{1,5}", re.ASCII)
 
 
-@click.command()
+@command()
 @click.argument("experiment", type=click.Path(path_type=Path), metavar="EXPERIMENT.toml")
 @click.option("--store", type=click.Path(path_type=Path), metavar="FILE.sqlite",
               help="Where results go, and what is done already.  [default: EXPERIMENT.sqlite, here]")  # fmt: skip

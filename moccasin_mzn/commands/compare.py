@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.commands.common import COUNT_FIXED, EXIT_FOUND, stopped_by_signals
+from moccasin_mzn.commands.strict import command
 
 
-@click.command()
+@command()
 @click.argument("graphs", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="GRAPH...")
 @click.option("--budget", "budgets", multiple=True, required=True, metavar="0.8|80%|BYTES|1.5GiB",
               help="Most memory, as for solve; may be given several times.")  # fmt: skip

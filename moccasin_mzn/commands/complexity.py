@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND, GRAPH, ORDER
+from moccasin_mzn.commands.strict import command
 
 
-@click.command()
+@command()
 @GRAPH
 @click.option("--budget", default="0.8", show_default=True, metavar="0.8|80%|BYTES|1.5GiB",
               help="Most memory: presolve and redundant constraints depend on it.")  # fmt: skip

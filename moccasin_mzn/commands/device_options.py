@@ -14,8 +14,9 @@ DEVICE_OPTIONS = (
     click.option("--device", multiple=True, metavar="NAME=BUDGET[:K]",
                  help="A device and its memory, such as gpu=0.8; once for each, in place of --budget. K: that many "
                  "times slower than the graph's durations, inf: computes nothing."),
-    click.option("--copy-time", metavar="X", help="Duration of a copy between devices per size unit.  [default: 0]"),
-    click.option("--copy-latency", metavar="N", help="Duration of each copy besides.  [default: 0]"),
+    click.option("--copy-time", metavar="X",
+                 help="Duration of a copy between devices per size unit; inf: not possible.  [default: 0]"),
+    click.option("--copy-latency", metavar="N", help="Duration of each copy besides; inf: not possible.  [default: 0]"),
     click.option("--copy-energy", metavar="X", help="Energy of a copy per size unit.  [default: 0]"),
 )  # fmt: skip
 DEVICE_NAMES = ("device", "copy_time", "copy_latency", "copy_energy")
@@ -108,14 +109,26 @@ def _check_names(graph: Any, devices: dict[str, Any]) -> None:
 
 
 def _copy_costs(given: dict[str, Any]) -> Any:
+    """The `CopyCosts` that the options say; None: nothing can be copied.
+
+    Raises:
+        InputError: a broken number.
+    """
     from moccasin_mzn.devices.build import CopyCosts, exact
 
-    amounts = {}
+    amounts, possible = {}, True
     for name in DEVICE_NAMES[1:]:
-        if name in given:
-            amounts[name.removeprefix("copy_")] = exact(f"--{name.replace('_', '-')}", given[name])
+        option = f"--{name.replace('_', '-')}"
+        if name not in given:
+            continue
+        if given[name].strip() != "inf":
+            amounts[name.removeprefix("copy_")] = exact(option, given[name])
+        elif name == "copy_energy":
+            raise InputError(f"{option} inf: expected a number; a time of inf says that there is no link")
+        else:
+            possible = False
     if "latency" in amounts:
         if amounts["latency"].denominator != 1:
             raise InputError(f"--copy-latency {given['copy_latency']}: expected an integer of 0 or more")
         amounts["latency"] = int(amounts["latency"])
-    return CopyCosts(**amounts)
+    return CopyCosts(**amounts) if possible else None

@@ -14,6 +14,7 @@ import click
 from moccasin_mzn.commands.common import COUNT_FIXED, EXIT_FOUND, EXIT_NONE, GRAPH, ORDER_OR_FREE, stopped_by_signals
 from moccasin_mzn.commands.device_options import first_device_swept
 from moccasin_mzn.commands.platform_options import asks_for_platform, platform_options, taken_out
+from moccasin_mzn.commands.strict import command
 
 if TYPE_CHECKING:
     from moccasin_mzn.frontier.plans import Plans
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _Options = TypeVar("_Options", "Options", "PlanOptions")
 
 
-@click.command()
+@command()
 @GRAPH
 @click.option("--points", type=int, default=20, show_default=True, metavar="N", help="How many budgets, at most.")
 @click.option("--budget", "budgets", multiple=True, metavar="0.8|80%|BYTES|1.5GiB",

@@ -9,13 +9,14 @@ import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND
 from moccasin_mzn.commands.making import MODE, OPTIMIZER, OUTPUT, SCALE, integers, write_made
+from moccasin_mzn.commands.strict import group
 from moccasin_mzn.errors import InputError
 
 NODES = click.option("--nodes", "-n", type=int, required=True, metavar="N", help="Number of nodes.")
 SEED = click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Same seed, same bytes.")
 
 
-@click.group()
+@group()
 def generate() -> None:
     """Make a graph: a random one of a family, or a published network."""
 

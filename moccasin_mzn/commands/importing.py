@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moccasin_mzn.commands.making import MODE, OPTIMIZER, OUTPUT, SCALE, integers, tell_assumed, write_made
+from moccasin_mzn.commands.strict import group
 from moccasin_mzn.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _amounts(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-@click.group("import")
+@group("import")
 def import_() -> None:
     """Make a graph of a network or a graph of another program."""
 

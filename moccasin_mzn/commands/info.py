@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND, GRAPH, ORDER
+from moccasin_mzn.commands.strict import command
 
 
-@click.command()
+@command()
 @GRAPH
 @ORDER
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")

@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND
+from moccasin_mzn.commands.strict import command
 from moccasin_mzn.errors import InputError
 
 
-@click.command("install-solver")
+@command("install-solver")
 @click.option("--remove", "removing", is_flag=True, help="Undo it.")
 @click.option("--folder", type=click.Path(path_type=Path), metavar="FOLDER",
               help="Default: the folder in which MiniZinc looks for this user's solvers.")  # fmt: skip

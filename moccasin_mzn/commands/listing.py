@@ -9,10 +9,11 @@ from dataclasses import asdict
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND
+from moccasin_mzn.commands.strict import command
 from moccasin_mzn.errors import InputError
 
 
-@click.command("list")
+@command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def list_methods(as_json: bool) -> int:
     """List formulations, strategies and solvers, and what each guarantees; without MiniZinc there are no solvers."""

@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND, GRAPH, ORDER, stopped_by_signals
+from moccasin_mzn.commands.strict import command
 
 
-@click.command()
+@command()
 @GRAPH
 @ORDER
 @click.option("--time-limit", type=float, default=60.0, show_default=True, metavar="SECONDS",

@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.commands.common import COUNT_FIXED, EXIT_FOUND, GRAPH, ORDER
+from moccasin_mzn.commands.strict import command
 from moccasin_mzn.errors import InputError
 
 
-@click.command()
+@command()
 @GRAPH
 @click.argument("schedule", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE",

@@ -8,9 +8,10 @@ import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND, GRAPH
 from moccasin_mzn.commands.making import OUTPUT, write_made, write_text
+from moccasin_mzn.commands.strict import command
 
 
-@click.command()
+@command()
 @GRAPH
 @click.option(
     "--fuse",
@@ -36,7 +37,7 @@ def reduce(graph: Path, fuse: bool, elementwise: tuple[str, ...], output: Path |
     return write_made(reduction.graph, output)
 
 
-@click.command()
+@command()
 @GRAPH
 @click.option("--to", "form", type=click.Choice(["json", "graphml", "dot"]), required=True, help="Format to write.")
 @OUTPUT

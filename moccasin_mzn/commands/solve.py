@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moccasin_mzn.commands.common import COUNT_FIXED, GRAPH, ORDER_OR_FREE, stopped_by_signals, told
+from moccasin_mzn.commands.common import COUNT_FIXED, ORDER_OR_FREE, stopped_by_signals, told
 from moccasin_mzn.commands.platform_options import asks_for_platform, platform_options, require_budget, taken_out
+from moccasin_mzn.commands.strict import command
 from moccasin_mzn.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ Run = Callable[..., "Result"]
 """Takes a listener; and, to solve another instance, that and its time limit in seconds."""
 
 
-@click.command()
-@GRAPH
+@command()
+@click.argument("graph", required=False, type=click.Path(path_type=Path))
 @click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB",
               help="Most memory: a fraction of the input order's peak, or an amount.")  # fmt: skip
 @click.option("--formulation", metavar="NAME", help="A model, see the command list.  [default: staged]")
@@ -62,14 +63,17 @@ Run = Callable[..., "Result"]
 @click.option("--json-stream", is_flag=True,
               help="Print JSON objects, one a line: every improvement as it comes, then that of --json.")  # fmt: skip
 def solve(
-    graph: Path, budget: str | None, order: str, count_fixed: bool, strategy: str | None, check: bool,
+    graph: Path | None, budget: str | None, order: str, count_fixed: bool, strategy: str | None, check: bool,
     output: Path | None, plot: Path | None, as_json: bool, json_stream: bool, addresses: bool, alignment: int | None,
     buffers: Path | None, **options: Any,
 ) -> int:  # fmt: skip
     """Find the shortest schedule of GRAPH within a memory budget, and prove it.
 
+    Without GRAPH it solves an example, at 80 % of its memory if there is no --budget.
+
     Ctrl-C ends the search and keeps the best schedule found.
     """
+    from moccasin_mzn.addresses.buffers import check_alignment
     from moccasin_mzn.budget import Budget
     from moccasin_mzn.commands.json_stream import JsonStream
     from moccasin_mzn.readers import read_graph
@@ -78,6 +82,8 @@ def solve(
 
     begin = time.monotonic()
     platform = taken_out(options)
+    if graph is None:
+        graph, budget = _example(budget, platform)
     require_budget(budget, platform)
     if asks_for_platform(platform):
         from moccasin_mzn.commands.solve_platform import solve_platform
@@ -92,6 +98,7 @@ def solve(
         check_writable(output)
     if not addresses and (alignment is not None or buffers is not None):
         raise InputError(f"--{'buffers' if alignment is None else 'alignment'} goes with --addresses")
+    check_alignment(alignment or 1)
     if buffers is not None:
         check_writable(buffers)
     if plot is not None:
@@ -128,6 +135,16 @@ def solve(
         _draw(result, plot)
         click.echo(f"picture: {plot}", err=True)
     return status
+
+
+def _example(budget: str | None, platform: dict[str, Any]) -> tuple[Path, str | None]:
+    """The example and its budget, where no graph is given."""
+    from moccasin_mzn.example import BUDGET, example_graph, example_note
+
+    if budget is None and "device" not in platform:
+        budget = BUDGET
+    click.echo(example_note(budget), err=True)
+    return example_graph(), budget
 
 
 def _of_model(given: dict[str, Any]) -> Callable[..., tuple[Any, Run]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moccasin_mzn.commands.common import COUNT_FIXED, EXIT_FOUND, EXIT_NONE, GRAPH, ORDER
+from moccasin_mzn.commands.strict import command
 from moccasin_mzn.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from moccasin_mzn.simulate import Violation
 
 
-@click.command()
+@command()
 @GRAPH
 @click.argument("schedule", type=click.Path(path_type=Path))
 @click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the one the schedule says it was made for.")

@@ -61,15 +61,16 @@ class Device:
 
 
 def device_platform(
-    graph: ComputationGraph, devices: Mapping[str, Device], copies: CopyCosts, peak: int
+    graph: ComputationGraph, devices: Mapping[str, Device], copies: CopyCosts | None, peak: int
 ) -> Platform:  # fmt: skip
-    """Devices that are all linked to each other.
+    """Devices that are all linked to each other, if copies are possible.
 
     Durations on a device are `graph.device_durations`; those of the first device are `graph.durations` if the graph
     does not name it.
 
     Args:
         devices: by name.
+        copies: None: nothing can be copied from one to another.
         peak: of the input order, in the graph's size unit, for budgets that are fractions.
 
     Raises:
@@ -83,6 +84,8 @@ def device_platform(
         energies = tuple(None if time is None else math.ceil(time * device.power) for time in durations)
         budget = None if device.budget is None else device.budget.resolve(peak)
         memories.append(Memory(name, budget, durations, energies))
+    if copies is None:
+        return Platform(graph, tuple(memories), ())
     times, energies = scaled(graph.sizes, copies.time, copies.latency), scaled(graph.sizes, copies.energy)
     count = len(memories)
     links = [Link(a, b, times, energies) for a in range(count) for b in range(count) if a != b]

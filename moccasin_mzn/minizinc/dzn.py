@@ -18,5 +18,7 @@ def _literal(value: Value) -> str:
     if isinstance(value, int):
         return str(value)
     if len(value) > 0 and not isinstance(value[0], int):  # rows of a matrix
+        if not any(value):
+            return f"array2d(1..{len(value)}, 1..0, [])"  # of which there is no literal
         return f"[|{'|'.join(', '.join(map(_literal, row)) for row in value)}|]"
     return f"[{', '.join(map(_literal, value))}]"

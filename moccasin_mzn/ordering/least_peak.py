@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.graph import ComputationGraph
-from moccasin_mzn.options import check_time_limit
+from moccasin_mzn.options import check_seed, check_time_limit
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def least_peak_order(
         InputError: nonsense as a limit or seed; a start that is no topological order of the graph.
     """
     check_time_limit(time_limit)
-    _check_integer("seed", seed, 0)
+    check_seed(seed)
     start = _checked_start(graph, start)
     from moccasin_mzn.ordering.order_search import OrderSearch, compile_all  # here, because that takes a while
 
@@ -154,7 +154,7 @@ def good_orders(
     Raises:
         InputError: a bad seed; a start that is no topological order of the graph.
     """
-    _check_integer("seed", seed, 0)
+    check_seed(seed)
     start = _checked_start(graph, start)
     from moccasin_mzn.ordering.order_search import diverse_orders
 
@@ -166,8 +166,3 @@ def _checked_start(graph: ComputationGraph, start: Sequence[int] | None) -> tupl
         return graph.input_order()
     graph.check_order(start)
     return tuple(start)
-
-
-def _check_integer(name: str, value: object, least: int) -> None:
-    if type(value) is not int or value < least:
-        raise InputError(f"{name} {shown(value)} is not an integer of {least} or more")

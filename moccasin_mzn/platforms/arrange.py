@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.addresses.buffers import Arena
+from moccasin_mzn.addresses.attach import buffers_of
+from moccasin_mzn.addresses.buffers import Arena, check_buffers
 from moccasin_mzn.addresses.search import search_arena
-from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.platforms.arenas import PlanArenas, buffers_in
 from moccasin_mzn.platforms.formulation import PlanProblem
 from moccasin_mzn.platforms.judge import PlanSimulation, judge_plan
@@ -65,10 +65,12 @@ def plan_with_arenas(
         Status "optimal": proven for arenas. "unknown", without a plan: plans were found, but none with arenas that fit.
 
     Raises:
-        InputError: an alignment that is no positive integer; see `solve_plan` and `Arena`.
+        InputError: an alignment below 1, or too large for the graph; see `solve_plan` and `Arena`.
     """
-    if type(alignment) is not int or alignment < 1:
-        raise InputError(f"alignment {shown(alignment)} is not a positive integer")
+    instance = problem.instance
+    check_buffers(
+        buffers_of(instance.graph, instance.baseline), alignment
+    )  # before the search: those it finds are more
     begin = time.monotonic() if begin is None else begin
     return _Arrangement(problem, search, alignment, time_limit, threads, seed, on_progress, begin).run()
 

@@ -25,10 +25,9 @@ def conclude_plan(record: PlanRecord, scope: str, ending: str) -> tuple[str, str
     """
     what = record.problem.goal.objective
     if record.infeasible_source:
-        kept = (
-            "; stages keep the input order: another order (--order free) may fit" if "the input order" in scope else ""
-        )
-        return "infeasible", f"proven: no plan {scope} keeps within budgets and limits{kept}"
+        kept = "stages keep the input order: another order (--order free) or more computations may fit"
+        outside = f"; {kept}" if "the input order" in scope else ""
+        return "infeasible", f"proven: no plan {scope} keeps within budgets and limits{outside}"
     if record.plan is None:
         return "unknown", record.claim or f"no plan was found {ending}"
     if record.value == record.bound and not record.bound_source:

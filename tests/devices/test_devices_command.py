@@ -29,7 +29,7 @@ def test_two_devices(command, graph, tmp_path):
     options = ["--copy-time", "0.5", "--threads", 1, "--seed", 0, "--check", "--output", plan]
     status, out, _ = command("solve", graph, "--device", "gpu=6", "--device", "cpu=4", *options)
     assert status == 0
-    assert "devices.mzc.mzn: CORRECT: duration 18, energy 16, traffic 4, peaks 6 4" in out
+    assert "devices.mzc.mzn: CORRECT: duration 18, energy 16, traffic 4, peaks 6 and 4" in out
     answer = json.loads(plan.read_text())
     assert (answer["status"], answer["duration"], answer["copies"]) == (
         "optimal",

@@ -113,7 +113,7 @@ def test_where_no_order_avoids_it_a_node_is_computed_twice_and_that_is_proven():
     assert (result.status, result.duration, result.duration_bound) == ("optimal", 14, 14)
     refuted = solve(SKIP, 8, order="free", max_computations=1, time_limit=60, threads=1)
     assert refuted.status == "infeasible"
-    assert refuted.reason == "proven: no schedule in any order with at most 1 computations per node fits the budget 8"
+    assert refuted.reason == "proven: no schedule in any order with at most 1 computation per node fits the budget 8"
 
 
 def test_what_no_order_fits_is_refuted_without_a_model_where_nothing_may_be_computed_again():

@@ -75,7 +75,7 @@ def test_a_search_out_of_time_says_what_it_knows(command):
     ("arguments", "message"),
     [
         (["--time-limit", "0"], "time limit 0.0 is not a positive number of seconds"),
-        (["--seed", "-1"], "seed -1 is not an integer of 0 or more"),
+        (["--seed", "-1"], "seed -1 is not an integer in 0..2147483647"),
         (["--order", "nowhere.txt"], "nowhere.txt"),
         (["--output", "nowhere/order.json"], "nowhere"),
         (["--threads", "2"], "No such option"),

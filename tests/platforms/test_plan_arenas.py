@@ -128,7 +128,7 @@ def test_time_that_is_left_goes_to_the_search():
 
 
 def test_nothing_else_is_an_alignment():
-    with pytest.raises(InputError, match="alignment 0 is not a positive integer"):
+    with pytest.raises(InputError, match="alignment 0 is not an integer from 1 to 9007199254740992"):
         solve_on_platform(paging_problem(u_graph(), 8), PagingFormulation(), ALONE, alignment=0)
 
 
