@@ -19,6 +19,7 @@ import numpy as np
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.words import count_text
 
 Array = np.ndarray
 
@@ -131,7 +132,7 @@ def _rows(n: int, at: Array, to: Array) -> tuple[Array, Array]:
 def _check_rows(name: str, pointers: Array, contents: Array, n: int) -> None:
     """Rows must tile `contents` and hold nodes 0..n-1, ascending within a row."""
     if pointers[0] != 0 or pointers[-1] != len(contents) or np.any(np.diff(pointers) < 0):
-        raise InputError(f"{name}_ptr does not ascend from 0 to the {len(contents)} edges")
+        raise InputError(f"{name}_ptr does not ascend from 0 to the {count_text(len(contents), 'edge')}")
     if len(contents) and (contents.min() < 0 or contents.max() >= n):
         raise InputError(f"{name} holds a number that is not a node 0..{n - 1}")
     falls = np.flatnonzero(np.diff(contents) <= 0) + 1  # only where a new row begins

@@ -10,6 +10,7 @@ from fractions import Fraction
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graph import ComputationGraph, NodeId
 from moccasin_mzn.importers.program import DURATION_UNKNOWN
+from moccasin_mzn.words import count_text
 
 NANOSECOND = "ns"
 _OPERATIONS = ("FLOP", "MAC")
@@ -54,7 +55,7 @@ def profiled(graph: ComputationGraph, nanoseconds: Mapping[NodeId, int]) -> Comp
     durations = dict(zip(graph.nodes, graph.durations, strict=True))
     missing = [node for node, duration in durations.items() if duration and node not in nanoseconds]
     if missing:
-        raise InputError(f"{len(missing)} nodes were not measured, such as {missing[0]}")
+        raise InputError(f"{count_text(len(missing), 'node')} not measured, such as {missing[0]}")
     about = dict(graph.attributes)
     assumed = [line for line in about.pop("assumed", []) if not line.startswith(DURATION_UNKNOWN)]
     return replace(

@@ -26,6 +26,7 @@ from moccasin_mzn.graph_checks import (
     check_optional,
     check_texts,
 )
+from moccasin_mzn.words import count_text
 
 __all__ = ["TOTAL_LIMIT", "ComputationGraph", "NodeId", "WorkingSet"]
 
@@ -353,4 +354,4 @@ def _cycle_text(graph: ComputationGraph) -> str:
     names = [str(graph.nodes[u]) for u in cycle]
     if len(names) - 1 <= _CYCLE_NODES_SHOWN:
         return " -> ".join(names)
-    return " -> ".join([*names[:4], "...", *names[-3:]]) + f" ({len(names) - 1} nodes)"
+    return " -> ".join([*names[:4], "...", *names[-3:]]) + f" ({count_text(len(names) - 1, 'node')})"

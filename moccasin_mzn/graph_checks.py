@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.words import count_text
 
 NodeId = int | str
 
@@ -53,7 +54,7 @@ def check_ids(nodes: tuple[NodeId, ...]) -> None:
 def check_amounts(nodes: tuple[NodeId, ...], what: str, values: tuple[int, ...]) -> None:
     """One int >= 0 for each node, in all no more than `TOTAL_LIMIT`."""
     if len(values) != len(nodes):
-        raise InputError(f"{len(nodes)} nodes, but {len(values)} {what}s")
+        raise InputError(f"{count_text(len(nodes), 'node')}, but {count_text(len(values), what)}")
     for node, value in zip(nodes, values, strict=True):
         if type(value) is not int or value < 0:
             raise InputError(f"node {node}: {what} is {shown(value)}, expected an integer >= 0")
@@ -68,7 +69,7 @@ def check_optional(nodes: tuple[NodeId, ...], what: str, values: tuple | None, k
     if values is None:
         return
     if len(values) != len(nodes):
-        raise InputError(f"{len(nodes)} nodes, but {len(values)} {what}s")
+        raise InputError(f"{count_text(len(nodes), 'node')}, but {count_text(len(values), what)}")
     for node, value in zip(nodes, values, strict=True):
         if type(value) is not kind:
             raise InputError(f"node {node}: {what} is {shown(value)}, expected {expected}")

@@ -13,6 +13,7 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.readers import read_order
 from moccasin_mzn.simulate import Simulation, simulate
+from moccasin_mzn.words import count_text
 
 AUTO_COMPUTATIONS = 8
 """So many computations per node are rarely used up."""
@@ -46,7 +47,8 @@ class Instance:
         if self.budget < 0 and not self.fixed:
             raise InputError(f"budget {self.budget} is negative")
         if len(self.max_computations) != len(self.graph.nodes):
-            raise InputError(f"max_computations: {len(self.max_computations)} values for {len(self.graph.nodes)} nodes")
+            nodes = count_text(len(self.graph.nodes), "node")
+            raise InputError(f"max_computations: {count_text(len(self.max_computations), 'value')} for {nodes}")
         for node, count in zip(self.graph.nodes, self.max_computations, strict=True):
             if type(count) is not int or not 1 <= count <= MOST_COMPUTATIONS:
                 expected = f"is not an integer from 1 to {MOST_COMPUTATIONS}"

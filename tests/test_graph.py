@@ -53,7 +53,7 @@ def diamond(**changes: object) -> ComputationGraph:
         ({"sizes": (2**53, 1, 0, 0)}, f"the sizes sum to {2**53 + 1}, over the limit 2**53; use a larger unit"),
         ({"labels": ("A", "B")}, "4 nodes, but 2 labels"),
         ({"labels": ("A", "B", 3, "D")}, "node c: label is 3, expected a string"),
-        ({"backward": (True,)}, "4 nodes, but 1 backward flags"),
+        ({"backward": (True,)}, "4 nodes, but 1 backward flag"),
         ({"backward": (False, False, 1, True)}, "node c: backward flag is 1, expected true or false"),
         ({"name": None}, "name is None, expected a string"),
         ({"edges": ((0, 1), (1, 1))}, "edges[1]: node b reads itself"),

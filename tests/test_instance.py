@@ -40,7 +40,7 @@ def test_order_from_a_file(tmp_path):
         ({"order": (3, 0, 1, 2)}, "order is not topological: edge b -> d"),
         ({"max_computations": 0}, "max_computations of node a: 0 is not an integer from 1 to 1000"),
         ({"max_computations": [2, 2, 0.5, 2]}, "max_computations of node c: 0.5 is not an integer from 1 to 1000"),
-        ({"max_computations": [2]}, "max_computations: 1 values for 4 nodes"),
+        ({"max_computations": [2]}, "max_computations: 1 value for 4 nodes"),
     ],
 )
 def test_nonsense_is_refused_by_name(arguments, message):

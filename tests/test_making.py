@@ -128,7 +128,7 @@ def test_time_cannot_be_scaled():
 def test_measured_durations_must_be_all():
     graph = ComputationGraph(["a", "b"], [1, 1], [1, 1], [])
     assert profiled(graph, {"a": 3, "b": 0, "c": 1}).durations == (3, 0)
-    with pytest.raises(InputError, match="1 nodes were not measured, such as b"):
+    with pytest.raises(InputError, match="1 node not measured, such as b"):
         profiled(graph, {"a": 3})
 
 
@@ -305,4 +305,4 @@ def test_a_budget_for_fixed_memory_too(command, tmp_path):
 
     status, _, err = command("solve", path, "--budget", "9000", "--count-fixed")
     assert status == 1
-    assert "over the budget -1000, which fixed memory of 10000 leaves" in err
+    assert "over the budget -1,000, which fixed memory of 10,000 leaves" in err

@@ -336,7 +336,7 @@ def test_a_window_without_recomputations_has_nothing_to_save():
     ("sequence", "complaint"),
     [
         ((0, 1, 2), "never computed"),
-        ((0, 1, 2, 0, 1, 3), "node 0 is computed 2 times, allowed: 1"),
+        ((0, 1, 2, 0, 1, 3), "node 0 is computed 2 times, at most 1 allowed"),
         ((0, 1, 2, 1, 1, 3), "not in stages"),
         ((0, 1, 2, 2, 1, 3), "not in stages"),
         ((1, 0, 2, 3), "reads node 0"),

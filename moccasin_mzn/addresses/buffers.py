@@ -23,6 +23,7 @@ from functools import cached_property
 
 from moccasin_mzn.addresses.check import Flaw, flaws
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.words import count_text
 
 TOTAL_LIMIT = 2**53
 """The sizes of all buffers together, rounded up to their alignment, stay below it: so does every offset."""
@@ -83,7 +84,7 @@ class Arena:
         object.__setattr__(self, "offsets", tuple(self.offsets))
         check_buffers(self.buffers, self.alignment)
         if len(self.offsets) != len(self.buffers):
-            raise InputError(f"{len(self.offsets)} offsets for {len(self.buffers)} buffers")
+            raise InputError(f"{count_text(len(self.offsets), 'offset')} for {count_text(len(self.buffers), 'buffer')}")
         for buffer, offset in zip(self.buffers, self.offsets, strict=True):
             if type(offset) is not int:
                 raise InputError(f"buffer {buffer.name}: offset {shown(offset)} is not an integer")

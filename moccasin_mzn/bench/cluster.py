@@ -20,6 +20,7 @@ from moccasin_mzn.bench.execute import Outcome, execute
 from moccasin_mzn.bench.matrix import Run
 from moccasin_mzn.bench.worker import held_signals
 from moccasin_mzn.errors import InputError, missing
+from moccasin_mzn.words import count_text
 
 if TYPE_CHECKING:
     from distributed import Client, Future, LocalCluster
@@ -223,7 +224,8 @@ def _check_resources(client: Client, scheduler: str, runs: Sequence[Run]) -> Non
         wanted = needs(run)
         if not any(all(offer.get(name, 0) >= amount for name, amount in wanted.items()) for offer in offers):
             amounts = " ".join(f"{name}={amount}" for name, amount in wanted.items())
+            workers = count_text(len(offers), "worker")
             raise InputError(
-                f"--scheduler {scheduler}: none of its {len(offers)} workers offers {amounts}; start one, such as "
+                f"--scheduler {scheduler}: none of its {workers} offers {amounts}; start one, such as "
                 f'dask worker {scheduler} --nthreads 8 --resources "threads=8 memory=64e9"'
             )

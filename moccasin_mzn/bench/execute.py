@@ -27,6 +27,7 @@ from moccasin_mzn.result import percent_over
 from moccasin_mzn.simulate import judge
 from moccasin_mzn.strategies import find_strategy
 from moccasin_mzn.strategies.strategy import NotApplicableError
+from moccasin_mzn.words import count_text, memory_text
 
 _KILLED = {"time": "out-of-time", "memory": "out-of-memory"}
 _REASON_CHARACTERS = 500
@@ -105,7 +106,7 @@ def _status(run: Run, attempt: Attempt, graph: ComputationGraph) -> tuple[str, s
     if result is not None:
         return result["status"], result["reason"]
     if ending.how in _KILLED:
-        limit = f"{run.hard_limit:g} s" if ending.how == "time" else f"{run.row['memory_limit']} bytes"
+        limit = f"{run.hard_limit:g} s" if ending.how == "time" else memory_text(run.row["memory_limit"], "byte")
         return _KILLED[ending.how], f"killed at its limit of {limit}"
     last = (ending.stderr.strip().splitlines() or ["it told nothing"])[-1]
     if ending.how == "lost":
@@ -172,4 +173,4 @@ def machine() -> str:
     except OSError:  # not Linux
         pass
     memory = psutil.virtual_memory().total / 2**30
-    return f"{model}, {psutil.cpu_count()} cores, {memory:.0f} GiB"
+    return f"{model}, {count_text(psutil.cpu_count(), 'core')}, {memory:.0f} GiB"

@@ -9,6 +9,7 @@ import click
 from moccasin_mzn.commands.common import EXIT_FOUND
 from moccasin_mzn.commands.strict import command
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.words import count_text
 
 FORMATS = ("csv", "parquet", "mzn-bench")
 
@@ -30,7 +31,7 @@ def export(store: Path, output: Path, form: str | None) -> int:
     with Store.open(store) as opened:
         if form == "mzn-bench":
             paths = export_mzn_bench(opened, output)
-            click.echo(f"{output}: {len(paths)} files")
+            click.echo(f"{output}: {count_text(len(paths), 'file')}")
         else:
             for path in export_tables(opened, output, form):
                 click.echo(str(path))

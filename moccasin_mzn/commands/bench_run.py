@@ -16,6 +16,7 @@ import click
 from moccasin_mzn.commands.common import EXIT_FOUND, EXIT_NONE, stopped_by_signals
 from moccasin_mzn.commands.strict import command
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.words import count_text
 
 if TYPE_CHECKING:
     from moccasin_mzn.bench.execute import Outcome
@@ -70,7 +71,9 @@ def run(
         replaced = opened.adopt([one.row for one in runs])
         if replaced:
             name = f"{description.name} (before)"
-            _tell(f"{path}: {replaced} runs with other options or limits are kept as experiment {shown(name)}")
+            _tell(
+                f"{path}: {count_text(replaced, 'run')} with other options or limits kept as experiment {shown(name)}"
+            )
         return _run_missing(runs, opened, scheduler, workers)
 
 
@@ -111,7 +114,7 @@ def _list(runs: Sequence[Run], path: Path) -> int:
         click.echo(f"{'done' if run.key in done else '-':<5} {run.label}: solve {run.row['command']}")
     missing = [run for run in runs if run.key not in done]
     others = f"; the others take {_at_most(missing)}" if missing else ""
-    click.echo(f"{len(runs)} runs, {len(runs) - len(missing)} of them done{others}")
+    click.echo(f"{count_text(len(runs), 'run')}, {len(runs) - len(missing)} done{others}")
     return EXIT_FOUND
 
 
@@ -120,7 +123,7 @@ def _at_most(runs: Iterable[Run]) -> str:
 
     cores = usable_cores()
     limits = [run.row["time_limit"] * min(run.row["threads"], cores) / cores for run in runs]
-    return f"at most about {_duration(sum(limits))} on the {cores} cores of this machine"
+    return f"at most about {_duration(sum(limits))} on the {count_text(cores, 'core')} of this machine"
 
 
 def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, workers: int) -> int:
@@ -128,11 +131,11 @@ def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, worke
     done = store.keys()
     missing = [run for run in runs if run.key not in done]
     if len(missing) < len(runs):
-        click.echo(f"{store.path}: {len(runs) - len(missing)} of {len(runs)} runs are done already")
+        click.echo(f"{store.path}: {len(runs) - len(missing)} of {count_text(len(runs), 'run')} done already")
     progress = _Progress(store, len(runs), missing)
     if missing:
         if scheduler is None:
-            click.echo(f"{len(missing)} runs to do, {_at_most(missing)}")
+            click.echo(f"{count_text(len(missing), 'run')} to do, {_at_most(missing)}")
         from moccasin_mzn.bench.cluster import run_all
 
         try:
@@ -142,10 +145,14 @@ def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, worke
                     tell=_tell,
                 )  # fmt: skip
         except KeyboardInterrupt:
-            click.echo(f"stopped: {progress.done} of {len(runs)} runs done; the same command goes on", err=True)
+            click.echo(
+                f"stopped: {progress.done} of {count_text(len(runs), 'run')} done; the same command goes on", err=True
+            )
             return EXIT_NONE
     if progress.done < len(runs):
-        click.echo(f"{progress.done} of {len(runs)} runs done; the same command tries the others again", err=True)
+        click.echo(
+            f"{progress.done} of {count_text(len(runs), 'run')} done; the same command tries the others again", err=True
+        )
         return EXIT_NONE
     _conclude(runs, store)
     return EXIT_FOUND
@@ -162,7 +169,7 @@ def _conclude(runs: Sequence[Run], store: Store) -> None:
     told = ", ".join(f"{counts[status]} {status}" for status in STATUSES if status in counts)
     several = len({row["experiment"] for row in rows}) > 1
     choice = f" --experiment {shlex.quote(name)}" if several else ""
-    click.echo(f"{store.path}: all {len(runs)} runs are done: {told}")
+    click.echo(f"{store.path}: {len(runs)} of {count_text(len(runs), 'run')} done: {told}")
     click.echo(f"next: python -m moccasin_mzn bench report {shlex.quote(str(store.path))}{choice}")
 
 

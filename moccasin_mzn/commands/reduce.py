@@ -9,6 +9,7 @@ import click
 from moccasin_mzn.commands.common import EXIT_FOUND, GRAPH
 from moccasin_mzn.commands.making import OUTPUT, write_made, write_text
 from moccasin_mzn.commands.strict import command
+from moccasin_mzn.words import count_text
 
 
 @command()
@@ -33,7 +34,7 @@ def reduce(graph: Path, fuse: bool, elementwise: tuple[str, ...], output: Path |
 
     reduction = reduce_graph(read_graph(graph), fuse=fuse, elementwise=elementwise)
     before, after = len(reduction.original.nodes), len(reduction.graph.nodes)
-    click.echo(f"{before:,} nodes became {after:,}", err=True)
+    click.echo(f"{count_text(before, 'node')} became {after:,}", err=True)
     return write_made(reduction.graph, output)
 
 

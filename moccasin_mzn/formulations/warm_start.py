@@ -10,6 +10,7 @@ from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.prune import without_tail
 from moccasin_mzn.simulate import judge
+from moccasin_mzn.words import count_text
 
 
 def check_warm_start(instance: Instance, formulation: Formulation, sequence: Sequence[int]) -> None:
@@ -27,7 +28,9 @@ def check_warm_start(instance: Instance, formulation: Formulation, sequence: Seq
         for v, count in Counter(sequence).items():
             if count > instance.max_computations[v]:
                 most = instance.max_computations[v]
-                raise InputError(f"warm start: node {nodes[v]} is computed {count} times, {most} are allowed")
+                raise InputError(
+                    f"warm start: node {nodes[v]} is computed {count_text(count, 'time')}, at most {most} allowed"
+                )
     position = first_out_of_stage(instance.order, without_tail(sequence)) if formulation.staged else None
     if position is not None:
         node = nodes[sequence[position - 1]]

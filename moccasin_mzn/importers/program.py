@@ -19,6 +19,7 @@ from typing import Any
 
 from moccasin_mzn.errors import InputError, shown, some_of
 from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.words import count_text
 
 _NAMED = 5
 """So many nodes of a kind of trouble are named in a message."""
@@ -225,7 +226,7 @@ def _sizes(operations: list[Operation], missing: Missing, assumed: list[str]) ->
     if unknown:
         if missing.size == STOP:
             raise InputError(f"the size is unknown of {_listed(unknown)}; say what to take (--unknown-size)")
-        assumed.append(f"size unknown, {missing.size} bytes taken: {_listed(unknown)}")
+        assumed.append(f"size unknown, {count_text(missing.size, 'byte')} taken: {_listed(unknown)}")
     return [missing.size if operation.size is None else operation.size for operation in operations]
 
 
@@ -249,4 +250,4 @@ def _durations(operations: list[Operation], missing: Missing, assumed: list[str]
 def _listed(operations: list[Operation]) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(o.kind for o in operations).most_common(_NAMED))
     names = some_of((operation.name for operation in operations), _NAMED)
-    return f"{len(operations)} nodes ({kinds}): {names}"
+    return f"{count_text(len(operations), 'node')} ({kinds}): {names}"

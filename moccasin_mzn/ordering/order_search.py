@@ -16,6 +16,7 @@ from moccasin_mzn.ordering.precedence_bound import Forced, PrecedenceBound, prom
 from moccasin_mzn.ordering.windows import improve_order
 from moccasin_mzn.record import JudgeError
 from moccasin_mzn.simulate import simulate
+from moccasin_mzn.words import count_text
 
 WINDOW_WIDTH = 64
 """Of beams in windows."""
@@ -127,7 +128,7 @@ class OrderSearch:
             while (hopeless - self.bound) * 1000 > self.peak - self.bound and failures < FAILURES and not ended():
                 limit, until = (self.bound + hopeless) // 2, time.thread_time() + patience
                 if claims.refutes(limit, lambda: ended() or time.thread_time() >= until):  # noqa: B023
-                    self._prove(limit + 1, f"precedences of {number} nodes")
+                    self._prove(limit + 1, f"precedences of {count_text(number, 'node')}")
                 else:
                     hopeless, failures = limit, failures + 1
                 yield

@@ -14,6 +14,7 @@ from moccasin_mzn.integers import Sum
 from moccasin_mzn.platforms.judge import PlanSimulation
 from moccasin_mzn.platforms.plan import Plan
 from moccasin_mzn.platforms.platform import Goal, Platform
+from moccasin_mzn.words import count_text
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,8 @@ class PlanProblem:
         for (v, m), count in Counter((action.node, action.memory) for action in plan).items():
             most = self.most_intervals(v, m)
             if count > most:
-                return (
-                    f"node {graph.nodes[v]} has {count} retention intervals in {memories[m].name}, {most} are allowed"
-                )
+                held = count_text(count, "retention interval")
+                return f"node {graph.nodes[v]} has {held} in {memories[m].name}, at most {most} allowed"
         return None
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from moccasin_mzn.frontier.points import Frontier, FrontierPoint
-from moccasin_mzn.words import duration_text, memory_text
+from moccasin_mzn.words import count_text, duration_text, memory_text
 
 _MARGIN = 0.03
 """Of the width and of the height, beside what is drawn."""
@@ -154,13 +154,15 @@ class FrontierPicture:
     def title(self) -> str:
         """The graph, in one line."""
         graph, swept = self.frontier.graph, self.frontier.swept or "memory"
-        return f"{graph.name or 'graph'}: duration against {swept}, {len(graph.nodes):,} nodes"
+        return f"{graph.name or 'graph'}: duration against {swept}, {count_text(len(graph.nodes), 'node')}"
 
     @property
     def subtitle(self) -> str:
         """What is proven, in one line."""
         f = self.frontier
-        text = f"{f.proven} of {len(f.points)} points proven; no schedule below {self.amount(f.least_bound)}"
+        text = (
+            f"{f.proven} of {count_text(len(f.points), 'point')} proven; no schedule below {self.amount(f.least_bound)}"
+        )
         return text + ("" if f.least_found is None else f", least found {self.amount(f.least_found)}")
 
     @property

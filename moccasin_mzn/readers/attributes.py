@@ -25,6 +25,7 @@ from moccasin_mzn.graph import TOTAL_LIMIT, ComputationGraph, NodeId
 from moccasin_mzn.graph_checks import by_device
 from moccasin_mzn.readers.fields import resolve_order
 from moccasin_mzn.readers.jsonfile import load_text, parse_json
+from moccasin_mzn.words import count_text
 
 TEXT_LIMIT = 2**26
 """Longest text read, in characters: a graph of 100,000 nodes and a million edges takes 53 million in GraphML.
@@ -171,7 +172,7 @@ def _amounts(found: TextGraph, key: str, missing: int | None, assumed: list[str]
             value = missing
         values.append(value)
     if without:
-        assumed.append(f"{key} missing, {missing} taken: {len(without)} nodes: {some_of(without)}")
+        assumed.append(f"{key} missing, {missing} taken: {count_text(len(without), 'node')}: {some_of(without)}")
     return tuple(values)
 
 

@@ -7,6 +7,7 @@ from os import PathLike
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.readers.jsonfile import load_json
+from moccasin_mzn.words import count_text
 
 USUAL_COUNT = 2
 """For nodes that a file does not name."""
@@ -26,7 +27,7 @@ def read_counts(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int
     try:
         if isinstance(document, list):
             if len(document) != len(graph.nodes):
-                raise InputError(f"{len(document)} counts for {len(graph.nodes)} nodes")
+                raise InputError(f"{count_text(len(document), 'count')} for {count_text(len(graph.nodes), 'node')}")
             counts = document
         elif isinstance(document, dict):
             counts = [USUAL_COUNT] * len(graph.nodes)

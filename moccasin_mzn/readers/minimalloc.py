@@ -19,6 +19,7 @@ from os import PathLike
 from moccasin_mzn.addresses.buffers import Buffer
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.readers.jsonfile import load_text
+from moccasin_mzn.words import count_text
 
 _NAMES = {"buffer": "id", "buffer_id": "id", "begin": "lower", "start": "lower", "end": "upper"}
 _NEEDED, _OPTIONAL = ("id", "lower", "upper", "size"), ("alignment", "offset")
@@ -45,7 +46,7 @@ def parse_buffers(text: str, path: str | PathLike[str]) -> tuple[tuple[Buffer, .
         buffers, offsets, seen = [], [], set()
         for number, row in rows[1:]:
             if len(row) != len(columns):
-                raise InputError(f"line {number}: {len(row)} fields, the header has {len(columns)}")
+                raise InputError(f"line {number}: {count_text(len(row), 'field')}, the header has {len(columns)}")
             try:
                 fields = dict(zip(columns, row, strict=True))
                 buffers.append(_buffer(fields, closed))

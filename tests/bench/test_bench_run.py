@@ -35,7 +35,7 @@ seeds = [1, 2, 3]
 
 
 DONE = (
-    f"{{store}}: all {RUNS} runs are done: 2 optimal, 2 over-budget\n"
+    f"{{store}}: {RUNS} of {RUNS} runs done: 2 optimal, 2 over-budget\n"
     "next: python -m moccasin_mzn bench report {store}\n"
 )
 
@@ -86,7 +86,7 @@ def test_what_is_done_is_not_done_again(undisturbed):
     path, store = undisturbed
     before = content(store)
     status, output = BenchProcess(path, store).wait()
-    assert status == 0 and output == f"{store}: {RUNS} of {RUNS} runs are done already\n{DONE.format(store=store)}"
+    assert status == 0 and output == f"{store}: {RUNS} of {RUNS} runs done already\n{DONE.format(store=store)}"
     assert content(store) == before
 
 
@@ -147,7 +147,7 @@ def long_run(folder, **changes):
 def test_too_much_memory_is_recorded(tmp_path):
     outcome = execute(long_run(tmp_path, memory_limit=60 * 2**20))
     assert outcome.row["status"] == "out-of-memory" and not outcome.row["valid"]
-    assert outcome.row["reason"] == "killed at its limit of 62914560 bytes" and outcome.row["memory_peak"] > 60 * 2**20
+    assert outcome.row["reason"] == "killed at its limit of 60.00 MiB" and outcome.row["memory_peak"] > 60 * 2**20
     check_row(outcome.row)
 
 

@@ -62,7 +62,7 @@ def test_as_written_by_hand(tmp_path):
     [
         ([1, 2], "device_durations is [1, 2], expected durations by device"),
         ({"": [1, 2]}, "device_durations: '' is not a printable name of a device"),
-        ({"gpu": [1]}, "2 nodes, but 1 gpu durations"),
+        ({"gpu": [1]}, "2 nodes, but 1 gpu duration"),
         ({"gpu": [1, -2]}, "node b: gpu duration is -2, expected an integer >= 0"),
         ({"gpu": [True, 2]}, "node a: gpu duration is True, expected an integer >= 0"),
         ({"gpu": [2**53, 1]}, f"the gpu durations sum to {2**53 + 1}, over the limit 2**53; use a larger unit"),

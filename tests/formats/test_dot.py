@@ -214,7 +214,7 @@ def test_columns_selected_and_missing(tmp_path):
     path.write_text('digraph {\n a [bytes=2, ms=3.0];\n b [bytes="1e3"]; a -> b }')
     graph = read_dot(path, duration="ms", size="bytes", missing_duration=5)
     assert (graph.durations, graph.sizes) == ((3, 5), (2, 1000))
-    assert graph.attributes == {"assumed": ["ms missing, 5 taken: 1 nodes: b"]}
+    assert graph.attributes == {"assumed": ["ms missing, 5 taken: 1 node: b"]}
     with pytest.raises(InputError) as caught:
         read_dot(path, duration="ms", size="bytes")
     assert str(caught.value) == f"{path}: line 3: node 'b': ms is missing"

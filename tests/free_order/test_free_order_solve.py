@@ -155,7 +155,7 @@ def test_a_warm_start_needs_no_stages():
     with pytest.raises(InputError, match="out of place in stages of the input order"):
         solve(graph, 8, warm_start=start)
     assert solve(graph, 8, order="free", warm_start=start, search="only", time_limit=5).tdi_percent == 0
-    with pytest.raises(InputError, match="warm start: node a is computed 4 times, 2 are allowed"):
+    with pytest.raises(InputError, match="warm start: node a is computed 4 times, at most 2 allowed"):
         solve(graph, 8, order="free", warm_start=(0, 0, *start))
     with pytest.raises(InputError, match="warm start: position 4: memory 11 is 3 over the budget 8"):
         solve(graph, 8, order="free", warm_start=(0, 1, 2, 3, 4, 5, 6))

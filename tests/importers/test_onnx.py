@@ -94,11 +94,11 @@ def test_every_element_type_of_onnx_but_strings_has_a_size():
 
 def test_strings_have_no_size(tmp_path):
     path = write(tmp_path, [node("Cast", ["x"], ["y"], to=TensorProto.STRING)], {"x": [3]}, ["y"])
-    with pytest.raises(InputError, match=r"the size is unknown of 1 nodes \(1 Cast\): y; say"):
+    with pytest.raises(InputError, match=r"the size is unknown of 1 node \(1 Cast\): y; say"):
         load(path)
     graph = load(path, missing=Missing(size=99))
     assert graph.sizes == (99,)
-    assert graph.attributes["assumed"] == ["size unknown, 99 bytes taken: 1 nodes (1 Cast): y"]
+    assert graph.attributes["assumed"] == ["size unknown, 99 bytes taken: 1 node (1 Cast): y"]
 
 
 def test_a_size_that_depends_on_values_is_unknown(tmp_path):

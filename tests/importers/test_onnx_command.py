@@ -60,15 +60,14 @@ def test_open_dimensions_are_fixed_and_what_is_unknown_is_named(command, tmp_pat
 
     status, _, err = command("import", "onnx", model, "--dim", "batch=8", "-o", path)
     assert status == 0
-    assert err == "note: duration unknown, one for each element of the output taken: 1 nodes (1 mine.Odd): odd\n"
+    assert err == "note: duration unknown, one for each element of the output taken: 1 node (1 mine.Odd): odd\n"
     assert (read_graph(path).sizes, read_graph(path).durations) == ((96,), (24,))
     assert read_graph(path).attributes["assumed"] == [err.removeprefix("note: ").strip()]
 
     status, _, err = command("import", "onnx", model, "--dim", "batch=8", "--unknown-duration", "stop")
     assert (status, err) == (
         2,
-        f"error: {model}: the duration is unknown of 1 nodes (1 mine.Odd): odd; "
-        "say what to take (--unknown-duration)\n",
+        f"error: {model}: the duration is unknown of 1 node (1 mine.Odd): odd; say what to take (--unknown-duration)\n",
     )
 
 

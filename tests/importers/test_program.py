@@ -76,10 +76,10 @@ UNKNOWN = Program(
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
-        (Missing(), "the size is unknown of 1 nodes (1 Op): a; say what to take (--unknown-size)"),
+        (Missing(), "the size is unknown of 1 node (1 Op): a; say what to take (--unknown-size)"),
         (
             Missing(size=0, duration="stop"),
-            "the duration is unknown of 1 nodes (1 Erf): b; say what to take (--unknown-duration)",
+            "the duration is unknown of 1 node (1 Erf): b; say what to take (--unknown-duration)",
         ),
     ],
 )
@@ -98,14 +98,14 @@ def test_what_is_assumed_is_recorded(duration, expected, said):
     assert graph.durations == (1, expected, 1)
     assert graph.attributes == {
         "producer": "hand",
-        "assumed": ["size unknown, 5 bytes taken: 1 nodes (1 Op): a",
-                    f"duration unknown, {said} taken: 1 nodes (1 Erf): b"],
+        "assumed": ["size unknown, 5 bytes taken: 1 node (1 Op): a",
+                    f"duration unknown, {said} taken: 1 node (1 Erf): b"],
     }  # fmt: skip
 
 
 def test_elements_may_be_unknown_too():
     program = Program((op("a", duration=None, elements=None),), ("a",))
-    with pytest.raises(InputError, match="the duration is unknown of 1 nodes"):
+    with pytest.raises(InputError, match="the duration is unknown of 1 node"):
         program_graph(program, Missing())
     assert program_graph(program, Missing(duration=2)).durations == (2,)
 

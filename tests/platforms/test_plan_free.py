@@ -133,7 +133,7 @@ def test_a_start_in_any_order():
     with pytest.raises(InputError, match="warm start: node z is never computed"):
         solve_on_platform(problem, PagingFormulation(), OPTIONS, warm_start=start[:-1])
     again = (*start, Action(0), Action(0))
-    with pytest.raises(InputError, match="warm start: node A has 3 retention intervals in local, 2 are allowed"):
+    with pytest.raises(InputError, match="warm start: node A has 3 retention intervals in local, at most 2 allowed"):
         solve_on_platform(problem, PagingFormulation(), OPTIONS, warm_start=again)
 
 

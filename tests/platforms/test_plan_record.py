@@ -41,7 +41,7 @@ def test_the_best_plan_is_kept(record):
     ("plan", "message"),
     [
         (SHORT[:3], "node d is never computed"),
-        ((*PLAN, compute(0)), "node a has 3 retention intervals in local, 2 are allowed"),
+        ((*PLAN, compute(0)), "node a has 3 retention intervals in local, at most 2 allowed"),
         ((*SHORT[:2], *SHORT[1::-1], *SHORT[2:]), "position 4: node a is out of place in stages of the input order"),
     ],
 )

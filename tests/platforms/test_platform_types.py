@@ -83,8 +83,8 @@ def test_what_may_be_possible_is_not_called_impossible():
 def test_intervals_are_counted_by_memory():
     asked = problem(12)
     assert asked.out_of_scope(PLAN) is None
-    assert asked.out_of_scope((*PLAN, read(A))) == "node a has 3 retention intervals in local, 2 are allowed"
-    assert asked.out_of_scope((*PLAN, write(A))) == "node a has 2 retention intervals in slow, 1 are allowed"
+    assert asked.out_of_scope((*PLAN, read(A))) == "node a has 3 retention intervals in local, at most 2 allowed"
+    assert asked.out_of_scope((*PLAN, write(A))) == "node a has 2 retention intervals in slow, at most 1 allowed"
 
 
 def test_what_nothing_reads_is_pruned():

@@ -8,6 +8,7 @@ from moccasin_mzn.bench.report.document import Cell, Group, Table
 from moccasin_mzn.bench.report.portfolio import Portfolio
 from moccasin_mzn.bench.report.summary import Spread
 from moccasin_mzn.bench.report.text import percent, seconds_text
+from moccasin_mzn.words import count_text
 
 
 def portfolio_table(result: Portfolio, attempted: int) -> Table:
@@ -62,4 +63,6 @@ def quality_table(counts: Mapping[str, tuple[int, int]], excess: Mapping[str, Sp
 
 def _share(problems: int, attempted: int) -> str:
     """Of all the problems, those that count."""
-    return f"the {problems} problems" if problems == attempted else f"{problems} of {attempted} problems"
+    if problems == attempted:
+        return f"the {count_text(problems, 'problem')}"
+    return f"{problems} of {count_text(attempted, 'problem')}"
