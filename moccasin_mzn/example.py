@@ -21,7 +21,7 @@ def example_note(budget: str | None) -> str:
     Args:
         budget: as given; None: devices have their own.
     """
-    within = "" if budget is None else f" within a budget of {budget}"
+    within = "" if budget is None else f", within a budget of {budget}"
     return (
         f"no GRAPH is given: this solves the example that comes with the package, {example_graph()}{within}\n"
         "your own: python -m moccasin_mzn solve my.json --budget 0.8\n"

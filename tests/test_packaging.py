@@ -29,3 +29,8 @@ def test_the_wheel_runs_from_any_folder(tmp_path):
     command = [sys.executable, "-m", "moccasin_mzn", "solve", graph, "--budget", "0.8", "--json"]
     answer = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, check=True)
     assert json.loads(answer.stdout)["status"] == "optimal"
+    example = site / "moccasin_mzn" / "data" / "unet_training.json"
+    assert example.read_bytes() == graph.read_bytes() and list(example.parent.iterdir()) == [example]
+    first = [sys.executable, "-m", "moccasin_mzn", "solve", "--solver", "cp-sat", "--json"]  # as one begins
+    answer = subprocess.run(first, cwd=elsewhere, env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(answer.stdout)["status"] == "optimal" and f"with the package, {example}," in answer.stderr
