@@ -26,10 +26,25 @@ PEAK = 46_319
         ("1.5 MiB", 1_572_864),
         ("1.5GiB", 1_610_612_736),
         ("1 tib", 2**40),
+        ("8k", 8_000),
+        ("8kB", 8_000),
+        ("100M", 100_000_000),
+        ("500MB", 500_000_000),
+        ("1.5GB", 1_500_000_000),
+        ("1.5 GB", 1_500_000_000),
+        ("2G", 2_000_000_000),
+        ("3 tb", 3 * 10**12),
+        ("0.5T", 5 * 10**11),
     ],
 )
 def test_text(text, amount):
     assert Budget.parse(text).resolve(PEAK) == amount
+
+
+def test_refusals_tell_the_forms():
+    for text in ("much", "5 PB"):
+        with pytest.raises(InputError, match=r"0\.8 or 80%.*4096, 512 MiB, 1\.5 GiB; in powers of 1000 1\.5 GB, 2G"):
+            Budget.parse(text)
 
 
 def test_a_float_means_the_decimal_fraction_it_is_written_as():

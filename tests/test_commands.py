@@ -227,6 +227,33 @@ def test_compare_puts_all_side_by_side(command, skip, tmp_path):
     assert "Skip: 5 nodes, 5 edges, budget 8\n" in out and "skip: 5 nodes, 5 edges, budget 10\n" in out
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"", "the column graph is missing"),
+        (b"hello\n", "the column graph is missing"),
+        (b'{"graph": [1, 2]}\n', "the column graph is missing"),
+        (b"graph,n,m,budget\nG,5,5,8\n", "the column FAMILY_tdi is missing"),
+        (b"graph,n,budget,a_tdi,a_peak,a_seconds\nG,5,8,1,2,3\n", "the column m is missing"),
+        (b"graph,n,m,budget,a_tdi,a_peak\nG,5,5,8,1,2\n", "the column a_seconds is missing"),
+        (b"graph,n,m,budget,a_tdi,a_peak,a_seconds\n", "there is no line below the header"),
+        (b"graph,n,m,budget,a_tdi,a_peak,a_seconds\nG,5,5\n", "a line has 3 fields, the header 7"),
+        (b"graph,n,m,budget,a_tdi,a_peak,a_seconds\nG,five,5,8,1,2,3\n", "invalid literal"),
+        (b"graph,n,m,budget,a_tdi,a_peak,a_seconds\nG,5,5,8 apples,1,2,3\n", "budget '8 apples' has an unknown unit"),
+        (b'graph,n,m,budget,a_tdi,a_peak,a_seconds\n"G"x,5,5,8,1,2,3\n', "',' expected after"),
+        (b"\x89PNG\r\n\x1a\n\x00", "line 1: byte 0x89 is not UTF-8"),
+    ],
+)
+def test_what_is_no_table_of_published_figures_is_refused_at_once(command, tmp_path, text, why):
+    """Before the graph is read, which is not there."""
+    path = tmp_path / "published.csv"
+    path.write_bytes(text)
+    for words in (["compare", "no-graph.json", "--budget", "0.8"], ["bench", "report", "no-store.sqlite"]):
+        status, out, err = command(*words, "--published", path)
+        assert (status, out) == (2, "") and err.startswith(f"error: {path}: ") and err.count("\n") == 1
+        assert why in err and "expected CSV with the columns graph, n, m, budget and, of each family, FAMILY_tdi" in err
+
+
 def test_compare_prints_json(command, skip):
     status, out, _ = command("compare", skip, "--budget", 8, "--only", "keep-all", "--only", "recompute-all", "--json")
     told = [json.loads(line) for line in out.splitlines()]

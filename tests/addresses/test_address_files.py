@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 from address_cases import buffer_sets
@@ -15,6 +17,7 @@ from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.readers import read_graph, read_schedule, write_graph
 from moccasin_mzn.readers.minimalloc import buffers_text, parse_buffers
 from moccasin_mzn.simulate import simulate
+from moccasin_mzn.words import node_text
 
 EXAMPLE = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"
 """Of minimalloc's documentation, which gives it an arena of 12."""
@@ -78,6 +81,32 @@ def test_allocate_says_that_there_is_no_arena(command, csv, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--alignment", 2**64, "alignment 18446744073709551616 is not an integer from 1 to 9007199254740992"),
+        ("--alignment", 2**53 + 1, "alignment 9007199254740993 is not an integer from 1 to 9007199254740992"),
+        ("--alignment", 2**53, "the buffers take 45035996273704980 in all, aligned, expected less than"),
+        ("--seed", 2**64, "seed 18446744073709551616 is not an integer in 0..2147483647"),
+        ("--seed", -1, "seed -1 is not an integer in 0..2147483647"),
+        ("--threads", 0, "threads 0 is not a positive integer"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(command, csv, tmp_path, option, value, message):
+    out = tmp_path / "out.csv"
+    status, text, err = command("allocate", csv, option, value, "--output", out)
+    assert (status, text, out.exists()) == (2, "", False)
+    assert err.startswith(f"error: {message}") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("alignment", [2**64, 2**63, 2**53 + 1, 2**53])
+@pytest.mark.parametrize("more", [[], ["--paging", "--page-out-time", "1"], ["--strategy", "dtr"]])
+def test_an_alignment_without_room_is_refused_before_the_search(command, graph_file, more, alignment):
+    status, out, err = command("solve", graph_file, "--budget", "0.8", "--addresses", "--alignment", alignment, *more)
+    assert (status, out) == (2, "") and err.count("\n") == 1  # no line of progress
+    assert err.startswith(("error: alignment ", "error: the buffers take "))
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         (EXAMPLE.replace("b5", "b4"), "buffer b4 is given twice"),
@@ -124,13 +153,16 @@ def test_a_schedule_with_offsets_is_written_read_and_judged(command, graph_file,
     assert claimed.offsets == tuple(interval["offset"] for interval in document["intervals"])
     assert claimed.intervals == simulate(graph, claimed.sequence).intervals
     assert parse_buffers(buffers.read_text(), buffers)[1] == claimed.offsets
-    assert command("validate", graph_file, schedule)[0] == 0
+    status, text, _ = command("validate", graph_file, schedule)
+    count, budget = len(document["intervals"]), document["budget"]
+    judged = f"arena {document['arena']} for {count} intervals, no overlap, offsets are multiples of 4"
+    assert status == 0 and text.splitlines()[1:] == [f"{judged}, within the budget {budget}"]
     assert command("allocate", buffers)[0] == 0
 
     document["intervals"][1]["offset"] = document["intervals"][0]["offset"]
     schedule.write_text(json.dumps(document))
     status, text, _ = command("validate", graph_file, schedule)
-    assert status == 1 and "overlap at addresses" in text
+    assert status == 1 and "overlap at addresses" in text and ", 3 overlaps found, offsets are multiples of 4" in text
 
 
 def test_offsets_for_some_intervals_only_are_refused(command, graph_file, tmp_path):
@@ -190,3 +222,27 @@ def test_strategies_and_options_that_need_addresses(command, graph_file):
     for option in (("--alignment", "4"), ("--buffers", "x.csv")):
         status, _, err = command("solve", graph_file, "--budget", "0.8", *option)
         assert status == 2 and f"{option[0]} goes with --addresses" in err
+
+
+LABELS = ("conv", "conv", 'say "no", twice', "a\nb", "conv#2", "", "ReLU", "x,y")
+"""Names that repeat, that look like those of later computations, and that CSV has to quote."""
+
+
+def test_buffers_have_the_names_of_nodes(command, graph_file, tmp_path):
+    graph = replace(read_graph(graph_file), labels=LABELS)
+    write_graph(graph, graph_file)
+    files = tmp_path / "buffers.csv", tmp_path / "schedule.json"
+    options = ("--budget", "0.8", "--search", "only", "--time-limit", 3, "--addresses")
+    assert command("solve", graph_file, *options, "--buffers", files[0], "--output", files[1])[0] == 0
+    sequence = read_schedule(files[1], graph).sequence
+    buffers, offsets = parse_buffers(files[0].read_text(), files[0])
+    assert len(sequence) > len(graph.nodes) and len({buffer.name for buffer in buffers}) == len(buffers)
+    counts = Counter()
+    for v, buffer in zip(sequence, buffers, strict=True):
+        counts[v] += 1
+        assert buffer.name == node_text(graph, v) + (f"#{counts[v]}" if counts[v] > 1 else "")
+    moved = tmp_path / "moved.csv"
+    status, out, _ = command("allocate", files[0], "--json", "--output", moved)
+    assert status == 0 and set(json.loads(out)["offsets"]) == {buffer.name for buffer in buffers}
+    again, places = parse_buffers(moved.read_text(), moved)
+    assert again == buffers and len(places) == len(offsets)

@@ -15,6 +15,7 @@ from strategies import graphs, valid_sequences
 from moccasin_mzn.addresses.arrange import solve_with_addresses
 from moccasin_mzn.addresses.attach import buffers_of, carried_over
 from moccasin_mzn.addresses.buffers import Arena
+from moccasin_mzn.addresses.claims import judged_arena
 from moccasin_mzn.addresses.joint import solve_jointly
 from moccasin_mzn.addresses.search import search_arena
 from moccasin_mzn.generators.random_layered import random_layered
@@ -111,6 +112,28 @@ def test_damaged_offsets_are_rejected_for_the_right_reason(change, budget, kind,
 
 def test_undamaged_offsets_are_accepted():
     assert validate_schedule(GRAPH, CLAIM, 8) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "budget", "verdict"),
+    [
+        ({}, 8, "arena 8 for 3 intervals, no overlap, offsets are multiples of 2, within the budget 8"),
+        ({}, None, "arena 8 for 3 intervals, no overlap, offsets are multiples of 2, no budget"),
+        (
+            {"alignment": None},
+            9,
+            "arena 8 for 3 intervals, no overlap, offsets are multiples of 1, within the budget 9",
+        ),
+        ({}, 7, "arena 8 for 3 intervals, no overlap, offsets are multiples of 2, over the budget 7"),
+        ({"offsets": (0, 0, 4)}, 8, "arena 8 for 3 intervals, 1 overlap found, offsets are multiples of 2, within"),
+        ({"offsets": (0, 3, 7)}, 11, "arena 11 for 3 intervals, no overlap, 2 offsets not a multiple of 2, within"),
+        ({"offsets": None}, 8, "no arena to judge: the schedule has no offsets"),
+        ({"intervals": None, "offsets": None, "arena": 8}, 8, "no arena to judge: the schedule has no offsets"),
+    ],
+)
+def test_what_was_judged_is_told(change, budget, verdict):
+    claimed = replace(CLAIM, **change)
+    assert judged_arena(GRAPH, claimed, budget, validate_schedule(GRAPH, claimed, budget)).startswith(verdict)
 
 
 def u_shape(half: int, sizes) -> ComputationGraph:

@@ -121,6 +121,12 @@ def test_keys_change_with_what_is_run_and_not_with_names(tmp_path):
     assert len(set(keys(("= 7", "= 8"))) & set(plain)) == len(plain) - 3
 
 
+def test_limits_of_memory_in_powers_of_1000(tmp_path):
+    amounts = ("6GB", "6G", "6000MB")
+    read = [read_experiment(write(tmp_path, GOOD.replace("6GiB", amount))).memory_limit for amount in amounts]
+    assert read == [6 * 10**9] * 3
+
+
 BAD = [
     ("name", "nam", "nam: unknown key, did you mean name?"),
     ('name = "all"', "", "name: missing"),

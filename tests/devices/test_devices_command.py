@@ -59,6 +59,33 @@ def test_no_plan(command, graph):
     assert err.splitlines()[-1].startswith("no plan: node d alone needs 6")
 
 
+@NEEDS_MINIZINC
+@pytest.mark.parametrize(("option", "more"), [("--copy-time", ["--check"]), ("--copy-latency", ["--search", "off"])])
+def test_nothing_can_be_copied_in_infinite_time(command, tmp_path, option, more):
+    """The second device is too small for the widest node, and the first one for all in the input order."""
+    path = tmp_path / "skip.json"
+    nodes = [("x", 5, 2), ("a", 1, 1), ("b", 1, 7), ("c", 1, 1), ("z", 1, 1)]
+    document = {
+        "nodes": [{"id": node, "duration": duration, "size": size} for node, duration, size in nodes],
+        "edges": [{"source": a, "target": b} for a, b in ("xa", "xz", "ab", "bc", "cz")],
+    }
+    path.write_text(json.dumps(document))
+    devices = ("--device", "gpu=8", "--device", "cpu=4:1", "--threads", 1, "--seed", 0, "--time-limit", 60)
+    told = {}
+    for time in ("0", "inf"):
+        status, out, _ = command("solve", path, *devices, option, time, *more, "--json")
+        told[time] = json.loads(out)
+        assert (status, told[time]["status"]) == (0, "optimal")
+    assert told["0"]["duration"] == 9 and told["0"]["traffic"] > 0
+    assert (told["inf"]["duration"], told["inf"]["traffic"], told["inf"]["copies"]) == (14, 0, {})
+
+
+def test_amounts_in_powers_of_1000(command, graph):
+    status, out, _ = command("solve", graph, "--device", "gpu=2kB", "--device", "cpu=1M:2", "--search", "only")
+    budgets = [line.split()[-1] for line in out.splitlines() if line.strip().startswith("budget, ")]
+    assert (status, budgets) == (0, ["2,000", "1,000,000"])
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
@@ -71,6 +98,10 @@ def test_no_plan(command, graph):
         (["--device", "gpu=6", "--device", "gpu=7"], "device gpu is given twice"),
         (["--device", "gpu"], "device 'gpu': expected NAME=BUDGET, such as gpu=0.8 or cpu=16GiB:4"),
         (["--device", "gpu=6", "--copy-latency", "1.5"], "--copy-latency 1.5: expected an integer of 0 or more"),
+        (
+            ["--device", "gpu=6", "--copy-energy", "inf"],
+            "--copy-energy inf: expected a number; a time of inf says that there is no link",
+        ),
         (["--device", "gpu=6", "--copy-time", "-1"], "--copy-time '-1': expected a number of 0 or more, such as 0.25"),
         (["--device", "gpu=6"], "node c cannot be computed in any of gpu"),
         (

@@ -165,7 +165,13 @@ def test_offsets_in_every_interval_and_arenas_by_memory(answer, tmp_path, comman
     ]
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(document))
-    assert command("validate", path, file)[0] == 0
+    status, out, _ = command("validate", path, file)
+    assert status == 0 and [line.partition(" for ")[0] for line in out.splitlines()[1:]] == [
+        "arena in local 6",
+        "arena in slow 2",
+    ]
+    verdicts = [line.partition(" intervals, ")[2] for line in out.splitlines()[1:]]
+    assert verdicts[0] == "no overlap, offsets are multiples of 2, within the budget 6"
 
     def said() -> str:
         file.write_text(json.dumps(document))
