@@ -28,7 +28,7 @@ from moccasin_mzn.instance import Instance
 from moccasin_mzn.presolve import ModelData
 from moccasin_mzn.simulate import simulate
 from moccasin_mzn.window_nodes import Cut, Freedom, window_data
-from moccasin_mzn.words import count_text
+from moccasin_mzn.words import count_text, node_text
 
 EVERYTHING_NEAR = Freedom()
 """Windows of 50 to 200 stages of a graph of 1000 nodes are then improved, or proven best, in seconds."""
@@ -55,7 +55,7 @@ class Incumbent:
         if np.any(self._counts > np.asarray(most)):
             v = int(np.flatnonzero(self._counts > np.asarray(most))[0])
             times = count_text(self._counts[v], "time")
-            raise InputError(f"incumbent: node {graph.nodes[v]} is computed {times}, at most {most[v]} allowed")
+            raise InputError(f"incumbent: node {node_text(graph, v)} is computed {times}, at most {most[v]} allowed")
         places = self._number[self._nodes]
         stage = np.searchsorted(self._first, np.arange(1, len(places) + 1))
         events = stage * (len(graph.nodes) + 1) + places

@@ -234,5 +234,8 @@ def test_published_graphs(shared):
     graph = read_graph(shared / "data" / "checkmate_vgg16_train.json")
     made = candidates(graph)
     assert len(made) == 22 and all(simulate(graph, sequence).feasible for sequence in made)
-    with pytest.raises(NotApplicableError, match="node 12 does not read node 11, the one before it$"):
+    with pytest.raises(
+        NotApplicableError,
+        match=r"node 12 \(conv2_block1_0_conv\) does not read node 11 \(conv2_block1_2_relu\), the one before it$",
+    ):
         candidates(read_graph(shared / "data" / "checkmate_resnet50_train.json"))

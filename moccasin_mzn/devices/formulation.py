@@ -16,6 +16,7 @@ from moccasin_mzn.platforms.formulation import PlanFormulation, PlanProblem
 from moccasin_mzn.platforms.judge import PlanSimulation
 from moccasin_mzn.platforms.plan import Plan
 from moccasin_mzn.platforms.platform import OBJECTIVES
+from moccasin_mzn.words import node_text
 
 NO_INCUMBENT = PlacedIntervals()
 
@@ -90,7 +91,7 @@ class DevicesFormulation(PlanFormulation):
         in_place = len(stages_of_plan(problem.instance.order, len(problem.platform.memories), plan))
         if in_place == len(plan):
             return None
-        node = problem.platform.graph.nodes[plan[in_place].node]
+        node = node_text(problem.platform.graph, plan[in_place].node)
         return f"position {in_place + 1}: node {node} is out of place in stages of the input order"
 
     def search(

@@ -10,7 +10,7 @@ from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.prune import without_tail
 from moccasin_mzn.simulate import judge
-from moccasin_mzn.words import count_text
+from moccasin_mzn.words import count_text, node_text
 
 
 def check_warm_start(instance: Instance, formulation: Formulation, sequence: Sequence[int]) -> None:
@@ -23,17 +23,16 @@ def check_warm_start(instance: Instance, formulation: Formulation, sequence: Seq
     violations = judge(instance.graph, sequence, instance.budget).violations
     if violations:
         raise InputError(f"warm start: {violations[0].message}")
-    nodes = instance.graph.nodes
+    graph = instance.graph
     if formulation.limited:
         for v, count in Counter(sequence).items():
             if count > instance.max_computations[v]:
                 most = instance.max_computations[v]
-                raise InputError(
-                    f"warm start: node {nodes[v]} is computed {count_text(count, 'time')}, at most {most} allowed"
-                )
+                times = count_text(count, "time")
+                raise InputError(f"warm start: node {node_text(graph, v)} is computed {times}, at most {most} allowed")
     position = first_out_of_stage(instance.order, without_tail(sequence)) if formulation.staged else None
     if position is not None:
-        node = nodes[sequence[position - 1]]
+        node = node_text(graph, sequence[position - 1])
         raise InputError(f"warm start: position {position}: node {node} is out of place in stages of the input order")
 
 

@@ -21,6 +21,7 @@ from moccasin_mzn.platforms.judge import PlanSimulation
 from moccasin_mzn.platforms.plan import Plan
 from moccasin_mzn.platforms.platform import OBJECTIVES
 from moccasin_mzn.presolve import ModelData, presolve
+from moccasin_mzn.words import node_text
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ class PagingFormulation(PlanFormulation):
             sequence = [plan[t - 1].node for t in local]
             position = first_out_of_stage(problem.instance.order, sequence)
             if position is not None:
-                node = problem.platform.graph.nodes[sequence[position - 1]]
+                node = node_text(problem.platform.graph, sequence[position - 1])
                 where = "is out of place in stages of the input order"
                 return f"position {local[position - 1]}: node {node} {where}"
         return found

@@ -14,7 +14,7 @@ from moccasin_mzn.integers import Sum
 from moccasin_mzn.platforms.judge import PlanSimulation
 from moccasin_mzn.platforms.plan import Plan
 from moccasin_mzn.platforms.platform import Goal, Platform
-from moccasin_mzn.words import count_text
+from moccasin_mzn.words import count_text, node_text
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class PlanProblem:
             most = self.most_intervals(v, m)
             if count > most:
                 held = count_text(count, "retention interval")
-                return f"node {graph.nodes[v]} has {held} in {memories[m].name}, at most {most} allowed"
+                return f"node {node_text(graph, v)} has {held} in {memories[m].name}, at most {most} allowed"
         return None
 
 

@@ -89,9 +89,10 @@ def judge_plan(platform: Platform, plan: Sequence[Action], goal: Goal | None = N
     run = _Run(platform, len(plan))
     for t, action in enumerate(plan, start=1):
         run.take(t, action)
-    for v, node in enumerate(platform.graph.nodes):
+    for v in range(len(platform.graph.nodes)):
         if v not in run.computed:
-            run.violations.append(Violation("never-computed", None, v, f"node {node} is never computed"))
+            message = f"node {node_text(platform.graph, v)} is never computed"
+            run.violations.append(Violation("never-computed", None, v, message))
     memory = tuple(run.profile(m) for m in range(len(platform.memories)))
     for m, used in enumerate(memory):
         run.check_budget(m, used)

@@ -20,7 +20,7 @@ from functools import cached_property
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.graph_checks import TOTAL_LIMIT, as_tuple
-from moccasin_mzn.words import count_text
+from moccasin_mzn.words import count_text, node_text
 
 OBJECTIVES = ("duration", "energy", "traffic")
 """Totals of a plan, in the order in which they are told."""
@@ -111,9 +111,9 @@ class Platform:
                 values = getattr(memory, what)
                 if values is not None and len(values) != n:
                     raise InputError(f"memory {memory.name}: {len(values)} {what} for {count_text(n, 'node')}")
-        for v, node in enumerate(self.graph.nodes):
+        for v in range(n):
             if not any(memory.computes(v) for memory in self.memories):
-                raise InputError(f"node {node} cannot be computed in any of {', '.join(names)}")
+                raise InputError(f"node {node_text(self.graph, v)} cannot be computed in any of {', '.join(names)}")
         self._check_links()
 
     def _check_links(self) -> None:

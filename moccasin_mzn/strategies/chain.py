@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.strategies.passes import Passes
 from moccasin_mzn.strategies.strategy import NotApplicableError
+from moccasin_mzn.words import node_text
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Chain:
             NotApplicableError: it is none; the message names the first node, or edge, that tells.
         """
         passes = Passes.of(instance)
-        name = [str(instance.graph.nodes[v]) for v in passes.order]
+        name = [node_text(instance.graph, v) for v in passes.order]
         length = _forward_length(passes, name)
         lowest, state = [], length
         for v in range(length, len(passes.order)):
