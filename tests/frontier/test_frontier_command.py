@@ -127,7 +127,8 @@ def test_a_gap_that_is_good_enough(command, skip):
     ],
 )
 def test_bad_input_is_one_line(command, skip, options, message):
-    status, out, err = command("frontier", skip, "--time-limit", 50, *options)
+    limit = () if "--time-limit" in options else ("--time-limit", 50)
+    status, out, err = command("frontier", skip, *limit, *options)
     assert (status, out) == (2, "")
     assert err.startswith(f"error: {message}") and err.count("\n") == 1
 
