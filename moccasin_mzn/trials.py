@@ -140,7 +140,9 @@ class Trials:
         return [*self.helps, *(Help(question.option, NOT_TRIED, why) for question in rest)]
 
     def _untried(self, status: str) -> list[Help]:
-        """What takes more than this search has."""
+        """What takes more than this search has; of no interest where there is an answer."""
+        if self.answer is not None:
+            return []
         instance, limit, found = self.record.instance, self.options.time_limit, []
         if instance.graph.largest_working_set().memory <= instance.budget:
             found.append(Help("--paging --page-out-time X", NOT_TRIED, "X is what a unit of size takes to slow memory"))

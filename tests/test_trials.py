@@ -56,7 +56,7 @@ def test_more_computations_are_the_answer_where_none_were_named(options):
     before, _, after = result.reason.partition("; with at most 8 there is this one: ")
     assert "at most 2 computations per node" in before and after
     assert (result.shortfall.status, result.shortfall.instance.counts) == ("infeasible", 2)
-    assert helps(result)[0] == ("--max-computations auto", "found")
+    assert helps(result) == [("--max-computations auto", "found")]
     told = [progress for progress in heard if progress.phase == "more"]
     assert all(progress.peak <= 10 and progress.duration is progress.sequence is None for progress in told)
     assert [point.seconds for point in result.trace] == sorted(point.seconds for point in result.trace)
