@@ -34,8 +34,9 @@ from moccasin_mzn.simulate import simulate
 ANNEALING, STARTS, INPUT_ORDER, ORDERS, PROOF = "annealing", "starts", "input order", "orders", "proof"
 FIRST_SHARE = 0.3
 """Of the time limit, for the staged search along the input order before other orders have their turn."""
-CLOSE = 0.9
-"""The search along the input order is left behind if others add less than this part of what it adds to the duration."""
+LEAST_FIRST, CLOSE = 5.0, 0.9
+"""The search along the input order is left behind if others, after its share and so many seconds, add less than this
+part of what it adds to the duration."""
 LATER_SHARE = 0.15
 """Of the time limit, for the staged search along an order of the best schedule."""
 LONGEST_SLICE = 30.0
@@ -155,7 +156,7 @@ class FreeSearch(Search):
     def _left_behind(self, record: Record) -> bool:
         """Are others, when their turn has come, far ahead of the search along the input order?"""
         best, own, least = self.record.duration, record.duration, self.instance.baseline.duration
-        if best is None or record.seconds < self._slice(FIRST_SHARE):
+        if best is None or record.seconds < max(LEAST_FIRST, self._slice(FIRST_SHARE)):
             return False
         return own is None or best - least < CLOSE * (own - least)
 
