@@ -121,7 +121,7 @@ def test_what_no_order_fits_leaves_nothing_to_try():
 
 
 def hard_graph():
-    """At budgets of about a half, with few computations of each node, neither a schedule nor a proof is found soon."""
+    """With two computations of each node nothing in the input order fits 48 % of its peak; no single node needs 30 %."""
     draw = random.Random(5)
     n = 60
     edges = sorted({(u, v) for v in range(1, n) for u in draw.sample(range(max(0, v - 30), v), min(v, 2))})
@@ -129,8 +129,9 @@ def hard_graph():
     return ComputationGraph(tuple(range(n)), tuple(amounts[0]), tuple(amounts[1]), tuple(edges), tuple(range(n)))
 
 
-@pytest.mark.parametrize(("order", "budget"), [("input", "55%"), ("free", "45%")])
-def test_the_least_peak_seen_is_that_of_the_search(order, budget):
+@pytest.mark.parametrize(("order", "budget"), [("input", "45%"), ("free", "30%")])
+def test_the_least_peak_seen_is_that_of_the_search(order, budget, monkeypatch):
+    monkeypatch.setattr(Search, "_bounds", lambda self: None)  # so that nothing is proven
     graph, heard = hard_graph(), []
     result = solve(
         graph, budget, order=order, max_computations=2, search="only", time_limit=2, on_progress=heard.append
