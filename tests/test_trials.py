@@ -121,7 +121,7 @@ def test_what_no_order_fits_leaves_nothing_to_try():
 
 
 def hard_graph():
-    """With two computations of each node nothing in the input order fits 48 % of its peak; no single node needs 30 %."""
+    """With C = 2 nothing in the input order fits 48 % of its peak; the working set of no node is 30 % of it."""
     draw = random.Random(5)
     n = 60
     edges = sorted({(u, v) for v in range(1, n) for u in draw.sample(range(max(0, v - 30), v), min(v, 2))})
