@@ -2,12 +2,22 @@
 
 import sys
 
-from moccasin_mzn.cli import run
-
 
 def main() -> None:
     """Run the command line and exit with its status."""
-    sys.exit(run())
+    try:
+        from moccasin_mzn.cli import EXIT_BAD_INPUT, run
+        from moccasin_mzn.commands.streams import complaint, make_streams_last
+
+        make_streams_last()
+        status = run()
+        failure = complaint()
+        if failure is not None:
+            print(f"error: {failure}", file=sys.stderr)
+            status = EXIT_BAD_INPUT
+    except KeyboardInterrupt:  # while all this was loaded, or at the very end
+        status = 2
+    sys.exit(status)
 
 
 if __name__ == "__main__":
