@@ -10,6 +10,7 @@ from moccasin_mzn.commands.allocate import allocate
 from moccasin_mzn.commands.bench import bench
 from moccasin_mzn.commands.common import EXIT_BAD_INPUT, EXIT_FOUND
 from moccasin_mzn.commands.compare import compare
+from moccasin_mzn.commands.compiling import compile_searches
 from moccasin_mzn.commands.complexity import complexity
 from moccasin_mzn.commands.frontier import frontier
 from moccasin_mzn.commands.generate import generate
@@ -33,7 +34,7 @@ def main() -> None:
 
 for command in (
     solve, compare, frontier, order, list_methods, complexity, info, validate, plot, generate, import_, reduce, convert,
-    install_solver, bench, allocate,
+    install_solver, bench, allocate, compile_searches,
 ):  # fmt: skip
     main.add_command(command)
 

@@ -37,6 +37,7 @@ def allocate(
     Ctrl-C keeps the best arena found.
     """
     from moccasin_mzn.addresses.allocate import allocate_buffers
+    from moccasin_mzn.compiled_searches import seconds_spent
     from moccasin_mzn.options import check_time_limit
     from moccasin_mzn.readers.jsonfile import check_writable
     from moccasin_mzn.readers.minimalloc import buffers_text, read_buffers
@@ -52,7 +53,7 @@ def allocate(
             buffers, alignment, capacity=capacity, begin_with=offsets, time_limit=time_limit, threads=threads, seed=seed
         )
     arena, enough = allocation.arena, capacity is None or allocation.arena.size <= capacity
-    seconds = round(time.monotonic() - begin, 3)
+    seconds = round(time.monotonic() - begin - seconds_spent(), 3)
     answer = {"buffers": len(buffers), "peak": arena.peak, **arena.as_dict(), "arena_bound": allocation.bound}
     answer |= {"capacity": capacity, "status": allocation.status, "seconds": seconds}
     files = file_jobs((output if enough else None, lambda: buffers_text(buffers, arena.offsets)))

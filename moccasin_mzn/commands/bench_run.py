@@ -133,8 +133,11 @@ def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, worke
         if scheduler is None:
             click.echo(f"{len(missing)} runs to do, {_at_most(missing)}")
         from moccasin_mzn.bench.cluster import run_all
+        from moccasin_mzn.compiled_searches import SEARCHES, ready
 
         try:
+            if scheduler is None:
+                ready(*SEARCHES)  # once, not in all runs at the same time
             with stopped_by_signals():
                 run_all(
                     missing, scheduler=scheduler, workers=workers, on_outcome=progress.take, on_missing=progress.miss,

@@ -68,6 +68,7 @@ def frontier(
     budgets are those of local memory, or of the first device, which is then given by its name alone.
     """
     from moccasin_mzn.budget import Budget
+    from moccasin_mzn.compiled_searches import ready
     from moccasin_mzn.frontier.sweep import Plan, sweep
     from moccasin_mzn.options import check_time_limit
     from moccasin_mzn.readers import read_graph
@@ -83,6 +84,7 @@ def frontier(
     prepare = _of_plans(given, platform) if asks_for_platform(platform) else _variant(given)
     with stopped_by_signals():
         variant = prepare(read_graph(graph))
+        begin += ready(*variant.compiled)
         plan = Plan(points, time_limit, tuple(variant.amount(amount) for amount in amounts))
         found = sweep(variant, plan, lambda line: click.echo(line, err=True), begin)
     all_written = _tell(found, output, table, plot, as_json, getattr(variant, "show", None))

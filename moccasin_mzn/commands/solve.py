@@ -78,6 +78,7 @@ def solve(
     """
     from moccasin_mzn.budget import Budget
     from moccasin_mzn.commands.json_stream import JsonStream
+    from moccasin_mzn.compiled_searches import seconds_spent
     from moccasin_mzn.readers import read_graph
     from moccasin_mzn.readers.jsonfile import check_writable
     from moccasin_mzn.report import ProgressLines, print_result
@@ -127,7 +128,8 @@ def solve(
     lines.flush()
     if check and result.found:
         result = _checked(result)
-    result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=time.monotonic() - begin))
+    total = time.monotonic() - begin - seconds_spent()
+    result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=total))
     files = file_jobs((output, lambda: json_line(result)), (buffers, lambda: _buffers_text(result)))
     return told(result, result.valid, [*files, *_pictures(result, plot)], as_json, stream, print_result)
 

@@ -30,6 +30,7 @@ def solve_platform(
         given: of the options for several memories, those that are there.
         options: all others of `solve` that are there; not all of them apply.
     """
+    from moccasin_mzn.compiled_searches import seconds_spent
     from moccasin_mzn.platforms.documents import read_plan
     from moccasin_mzn.platforms.report import PlanProgressLines, print_plan_result
     from moccasin_mzn.platforms.run import solve_on_platform
@@ -59,7 +60,7 @@ def solve_platform(
     lines.flush()
     if check and result.found:
         result = replace(result, checks=_verdicts(result))
-    seconds = replace(result.seconds, read=read_seconds, total=time.monotonic() - begin)
+    seconds = replace(result.seconds, read=read_seconds, total=time.monotonic() - begin - seconds_spent())
     result = replace(result, seconds=seconds)
     files = file_jobs((output, lambda: json_line(result)))
     return told(result, result.found, files, as_json, stream, print_plan_result, "plan")
