@@ -1,6 +1,9 @@
 """`python -m moccasin_mzn`."""
 
+import os
 import sys
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing here uses it, and each of its threads takes memory
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from moccasin_mzn.commands.plot import plot
 from moccasin_mzn.commands.reduce import convert, reduce
 from moccasin_mzn.commands.solve import solve
 from moccasin_mzn.commands.validate import validate
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, out_of_memory
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -55,7 +55,11 @@ def run(arguments: list[str] | None = None) -> int:
         message = str(error)
     except click.Abort:
         message = "interrupted"
-    except OSError as error:  # of stdout; those of files are told by who opens them
-        message = f"{error.filename or 'stdout'}: {error.strerror or error}"
+    except Exception as error:
+        lack = out_of_memory(error)
+        if lack is None and not isinstance(error, OSError):
+            raise
+        # Another is of stdout: those of files are told by who opens them.
+        message = str(lack) if lack is not None else f"{error.filename or 'stdout'}: {error.strerror or error}"
     click.echo(f"error: {' '.join(message.split())}", err=True)
     return EXIT_BAD_INPUT

@@ -6,6 +6,11 @@ from collections.abc import Iterable
 
 _SHOWN_CHARACTERS = 60
 _SHOWN_BITS = 256
+_SIGNS_OF_LACK = (
+    "can't start new thread", "failed to map", "load shared object", "Cannot allocate memory",
+    "error return without exception set",
+)  # fmt: skip
+"""In messages of exceptions, where a limit of memory or of threads is met: of imports too, as libraries are mapped."""
 
 
 class InputError(ValueError):
@@ -13,6 +18,28 @@ class InputError(ValueError):
 
     The command line prints the message and exits with status 2.
     """
+
+
+class OutOfMemoryError(InputError):
+    """There was not enough memory, or no room for a thread; the message says how much was asked for, if known."""
+
+
+def out_of_memory(error: BaseException) -> OutOfMemoryError | None:
+    """An exception as lack of memory, if it is that, in whatever form it comes."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    why = lines[-1].removeprefix("Original error was: ") if lines else ""
+    if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in _SIGNS_OF_LACK):
+        return None
+    return OutOfMemoryError(f"out of memory{_limit()}" + (f": {why}" if why else ""))
+
+
+def _limit() -> str:
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return ""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return "" if limit == resource.RLIM_INFINITY else f" (ulimit -v: {limit / 2**20:,.0f} MiB)"
 
 
 def missing(package: str, extra: str) -> InputError:

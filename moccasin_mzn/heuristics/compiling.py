@@ -18,7 +18,8 @@ _for_this_run: list[tempfile.TemporaryDirectory] = []
 
 
 def compiled(function: Callable) -> Callable:
-    """`@compiled` has numba compile a function. It must not allocate: without reference counts it is 4 to 8 times faster.
+    """`@compiled` has numba compile a function. It must not allocate: without reference counts it is 4 to 8
+    times faster.
 
     It must not call itself either: numba crashes on a kept recursive function (its issue 6061).
     """

@@ -16,7 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, out_of_memory
 from moccasin_mzn.minizinc.solvers import Backend
 
 GRACE_SECONDS = 10
@@ -171,7 +171,7 @@ class _Job(threading.Thread):
         except asyncio.CancelledError:
             pass
         except Exception as failure:
-            error = failure
+            error = out_of_memory(failure) or failure
         self._put(("end", error))
 
     async def _main(self) -> None:
