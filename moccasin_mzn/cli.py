@@ -23,7 +23,10 @@ from moccasin_mzn.commands.plot import plot
 from moccasin_mzn.commands.reduce import convert, reduce
 from moccasin_mzn.commands.solve import solve
 from moccasin_mzn.commands.validate import validate
-from moccasin_mzn.errors import InputError, out_of_memory
+from moccasin_mzn.errors import InputError, out_of_memory, require_address_space
+
+LEAST_ADDRESS_SPACE = 200 * 2**20
+"""In bytes."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,6 +48,7 @@ def run(arguments: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a name that the terminal cannot show is no reason to fail
     try:
+        require_address_space("this program", LEAST_ADDRESS_SPACE)
         return main.main(args=arguments, standalone_mode=False) or EXIT_FOUND
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help())

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.errors import require_address_space
+
 if TYPE_CHECKING:
     from moccasin_mzn.graph import ComputationGraph
     from moccasin_mzn.instance import Instance
@@ -16,6 +18,8 @@ NOT_KEPT = (
     "note: no folder for what is compiled can be written to, so every run compiles: "
     "set NUMBA_CACHE_DIR to a folder that can be"
 )
+LEAST_ADDRESS_SPACE = 600 * 2**20
+"""In bytes."""
 _ready: dict[str, float] = {}
 """Seconds that compiling took, by search."""
 _noted: set[str] = set()
@@ -26,7 +30,11 @@ def ready(*names: str) -> float:
 
     Returns:
         The seconds that compiling took, which are not for a time limit to count; 0 if all was kept.
+
+    Raises:
+        OutOfMemoryError: this process may not map as much as searches need.
     """
+    require_address_space("a search", LEAST_ADDRESS_SPACE)
     return sum(_made_ready(name) for name in names if name not in _ready)
 
 

@@ -8,7 +8,7 @@ _SHOWN_CHARACTERS = 60
 _SHOWN_BITS = 256
 _SIGNS_OF_LACK = (
     "can't start new thread", "failed to map", "load shared object", "Cannot allocate memory",
-    "error return without exception set",
+    "error return without exception set", "returned NULL without setting an exception",
 )  # fmt: skip
 """In messages of exceptions, where a limit of memory or of threads is met: of imports too, as libraries are mapped."""
 
@@ -30,16 +30,32 @@ def out_of_memory(error: BaseException) -> OutOfMemoryError | None:
     why = lines[-1].removeprefix("Original error was: ") if lines else ""
     if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in _SIGNS_OF_LACK):
         return None
-    return OutOfMemoryError(f"out of memory{_limit()}" + (f": {why}" if why else ""))
+    limit = address_space()
+    told = "" if limit is None else f" (ulimit -v: {limit // 2**20:,} MiB)"
+    return OutOfMemoryError(f"out of memory{told}" + (f": {why}" if why else ""))
 
 
-def _limit() -> str:
+def address_space() -> int | None:
+    """The bytes that this process may map, as set by `ulimit -v`; None: any number."""
     try:
         import resource
     except ImportError:  # not on Windows
-        return ""
+        return None
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return "" if limit == resource.RLIM_INFINITY else f" (ulimit -v: {limit / 2**20:,.0f} MiB)"
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def require_address_space(what: str, need: int) -> None:
+    """Refuse a limit with which libraries end the process wherever they stand.
+
+    Raises:
+        OutOfMemoryError: this process may not map `need` bytes.
+    """
+    limit = address_space()
+    if limit is not None and limit < need:
+        raise OutOfMemoryError(
+            f"out of memory: {what} needs {need // 2**20} MiB of address space, ulimit -v allows {limit // 2**20} MiB"
+        )
 
 
 def missing(package: str, extra: str) -> InputError:

@@ -176,6 +176,7 @@ class _Job(threading.Thread):
 
     async def _main(self) -> None:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: None)  # of what is cancelled while it starts
         with self._lock:
             if self._cancelled:
                 return
