@@ -11,9 +11,11 @@ def main() -> None:
     try:
         from moccasin_mzn.cli import EXIT_BAD_INPUT, run
         from moccasin_mzn.commands.streams import complaint, make_streams_last
+        from moccasin_mzn.processes.temporary import own_folder
 
         make_streams_last()
-        status = run()
+        with own_folder():
+            status = run()
         failure = complaint()
         if failure is not None:
             print(f"error: {failure}", file=sys.stderr)
