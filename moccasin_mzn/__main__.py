@@ -1,5 +1,7 @@
 """`python -m moccasin_mzn`."""
 
+import atexit
+import contextlib
 import os
 import sys
 
@@ -14,8 +16,10 @@ def main() -> None:
         from moccasin_mzn.processes.temporary import own_folder
 
         make_streams_last()
-        with own_folder():
-            status = run()
+        stack = contextlib.ExitStack()
+        atexit.register(stack.close)  # the last to go: what libraries remove at the end is in this folder
+        stack.enter_context(own_folder())
+        status = run()
         failure = complaint()
         if failure is not None:
             print(f"error: {failure}", file=sys.stderr)

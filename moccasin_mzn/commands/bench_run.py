@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND, EXIT_NONE, stopped_by_signals
+from moccasin_mzn.commands.streams import own_stderr
 from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, worke
         try:
             if scheduler is None:
                 ready(*SEARCHES)  # once, not in all runs at the same time
-            with stopped_by_signals():
+            with stopped_by_signals(), own_stderr():  # an interrupt has dask's workers print where they were
                 run_all(
                     missing, scheduler=scheduler, workers=workers, on_outcome=progress.take, on_missing=progress.miss,
                     tell=_tell,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
 import sys
+from collections.abc import Iterator
 
 _GONE = errno.EPIPE, errno.EIO
 """Errors that say that nobody reads any more: the end of a pipe is closed, a terminal has hung up."""
@@ -41,11 +43,28 @@ def _opened(descriptor: int, before: io.TextIOWrapper | None) -> io.TextIOWrappe
     raw = _Lasting(descriptor, "w", closefd=False)
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
-        encoding=before.encoding if before is not None else "utf-8",
+        encoding=getattr(before, "encoding", None) or "utf-8",
         errors="replace",
-        line_buffering=descriptor == 2 or raw.isatty(),
-        write_through=before is not None and before.write_through,
+        line_buffering=descriptor != 1 or raw.isatty(),
+        write_through=getattr(before, "write_through", False),
     )
+
+
+@contextlib.contextmanager
+def own_stderr() -> Iterator[None]:
+    """Have `sys.stderr` go on as before while descriptor 2, which libraries and processes write to, leads nowhere."""
+    before, kept, nowhere = sys.stderr, os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    before.flush()
+    sys.stderr = _opened(kept, before)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        sys.stderr = before
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def is_read() -> bool:
