@@ -101,7 +101,7 @@ def test_no_schedule_is_the_answer_though_nobody_reads_it(graph):
     assert ended(1, "unread", "solve", graph, "--budget", 7, "--strategy", "keep-all")[0] == 1
 
 
-@pytest.mark.parametrize("how", ["full", "unread"])
+@pytest.mark.parametrize("how", ["unread", pytest.param("full", marks=pytest.mark.slow)])
 def test_a_search_ends_with_its_reader_unless_it_has_a_file_to_write(tmp_path, how):
     graph, output = tmp_path / "hard.json", tmp_path / "o.json"
     write_graph(hard_graph(), graph)
