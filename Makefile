@@ -5,12 +5,14 @@ GRAPH ?= data/unet_training.json
 BUDGET ?= 0.8
 PICTURE ?= build/schedule.html
 BIN := .venv/bin
+# Recipes read these from the environment, so that blanks and quotes in them mean nothing to make or the shell.
+export GRAPH BUDGET PICTURE EXPERIMENT RESULTS
 
 .PHONY: solve test test-torch test-slow soak fuzz solvers bench lint data clean
 
 solve: .venv/ready
 	mkdir -p build
-	$(BIN)/python -m moccasin_mzn solve $(GRAPH) --budget $(BUDGET) --time-limit 120 --plot $(PICTURE)
+	$(BIN)/python -m moccasin_mzn solve --budget "$$BUDGET" --time-limit 120 --plot "$$PICTURE" -- "$$GRAPH"
 
 test: .venv/ready
 	$(BIN)/python -m pytest -n 2
@@ -42,13 +44,12 @@ solvers: .venv/ready
 	PYTHON=$(BIN)/python sh scripts/install_solvers.sh
 
 EXPERIMENT ?= data/experiments/smoke.toml
-RESULTS ?= build/$(basename $(notdir $(EXPERIMENT)))
 
-# A portfolio comparison, gone on with where it was interrupted, and its report.
+# A portfolio comparison, gone on with where it was interrupted, and its report; into RESULTS, or a folder of its name.
 bench: .venv/ready
-	mkdir -p $(RESULTS)
-	$(BIN)/python -m moccasin_mzn bench run $(EXPERIMENT) --store $(RESULTS)/runs.sqlite
-	$(BIN)/python -m moccasin_mzn bench report $(RESULTS)/runs.sqlite --output $(RESULTS)
+	results="$${RESULTS:-build/$$(basename -- "$$EXPERIMENT" .toml)}" && mkdir -p -- "$$results" && \
+	$(BIN)/python -m moccasin_mzn bench run --store "$$results/runs.sqlite" -- "$$EXPERIMENT" && \
+	$(BIN)/python -m moccasin_mzn bench report --output "$$results" -- "$$results/runs.sqlite"
 
 lint: .venv/ready
 	$(BIN)/ruff check .

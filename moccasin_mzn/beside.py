@@ -9,10 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from moccasin_mzn.errors import OutOfMemoryError, out_of_memory
 from moccasin_mzn.minizinc.run import SolverError
 from moccasin_mzn.processes.guarded import never
 
 POLL_SECONDS = 0.05
+BEARABLE = SolverError, OutOfMemoryError
+"""Without what failed so the others go on, and what they find counts."""
 
 
 @dataclass(kw_only=True)
@@ -61,21 +64,26 @@ class Beside(ABC):
         self._tell(on_progress, None)
         answered = self._answered() or self.interrupted
         for error in self.errors:  # an interrupt from the keyboard reaches the solver too
-            if not isinstance(error, SolverError) or not answered:
+            if not isinstance(error, BEARABLE) or not answered:
                 raise error
 
     def _run_beside(self, job: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=self._guarded, args=(job,), name=name, daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as failure:
+            self.errors.append(out_of_memory(failure) or failure)
+            return
         self.threads.append(thread)  # only now: an interrupt may come before it has begun
 
     def _guarded(self, job: Callable[[], None]) -> None:
         """An error in any thread ends the search and is raised in the caller's."""
         try:
             job()
-        except Exception as error:
+        except Exception as failure:
+            error = out_of_memory(failure) or failure
             self.errors.append(error)
-            if not isinstance(error, SolverError):  # without the solver the others go on
+            if not isinstance(error, BEARABLE):  # without the solver the others go on
                 self.stopping.set()
 
     def _over(self) -> bool:

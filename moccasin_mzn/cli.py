@@ -10,6 +10,7 @@ from moccasin_mzn.commands.allocate import allocate
 from moccasin_mzn.commands.bench import bench
 from moccasin_mzn.commands.common import EXIT_BAD_INPUT, EXIT_FOUND
 from moccasin_mzn.commands.compare import compare
+from moccasin_mzn.commands.compiling import compile_searches
 from moccasin_mzn.commands.complexity import complexity
 from moccasin_mzn.commands.frontier import frontier
 from moccasin_mzn.commands.generate import generate
@@ -23,7 +24,10 @@ from moccasin_mzn.commands.reduce import convert, reduce
 from moccasin_mzn.commands.solve import solve
 from moccasin_mzn.commands.strict import group
 from moccasin_mzn.commands.validate import validate
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, out_of_memory, require_address_space
+
+LEAST_ADDRESS_SPACE = 200 * 2**20
+"""In bytes."""
 
 
 @group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -34,7 +38,7 @@ def main() -> None:
 
 for command in (
     solve, compare, frontier, order, list_methods, complexity, info, validate, plot, generate, import_, reduce, convert,
-    install_solver, bench, allocate,
+    install_solver, bench, allocate, compile_searches,
 ):  # fmt: skip
     main.add_command(command)
 
@@ -45,6 +49,7 @@ def run(arguments: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a name that the terminal cannot show is no reason to fail
     try:
+        require_address_space("this program", LEAST_ADDRESS_SPACE)
         return main.main(args=arguments, standalone_mode=False) or EXIT_FOUND
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help())
@@ -55,7 +60,11 @@ def run(arguments: list[str] | None = None) -> int:
         message = str(error)
     except click.Abort:
         message = "interrupted"
-    except OSError as error:  # of stdout; those of files are told by who opens them
-        message = f"{error.filename or 'stdout'}: {error.strerror or error}"
+    except Exception as error:
+        lack = out_of_memory(error)
+        if lack is None and not isinstance(error, OSError):
+            raise
+        # Another is of stdout: those of files are told by who opens them.
+        message = str(lack) if lack is not None else f"{error.filename or 'stdout'}: {error.strerror or error}"
     click.echo(f"error: {' '.join(message.split())}", err=True)
     return EXIT_BAD_INPUT

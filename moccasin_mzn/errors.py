@@ -8,6 +8,11 @@ from moccasin_mzn.extras import install_command
 
 _SHOWN_CHARACTERS = 60
 _SHOWN_BITS = 256
+_SIGNS_OF_LACK = (
+    "can't start new thread", "failed to map", "load shared object", "Cannot allocate memory",
+    "error return without exception set", "returned NULL without setting an exception",
+)  # fmt: skip
+"""In messages of exceptions, where a limit of memory or of threads is met: of imports too, as libraries are mapped."""
 
 
 class InputError(ValueError):
@@ -15,6 +20,44 @@ class InputError(ValueError):
 
     The command line prints the message and exits with status 2.
     """
+
+
+class OutOfMemoryError(InputError):
+    """There was not enough memory, or no room for a thread; the message says how much was asked for, if known."""
+
+
+def out_of_memory(error: BaseException) -> OutOfMemoryError | None:
+    """An exception as lack of memory, if it is that, in whatever form it comes."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    why = lines[-1].removeprefix("Original error was: ") if lines else ""
+    if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in _SIGNS_OF_LACK):
+        return None
+    limit = address_space()
+    told = "" if limit is None else f" (ulimit -v: {limit // 2**20:,} MiB)"
+    return OutOfMemoryError(f"out of memory{told}" + (f": {why}" if why else ""))
+
+
+def address_space() -> int | None:
+    """The bytes that this process may map, as set by `ulimit -v`; None: any number."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def require_address_space(what: str, need: int) -> None:
+    """Refuse a limit with which libraries end the process wherever they stand.
+
+    Raises:
+        OutOfMemoryError: this process may not map `need` bytes.
+    """
+    limit = address_space()
+    if limit is not None and limit < need:
+        raise OutOfMemoryError(
+            f"out of memory: {what} needs {need // 2**20} MiB of address space, ulimit -v allows {limit // 2**20} MiB"
+        )
 
 
 def missing(package: str, extra: str) -> InputError:

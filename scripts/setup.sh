@@ -44,6 +44,5 @@ if ! [ -x .venv/bin/python ]; then
 fi
 say "installing the package and its test tools into .venv"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
-say "compiling the local searches"
-.venv/bin/python -m moccasin_mzn.compile_all
+.venv/bin/python -m moccasin_mzn compile >/dev/null
 touch .venv/ready

@@ -56,8 +56,8 @@ def test_indices_are_checked_where_that_is_asked_for_though_code_without_checks_
     assert printed(2, "0") == ["0"]
     before = kept()
     assert before
-    assert printed(2, "1") == ["0"]
-    assert printed(3, "1") == ["refused", "0"]
+    assert printed(2, "1") == ["0"] and int(printed(2, "1")[0]) > 0
+    assert printed(3, "1")[0] == "refused"
     assert kept() == before
     assert int(printed(2, "0")[0]) > 0
 

@@ -1,9 +1,10 @@
-"""The wheel alone, without the checkout, runs from any folder."""
+"""The wheel alone, without the checkout, runs from any folder; the source distribution has what `make` needs."""
 
 import json
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -34,3 +35,16 @@ def test_the_wheel_runs_from_any_folder(tmp_path):
     first = [sys.executable, "-m", "moccasin_mzn", "solve", "--solver", "cp-sat", "--json"]  # as one begins
     answer = subprocess.run(first, cwd=elsewhere, env=environment, capture_output=True, text=True, check=True)
     assert json.loads(answer.stdout)["status"] == "optimal" and f"with the package, {example}," in answer.stderr
+
+
+def test_the_source_distribution_has_what_make_needs(tmp_path):
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", tmp_path]
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        names = {name.partition("/")[2] for name in file.getnames()}
+    assert {"Makefile", "pyproject.toml", "README.md", "scripts/setup.sh", "data/unet_training.json"} <= names
+    for folder in ("moccasin_mzn", "models", "tests"):
+        there = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.py")}
+        assert there <= names
+    assert not [name for name in names if name.startswith((".venv", "build/"))]

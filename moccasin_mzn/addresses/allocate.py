@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from moccasin_mzn.addresses.buffers import Arena, Buffer, bound_of, check_buffers
 from moccasin_mzn.addresses.search import search_arena
+from moccasin_mzn.compiled_searches import ADDRESSES, ready
 
 MOST_MODELLED = 300
 """The model of the least arena is not tried for more buffers."""
@@ -47,8 +48,10 @@ def allocate_buffers(
     Raises:
         InputError: sizes, offsets or an alignment that make no sense; MiniZinc, if it is needed, is missing or failed.
     """
-    begin, buffers = time.monotonic(), tuple(buffers)
+    buffers = tuple(buffers)
     check_buffers(buffers, alignment)
+    ready(ADDRESSES)
+    begin = time.monotonic()
     bound, interrupted = bound_of(buffers, alignment), []
     if begin_with is not None:
         Arena(buffers, tuple(begin_with), alignment)

@@ -22,6 +22,7 @@ from moccasin_mzn.addresses.exact import least_arena
 from moccasin_mzn.addresses.joint import MOST_COMPUTATIONS, JointAnswer, solve_jointly
 from moccasin_mzn.addresses.release import Reserved, Window, near_by, released, runs, windows
 from moccasin_mzn.addresses.search import search_arena
+from moccasin_mzn.compiled_searches import ADDRESSES, compiled_for, ready
 from moccasin_mzn.graph import TOTAL_LIMIT
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.minizinc.run import Limits
@@ -82,9 +83,8 @@ def solve_with_addresses(
     Raises:
         InputError: see `solve` and `Arena`.
     """
-    check_buffers(
-        buffers_of(instance.graph, instance.baseline), alignment
-    )  # before the search: those it finds are more
+    check_buffers(buffers_of(instance.graph, instance.baseline), alignment)  # before the search: it finds more of them
+    ready(ADDRESSES, *compiled_for(instance.free_order))
     return _Arrangement(instance, search, alignment, time_limit, threads, seed, search_again).run()
 
 

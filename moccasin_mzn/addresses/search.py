@@ -250,6 +250,18 @@ class _Search:
                 spent = 0
 
 
+def compile_all() -> None:
+    """Call every compiled function once, on buffers that no placement fits into as little as the bound."""
+    lives = [(11 * at % 40, 11 * at % 40 + 3 + 7 * at % 17, 1 + 29 * at % 23) for at in range(80)]
+    search = _Search(tuple(Buffer(str(at), *life) for at, life in enumerate(lives)), 1, None, 0)
+    stopped = _Clock(lambda: True, None)
+    search.run(stopped)
+    order = np.arange(len(search.solid), dtype=np.int64)
+    asked = iter((False,))
+    search._aim(0.5, _Start(search.best, order, False, search.offsets), 1, lambda: next(asked, True))
+    search._insert(search.offsets[search.solid], WARM, stopped, 1.0)
+
+
 def compressed(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Lifespans that count few times only, but overlap as before.
 

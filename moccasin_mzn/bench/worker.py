@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterator
+from multiprocessing import resource_tracker
 
 HELD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name))
 """Signals of a terminal, which are for `bench run` alone: it stops its workers in good order."""
@@ -14,6 +15,7 @@ HELD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(s
 @contextlib.contextmanager
 def held_signals() -> Iterator[None]:
     """Hold back the terminal's signals, in this process until the end of the block, in those it starts for good."""
+    resource_tracker.ensure_running()  # else the first child starts it, which lets signals through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
     try:
         yield

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moccasin_mzn.commands.common import EXIT_FOUND, EXIT_NONE, stopped_by_signals
+from moccasin_mzn.commands.common import EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, file_jobs, stopped_by_signals
+from moccasin_mzn.commands.files import check_apart, write_files
 from moccasin_mzn.commands.strict import command
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ def allocate(
     """
     from moccasin_mzn.addresses.allocate import allocate_buffers
     from moccasin_mzn.addresses.buffers import check_alignment
+    from moccasin_mzn.compiled_searches import seconds_spent
     from moccasin_mzn.options import check_seed, check_threads, check_time_limit
-    from moccasin_mzn.readers.jsonfile import check_writable, replace_file
+    from moccasin_mzn.readers.jsonfile import check_writable
     from moccasin_mzn.readers.minimalloc import buffers_text, read_buffers
     from moccasin_mzn.words import over_text
 
@@ -48,6 +50,7 @@ def allocate(
     check_threads(threads)
     check_seed(seed)
     check_alignment(alignment)
+    check_apart({"--output": output}, {"the file of buffers": file})
     if output is not None:
         check_writable(output)
     buffers, offsets = read_buffers(file)
@@ -56,19 +59,20 @@ def allocate(
             buffers, alignment, capacity=capacity, begin_with=offsets, time_limit=time_limit, threads=threads, seed=seed
         )
     arena, enough = allocation.arena, capacity is None or allocation.arena.size <= capacity
-    seconds = round(time.monotonic() - begin, 3)
+    seconds = round(time.monotonic() - begin - seconds_spent(), 3)
     answer = {"buffers": len(buffers), "peak": arena.peak, **arena.as_dict(), "arena_bound": allocation.bound}
     answer |= {"capacity": capacity, "status": allocation.status, "seconds": seconds}
+    files = file_jobs((output if enough else None, lambda: buffers_text(buffers, arena.offsets)))
+    all_written = write_files(files)
     if as_json:
         offsets_by_id = {b.name: offset for b, offset in zip(buffers, arena.offsets, strict=True)}
         sys.stdout.write(json.dumps({**answer, "offsets": offsets_by_id}) + "\n")
     else:
         _tell(arena, allocation.bound, allocation.status, seconds)
-    if output is not None and enough:
-        replace_file(output, buffers_text(buffers, arena.offsets))
     if not enough:
         click.echo(f"no arena: {arena.size:,} is {over_text(arena.size, capacity, 'unit', 'the capacity')}", err=True)
-    return EXIT_FOUND if enough else EXIT_NONE
+        return EXIT_NONE
+    return EXIT_FOUND if all_written else EXIT_BAD_INPUT
 
 
 def _tell(arena: Arena, bound: int, status: str, seconds: float) -> None:

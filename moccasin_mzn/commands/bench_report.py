@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND
+from moccasin_mzn.commands.files import check_apart
 from moccasin_mzn.commands.strict import command
 from moccasin_mzn.errors import InputError, missing
 
@@ -34,6 +35,7 @@ def report(
     from moccasin_mzn.comparison import read_published
 
     folder = output if output is not None else Path(f"{store.stem}-report")
+    check_apart({name: folder / f"report.{name}" for name in _FORMATS}, {"the store": store, "the CSV": published})
     check_folder(folder)
     lines = read_published(published) if published is not None else ()
     with Store.open(store) as opened:

@@ -7,12 +7,13 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from moccasin_mzn.commands.files import Job, write_files
 from moccasin_mzn.errors import InputError
 
 EXIT_FOUND, EXIT_NONE, EXIT_BAD_INPUT = 0, 1, 2
@@ -56,22 +57,21 @@ def stopped_by_signals() -> Iterator[None]:
 
 
 def told(
-    result: Any, good: bool, output: Path | None, as_json: bool, stream: Any, print_result: Callable[[Any, Any], None],
-    what: str = "schedule",
+    result: Any, good: bool, files: Sequence[Job], as_json: bool, stream: Any,
+    print_result: Callable[[Any, Any], None], what: str = "schedule",
 ) -> int:  # fmt: skip
-    """Print the answer, and write it if it is good; the exit status.
+    """Write the answer if it is good, and print it; the exit status.
 
     Args:
         result: has `as_dict` and `reason`.
         good: is there what was asked for?
-        output: None: nothing is written.
+        files: to write if so.
         stream: gets the result instead of stdout; None: there is none.
         print_result: prints it for people.
         what: was asked for.
     """
-    from moccasin_mzn.readers.jsonfile import replace_file
-
-    text = json.dumps(result.as_dict()) + "\n"
+    all_written = write_files(files if good else ())
+    text = json_line(result)
     if stream is not None:
         stream.result(result)
     elif as_json:
@@ -79,8 +79,22 @@ def told(
     else:
         print_result(result, sys.stdout)
     sys.stdout.flush()
-    if output is not None and good:
-        replace_file(output, text)
     if not good:
         click.echo(f"no {what}: {result.reason}", err=True)
-    return EXIT_FOUND if good else EXIT_NONE
+        return EXIT_NONE
+    return EXIT_FOUND if all_written else EXIT_BAD_INPUT
+
+
+def json_line(result: Any) -> str:
+    """What --json prints of a result, and --output writes."""
+    return json.dumps(result.as_dict()) + "\n"
+
+
+def file_jobs(*files: tuple[Path | None, Callable[[], str | bytes]]) -> list[Job]:
+    """What writes the files that are asked for, each with its content, which is made only then."""
+    from moccasin_mzn.readers.jsonfile import replace_file
+
+    def job(path: Path, content: Callable[[], str | bytes]) -> Job:
+        return path, lambda: replace_file(path, content())
+
+    return [job(path, content) for path, content in files if path is not None]

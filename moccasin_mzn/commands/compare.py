@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.commands.common import COUNT_FIXED, EXIT_FOUND, stopped_by_signals
+from moccasin_mzn.commands.streams import is_read
 from moccasin_mzn.commands.strict import command
 
 
@@ -53,7 +54,7 @@ def compare(
                         click.echo(json.dumps(row.as_dict()))
                     else:
                         table.add(row)
-                    if row.result is not None and row.result.interrupted:
+                    if not is_read() or (row.result is not None and row.result.interrupted):
                         table.end()
                         return EXIT_FOUND
                 table.end()

@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from moccasin_mzn.commands.common import COUNT_FIXED, EXIT_FOUND, EXIT_NONE, GRAPH, ORDER_OR_FREE, stopped_by_signals
+from moccasin_mzn.commands.common import (
+    COUNT_FIXED,
+    EXIT_BAD_INPUT,
+    EXIT_FOUND,
+    EXIT_NONE,
+    GRAPH,
+    ORDER_OR_FREE,
+    file_jobs,
+    stopped_by_signals,
+)
 from moccasin_mzn.commands.device_options import first_device_swept
+from moccasin_mzn.commands.files import Job, check_apart, write_files
 from moccasin_mzn.commands.platform_options import asks_for_platform, platform_options, taken_out
 from moccasin_mzn.commands.strict import command
 
@@ -64,6 +74,7 @@ def frontier(
     budgets are those of local memory, or of the first device, which is then given by its name alone.
     """
     from moccasin_mzn.budget import Budget
+    from moccasin_mzn.compiled_searches import ready
     from moccasin_mzn.frontier.sweep import Plan, sweep
     from moccasin_mzn.options import check_time_limit
     from moccasin_mzn.readers import read_graph
@@ -71,21 +82,19 @@ def frontier(
     begin = time.monotonic()
     check_time_limit(time_limit)
     plan, amounts = Plan(points, time_limit), [Budget.parse(budget) for budget in budgets]
+    inputs = {"the graph": graph, "the order": options["order"], "a limit of computations": options["max_computations"]}
+    check_apart({"--output": output, "--csv": table, "--plot": plot}, inputs)
     _check_files(plot, output, table)
     platform = taken_out(options)
     given = {name: value for name, value in options.items() if value is not None}
     prepare = _of_plans(given, platform) if asks_for_platform(platform) else _variant(given)
     with stopped_by_signals():
         variant = prepare(read_graph(graph))
+        begin += ready(*variant.compiled)
         plan = Plan(points, time_limit, tuple(variant.amount(amount) for amount in amounts))
         found = sweep(variant, plan, lambda line: click.echo(line, err=True), begin)
-    _tell(found, output, table, as_json, getattr(variant, "show", None))
-    if plot is not None:
-        from moccasin_mzn.plots.frontier_files import write_frontier
-
-        write_frontier(plot, found)
-        click.echo(f"picture: {plot}", err=True)
-    return EXIT_FOUND if found.found else EXIT_NONE
+    all_written = _tell(found, output, table, plot, as_json, getattr(variant, "show", None))
+    return (EXIT_FOUND if found.found else EXIT_NONE) if all_written else EXIT_BAD_INPUT
 
 
 def _check_files(plot: Path | None, *others: Path | None) -> None:
@@ -167,19 +176,29 @@ def _as_far_as_it_goes(options: _Options) -> _Options:
 
 
 def _tell(
-    found: Frontier, output: Path | None, table: Path | None, as_json: bool, shower: Shower | None
-) -> None:  # fmt: skip
-    """Print and write the answer."""
+    found: Frontier, output: Path | None, table: Path | None, plot: Path | None, as_json: bool, shower: Shower | None
+) -> bool:  # fmt: skip
+    """Write and print the answer; True if all files are written."""
     from moccasin_mzn.frontier.table import print_frontier
     from moccasin_mzn.frontier.writing import csv_text, json_text
-    from moccasin_mzn.readers.jsonfile import replace_file
 
+    files = file_jobs((output, lambda: json_text(found, shower)), (table, lambda: csv_text(found, shower)))
+    all_written = write_files([*files, *_pictures(found, plot)])
     if as_json:
         sys.stdout.write(json_text(found, shower))
     else:
         print_frontier(found, sys.stdout)
     sys.stdout.flush()
-    if output is not None:
-        replace_file(output, json_text(found, shower))
-    if table is not None:
-        replace_file(table, csv_text(found, shower))
+    return all_written
+
+
+def _pictures(found: Frontier, path: Path | None) -> list[Job]:
+    """What draws the front, if that is asked for."""
+
+    def draw() -> None:
+        from moccasin_mzn.plots.frontier_files import write_frontier
+
+        write_frontier(path, found)
+        click.echo(f"picture: {path}", err=True)
+
+    return [] if path is None else [(path, draw)]

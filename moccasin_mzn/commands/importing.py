@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from moccasin_mzn.commands.files import check_apart
 from moccasin_mzn.commands.making import MODE, OPTIMIZER, OUTPUT, SCALE, integers, tell_assumed, write_made
 from moccasin_mzn.commands.strict import group
 from moccasin_mzn.errors import InputError
@@ -199,8 +200,7 @@ def _source(file: Path, output: Path | None) -> dict[str, str]:
 
     A pipe can be read only once and has no digest.
     """
-    if output is not None and output.exists() and file.exists() and output.samefile(file):
-        raise InputError(f"{output}: is the file to import, and would be lost")
+    check_apart({"--output": output}, {"the file to import": file})
     if not file.is_file():
         return {"file": file.name}
     try:

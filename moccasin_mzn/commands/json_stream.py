@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, TextIO
 
+from moccasin_mzn.commands.streams import is_read
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.result import Progress
 
@@ -19,10 +20,16 @@ class JsonLines:
         """Write the answer: the object that `solve --json` prints."""
         self.write({"type": "result", **result.as_dict()})
 
-    def write(self, line: dict[str, Any]) -> None:
-        """Write any object."""
+    def write(self, line: dict[str, Any], needed: bool = False) -> None:
+        """Write any object.
+
+        Raises:
+            KeyboardInterrupt: nobody reads any more, and this is `needed`: whoever asked has had enough.
+        """
         self._out.write(json.dumps(line) + "\n")
         self._out.flush()
+        if needed and not is_read():
+            raise KeyboardInterrupt
 
 
 class JsonStream(JsonLines):
@@ -32,8 +39,8 @@ class JsonStream(JsonLines):
         super().__init__(out)
         self._graph = graph
 
-    def progress(self, progress: Progress) -> None:
-        """Write an improvement; with the schedule, as ids of nodes, if it is a new one within the budget."""
+    def progress(self, progress: Progress, needed: bool = False) -> None:
+        """Write an improvement, with the schedule, as ids, if it is a new one within the budget; see `write`."""
         line = {
             "type": "progress",
             "seconds": round(progress.seconds, 3),
@@ -45,4 +52,4 @@ class JsonStream(JsonLines):
         }
         if progress.sequence is not None:
             line["sequence"] = [self._graph.nodes[v] for v in progress.sequence]
-        self.write(line)
+        self.write(line, needed)

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from moccasin_mzn.commands.common import EXIT_FOUND
+from moccasin_mzn.commands.streams import is_read
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.optimizers import NONE, OPTIMIZERS
 
@@ -122,7 +123,8 @@ def write_made(
     graph = replace(graph, attributes={**graph.attributes, ATTRIBUTE: record})
     line = graph_line(graph)
     write_text(graph_text(graph), output)
-    click.echo(f"{output or 'stdout'}: {line}", err=output is None)
+    if output is not None or is_read():
+        click.echo(f"{output or 'stdout'}: {line}", err=output is None)
     return EXIT_FOUND
 
 

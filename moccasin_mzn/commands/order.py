@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from moccasin_mzn.commands.common import EXIT_FOUND, GRAPH, ORDER, stopped_by_signals
+from moccasin_mzn.commands.common import EXIT_BAD_INPUT, EXIT_FOUND, GRAPH, ORDER, file_jobs, stopped_by_signals
+from moccasin_mzn.commands.files import check_apart, write_files
 from moccasin_mzn.commands.strict import command
 
 
@@ -30,9 +31,10 @@ def order(graph: Path, order: str, time_limit: float, seed: int, output: Path | 
     from moccasin_mzn.ordering.least_peak import least_peak_order
     from moccasin_mzn.ordering.order_report import OrderLines, ordering_dict, print_ordering
     from moccasin_mzn.readers import read_graph
-    from moccasin_mzn.readers.jsonfile import check_writable, replace_file
+    from moccasin_mzn.readers.jsonfile import check_writable
     from moccasin_mzn.simulate import simulate
 
+    check_apart({"--output": output}, {"the graph": graph, "the order": order})
     if output is not None:
         check_writable(output)
     computation_graph = read_graph(graph)
@@ -43,10 +45,9 @@ def order(graph: Path, order: str, time_limit: float, seed: int, output: Path | 
         found = least_peak_order(computation_graph, time_limit=time_limit, seed=seed, on_progress=lines, start=start)
     lines.flush()
     told = ordering_dict(computation_graph, input_peak, found)
+    all_written = write_files(file_jobs((output, lambda: json.dumps(told["order"]) + "\n")))
     if as_json:
         click.echo(json.dumps(told))
     else:
         print_ordering(computation_graph, input_peak, found, sys.stdout)
-    if output is not None:
-        replace_file(output, json.dumps(told["order"]) + "\n")
-    return EXIT_FOUND
+    return EXIT_FOUND if all_written else EXIT_BAD_INPUT

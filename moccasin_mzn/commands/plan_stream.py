@@ -19,8 +19,8 @@ class PlanStream(JsonLines):
         self._platform = problem.platform
         self._objective = problem.goal.objective
 
-    def progress(self, progress: PlanProgress) -> None:
-        """Write an improvement; with the plan, by names, if it is a new one."""
+    def progress(self, progress: PlanProgress, needed: bool = False) -> None:
+        """Write an improvement; with the plan, by names, if it is a new one. See `write`."""
         simulation = progress.simulation
         line: dict[str, Any] = {
             "type": "progress",
@@ -37,4 +37,4 @@ class PlanStream(JsonLines):
             line |= {what: simulation.total(what) for what in OBJECTIVES}
         if progress.plan is not None:
             line["plan"] = plan_document(self._platform, progress.plan)
-        self.write(line)
+        self.write(line, needed)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.commands.common import COUNT_FIXED, EXIT_FOUND, GRAPH, ORDER
+from moccasin_mzn.commands.files import check_apart
 from moccasin_mzn.commands.strict import command
 from moccasin_mzn.errors import InputError
 
@@ -34,6 +35,7 @@ def plot(
     from moccasin_mzn.plots.picture import Picture, check_axis
     from moccasin_mzn.readers import read_graph, read_schedule
 
+    check_apart({"--output": output}, {"the graph": graph, "the schedule": schedule, "the order": order})
     check_picture_file(output)
     check_axis(by)
     computation_graph = read_graph(graph)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND, GRAPH
+from moccasin_mzn.commands.files import check_apart
 from moccasin_mzn.commands.making import OUTPUT, write_made, write_text
 from moccasin_mzn.commands.strict import command
 from moccasin_mzn.words import count_text
@@ -32,6 +33,7 @@ def reduce(graph: Path, fuse: bool, elementwise: tuple[str, ...], output: Path |
     from moccasin_mzn.readers import read_graph
     from moccasin_mzn.reduction import reduce_graph
 
+    check_apart({"--output": output}, {"the graph": graph})
     reduction = reduce_graph(read_graph(graph), fuse=fuse, elementwise=elementwise)
     before, after = len(reduction.original.nodes), len(reduction.graph.nodes)
     click.echo(f"{count_text(before, 'node')} became {after:,}", err=True)
@@ -49,5 +51,6 @@ def convert(graph: Path, form: str, output: Path | None) -> int:
     from moccasin_mzn.readers.graphml import graphml_text
     from moccasin_mzn.readers.node_link import graph_text
 
+    check_apart({"--output": output}, {"the graph": graph})
     write_text({"json": graph_text, "graphml": graphml_text, "dot": dot_text}[form](read_graph(graph)), output)
     return EXIT_FOUND

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moccasin_mzn.commands.common import COUNT_FIXED, ORDER_OR_FREE, stopped_by_signals, told
+from moccasin_mzn.commands.common import (
+    COUNT_FIXED,
+    ORDER_OR_FREE,
+    file_jobs,
+    json_line,
+    stopped_by_signals,
+    told,
+)
+from moccasin_mzn.commands.files import Job, check_apart
 from moccasin_mzn.commands.platform_options import asks_for_platform, platform_options, require_budget, taken_out
 from moccasin_mzn.commands.strict import command
 from moccasin_mzn.errors import InputError
@@ -76,6 +84,7 @@ def solve(
     from moccasin_mzn.addresses.buffers import check_alignment
     from moccasin_mzn.budget import Budget
     from moccasin_mzn.commands.json_stream import JsonStream
+    from moccasin_mzn.compiled_searches import seconds_spent
     from moccasin_mzn.readers import read_graph
     from moccasin_mzn.readers.jsonfile import check_writable
     from moccasin_mzn.report import ProgressLines, print_result, print_shortfall
@@ -85,6 +94,9 @@ def solve(
     if graph is None:
         graph, budget = _example(budget, platform)
     require_budget(budget, platform)
+    outputs = {"--output": output, "--plot": plot, "--buffers": buffers}
+    others = {"a limit of computations": options["max_computations"], "the warm start": options["warm_start"]}
+    check_apart(outputs, {"the graph": graph, "the order": order, **others})
     if asks_for_platform(platform):
         from moccasin_mzn.commands.solve_platform import solve_platform
 
@@ -118,23 +130,19 @@ def solve(
     def tell(progress: Progress) -> None:
         lines(progress)
         if stream is not None:
-            stream.progress(progress)
+            stream.progress(progress, needed=not any(outputs.values()))
 
     with stopped_by_signals():
         result = _with_addresses(instance, run, tell, alignment or 1, options) if addresses else run(tell)
     lines.flush()
     if check and result.found:
         result = _checked(result)
-    result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=time.monotonic() - begin))
+    total = time.monotonic() - begin - seconds_spent()
+    result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=total))
     if result.shortfall is not None and (as_json or json_stream):
         print_shortfall(result, sys.stderr)
-    status = told(result, result.valid, output, as_json, stream, print_result)
-    if buffers is not None and result.valid:
-        _write_buffers(result, buffers)
-    if plot is not None and result.valid:
-        _draw(result, plot)
-        click.echo(f"picture: {plot}", err=True)
-    return status
+    files = file_jobs((output, lambda: json_line(result)), (buffers, lambda: _buffers_text(result)))
+    return told(result, result.valid, [*files, *_pictures(result, plot)], as_json, stream, print_result)
 
 
 def _example(budget: str | None, platform: dict[str, Any]) -> tuple[Path, str | None]:
@@ -228,11 +236,10 @@ def _with_addresses(
     )  # fmt: skip
 
 
-def _write_buffers(result: Result, path: Path) -> None:
-    from moccasin_mzn.readers.jsonfile import replace_file
+def _buffers_text(result: Result) -> str:
     from moccasin_mzn.readers.minimalloc import buffers_text
 
-    replace_file(path, buffers_text(result.arena.buffers, result.arena.offsets))
+    return buffers_text(result.arena.buffers, result.arena.offsets)
 
 
 def _checked(result: Result) -> Result:
@@ -247,9 +254,15 @@ def _checked(result: Result) -> Result:
     return replace(result, checks=tuple(verdicts))
 
 
-def _draw(result: Result, path: Path) -> None:
-    from moccasin_mzn.plots.files import write_picture
-    from moccasin_mzn.plots.picture import Picture
+def _pictures(result: Result, path: Path | None) -> list[Job]:
+    """What draws the schedule, if that is asked for."""
 
-    instance = result.instance
-    write_picture(path, Picture(instance.graph, result.sequence, instance.order, instance.budget))
+    def draw() -> None:
+        from moccasin_mzn.plots.files import write_picture
+        from moccasin_mzn.plots.picture import Picture
+
+        instance = result.instance
+        write_picture(path, Picture(instance.graph, result.sequence, instance.order, instance.budget))
+        click.echo(f"picture: {path}", err=True)
+
+    return [] if path is None else [(path, draw)]

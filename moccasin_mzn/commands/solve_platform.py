@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.commands.common import stopped_by_signals, told
+from moccasin_mzn.commands.common import file_jobs, json_line, stopped_by_signals, told
 from moccasin_mzn.commands.platform_problem import plan_options, platform_problem, refuse_others
 from moccasin_mzn.errors import InputError
 
@@ -30,6 +30,7 @@ def solve_platform(
         given: of the options for several memories, those that are there.
         options: all others of `solve` that are there; not all of them apply.
     """
+    from moccasin_mzn.compiled_searches import seconds_spent
     from moccasin_mzn.platforms.documents import read_plan
     from moccasin_mzn.platforms.report import PlanProgressLines, print_plan_result
     from moccasin_mzn.platforms.run import solve_on_platform
@@ -50,7 +51,7 @@ def solve_platform(
     def tell(progress: PlanProgress) -> None:
         lines(progress)
         if stream is not None:
-            stream.progress(progress)
+            stream.progress(progress, needed=output is None)
 
     with stopped_by_signals():
         result = solve_on_platform(
@@ -59,9 +60,10 @@ def solve_platform(
     lines.flush()
     if check and result.found:
         result = replace(result, checks=_verdicts(result))
-    seconds = replace(result.seconds, read=read_seconds, total=time.monotonic() - begin)
+    seconds = replace(result.seconds, read=read_seconds, total=time.monotonic() - begin - seconds_spent())
     result = replace(result, seconds=seconds)
-    return told(result, result.found, output, as_json, stream, print_plan_result, "plan")
+    files = file_jobs((output, lambda: json_line(result)))
+    return told(result, result.found, files, as_json, stream, print_plan_result, "plan")
 
 
 def _check_answer(output: Path | None, as_json: bool, given: dict[str, Any], options: dict[str, Any]) -> None:

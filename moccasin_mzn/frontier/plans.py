@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from moccasin_mzn.budget import Budget
+from moccasin_mzn.compiled_searches import compiled_for
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.frontier.listener import EnoughError, Listener
 from moccasin_mzn.frontier.questions import Answer, Judged, Question
@@ -49,6 +50,11 @@ class Plans:
         if self.problem.goal.objective != "duration":
             raise InputError(f"frontier: durations are swept, not {self.problem.goal.objective}")
         self.graph = self.problem.platform.graph
+
+    @property
+    def compiled(self) -> tuple[str, ...]:
+        """What it needs of `compiled_searches`."""
+        return (*self.formulation.compiled, *compiled_for(self.problem.instance.free_order))
 
     @property
     def peak(self) -> int:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.budget import Budget
+from moccasin_mzn.compiled_searches import compiled_for
 from moccasin_mzn.conclusion import scope
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import find_formulation
@@ -68,6 +69,11 @@ class Rematerialization:
         whole = Budget.of("100%")
         built = Instance.build(graph, whole, order=order, max_computations=most, count_fixed=count_fixed)
         return cls(built, options)
+
+    @property
+    def compiled(self) -> tuple[str, ...]:
+        """What it needs of `compiled_searches`."""
+        return compiled_for(self.instance.free_order)
 
     @property
     def peak(self) -> int:

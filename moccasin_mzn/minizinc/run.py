@@ -16,7 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, out_of_memory
 from moccasin_mzn.minizinc.solvers import Backend
 
 GRACE_SECONDS = 10
@@ -186,11 +186,12 @@ class _Job(threading.Thread):
         except asyncio.CancelledError:
             pass
         except Exception as failure:
-            error = failure
+            error = out_of_memory(failure) or failure
         self._put(("end", error))
 
     async def _main(self) -> None:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: None)  # of what is cancelled while it starts
         with self._lock:
             if self._cancelled:
                 return

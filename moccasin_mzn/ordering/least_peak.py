@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from moccasin_mzn.compiled_searches import ORDERS, ready
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.options import check_seed, check_time_limit
@@ -92,9 +93,9 @@ def least_peak_order(
     check_time_limit(time_limit)
     check_seed(seed)
     start = _checked_start(graph, start)
-    from moccasin_mzn.ordering.order_search import OrderSearch, compile_all  # here, because that takes a while
+    from moccasin_mzn.ordering.order_search import OrderSearch  # here, because that takes a while
 
-    compile_all()
+    ready(ORDERS)
     begin = time.monotonic()
     end = None if time_limit is None else begin + time_limit
 
@@ -126,6 +127,7 @@ def peak_bound(graph: ComputationGraph, order: Sequence[int], seconds: float = 2
     from moccasin_mzn.ordering.cut_bound import CutBound
     from moccasin_mzn.simulate import simulate
 
+    ready(ORDERS)
     cuts, memory = CutBound(graph_arrays(graph, order)), simulate(graph, order).memory
     end = time.monotonic() + seconds
     return cuts.improve(graph.largest_working_set().memory, memory, lambda: time.monotonic() >= end)

@@ -9,6 +9,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, ClassVar
 
+from moccasin_mzn.compiled_searches import PAGING
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import Moccasin, models_folder
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
@@ -72,6 +73,7 @@ class PagingFormulation(PlanFormulation):
 
     name: ClassVar[str] = "paging"
     checker: ClassVar[str] = "paging.mzc.mzn"
+    compiled: ClassVar[tuple[str, ...]] = (PAGING,)
 
     def __post_init__(self) -> None:
         if self.form not in ("staged", "general"):

@@ -54,6 +54,8 @@ class PlanFormulation(ABC):
     """Do first computations keep to the input order? Then so do its proofs."""
     checker: str
     """The solution checker, a file of the models' folder."""
+    compiled: tuple[str, ...] = ()
+    """What its search needs of `compiled_searches`, beside what schedules for one memory need."""
 
     @abstractmethod
     def model(self) -> Path:

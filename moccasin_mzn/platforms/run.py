@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from moccasin_mzn.compiled_searches import ADDRESSES, compiled_for, ready
 from moccasin_mzn.platforms.formulation import PlanFormulation, PlanProblem
 from moccasin_mzn.platforms.options import PlanOptions
 from moccasin_mzn.platforms.plan import Plan
@@ -42,6 +43,10 @@ def solve_on_platform(
         InputError: see `solve_plan`, `solve_plan_in_any_order` and `plan_with_arenas`.
     """
     begin = time.monotonic() if begin is None else begin
+    if options.search != "off":
+        begin += ready(*formulation.compiled, *compiled_for(problem.instance.free_order))
+    if alignment is not None:
+        begin += ready(ADDRESSES)
     if alignment is None:
         return _solve(problem, formulation, options, on_progress, begin, warm_start)
     from moccasin_mzn.platforms.arrange import plan_with_arenas

@@ -7,12 +7,13 @@ import os
 import shutil
 import tempfile
 from os import PathLike
-from typing import Any
+from typing import Any, BinaryIO
 
 from moccasin_mzn.errors import InputError, shown
 
 SIZE_LIMIT = 2**30
 """Largest file read, in bytes: a graph of 100,000 nodes and a million edges takes 41 MB."""
+_PIECE = 2**24
 
 
 def load_bytes(path: str | PathLike[str], limit: int, hint: str = "") -> bytes:
@@ -23,12 +24,21 @@ def load_bytes(path: str | PathLike[str], limit: int, hint: str = "") -> bytes:
     """
     try:
         with open(path, "rb") as file:
-            data = file.read(limit + 1)  # not stat: a pipe has no size
+            data = _read(file, limit + 1)
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror or error}") from None
     if len(data) > limit:
         raise InputError(f"larger than the limit of {limit} bytes{hint}")
     return data
+
+
+def _read(file: BinaryIO, most: int) -> bytes:
+    """So many bytes, or all; in pieces, as a pipe has no size and `most` bytes at once may be more than there is."""
+    pieces = []
+    while most > 0 and (piece := file.read(min(most, _PIECE))):
+        pieces.append(piece)
+        most -= len(piece)
+    return b"".join(pieces)
 
 
 def load_text(path: str | PathLike[str]) -> str:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from moccasin_mzn.compiled_searches import ready
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.record import JudgeError
 from moccasin_mzn.result import Listener, Progress, Result, Seconds, TracePoint
@@ -37,7 +38,7 @@ def apply(
         NotApplicableError: the strategy is for other graphs.
         InputError: a candidate is no schedule of the graph at all, or what the strategy needs is missing or failed.
     """
-    begin = time.monotonic() if begin is None else begin
+    begin = (time.monotonic() if begin is None else begin) + ready(*strategy.compiled)
     best = _Best(instance, strategy, begin)
     interrupted = False
 

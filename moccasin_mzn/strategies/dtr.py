@@ -30,6 +30,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from moccasin_mzn.arrays import graph_arrays
+from moccasin_mzn.compiled_searches import EVICTIONS
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.strategies.dtr_costs import ClassesCost, NoCost, OwnCost, RelativesCost
 from moccasin_mzn.strategies.dtr_executor import EvictionRule, Executor
@@ -94,6 +95,7 @@ DTR: tuple[Strategy, ...] = tuple(
         source="Kirisame et al., Dynamic Tensor Rematerialization, ICLR 2021, sections 2 and 4",
         guarantee="the schedule made at the budget itself, if there is one, keeps within it; no bound on duration",
         schedules=partial(_schedules, rule),
+        compiled=(EVICTIONS,),
     )
     for name, rule in RULES.items()
 )

@@ -38,3 +38,5 @@ class Strategy:
     guarantee: str
     """One line: what is known of its schedules, and for which graphs it is."""
     schedules: Callable[[Instance, Stop], Iterable[Sequence[int]]]
+    compiled: tuple[str, ...] = ()
+    """What it needs of `compiled_searches`."""
