@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from ortools.sat.python import cp_model
 
 from moccasin_mzn.bounds.relaxation import YES, Relaxation
+from moccasin_mzn.flatzinc.wide_sums import keep_true
 
 _POLL_SECONDS = 0.05
-_MOST_WEIGHTS = 2**30
-"""In one capacity, all together. Where they pass 2**31, and it looks for constraints that include others, CP-SAT 9.15
-presolves to a wrong optimum now and then."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,7 @@ def branch(
     solver.parameters.max_time_in_seconds = max(0.01, deadline - time.monotonic())
     solver.parameters.linearization_level = 2
     solver.parameters.catch_sigint_signal = False
-    if any(sum(map(abs, capacity.weights)) > _MOST_WEIGHTS for capacity in relaxation.capacities):
-        solver.parameters.presolve_inclusion_work_limit = 0
+    keep_true(solver.parameters, max((sum(map(abs, one.weights)) for one in relaxation.capacities), default=0))
     best = least
 
     def improved(value: float) -> None:

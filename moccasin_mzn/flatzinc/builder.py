@@ -67,6 +67,8 @@ class Builder:
         self.unique = unique
         self.lower: list[int] = []
         self.upper: list[int] = []
+        self.widest = 0
+        """The largest sum of coefficients' magnitudes in a constraint."""
         self.hint_rules: list[tuple[int, Callable[[Callable[[Term], int | None]], int | None]]] = []
         self._variables = self.model.proto.variables
         self._constraints = self.model.proto.constraints
@@ -159,10 +161,15 @@ class Builder:
             domain = [end if end in (LOWEST, HIGHEST) else end - offset for end in domain]
         if not all(LOWEST <= number <= HIGHEST for number in (*domain, *factors)):
             raise ModelError("the numbers of a linear constraint do not fit in 64 bits")
+        self.note_width(factors)
         proto = self.new(when).linear
         proto.vars.extend(variables)
         proto.coeffs.extend(factors)
         proto.domain.extend(domain)
+
+    def note_width(self, coefficients: Iterable[int]) -> None:
+        """A constraint has these coefficients."""
+        self.widest = max(self.widest, sum(map(abs, coefficients)))
 
     def constraint_count(self) -> int:
         """How many constraints there are: the index that the next one gets."""

@@ -23,6 +23,7 @@ from .stopping import StopFlag
 from .stream import SolutionStream
 from .syntax import FlatZinc, FlatZincError
 from .translate import UNBOUNDED, Problem, translate
+from .wide_sums import keep_true
 
 MAGNITUDES = (UNBOUNDED, 2**30, 2**20)
 """Where to cut the domains of unbounded variables, in the order of trial."""
@@ -102,6 +103,7 @@ class Session:
             parameters.log_search_progress = True
             parameters.log_to_stdout = False
             self.solver.log_callback = lambda line: print(line, file=sys.stderr, flush=True)
+        keep_true(parameters, self.problem.builder.widest)
         if not parameters.merge_text_format(options.params):
             raise ModelError(f"--params: CP-SAT does not understand {options.params!r}")
 

@@ -17,6 +17,7 @@ import threading
 from typing import Any, BinaryIO
 
 from moccasin_mzn.flatzinc.builder import LIMIT
+from moccasin_mzn.flatzinc.wide_sums import keep_true
 
 INFINITE = 2**53
 """Solutions beyond it are none of a solver in doubles. A proof is only one for bounded columns."""
@@ -56,11 +57,19 @@ def _answer(request: dict[str, Any]) -> str:
     parameters.linearization_level = 2
     parameters.num_workers = request["threads"] or os.cpu_count() or 1
     parameters.random_seed = request["seed"] or 0
+    keep_true(parameters, _widest(request["program"]))
     if request["seconds"] is not None:
         parameters.max_time_in_seconds = request["seconds"]
     status = solver.solve(model, Improvement())
     proven = {cp_model.OPTIMAL: "optimal", cp_model.INFEASIBLE: "infeasible"} if bounded else {}
     return proven.get(status, "unknown")
+
+
+def _widest(program: dict[str, Any]) -> int:
+    """The largest sum of coefficients' magnitudes in a row, or of the objective's."""
+    start, coefficient = program["row_start"], program["row_coefficient"]
+    rows = [coefficient[first:end] for first, end in zip(start, start[1:], strict=False)]
+    return max(int(sum(map(abs, row))) for row in (*rows, program["objective"]))
 
 
 def _model(request: dict[str, Any]) -> tuple[Any, bool]:

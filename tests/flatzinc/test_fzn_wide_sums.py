@@ -1,0 +1,68 @@
+"""Coefficients that add up to more than 32 bits: optima against brute force."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from fzn_support import solve
+
+WRONG = [(10, 679), (10, 1117), (12, 219), (12, 938), (12, 1213), (12, 1226), (12, 1302), (14, 219)]
+"""CP-SAT 9.15 calls optimal what is not, where it looks for inclusions (OR-Tools issue 5293)."""
+
+
+class Cover:
+    """Least cost of 0-1 variables whose weights reach what each of several rows needs; some imply others."""
+
+    def __init__(self, digits: int, seed: int) -> None:
+        rng = random.Random(seed)
+        n = self.n = rng.randint(6, 13)
+        self.weights = [int(float(10**digits) ** rng.uniform(0.7, 1)) for _ in range(n)]
+        self.costs = [rng.randint(1, 50) for _ in range(n)]
+        self.rows = []
+        for _ in range(rng.randint(2, 7)):
+            k = rng.randint(2, n)
+            if rng.random() < 0.5:
+                chosen = sorted(rng.sample(range(n), k))
+            else:
+                chosen = list(range(rng.randint(0, n - k), n))[:k]
+            self.rows.append((chosen, rng.randint(1, sum(self.weights[i] for i in chosen))))
+        self.implied = [tuple(rng.sample(range(n), 2)) for _ in range(rng.randint(0, 5))]
+
+    def text(self) -> str:
+        """As FlatZinc."""
+        names = [f"x{i}" for i in range(self.n)]
+        lines = [f"var 0..1: {name};" for name in names]
+        for chosen, need in self.rows:
+            weights = [-self.weights[i] for i in chosen]
+            lines.append(f"constraint int_lin_le({weights},[{','.join(names[i] for i in chosen)}],{-need});")
+        lines += [f"constraint int_le(x{a},x{b});" for a, b in self.implied]
+        lines.append("var int: total :: output_var;")
+        lines.append(f"constraint int_lin_eq({[*self.costs, -1]},[{','.join(names)},total],0); solve minimize total;")
+        return "\n".join(lines)
+
+    def least(self) -> int | None:
+        """By brute force."""
+        x = np.array(list(itertools.product((0, 1), repeat=self.n)), dtype=np.int64)
+        fits = np.ones(len(x), dtype=bool)
+        for chosen, need in self.rows:
+            fits &= x[:, chosen] @ np.array([self.weights[i] for i in chosen], dtype=np.int64) >= need
+        for a, b in self.implied:
+            fits &= x[:, a] <= x[:, b]
+        return int((x @ np.array(self.costs))[fits].min()) if fits.any() else None
+
+
+@pytest.mark.parametrize(
+    ("digits", "seed"),
+    [
+        *WRONG,
+        *(pytest.param(digits, seed, marks=pytest.mark.slow) for digits in (9, 10, 12, 14) for seed in range(200)),
+    ],
+)
+def test_optimum(digits, seed):
+    cover = Cover(digits, seed)
+    least = cover.least()
+    expected = "=====UNSATISFIABLE=====\n" if least is None else f"total = {least};\n----------\n==========\n"
+    assert solve(cover.text(), "-p", "1") == expected
