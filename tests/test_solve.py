@@ -33,7 +33,7 @@ def test_the_skip_connection_is_recomputed(solver, formulation, precedence):
 
 
 def test_an_order_that_fits_is_optimal_at_once():
-    result = solve(SKIP, 10, solver="no such solver is needed")
+    result = solve(SKIP, 10)
     assert (result.status, result.duration, result.tdi_percent) == ("optimal", 9, 0)
     assert result.sequence == (0, 1, 2, 3, 4)
 

@@ -75,7 +75,7 @@ def test_a_warm_start_with_useless_computations_at_its_end_is_gone_on_from(insta
 
 
 def test_computations_at_the_end_count_as_computations():
-    with pytest.raises(InputError, match="warm start: node x is computed 3 times, 2 are allowed"):
+    with pytest.raises(InputError, match="warm start: node x is computed 3 times, at most 2 allowed"):
         check_warm_start(Instance.build(SKIP, 8), find_formulation("staged"), TAIL)
 
 
@@ -149,5 +149,5 @@ def test_a_plan_to_start_from_is_taken_without_its_tail():
     assert record.plan == plan_of_sequence(AGAIN)
     with pytest.raises(InputError, match="^warm start: position 6: node x is out of place in stages"):
         record.take_warm_start(plan_of_sequence((0, 1, 2, 3, 3, 0, 4)))
-    with pytest.raises(InputError, match="^warm start: node x has 4 retention intervals in local, 3 are allowed"):
+    with pytest.raises(InputError, match="^warm start: node x has 4 retention intervals in local, at most 3 allowed"):
         record.take_warm_start(plan_of_sequence((*TAIL, 0)))

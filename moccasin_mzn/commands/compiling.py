@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from moccasin_mzn.commands.common import EXIT_FOUND
+from moccasin_mzn.commands.strict import command
 from moccasin_mzn.errors import InputError
 
 
-@click.command("compile")
+@command("compile")
 def compile_searches() -> int:
     """Compile the searches, which else the first run that needs them does, and keep them on disk."""
     from moccasin_mzn.compiled_searches import NOT_KEPT, SEARCHES, ready

@@ -15,6 +15,7 @@ class JsonLines:
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
+        self._left = False
 
     def result(self, result: Any) -> None:
         """Write the answer: the object that `solve --json` prints."""
@@ -24,11 +25,13 @@ class JsonLines:
         """Write any object.
 
         Raises:
-            KeyboardInterrupt: nobody reads any more, and this is `needed`: whoever asked has had enough.
+            KeyboardInterrupt: nobody reads any more, and this is `needed`: whoever asked has had enough. Once: what is
+                told at the end of a search that is interrupted does not interrupt it again.
         """
         self._out.write(json.dumps(line) + "\n")
         self._out.flush()
-        if needed and not is_read():
+        if needed and not self._left and not is_read():
+            self._left = True
             raise KeyboardInterrupt
 
 

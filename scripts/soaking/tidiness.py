@@ -28,6 +28,7 @@ class Room:
         for path in (self.files, self.temporary, self.here):
             path.mkdir(parents=True, exist_ok=True)
         self.mark = uuid.uuid4().hex
+        self.before = set(psutil.Process().children(recursive=True))
         os.environ[MARK] = self.mark
         os.environ["TMPDIR"] = str(self.temporary)
         tempfile.tempdir = None  # looked up again
@@ -60,7 +61,8 @@ class Room:
         return found
 
     def _processes(self, thoroughly: bool) -> list[psutil.Process]:
-        own = [child for child in psutil.Process().children(recursive=True) if _lives(child)]
+        children = psutil.Process().children(recursive=True)
+        own = [child for child in children if child not in self.before and _lives(child)]
         if not thoroughly:
             return own
         return own + [process for process in psutil.process_iter() if process not in own and self._is_marked(process)]
