@@ -41,8 +41,8 @@ class Claims:
 
     def __init__(self, direct: DirectObjective, tolerance: float) -> None:
         program = direct.program
-        row, objective = magnitudes(program, direct.row) if is_exact(program) else (0.0, 0.0)
-        self.hidden = tolerance * objective if tolerance * row < HIDDEN else math.inf
+        rows, objective = magnitudes(program, direct.row) if is_exact(program) else (0.0, 0.0)
+        self.hidden = tolerance * objective if tolerance * rows < HIDDEN else math.inf
         self.doubtful = not self.hidden < HIDDEN
         self.claim = ""
         self.confirmed_by = ""

@@ -29,11 +29,12 @@ def is_exact(program: LinearProgram) -> bool:
 
 
 def magnitudes(program: LinearProgram, but: int = -1) -> tuple[float, float]:
-    """The largest sum of the terms' largest magnitudes in a row, `but` aside, and that of the objective; infinite or
-    NaN where a column is not bounded.
+    """The terms' largest magnitudes, summed over all rows, `but` aside, and over the objective; infinite or NaN where a
+    column is not bounded.
 
     A column that is off by a tolerance moves a row by its coefficient times that, and doubles are exact relative to the
-    largest term only: the tolerance of a solver times this is what it may hide.
+    largest term only. Where one row says what another begins with, as memory does from node to node, what they hide
+    adds up: at most the tolerance of a solver times this.
     """
     largest = np.maximum(np.abs(program.lower), np.abs(program.upper))
     largest = np.where(program.lower == program.upper, np.minimum(largest, 1.0), np.maximum(largest, 1.0))
@@ -42,7 +43,7 @@ def magnitudes(program: LinearProgram, but: int = -1) -> tuple[float, float]:
     if but >= 0:
         rows[but] = 0.0
     costs = program.objective != 0
-    return float(rows.max(initial=0.0)), float(np.abs(program.objective[costs]) @ largest[costs])
+    return float(rows.sum()), float(np.abs(program.objective[costs]) @ largest[costs])
 
 
 def contradicts_itself(program: LinearProgram) -> bool:

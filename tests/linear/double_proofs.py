@@ -7,6 +7,7 @@ and ends with 1 if anything was false. Each graph is asked of both MILPs by both
 from __future__ import annotations
 
 import argparse
+import functools
 import random
 import re
 import sys
@@ -23,7 +24,7 @@ from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.instance import Instance
 from moccasin_mzn.minizinc.compile import compile_model
 from moccasin_mzn.minizinc.dzn import dzn_text
-from moccasin_mzn.minizinc.solvers import find_backend
+from moccasin_mzn.minizinc.solvers import Backend, find_backend
 from moccasin_mzn.simulate import simulate
 
 LONGEST = 5 * 10**9
@@ -67,7 +68,13 @@ def flat(question: Question, name: str, start: bool = False) -> tuple[str, int |
         incumbent, limit = best.sequence, best.duration // data.duration_scale
     text = dzn_text(form.data_items(graph, data, incumbent, limit))
     least = None if question.least is None else question.least // data.duration_scale
-    return compile_model(find_backend("highs"), form.model("duration"), text), least
+    return compile_model(backend(), form.model("duration"), text), least
+
+
+@functools.cache
+def backend() -> Backend:
+    """HiGHS, whose FlatZinc is also SCIP's."""
+    return find_backend("highs")
 
 
 def ask(engine: str, text: str, least: int | None) -> tuple[str, list[str]]:
