@@ -283,9 +283,7 @@ def _plan(rng: random.Random, problem: Problem, solvers: Sequence[str]) -> Quest
         options |= {"device": f"gpu={amount} cpu={rng.randint(1, max(1, problem.peak))}{slow}", "copy-time": cost}
         if rng.random() < 0.3:
             options["copy-latency"] = "2"
-    return Question(
-        "plan", rng.choice([HERE, HERE, PROCESS]), problem, options, rng.random() < 0.5, rng.choice([None, 1, 3])
-    )
+    return Question("plan", rng.choice([HERE, HERE, PROCESS]), problem, options, free, rng.choice([None, 1, 3]))
 
 
 def _order(rng: random.Random, problem: Problem, solvers: Sequence[str]) -> Question:

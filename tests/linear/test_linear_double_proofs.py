@@ -42,7 +42,9 @@ def test_what_was_claimed_before(asked, least, name, engine, start):
     assert not false and ending.startswith("optimal")
 
 
-@pytest.mark.parametrize("seed", [*range(6), 229, 278, *(pytest.param(s, marks=pytest.mark.slow) for s in range(6, 200))])
+@pytest.mark.parametrize(
+    "seed", [*range(6), 229, 278, *(pytest.param(s, marks=pytest.mark.slow) for s in range(6, 200))]
+)  # the two that are named: SCIP bounds them too high, as their sizes differ in magnitude
 def test_proofs_are_true(seed):
     asked = double_proofs.draw(seed)
     for name in CHECKMATE:
