@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import sys
 import time
 
 import psutil
 import pytest
+
+from moccasin_mzn.graph import ComputationGraph
 
 TREE = """
 import os, signal, sys, time
@@ -68,3 +71,11 @@ def wait_until(condition, seconds=20.0):
         if time.monotonic() > end:
             pytest.fail("it does not happen")
         time.sleep(0.02)
+
+
+def hard_graph(n=150, span=40):
+    """A random graph on which an incumbent comes quickly, and a proof at 90 % of the peak does not."""
+    draw = random.Random(1)
+    edges = sorted({(u, v) for v in range(1, n) for u in draw.sample(range(max(0, v - span), v), min(v, 2))})
+    amounts = [[draw.randint(1, 99) for _ in range(n)] for _ in range(2)]
+    return ComputationGraph(tuple(range(n)), tuple(amounts[0]), tuple(amounts[1]), tuple(edges), tuple(range(n)))

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import random
 import re
 import shutil
 import signal
@@ -15,6 +14,7 @@ import time
 
 import psutil
 import pytest
+from process_support import hard_graph
 
 from moccasin_mzn.cli import run
 from moccasin_mzn.formulations import Moccasin
@@ -25,14 +25,6 @@ from moccasin_mzn.solve import JudgeError, solve
 SKIP = ComputationGraph(
     ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
 )
-
-
-def hard_graph(n=150, span=40):
-    """A random graph on which an incumbent comes quickly, and a proof at 90 % of the peak does not."""
-    draw = random.Random(1)
-    edges = sorted({(u, v) for v in range(1, n) for u in draw.sample(range(max(0, v - span), v), min(v, 2))})
-    amounts = [[draw.randint(1, 99) for _ in range(n)] for _ in range(2)]
-    return ComputationGraph(tuple(range(n)), tuple(amounts[0]), tuple(amounts[1]), tuple(edges), tuple(range(n)))
 
 
 @pytest.fixture

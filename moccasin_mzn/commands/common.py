@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,16 @@ def told(
         click.echo(f"no {what}: {result.reason}", err=True)
         return EXIT_NONE
     return EXIT_FOUND if all_written else EXIT_BAD_INPUT
+
+
+def with_verdicts(result: Any, verdicts: Callable[[], Sequence[str]]) -> tuple[Any, bool]:
+    """The result with what solution checkers say of it, and whether they all accept it: one that rejects it, or a
+    MiniZinc that fails, is told on stderr, and takes no answer along."""
+    try:
+        return replace(result, checks=tuple(verdicts())), True
+    except InputError as error:
+        click.echo(f"error: {' '.join(str(error).split())}", err=True)
+        return result, False
 
 
 def json_line(result: Any) -> str:

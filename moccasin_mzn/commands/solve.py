@@ -13,11 +13,13 @@ import click
 
 from moccasin_mzn.commands.common import (
     COUNT_FIXED,
+    EXIT_BAD_INPUT,
     ORDER_OR_FREE,
     file_jobs,
     json_line,
     stopped_by_signals,
     told,
+    with_verdicts,
 )
 from moccasin_mzn.commands.files import Job, check_apart
 from moccasin_mzn.commands.platform_options import asks_for_platform, platform_options, require_budget, taken_out
@@ -135,14 +137,16 @@ def solve(
     with stopped_by_signals():
         result = _with_addresses(instance, run, tell, alignment or 1, options) if addresses else run(tell)
     lines.flush()
+    accepted = True
     if check and result.found:
-        result = _checked(result)
+        result, accepted = with_verdicts(result, lambda: _verdicts(result))
     total = time.monotonic() - begin - seconds_spent()
     result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=total))
     if result.shortfall is not None and (as_json or json_stream):
         print_shortfall(result, sys.stderr)
     files = file_jobs((output, lambda: json_line(result)), (buffers, lambda: _buffers_text(result)))
-    return told(result, result.valid, [*files, *_pictures(result, plot)], as_json, stream, print_result)
+    status = told(result, result.valid, [*files, *_pictures(result, plot)], as_json, stream, print_result)
+    return status if accepted else EXIT_BAD_INPUT
 
 
 def _example(budget: str | None, platform: dict[str, Any]) -> tuple[Path, str | None]:
@@ -242,7 +246,8 @@ def _buffers_text(result: Result) -> str:
     return buffers_text(result.arena.buffers, result.arena.offsets)
 
 
-def _checked(result: Result) -> Result:
+def _verdicts(result: Result) -> list[str]:
+    """Of the solution checkers, in MiniZinc."""
     from moccasin_mzn.addresses.exact import check_arena
     from moccasin_mzn.checking import check_schedule, check_solution
 
@@ -251,7 +256,7 @@ def _checked(result: Result) -> Result:
         verdicts.append(check_arena(result.arena, result.instance.budget, result.instance.graph.size_unit))
     if result.solution is not None:
         verdicts.append(check_solution(result.formulation.checker, result.solution))
-    return replace(result, checks=tuple(verdicts))
+    return verdicts
 
 
 def _pictures(result: Result, path: Path | None) -> list[Job]:

@@ -8,7 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.commands.common import file_jobs, json_line, stopped_by_signals, told
+from moccasin_mzn.commands.common import (
+    EXIT_BAD_INPUT,
+    file_jobs,
+    json_line,
+    stopped_by_signals,
+    told,
+    with_verdicts,
+)
 from moccasin_mzn.commands.platform_problem import plan_options, platform_problem, refuse_others
 from moccasin_mzn.errors import InputError
 
@@ -58,12 +65,14 @@ def solve_platform(
             problem, formulation, how, tell, begin=begin, warm_start=plan, alignment=alignment
         )  # fmt: skip
     lines.flush()
+    accepted = True
     if check and result.found:
-        result = replace(result, checks=_verdicts(result))
+        result, accepted = with_verdicts(result, lambda: _verdicts(result))
     seconds = replace(result.seconds, read=read_seconds, total=time.monotonic() - begin - seconds_spent())
     result = replace(result, seconds=seconds)
     files = file_jobs((output, lambda: json_line(result)))
-    return told(result, result.found, files, as_json, stream, print_plan_result, "plan")
+    status = told(result, result.found, files, as_json, stream, print_plan_result, "plan")
+    return status if accepted else EXIT_BAD_INPUT
 
 
 def _check_answer(output: Path | None, as_json: bool, given: dict[str, Any], options: dict[str, Any]) -> None:

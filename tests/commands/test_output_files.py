@@ -16,7 +16,7 @@ from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.readers import write_graph
 from moccasin_mzn.readers.dot import write_dot
 from moccasin_mzn.readers.graphml import write_graphml
-from moccasin_mzn.readers.jsonfile import replace_file
+from moccasin_mzn.readers.jsonfile import load_json, replace_file
 
 SKIP = ComputationGraph(
     ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
@@ -184,3 +184,18 @@ def test_a_folder_that_has_gone_an_interrupt_and_lack_of_memory(tmp_path, capsys
     ]
     assert os.listdir(tmp_path) == ["e"]
     assert write_files(jobs[-1:])
+
+
+def test_an_answer_outlives_a_minizinc_that_fails_when_it_is_to_be_checked(tmp_path, monkeypatch, command):
+    """The search needs none; the solution checkers do."""
+    graph, output = tmp_path / "g.json", tmp_path / "o.json"
+    write_graph(SKIP, graph)
+    broken = tmp_path / "bin" / "minizinc"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\nexit 3\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{broken.parent}:/usr/bin:/bin")
+    status, out, err = command("solve", graph, "--budget", 8, "--search", "only", "--check", "--output", output)
+    assert status == 2 and "optimal: proven" in out and "Traceback" not in err
+    assert [line for line in err.splitlines() if line.startswith("error: ")] == [err.splitlines()[-1]]
+    assert load_json(output)["status"] == "optimal" and load_json(output)["checks"] == []

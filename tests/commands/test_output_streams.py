@@ -2,11 +2,11 @@
 
 import json
 import os
-import random
 import subprocess
 import sys
 
 import pytest
+from process_support import hard_graph
 
 from moccasin_mzn.graph import ComputationGraph
 from moccasin_mzn.readers import write_graph
@@ -20,14 +20,6 @@ FULL = "error: stdout: No space left on device"
 SKIP = ComputationGraph(
     ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
 )
-
-
-def hard_graph(n=150, span=40):
-    """A random graph on which schedules come quickly, and a proof at 90 % of the peak does not."""
-    draw = random.Random(1)
-    edges = sorted({(u, v) for v in range(1, n) for u in draw.sample(range(max(0, v - span), v), min(v, 2))})
-    amounts = [[draw.randint(1, 99) for _ in range(n)] for _ in range(2)]
-    return ComputationGraph(tuple(range(n)), tuple(amounts[0]), tuple(amounts[1]), tuple(edges), tuple(range(n)))
 
 
 def ended(stream, how, *words):
