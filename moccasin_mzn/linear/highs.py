@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 COMPLETION_SECONDS = 10.0
 """The longest search for the values that a start lacks; a fifth of the time limit if that is less."""
 
+LARGEST_PRESOLVED = 1e10
+"""With larger coefficients in rows, the presolve of HiGHS 1.15 has divided by zero, which kills the process: common
+divisors are sought in 64 bits."""
+
 
 def solve(program: LinearProgram, settings: Settings, listener: Listener) -> Ending:
     """An `Engine`. HiGHS tells improving solutions and bounds, keeps the time limit to some tenths of a second, and
@@ -28,6 +32,8 @@ def solve(program: LinearProgram, settings: Settings, listener: Listener) -> End
     import highspy
 
     begun = time.monotonic()
+    if np.abs(program.row_coefficient).max(initial=0.0) > LARGEST_PRESOLVED:
+        settings = replace(settings, presolve=False)
     start = _complete(program, settings) if settings.start else None
     highs = load(program, integer=True)
     _configure(highs, settings)

@@ -52,3 +52,11 @@ def test_proofs_are_true(seed):
         for engine in ENGINES:
             ending, false = double_proofs.ask(engine, text, least)
             assert not false and ending != "no claim", (name, engine, ending, false)
+
+
+def test_sizes_that_kill_the_presolve_of_highs():
+    sizes = [9872605, 9023725962, 893990129635, 816, 18, 654511816]
+    asked = question([3, 5, 5, 7, 8, 8], sizes, [(0, 1), (0, 5), (1, 2), (1, 4), (2, 3), (3, 4), (4, 5)], 903018370949)
+    text, least = double_proofs.flat(asked, "checkmate-milp")
+    ending, false = double_proofs.ask("highs", text, least)
+    assert not false and ending.startswith(("optimal", "infeasible"))
