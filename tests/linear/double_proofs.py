@@ -27,6 +27,8 @@ from moccasin_mzn.minizinc.dzn import dzn_text
 from moccasin_mzn.minizinc.solvers import Backend, find_backend
 from moccasin_mzn.simulate import simulate
 
+SECONDS = 4.0
+"""For each run: SCIP does not end by itself on some of them."""
 LONGEST = 5 * 10**9
 """The longest duration of a node."""
 
@@ -78,8 +80,8 @@ def backend() -> Backend:
 
 
 def ask(engine: str, text: str, least: int | None) -> tuple[str, list[str]]:
-    """How a solver ends, "optimal", "infeasible" or "claimed" with who confirms it, and what it says that is false."""
-    status, out, err = worker(engine).solve(text, "-s", "-a", "-p", "1")
+    """How a solver ends, "optimal" or "infeasible" with who confirms it, or without, and what it says that is false."""
+    status, out, err = worker(engine).solve(text, "-s", "-a", "-p", "1", "--limit", str(SECONDS))
     objectives, bounds = (
         [int(value) for value in re.findall(rf" {name}=(-?\d+)\n", out)] for name in ("objective", "objectiveBound")
     )
@@ -92,7 +94,7 @@ def ask(engine: str, text: str, least: int | None) -> tuple[str, list[str]]:
     if "==========" in out:
         right = objectives[-1] == least
         return f"optimal{confirmed}", false + ([] if right else [f"optimal {objectives[-1]}, but it is {least}"])
-    return "lost" if "claim=" in out else "no claim", false
+    return "claimed, not confirmed" if "claim=" in out else "out of time", false
 
 
 def main() -> int:
@@ -102,7 +104,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first graph (default: 0)")
     parser.add_argument("--start", action="store_true", help="start from the best schedule, which is then a limit too")
     options = parser.parse_args()
-    counts, findings, begin = Counter(), 0, time.monotonic()
+    counts, findings, begin, told = Counter(), 0, time.monotonic(), time.monotonic()
     for seed in range(options.seed, options.seed + options.graphs):
         question = draw(seed)
         for name in CHECKMATE:
@@ -113,6 +115,13 @@ def main() -> int:
                 for line in false:
                     findings += 1
                     print(f"graph {seed}, {name}, {engine}: {line}", flush=True)
+        if time.monotonic() > told + 30:
+            told = time.monotonic()
+            print(
+                f"{told - begin:6.0f} s  {seed - options.seed + 1} graphs  {findings} false",
+                file=sys.stderr,
+                flush=True,
+            )
     for key, count in sorted(counts.items()):
         print(f"{count:6}  {'  '.join(key)}")
     print(f"{options.graphs} graphs, {sum(counts.values())} runs, {findings} false, {time.monotonic() - begin:.0f} s")

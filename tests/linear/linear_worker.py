@@ -1,7 +1,7 @@
 """A process that solves one FlatZinc text after the other, as HiGHS and OR-Tools cannot both be in that of the tests.
 
-Each line of stdin is a list in JSON: the text, then flags. Each line of stdout is [exit status, stdout, stderr], or,
-for the flag --relaxation, [status, objective, values].
+Each line of stdin is a list in JSON: the text, then flags, of which --limit SECONDS is from now on. Each line of stdout
+is [exit status, stdout, stderr], or, for the flag --relaxation, [status, objective, values].
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 
+from moccasin_mzn.flatzinc.clock import seconds_since_start
 from moccasin_mzn.flatzinc.parser import parse
 from moccasin_mzn.linear.options import parse_options
 from moccasin_mzn.linear.program import linear_program
@@ -29,6 +30,9 @@ class NeverStop:
 
 def solve(text: str, *flags: str) -> tuple[int, str, str]:
     """Exit status, stdout and stderr of the solver."""
+    if "--limit" in flags:
+        *flags, _, seconds = flags
+        flags += ["-t", str(int(1000 * (seconds_since_start() + float(seconds))))]
     with tempfile.NamedTemporaryFile("w", suffix=".fzn") as file:
         file.write(text)
         file.flush()

