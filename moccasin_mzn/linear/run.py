@@ -158,11 +158,7 @@ class Session:
         if ending.status in TROUBLE:
             return self._give_up(TROUBLE[ending.status])
         if self.claims.doubtful and ending.status in ("optimal", "infeasible"):
-            if self.stream.values is None or self.stream.objective != self.stream.bound:
-                settled = self._settled(ending.status, program, self.stream.objective)
-                self.stream.better_bound(self.stream.objective if settled != "unknown" else None)
-                return "stopped" if settled == "unknown" else "complete"
-            return "complete"
+            return self._proven(ending.status)
         if ending.status == "optimal":
             if self.integral and self._safe(ending.bound) != self.stream.objective:
                 return self._give_up("an objective beyond its precision")
@@ -203,6 +199,16 @@ class Session:
         if status == "infeasible" and self.claims.doubtful:
             status = self._settled(status, program, None)
         return {"optimal": "unbounded", "infeasible": "complete"}.get(status, "stopped")
+
+    def _proven(self, claim: str) -> str:
+        """What a claim about the objective proves, if the bound does not prove it already."""
+        stream = self.stream
+        if stream.values is not None and stream.objective == stream.bound:
+            return "complete"
+        if self._settled(claim, self.direct.program, stream.objective) == "unknown":
+            return "stopped"
+        stream.better_bound(stream.objective)
+        return "complete"
 
     def _settled(self, claim: str, program: LinearProgram, cutoff: int | None) -> str:
         """Have a claim of the solver confirmed: see `Claims.settle`. Solutions that refute it are printed."""
