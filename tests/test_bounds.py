@@ -188,3 +188,33 @@ def test_sizes_beyond_31_bits_prove_nothing_false():
     proven = duration_bound(instance, time_limit=30)
     assert not proven.infeasible
     assert graph.total_duration < proven.value <= simulate(graph, schedule).duration
+
+
+LARGE = (8038, 12977, 14745, *range(20))
+"""The first ones have bounds that CP-SAT tells as a double above the solution that they are bounds for."""
+
+
+@pytest.mark.parametrize("seed", LARGE)
+def test_bound_of_large_costs_is_the_cost_of_the_best_solution(seed):
+    draw = random.Random(seed)
+    n = draw.randint(9, 14)
+    edges = [(u, v) for v in range(n) for u in range(v) if v == u + 1 or draw.random() < 0.3]
+    durations, sizes = [draw.randint(0, 9 * 10**15 // n) for _ in range(n)], [draw.randint(1, 9) for _ in range(n)]
+    graph = ComputationGraph(range(n), durations, sizes, edges)
+    budget = int(simulate(graph, range(n)).peak * draw.choice((0.75, 0.85, 0.9))) or 1
+    relaxation = Relaxation.of(Stages.of(Instance.build(graph, budget, max_computations=3)), range(n))
+    told: list[int] = []
+    found = branch(
+        relaxation,
+        least=0,
+        most=None,
+        deadline=time.monotonic() + 60,
+        seed=0,
+        on_bound=told.append,
+        stop=lambda _: False,
+    )
+    if found.solution is None:
+        assert found.infeasible
+        return
+    assert found.bound == sum(cost for cost, true in zip(relaxation.cost, found.solution, strict=True) if true)
+    assert max(told, default=0) <= found.bound

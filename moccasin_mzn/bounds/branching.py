@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
 from moccasin_mzn.bounds.relaxation import YES, Relaxation
-from moccasin_mzn.flatzinc.wide_sums import keep_true
+from moccasin_mzn.flatzinc.wide_sums import certain_bound, keep_true
 
 _POLL_SECONDS = 0.05
 
@@ -59,22 +60,23 @@ def branch(
     solver.parameters.linearization_level = 2
     solver.parameters.catch_sigint_signal = False
     keep_true(solver.parameters, max((sum(map(abs, one.weights)) for one in relaxation.capacities), default=0))
-    best = least
+    best, magnitude = least, sum(relaxation.cost)
 
     def improved(value: float) -> None:
         nonlocal best
-        if round(value) > best and abs(value) < 2**53:
-            best = round(value)
+        bound = certain_bound(value, magnitude)
+        if bound is not None and bound > best:
+            best = bound
             on_bound(best)
 
     solver.best_bound_callback = improved
-    status = _solve(solver, model, least, stop)
+    status = _solve(solver, model, _Found(relaxation.cost, least), stop)
     if status == cp_model.INFEASIBLE:
         return Branched(best, True, None)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        solution = tuple(map(bool, solver.response_proto.solution))
-        optimum = round(solver.objective_value) if status == cp_model.OPTIMAL else best
-        return Branched(max(best, optimum), False, solution)
+        response = solver.response_proto
+        # the one that is told in integers: in doubles a bound may exceed what it bounds
+        return Branched(max(best, response.inner_objective_lower_bound), False, tuple(map(bool, response.solution)))
     if status == cp_model.MODEL_INVALID:
         raise RuntimeError(f"CP-SAT refuses the relaxation: {model.validate()}")
     return Branched(best, False, None)
@@ -83,20 +85,22 @@ def branch(
 class _Found(cp_model.CpSolverSolutionCallback):
     """Remembers that there is a solution; one that costs no more than `least` is enough."""
 
-    def __init__(self, least: int) -> None:
+    def __init__(self, cost: Sequence[int], least: int) -> None:
         super().__init__()
-        self.least = least
+        self.cost, self.least = cost, least
         self.found = False
 
     def on_solution_callback(self) -> None:
         self.found = True
-        if round(self.objective_value) <= self.least:
+        if sum(itertools.compress(self.cost, self.response_proto.solution)) <= self.least:
             self.stop_search()
 
 
-def _solve(solver: cp_model.CpSolver, model: cp_model.CpModel, least: int, stop: Callable[[bool], bool]) -> int:
-    """`solver.solve(model)`, stopped by a second thread."""
-    ended, solutions = threading.Event(), _Found(least)
+def _solve(
+    solver: cp_model.CpSolver, model: cp_model.CpModel, solutions: _Found, stop: Callable[[bool], bool]
+) -> cp_model.CpSolverStatus:
+    """`solver.solve(model, solutions)`, stopped by a second thread."""
+    ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(_POLL_SECONDS):

@@ -69,6 +69,8 @@ class Builder:
         self.upper: list[int] = []
         self.widest = 0
         """The largest sum of coefficients' magnitudes in a constraint."""
+        self.magnitude = 0
+        """The largest sum of terms' magnitudes in a linear constraint, whatever values its variables take."""
         self.hint_rules: list[tuple[int, Callable[[Callable[[Term], int | None]], int | None]]] = []
         self._variables = self.model.proto.variables
         self._constraints = self.model.proto.constraints
@@ -162,6 +164,9 @@ class Builder:
         if not all(LOWEST <= number <= HIGHEST for number in (*domain, *factors)):
             raise ModelError("the numbers of a linear constraint do not fit in 64 bits")
         self.note_width(factors)
+        lower, upper, pairs = self.lower, self.upper, zip(factors, variables, strict=True)
+        terms_at_most = sum(abs(factor) * max(-lower[at], upper[at]) for factor, at in pairs)
+        self.magnitude = max(self.magnitude, terms_at_most)
         proto = self.new(when).linear
         proto.vars.extend(variables)
         proto.coeffs.extend(factors)

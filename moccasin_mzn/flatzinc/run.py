@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import ortools
 from ortools.sat.python import cp_model
@@ -23,7 +24,7 @@ from .stopping import StopFlag
 from .stream import SolutionStream
 from .syntax import FlatZinc, FlatZincError
 from .translate import UNBOUNDED, Problem, translate
-from .wide_sums import keep_true
+from .wide_sums import certain_bound, keep_true
 
 MAGNITUDES = (UNBOUNDED, 2**30, 2**20)
 """Where to cut the domains of unbounded variables, in the order of trial."""
@@ -156,7 +157,7 @@ class Session:
 
     def _solve(self) -> None:
         try:
-            self.solver.best_bound_callback = self.better_bound
+            self.solver.best_bound_callback = self._guess_bound
             self.status = self.solver.solve(self.problem.builder.model, _Callback(self))
             ended = self.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
             if self.solver.parameters.enumerate_all_solutions and (ended or self.stream.flooded):
@@ -164,9 +165,17 @@ class Session:
         except BaseException as error:  # reported by the main thread
             self.failure = error
 
-    def better_bound(self, bound: float) -> None:
-        """Take a bound of the objective from CP-SAT."""
-        self.stream.better_bound(_integer_bound(bound, self.problem.maximize))
+    def _guess_bound(self, bound: float) -> None:
+        """Take a bound of the objective from CP-SAT, as it tells it between solutions: as a double."""
+        sign, offset = self.problem.objective_scale()
+        lower = certain_bound(sign * (bound - offset), self.problem.builder.magnitude + abs(offset))
+        if lower is not None:
+            self.stream.better_bound(sign * lower + offset)
+
+    def better_bound(self, response: Any) -> None:
+        """Take the bound of the objective that comes with a solution, in integers and without sign and offset."""
+        sign, offset = self.problem.objective_scale()
+        self.stream.better_bound(sign * response.inner_objective_lower_bound + offset)
 
     def floods(self) -> bool:
         """Is the solver enumerating, to no avail?"""
@@ -200,7 +209,7 @@ class Session:
         statistics = self.statistics(_counters(solver))
         if self.status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             if self.problem.objective is not None:
-                self.better_bound(solver.best_objective_bound)
+                self.better_bound(solver.response_proto)
             self.stream.solution(list(solver.response_proto.solution), statistics)
         self.stream.finish(self._outcome(), statistics)
         return 0
@@ -242,18 +251,6 @@ def _objective(problem: Problem) -> Callable[[Sequence[int]], int] | None:
     return None if term is None else lambda values: evaluate(term, values)
 
 
-def _integer_bound(bound: float, maximize: bool) -> int | None:
-    """A bound as the integer that it is, None if there is no bound yet.
-
-    CP-SAT tells it as a double; where that is not exact for integers, the next one on the safe side is taken.
-    """
-    if not math.isfinite(bound) or abs(bound) >= 2**62:
-        return None
-    if abs(bound) >= 2**53:
-        bound = math.nextafter(bound, math.inf if maximize else -math.inf)
-    return round(bound)
-
-
 def _counters(solver) -> dict[str, Statistic]:
     """Search statistics of a `CpSolver` or a solution callback."""
     return {
@@ -275,7 +272,7 @@ class _Callback(cp_model.CpSolverSolutionCallback):
         session = self.session
         try:
             if session.problem.objective is not None:
-                session.better_bound(self.best_objective_bound)
+                session.better_bound(self.response_proto)
             session.stream.solution(list(self.response_proto.solution), session.statistics(_counters(self)))
         except BaseException as error:  # an exception may not pass through the solver
             session.failure = error

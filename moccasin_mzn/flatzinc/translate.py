@@ -45,6 +45,11 @@ class Problem:
     origins: list[tuple[int, int]] = field(default_factory=list)
     halves: dict[int, Half] = field(default_factory=dict)
 
+    def objective_scale(self) -> tuple[int, int]:
+        """(sign, offset) such that the objective is sign * what CP-SAT minimizes in integers + offset."""
+        assert self.objective is not None
+        return (-1 if self.maximize else 1), self.objective.offset
+
     def objective_is_free(self) -> bool:
         """Does nothing in the file mention the objective, so that no bound but that of its type holds it back?"""
         return self.file.solve.objective not in names_in_constraints(self.file)
@@ -186,8 +191,8 @@ def _set_objective(problem: Problem) -> None:
         return
     problem.objective = problem.symbols.term(solve.objective)
     problem.maximize = solve.goal == "maximize"
-    variable, coefficient, offset = problem.objective
-    sign = -1 if problem.maximize else 1
+    variable, coefficient, _ = problem.objective
+    sign, offset = problem.objective_scale()
     proto = builder.model.proto.objective
     if coefficient:
         proto.vars.append(variable)
