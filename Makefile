@@ -20,7 +20,7 @@ test: .venv/ready
 # PyTorch is large, so that only this installs it; the release is the one the tests were written for.
 test-torch: .venv/ready
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pytest -n 2 tests/pytorch
+	$(BIN)/python -m pytest -n 2 tests/graphs/pytorch
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -n 2 -m slow

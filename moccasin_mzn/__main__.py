@@ -11,9 +11,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # nothing here uses it, and 
 def main() -> None:
     """Run the command line and exit with its status."""
     try:
-        from moccasin_mzn.cli import EXIT_BAD_INPUT, run
-        from moccasin_mzn.commands.streams import complaint, make_streams_last
-        from moccasin_mzn.processes.temporary import own_folder
+        from moccasin_mzn.cli.main import EXIT_BAD_INPUT, run
+        from moccasin_mzn.cli.streams import complaint, make_streams_last
+        from moccasin_mzn.temporary import own_folder
 
         make_streams_last()
         stack = contextlib.ExitStack()

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from moccasin_mzn.budget import Budget
-from moccasin_mzn.devices.build import CopyCosts, Device, device_platform
-from moccasin_mzn.devices.formulation import DevicesFormulation
-from moccasin_mzn.instance import Instance
-from moccasin_mzn.platforms.formulation import PlanProblem
-from moccasin_mzn.platforms.options import PlanOptions
-from moccasin_mzn.platforms.plan import Plan
-from moccasin_mzn.platforms.result import PlanResult
-from moccasin_mzn.platforms.solve import solve_plan
-from moccasin_mzn.readers import read_graph
+from moccasin_mzn.extensions.devices.build import CopyCosts, Device, device_platform
+from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
+from moccasin_mzn.formulations.plan_formulation import PlanProblem
+from moccasin_mzn.graphs.formats import read_graph
+from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.search.plan_options import PlanOptions
+from moccasin_mzn.search.plan_result import PlanResult
+from moccasin_mzn.search.plan_staged_search import solve_plan
 
 FAST, SLOW = 0, 1
 TITLES = (

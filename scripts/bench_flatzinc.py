@@ -62,13 +62,13 @@ def row(name: str, folder: str, arguments: argparse.Namespace) -> list[str]:
 
 def flattened(name: str, folder: Path, plain: bool) -> tuple[str, float]:
     """The FlatZinc of the staged model of a graph, and the seconds MiniZinc took."""
-    from moccasin_mzn.budget import Budget
-    from moccasin_mzn.flatzinc.configuration import write_configuration
     from moccasin_mzn.formulations import Moccasin
-    from moccasin_mzn.instance import Instance
-    from moccasin_mzn.minizinc.dzn import dzn_text
-    from moccasin_mzn.presolve import presolve
-    from moccasin_mzn.readers import read_graph
+    from moccasin_mzn.formulations.presolve import presolve
+    from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.problem.budget import Budget
+    from moccasin_mzn.problem.instance import Instance
+    from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
+    from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 
     path, _, budget = name.partition("@")
     graph, formulation = read_graph(path), Moccasin("staged")
@@ -95,11 +95,11 @@ def measure(file: str, threads: int, limit: float) -> dict:
     """Read, build and solve in this process."""
     from ortools.sat.python import cp_model
 
-    from moccasin_mzn.flatzinc.parser import parse
-    from moccasin_mzn.flatzinc.run import without_garbage_collection
-    from moccasin_mzn.flatzinc.search import add_hints
-    from moccasin_mzn.flatzinc.statistics import peak_megabytes
-    from moccasin_mzn.flatzinc.translate import translate
+    from moccasin_mzn.solvers.cpsat.run import without_garbage_collection
+    from moccasin_mzn.solvers.cpsat.search import add_hints
+    from moccasin_mzn.solvers.cpsat.translate import translate
+    from moccasin_mzn.solvers.flatzinc.parser import parse
+    from moccasin_mzn.solvers.flatzinc.statistics import peak_megabytes
 
     start = time.monotonic()
     with without_garbage_collection():

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import argparse
 
-from moccasin_mzn.ordering.least_peak import OrderProgress, least_peak_order
-from moccasin_mzn.readers import read_graph
-from moccasin_mzn.simulate import simulate
+from moccasin_mzn.graphs.formats import read_graph
+from moccasin_mzn.heuristics.orders.least_peak import OrderProgress, least_peak_order
+from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.words import memory_text
 
 _HEADINGS = ("graph", "nodes", "edges", "input peak", "least peak %", "bound %", "s best", "s", "found by", "bound by")

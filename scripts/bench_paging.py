@@ -18,15 +18,15 @@ import sys
 from dataclasses import dataclass
 from fractions import Fraction
 
-from moccasin_mzn.instance import Instance
-from moccasin_mzn.paging.build import LOCAL, SLOW, PagingCosts, paging_platform
-from moccasin_mzn.paging.formulation import PagingFormulation
-from moccasin_mzn.platforms.formulation import PlanProblem
-from moccasin_mzn.platforms.judge import judge_plan
-from moccasin_mzn.platforms.options import PlanOptions
-from moccasin_mzn.platforms.plan import Plan
-from moccasin_mzn.platforms.solve import solve_plan
-from moccasin_mzn.readers import read_graph
+from moccasin_mzn.extensions.paging.build import LOCAL, SLOW, PagingCosts, paging_platform
+from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.formulations.plan_formulation import PlanProblem
+from moccasin_mzn.graphs.formats import read_graph
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.plans import judge_plan
+from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.search.plan_options import PlanOptions
+from moccasin_mzn.search.plan_staged_search import solve_plan
 
 COSTS = "0,0.001,0.003,0.01,0.03,0.1,0.3,1,3"
 

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from moccasin_mzn.processes.solve_process import Attempt, run_solve
+from moccasin_mzn.search.processes.solve_process import Attempt, run_solve
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from moccasin_mzn.generators.random_layered import random_layered, width_of_layers
-from moccasin_mzn.readers import write_graph
+from moccasin_mzn.graphs.formats import write_graph
+from moccasin_mzn.graphs.generators.random_layered import random_layered, width_of_layers
 
 PAPER_WIDTH = 0.31
 MIB = 2**20

@@ -35,7 +35,7 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from moccasin_mzn.flatzinc.configuration import write_configuration  # noqa: E402
+from moccasin_mzn.solvers.flatzinc.configuration import write_configuration  # noqa: E402
 
 GRACE = 30  # seconds after the time limit at which a run is ended
 

@@ -25,27 +25,27 @@ import numpy as np
 from numba import config, types
 from numba.np import arrayobj
 
-from moccasin_mzn.addresses.attach import buffers_of
-from moccasin_mzn.addresses.buffers import Arena
-from moccasin_mzn.addresses.release import Reserved, Window, near_by
-from moccasin_mzn.addresses.search import search_arena
+from moccasin_mzn.extensions.addresses.attach import buffers_of
+from moccasin_mzn.extensions.addresses.release import Reserved, Window, near_by
+from moccasin_mzn.extensions.addresses.search import search_arena
+from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
+from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
-from moccasin_mzn.graph import TOTAL_LIMIT, ComputationGraph
-from moccasin_mzn.instance import Instance
-from moccasin_mzn.known_at_once import known_at_once
-from moccasin_mzn.options import Options
-from moccasin_mzn.ordering.least_peak import good_orders, least_peak_order
-from moccasin_mzn.paging.build import PagingCosts, paging_platform
-from moccasin_mzn.platforms.formulation import PlanProblem
-from moccasin_mzn.platforms.judge import judge_plan
-from moccasin_mzn.platforms.plan import plan_of_sequence
-from moccasin_mzn.platforms.platform import Goal
-from moccasin_mzn.prune import without_tail
-from moccasin_mzn.record import Record
-from moccasin_mzn.simulate import judge, simulate
-from moccasin_mzn.solve import solve_instance
+from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
+from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
+from moccasin_mzn.problem.arena import Arena
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.plans import judge_plan
+from moccasin_mzn.problem.judges.schedules import judge, simulate
+from moccasin_mzn.problem.plan import plan_of_sequence
+from moccasin_mzn.problem.platform import Goal
+from moccasin_mzn.problem.pruning import without_tail
+from moccasin_mzn.search.apply_strategy import apply
+from moccasin_mzn.search.best_known import Record
+from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.solve import solve_instance
+from moccasin_mzn.search.trivial import known_at_once
 from moccasin_mzn.strategies import find_strategy
-from moccasin_mzn.strategies.apply import apply
 from moccasin_mzn.strategies.dtr import RULES
 
 MOST_NODES = 14
@@ -212,7 +212,7 @@ def _local_search(
     draw: random.Random, instance: Instance, start: Sequence[int] | None, drafts: Sequence[Sequence[int]] = (),
     within: tuple[int, int] | None = None,
 ) -> None:  # fmt: skip
-    from moccasin_mzn.heuristics.search import LocalSearch
+    from moccasin_mzn.heuristics.staged.search import LocalSearch
 
     waiting, record = list(drafts), Record(instance, time.monotonic())
     if start is not None:
@@ -230,7 +230,7 @@ def _local_search(
 
 def sequences(draw: random.Random) -> None:
     """Annealing in free order, and then local search along the order of what it found."""
-    from moccasin_mzn.free_order.annealing import OrderAnnealing
+    from moccasin_mzn.heuristics.free_order.search import OrderAnnealing
 
     question = draw_question(draw, staged=False)
     instance, start, waiting = question.instance, question.start, list(question.drafts)
@@ -264,7 +264,7 @@ def orders(draw: random.Random) -> None:
 
 def paging(draw: random.Random) -> None:
     """Plans beside slow memory, from a schedule."""
-    from moccasin_mzn.paging.search import PagingSearch
+    from moccasin_mzn.extensions.paging.search import PagingSearch
 
     question = draw_question(draw, staged=True)
     instance, graph = question.instance, question.instance.graph
@@ -356,9 +356,9 @@ def _refused(entry: Callable[[np.ndarray, int], int], row: np.ndarray, at: int) 
 
 def few_moves() -> list[tuple[ModuleType, str, float]]:
     """Constants of modules with which searches look at the clock often: graphs are small, and runs are to be short."""
-    from moccasin_mzn.addresses import search as arenas
-    from moccasin_mzn.heuristics import search as local
-    from moccasin_mzn.paging import search as plans
+    from moccasin_mzn.extensions.addresses import search as arenas
+    from moccasin_mzn.extensions.paging import search as plans
+    from moccasin_mzn.heuristics.staged import search as local
 
     return [
         (local, "CHUNK", 2_000),

@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.table import Table
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.generators.random_layered import random_layered
-from moccasin_mzn.graph import ComputationGraph
-from moccasin_mzn.readers import read_graph
-from moccasin_mzn.simulate import simulate
+from moccasin_mzn.graphs.formats import read_graph
+from moccasin_mzn.graphs.generators.random_layered import random_layered
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.judges.schedules import simulate
 
 SHAPES = ((100, 0.27), (250, 0.43), (500, 0.36), (1000, 0.31))
 """n and w of the paper's graphs RL G1 to G4."""

@@ -11,12 +11,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from moccasin_mzn.generators.catalogue import generate_network
-from moccasin_mzn.graph import ComputationGraph
-from moccasin_mzn.provenance import ATTRIBUTE, made_by
-from moccasin_mzn.readers.jsonfile import replace_file
-from moccasin_mzn.readers.node_link import graph_text
-from moccasin_mzn.simulate import simulate
+from moccasin_mzn.files import replace_file
+from moccasin_mzn.graphs.formats.node_link import graph_text
+from moccasin_mzn.graphs.generators.catalogue import generate_network
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.provenance import ATTRIBUTE, made_by
+from moccasin_mzn.problem.judges.schedules import simulate
 
 COMMAND = "python scripts/make_data.py"
 WIRING_SEED = 4
@@ -57,7 +57,7 @@ number of edges near it.
 
 All of them leave room for the paper's budgets, 0.9 and 0.8 of the peak.
 
-The format is described in `moccasin_mzn/readers/node_link.py`.
+The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
 
 ## Not written by the script
 

@@ -18,7 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TESTS = ("test_rivals.py", "test_cross_check.py", "test_checkers.py", "test_formulations.py", "test_windows.py")
+TESTS = (
+    "strategies/test_rivals.py",
+    *(f"formulations/test_{name}.py" for name in ("cross_check", "checkers", "formulations", "windows")),
+)
 MOST_FAILURES = 4
 """After so many the slip is caught, and the other tests are left out."""
 

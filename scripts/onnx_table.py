@@ -22,11 +22,11 @@ from rich.console import Console
 from rich.progress import track
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graph import ComputationGraph
-from moccasin_mzn.importers.onnx_file import import_onnx
-from moccasin_mzn.importers.onnx_model import model_bytes, parse_model
-from moccasin_mzn.simulate import simulate
-from moccasin_mzn.solve import solve
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.importers.onnx_file import import_onnx
+from moccasin_mzn.graphs.importers.onnx_model import model_bytes, parse_model
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.search.solve import solve
 
 DIMS = {
     "PP-OCRv6_det_small": {"x[0]": 1, "x[2]": 640, "x[3]": 640},

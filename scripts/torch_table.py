@@ -3,8 +3,8 @@
     python scripts/torch_table.py [--time-limit 20] [--images 8x3x224x224] [--tokens 8x128:int64]
 
 Each network forward, and with the backward pass: what was traced, the graph, its sizes beside those of a real run (all
-storages that the operators of an eager run allocate, see tests/pytorch/real_run.py), and what solving at 0.9 gives.
-Needs the extra `torch`, and the tests beside the scripts.
+storages that the operators of an eager run allocate, see tests/graphs/pytorch/real_run.py), and what solving at 0.9
+gives. Needs the extra `torch`, and the tests beside the scripts.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.importers.torch_module import graph_of, versions
-from moccasin_mzn.importers.torch_spec import Input, load_network
-from moccasin_mzn.importers.torch_trace import trace_network
-from moccasin_mzn.simulate import simulate
-from moccasin_mzn.solve import solve
+from moccasin_mzn.graphs.importers.torch_module import graph_of, versions
+from moccasin_mzn.graphs.importers.torch_spec import Input, load_network
+from moccasin_mzn.graphs.importers.torch_trace import trace_network
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.search.solve import solve
 
-TESTS = Path(__file__).resolve().parents[1] / "tests" / "pytorch"
+TESTS = Path(__file__).resolve().parents[1] / "tests" / "graphs" / "pytorch"
 HEADER = (
     "network", "mode", "fx operations", "nodes", "edges", "output bytes", "real run", "difference %", "peak",
     "floor/peak", "solve at 0.9", "TDI %", "gap %", "s",

@@ -25,7 +25,7 @@ def shared() -> Path:
 def command(capfd):
     """Runs a command line in this process; returns exit status, stdout and stderr."""
 
-    from moccasin_mzn.cli import run
+    from moccasin_mzn.cli.main import run
 
     def call(*arguments):
         status = run([str(argument) for argument in arguments])

@@ -19,12 +19,12 @@ from moccasin_mzn.bench.graphs import parsed, unpacked
 from moccasin_mzn.bench.matrix import Run
 from moccasin_mzn.bench.rows import INTEGER_BITS, Row
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graph import ComputationGraph
-from moccasin_mzn.instance import Instance
-from moccasin_mzn.processes.guarded import never
-from moccasin_mzn.processes.solve_process import Attempt, run_solve
-from moccasin_mzn.result import percent_over
-from moccasin_mzn.simulate import judge
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import judge
+from moccasin_mzn.search.processes.guarded import never
+from moccasin_mzn.search.processes.solve_process import Attempt, run_solve
+from moccasin_mzn.search.result import percent_over
 from moccasin_mzn.strategies import find_strategy
 from moccasin_mzn.strategies.strategy import NotApplicableError
 from moccasin_mzn.words import count_text, memory_text

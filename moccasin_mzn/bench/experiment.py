@@ -54,9 +54,9 @@ from pathlib import Path
 from moccasin_mzn.bench.fields import Fields
 from moccasin_mzn.bench.methods import Method, read_methods
 from moccasin_mzn.bench.rows import INTEGER_BITS
-from moccasin_mzn.budget import FORMS, Budget
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.readers.jsonfile import load_text
+from moccasin_mzn.files import load_text
+from moccasin_mzn.problem.budget import FORMS, Budget
 
 HARD_LIMIT = 30.0
 """Default of `Experiment.hard_limit`."""

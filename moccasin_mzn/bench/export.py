@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from moccasin_mzn.bench.rows import COLUMNS, TRACE_COLUMNS, Row
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.errors import InputError, missing
-from moccasin_mzn.readers.jsonfile import check_writable, replace_file
+from moccasin_mzn.files import check_writable, replace_file
 
 if TYPE_CHECKING:
     import pandas

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from moccasin_mzn.bench.experiment import Experiment, GraphSource
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graph import ComputationGraph
-from moccasin_mzn.readers import read_graph
-from moccasin_mzn.readers.jsonfile import parse_json
-from moccasin_mzn.readers.node_link import graph_text, parse
+from moccasin_mzn.files import parse_json
+from moccasin_mzn.graphs.formats import read_graph
+from moccasin_mzn.graphs.formats.node_link import graph_text, parse
+from moccasin_mzn.graphs.graph import ComputationGraph
 
 Generate = Callable[[Sequence[str]], ComputationGraph]
 """Makes the graph of the words after `moccasin_mzn generate`; raises `InputError`."""

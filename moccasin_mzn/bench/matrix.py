@@ -13,9 +13,9 @@ from moccasin_mzn.bench.experiment import Experiment
 from moccasin_mzn.bench.graphs import BenchGraph
 from moccasin_mzn.bench.methods import Method
 from moccasin_mzn.bench.rows import Row, empty_row
-from moccasin_mzn.budget import Budget
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.instance import Instance
+from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.instance import Instance
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ortools.sat.python import cp_model
 
 from moccasin_mzn.bounds.relaxation import YES, Relaxation
-from moccasin_mzn.flatzinc.wide_sums import certain_bound, keep_true
+from moccasin_mzn.solvers.cpsat.wide_sums import certain_bound, keep_true
 
 _POLL_SECONDS = 0.05
 

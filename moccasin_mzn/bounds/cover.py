@@ -12,7 +12,7 @@ costs a computation. The cheapest fractional choice is a lower bound; time and m
 
 from __future__ import annotations
 
-from moccasin_mzn.bounds.stages import Stages
+from moccasin_mzn.problem.stages import Stages
 
 _STAGES = 16
 """Tried in order of excess: the first one is hardly ever beaten by much."""

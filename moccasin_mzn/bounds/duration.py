@@ -19,9 +19,9 @@ from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.cover import cover_bound, highest_hills
 from moccasin_mzn.bounds.realise import Computation, realise
 from moccasin_mzn.bounds.relaxation import Relaxation
-from moccasin_mzn.bounds.stages import Stages
-from moccasin_mzn.instance import Instance
-from moccasin_mzn.simulate import judge
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import judge
+from moccasin_mzn.problem.stages import Stages
 
 PATIENCE = 1.0
 """Seconds after which a relaxation is not solved to the end any more, if it is small."""

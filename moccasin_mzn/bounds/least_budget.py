@@ -20,8 +20,8 @@ import heapq
 from dataclasses import dataclass
 from itertools import accumulate
 
-from moccasin_mzn.graph import ComputationGraph
-from moccasin_mzn.instance import Instance
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.instance import Instance
 
 _NODES = 64
 """Tried, in order of working set; the others rarely need more."""

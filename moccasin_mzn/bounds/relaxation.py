@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from moccasin_mzn.bounds.stages import Stages
+from moccasin_mzn.problem.stages import Stages
 
 YES = -1
 """In place of a column: known to be true. None: known to be false."""

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations.formulation import Formulation, models_folder
-from moccasin_mzn.instance import MOST_COMPUTATIONS, Instance
-from moccasin_mzn.presolve import ModelData, presolve
+from moccasin_mzn.formulations.presolve import ModelData, presolve
+from moccasin_mzn.problem.instance import MOST_COMPUTATIONS, Instance
 
 CHECKMATE = ("checkmate-milp", "checkmate-milp-strengthened")
 

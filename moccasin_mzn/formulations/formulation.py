@@ -8,11 +8,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
+from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.retention import Intervals, encode
-from moccasin_mzn.graph import ComputationGraph
-from moccasin_mzn.instance import Instance
-from moccasin_mzn.integers import Sum
-from moccasin_mzn.presolve import ModelData
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.solvers.minizinc.integers import Sum
 
 
 class Formulation(ABC):

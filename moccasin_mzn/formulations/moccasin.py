@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations.formulation import Formulation, models_folder
+from moccasin_mzn.formulations.presolve import ModelData, presolve
 from moccasin_mzn.formulations.retention import Intervals, decode
-from moccasin_mzn.instance import Instance
-from moccasin_mzn.presolve import ModelData, presolve
+from moccasin_mzn.problem.instance import Instance
 
 MOCCASIN = ("staged", "general")
 PRECEDENCES = ("served-by", "reservoir")

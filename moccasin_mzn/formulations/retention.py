@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moccasin_mzn.graph import ComputationGraph
-from moccasin_mzn.presolve import ModelData
-from moccasin_mzn.simulate import simulate
+from moccasin_mzn.formulations.presolve import ModelData
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.judges.schedules import simulate
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moccasin_mzn.instance import Instance
+from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.passes import Passes
 from moccasin_mzn.strategies.strategy import NotApplicableError
 from moccasin_mzn.words import node_text

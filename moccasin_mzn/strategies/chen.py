@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isqrt
 
-from moccasin_mzn.instance import Instance
+from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.passes import Passes
 from moccasin_mzn.strategies.segments import keep_often, keep_once
 from moccasin_mzn.strategies.stage_matrix import schedule

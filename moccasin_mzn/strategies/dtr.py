@@ -29,9 +29,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from moccasin_mzn.arrays import graph_arrays
-from moccasin_mzn.compiled_searches import EVICTIONS
-from moccasin_mzn.instance import Instance
+from moccasin_mzn.cli.compiled_searches import EVICTIONS
+from moccasin_mzn.graphs.arrays import graph_arrays
+from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.dtr_costs import ClassesCost, NoCost, OwnCost, RelativesCost
 from moccasin_mzn.strategies.dtr_executor import EvictionRule, Executor
 from moccasin_mzn.strategies.strategy import Stop, Strategy

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from moccasin_mzn.arrays import Array, GraphArrays
+from moccasin_mzn.graphs.arrays import Array, GraphArrays
 
 
 class EvictionCost(Protocol):

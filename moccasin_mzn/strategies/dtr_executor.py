@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from moccasin_mzn.arrays import Array, GraphArrays
+from moccasin_mzn.graphs.arrays import Array, GraphArrays
 from moccasin_mzn.strategies.dtr_costs import EvictionCost
 from moccasin_mzn.strategies.strategy import Stop
 

@@ -22,7 +22,7 @@ from math import comb
 
 import numpy as np
 
-from moccasin_mzn.instance import Instance
+from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.chain import Chain
 from moccasin_mzn.strategies.stage_matrix import MOST_COMPUTATIONS
 from moccasin_mzn.strategies.strategy import Stop, Strategy

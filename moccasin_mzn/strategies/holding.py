@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.strategies.strategy import Stop
 
 _NOTHING = -(2**62)

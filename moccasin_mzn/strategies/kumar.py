@@ -39,8 +39,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from moccasin_mzn.graph import ComputationGraph
-from moccasin_mzn.instance import Instance
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.holding import held
 from moccasin_mzn.strategies.separators import Component, decompositions, separated
 from moccasin_mzn.strategies.strategy import Stop, Strategy

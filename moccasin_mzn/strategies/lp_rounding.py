@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import Checkmate
-from moccasin_mzn.instance import Instance
+from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.strategy import Stop, Strategy
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ def relaxed_keeping(instance: Instance, stop: Stop) -> numpy.ndarray | None:
     """
     import numpy
 
-    from moccasin_mzn.flatzinc.parser import parse
-    from moccasin_mzn.linear.isolated import RelaxationError, relaxed_values
-    from moccasin_mzn.minizinc.compile import StoppedError, compile_model
-    from moccasin_mzn.minizinc.dzn import dzn_text
-    from moccasin_mzn.minizinc.solvers import find_backend
+    from moccasin_mzn.solvers.flatzinc.parser import parse
+    from moccasin_mzn.solvers.linear.isolated import RelaxationError, relaxed_values
+    from moccasin_mzn.solvers.minizinc.compile import StoppedError, compile_model
+    from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+    from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
     form = Checkmate()
     data = form.presolve(instance)

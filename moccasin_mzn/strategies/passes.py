@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moccasin_mzn.instance import Instance
+from moccasin_mzn.problem.instance import Instance
 
 
 @dataclass(frozen=True)

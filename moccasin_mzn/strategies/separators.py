@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import ComputationGraph
 
 if TYPE_CHECKING:
     import networkx

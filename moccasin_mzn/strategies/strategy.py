@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.instance import Instance
+from moccasin_mzn.problem.instance import Instance
 
 Stop = Callable[[], bool]
 """Says whether time is up; for rules that take long before their first candidate, or between two."""

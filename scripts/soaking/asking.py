@@ -76,7 +76,7 @@ def run_process(arguments: list[str]) -> Reply:
 
 def run_here(arguments: list[str]) -> Reply:
     """A command line in this process."""
-    from moccasin_mzn.cli import run
+    from moccasin_mzn.cli.main import run
 
     begin, text, errors = time.monotonic(), io.StringIO(), io.StringIO()
     try:
@@ -90,7 +90,7 @@ def run_here(arguments: list[str]) -> Reply:
 def _call(question: Question) -> Reply:
     """The function `solve`, told as the command would tell it."""
     from moccasin_mzn.errors import InputError
-    from moccasin_mzn.solve import solve
+    from moccasin_mzn.search.solve import solve
 
     begin, steps = time.monotonic(), []
     try:

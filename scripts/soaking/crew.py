@@ -197,7 +197,7 @@ def _end(worker: Worker) -> None:
 def ask_all(pipe: Connection, folder: Path, plan: Plan) -> None:
     """What a process does: graphs by their seeds, until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from moccasin_mzn.minizinc.solvers import known_solvers
+    from moccasin_mzn.solvers.minizinc.solvers import known_solvers
 
     with (folder / "faults.txt").open("w") as faults:
         faulthandler.enable(faults)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from moccasin_mzn.graph import TOTAL_LIMIT, ComputationGraph
+from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 
 Edges = set[tuple[int, int]]
 

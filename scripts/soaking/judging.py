@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import ComputationGraph
 
 FREE, FIRST, STAGED = "any order", "first computations in the input order", "stages of the input order"
 """Kinds of scopes, each within the one before."""

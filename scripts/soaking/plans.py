@@ -14,7 +14,7 @@ from itertools import accumulate, count
 from math import ceil
 from typing import Any
 
-from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import ComputationGraph
 
 Step = tuple[int, int, int | None]
 MOST_EXPANSIONS = 60_000

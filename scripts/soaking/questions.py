@@ -12,7 +12,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import ComputationGraph
 from soaking.graphs import random_order
 from soaking.judging import FREE, STAGED, Scope, account
 
@@ -132,7 +132,7 @@ class Question:
 
 
 def _written(path: Path, graph: ComputationGraph) -> Path:
-    from moccasin_mzn.readers.node_link import write_graph
+    from moccasin_mzn.graphs.formats.node_link import write_graph
 
     write_graph(graph, path)
     return path

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import ComputationGraph
 from soaking.judging import Account, Scope, account
 from soaking.oracle import Answer, best_schedule
 from soaking.questions import SMALL

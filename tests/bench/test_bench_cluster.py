@@ -36,7 +36,7 @@ def test_lost_workers_lose_no_run_and_double_none(tmp_path, moments):
 
 def is_guard(process):
     try:
-        return "moccasin_mzn.processes.guard" in process.cmdline()
+        return "moccasin_mzn.search.processes.guard" in process.cmdline()
     except psutil.NoSuchProcess:
         return False
 

@@ -84,7 +84,7 @@ def test_seeds_are_outermost_and_strategies_are_run_once(tmp_path):
     path = write(tmp_path, GOOD)
     from moccasin_mzn.bench.graphs import load_graphs
     from moccasin_mzn.bench.matrix import matrix
-    from moccasin_mzn.commands.bench_run import _generated
+    from moccasin_mzn.cli.bench_run import _generated
 
     experiment = read_experiment(path)
     runs = matrix(experiment, load_graphs(experiment, tmp_path, (), _generated, told.append))
@@ -205,7 +205,7 @@ def test_files_that_are_not_there_are_told_with_where_they_were_sought(tmp_path,
 
 
 def test_options_are_those_of_solve():
-    from moccasin_mzn.commands.solve import solve
+    from moccasin_mzn.cli.solve import solve
 
     assert set(MODEL_OPTIONS) <= {parameter.name for parameter in solve.params}
 

@@ -18,8 +18,8 @@ from bench_support import REPEATABLE, RUNS, BenchProcess, command_of, content, c
 from moccasin_mzn.bench.execute import execute
 from moccasin_mzn.bench.rows import MEASURED
 from moccasin_mzn.bench.store import Store, check_row
-from moccasin_mzn.readers import read_graph
-from moccasin_mzn.simulate import simulate
+from moccasin_mzn.graphs.formats import read_graph
+from moccasin_mzn.problem.judges.schedules import simulate
 
 LONG = """
 name = "long"
@@ -175,7 +175,7 @@ def test_a_crash_is_recorded(tmp_path):
     def kill_it():
         for process in psutil.Process().children(recursive=True):
             words = command_of(process)
-            if "solve" in words and "moccasin_mzn.processes.guard" not in words:
+            if "solve" in words and "moccasin_mzn.search.processes.guard" not in words:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.send_signal(signal.SIGSEGV)
         return False

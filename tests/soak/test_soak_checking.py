@@ -19,7 +19,7 @@ from soaking.questions import Problem, Question
 from soaking.tidiness import Room
 from soaking.witnesses import Witnesses
 
-from moccasin_mzn.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import ComputationGraph
 
 GRAPH = ComputationGraph(
     nodes=("x", "a", "b", "c", "z"),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-import sys
 from fractions import Fraction
-from pathlib import Path
 
+import device_cases
 import oracle
+import plan_oracle
 import pytest
 from cases import draw_case
 from hypothesis import given
@@ -19,18 +19,13 @@ from soaking.plans import best_plan, places_of, plan_flaw
 from soaking.witnesses import useless_too, without_useless
 from strategies import any_sequences, graphs, valid_sequences
 
-from moccasin_mzn.devices.build import CopyCosts, device_platform, parse_device
+from moccasin_mzn.extensions.devices.build import CopyCosts, device_platform, parse_device
+from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
+from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
-from moccasin_mzn.graph import ComputationGraph
-from moccasin_mzn.instance import Instance
-from moccasin_mzn.paging.build import PagingCosts, paging_platform
-from moccasin_mzn.platforms.formulation import PlanProblem
-from moccasin_mzn.simulate import simulate
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "platforms"))
-sys.path.append(str(Path(__file__).resolve().parents[1] / "devices"))
-import device_cases
-import plan_oracle
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import simulate
 
 CASES = [*range(60), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 1000))]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from moccasin_mzn.bench.report.runs import Problem, Runs, option_of
-from moccasin_mzn.instance import FREE
+from moccasin_mzn.problem.instance import FREE
 
 CHECKMATE = ("checkmate-milp", "checkmate-milp-strengthened")
 

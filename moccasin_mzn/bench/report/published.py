@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moccasin_mzn.comparison import Published
+from moccasin_mzn.bench.compare import Published
 
 FAMILY_TITLES = {"moccasin": "MOCCASIN", "checkmate": "Checkmate", "rounding": "Checkmate, LP rounding"}
 """How the columns of a table of published figures are called; a family that is not here keeps its name."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from moccasin_mzn.bench.compare import BUDGET_TOLERANCE, Published
 from moccasin_mzn.bench.report.document import Cell, Group, Table
 from moccasin_mzn.bench.report.published import FAMILY_TITLES, families_of, memory_step, number_of
 from moccasin_mzn.bench.report.runs import Problem, Runs
 from moccasin_mzn.bench.report.summary import Spread, Summary
 from moccasin_mzn.bench.report.text import amount, percent, seconds_text, spread_text
-from moccasin_mzn.comparison import BUDGET_TOLERANCE, Published
 
 Summaries = Mapping[tuple[int, str], Summary]
 Lines = Sequence[Published | None]

@@ -10,15 +10,16 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from moccasin_mzn.bench.report import (  # fmt: skip
-    agreement,
-    figures,
-    gaps,
-    portfolio,
-    portfolio_tables,
-    proofs,
-    record_tables,
-    result_tables,
+from moccasin_mzn.bench.compare import Published, line_for
+from moccasin_mzn.bench.report import (
+    agreement,  # fmt: skip
+    figures,  # fmt: skip
+    gaps,  # fmt: skip
+    portfolio,  # fmt: skip
+    portfolio_tables,  # fmt: skip
+    proofs,  # fmt: skip
+    record_tables,  # fmt: skip
+    result_tables,  # fmt: skip
 )
 from moccasin_mzn.bench.report.curves import upper_median
 from moccasin_mzn.bench.report.document import Document, Section
@@ -26,7 +27,6 @@ from moccasin_mzn.bench.report.marks import marks_for
 from moccasin_mzn.bench.report.runs import Runs
 from moccasin_mzn.bench.report.summary import Spread, summaries
 from moccasin_mzn.bench.report.text import bytes_text, list_text, seconds_text
-from moccasin_mzn.comparison import Published, line_for
 from moccasin_mzn.words import count_text
 
 

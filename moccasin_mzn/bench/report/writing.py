@@ -10,7 +10,7 @@ from typing import Any
 
 from moccasin_mzn.bench.report.document import Document, Figure, Table
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.readers.jsonfile import replace_file
+from moccasin_mzn.files import replace_file
 
 FORMATS = ("html", "md", "tex")
 _KINDS = {"md": "svg", "tex": "pdf"}

@@ -1,0 +1,250 @@
+"""All formulations and strategies on one instance, one after the other, beside published figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import load_text
+from moccasin_mzn.formulations.warm_start import check_warm_start
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.budget import UNITS, Budget
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.search.apply_strategy import apply
+from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.result import Result
+from moccasin_mzn.search.solve import solve_instance
+from moccasin_mzn.strategies import find_strategy, strategies
+from moccasin_mzn.strategies.strategy import NotApplicableError
+from moccasin_mzn.words import count_text
+
+BUDGET_TOLERANCE = 0.005
+"""A published budget in GiB with three digits is the one meant if it is this close, as a share."""
+
+
+_PUBLISHED_COLUMNS = ("graph", "n", "m", "budget")
+_PUBLISHED_FORM = (
+    f"CSV with the columns {', '.join(_PUBLISHED_COLUMNS)} and, of each family, FAMILY_tdi, FAMILY_peak, FAMILY_seconds"
+)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A formulation with its options, or a strategy."""
+
+    label: str
+    family: str
+    """Whose published column is its own: "moccasin", "checkmate", "rounding"; empty: nobody's."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Of the model; empty for a strategy, whose name is the label."""
+    max_computations: int | str | None = None
+
+
+def contenders(only: Sequence[str] = ()) -> tuple[Contender, ...]:
+    """All of them, or those whose labels match one of the patterns, with * and ?.
+
+    Raises:
+        InputError: a pattern that matches none.
+    """
+    published = {"precedence": "reservoir", "index": "triangular", "search": "off", "two_phase": True}
+    found = [
+        Contender("staged", "moccasin", {"formulation": "staged"}),
+        Contender("staged auto", "moccasin", {"formulation": "staged"}, "auto"),
+        Contender("staged alone", "moccasin", {"formulation": "staged", "search": "off"}),
+        Contender("staged reservoir", "moccasin", {"precedence": "reservoir", "search": "off"}),
+        Contender("staged published", "moccasin", published),
+        Contender("general", "moccasin", {"formulation": "general"}),
+        Contender("general alone", "moccasin", {"formulation": "general", "search": "off"}),
+        Contender("general reservoir", "moccasin", {**published, "formulation": "general", "index": None}),
+    ]  # fmt: skip
+    for name in ("checkmate-milp", "checkmate-milp-strengthened"):
+        for solver in ("cp-sat", "highs"):
+            found.append(Contender(f"{name} {solver}", "checkmate", {"formulation": name, "solver": solver}))
+    family = {"checkmate-lp-rounding": "rounding"}
+    found += [Contender(rule.name, family.get(rule.name, "")) for rule in strategies()]
+    for pattern in only:
+        if not any(fnmatchcase(contender.label, pattern) for contender in found):
+            labels = ", ".join(contender.label for contender in found)
+            raise InputError(f"{shown(pattern)} matches none of {labels}")
+    return tuple(one for one in found if not only or any(fnmatchcase(one.label, pattern) for pattern in only))
+
+
+@dataclass(frozen=True)
+class Published:
+    """A line of the paper's table; figures as printed there, empty where it has none."""
+
+    label: str
+    nodes: int
+    edges: int
+    budget: float
+    figures: dict[str, tuple[str, str, str]]
+    """By family: TDI in percent, peak, seconds."""
+
+
+def read_published(path: Path) -> tuple[Published, ...]:
+    """Read published figures: CSV with the columns graph, n, m, budget, and FAMILY_tdi, FAMILY_peak, FAMILY_seconds for
+    each family.
+
+    Raises:
+        InputError: the file cannot be read, or a column or a number is missing.
+    """
+    try:
+        text = load_text(path)
+    except InputError as error:
+        raise InputError(f"{error}; expected {_PUBLISHED_FORM}") from None
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+        columns = rows[0] if rows else []
+        families = _families(columns)
+        for row in rows[1:]:
+            if len(row) != len(columns):
+                raise ValueError(f"a line has {count_text(len(row), 'field')}, the header {len(columns)}")
+        if len(rows) < 2:
+            raise ValueError("there is no line below the header")
+        return tuple(_published(dict(zip(columns, row, strict=True)), families) for row in rows[1:])
+    except (ValueError, csv.Error) as error:
+        raise InputError(f"{path}: no table of published figures: {error}; expected {_PUBLISHED_FORM}") from None
+
+
+def _families(columns: Sequence[str]) -> list[str]:
+    """The families with columns of their own."""
+    families = [name.removesuffix("_tdi") for name in columns if name.endswith("_tdi")]
+    needed = [*_PUBLISHED_COLUMNS, *(f"{family}_{figure}" for family in families for figure in ("peak", "seconds"))]
+    absent = [name for name in needed if name not in columns]
+    if absent or not families:
+        raise ValueError(f"the column {absent[0] if absent else 'FAMILY_tdi'} is missing")
+    return families
+
+
+def _published(row: dict[str, str], families: Sequence[str]) -> Published:
+    amount, _, unit = row["budget"].strip().partition(" ")
+    factor = UNITS.get(unit.lower())
+    if factor is None:
+        raise ValueError(f"budget {shown(row['budget'])} has an unknown unit")
+    figures = {name: (row[f"{name}_tdi"], row[f"{name}_peak"], row[f"{name}_seconds"]) for name in families}
+    return Published(row["graph"], int(row["n"]), int(row["m"]), float(amount) * factor, figures)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one contender does with one instance."""
+
+    graph: str
+    budget: str
+    """As given."""
+    instance: Instance
+    contender: Contender
+    result: Result | None
+    """None if it does not apply, or failed."""
+    note: str
+    """Why the result is what it is."""
+    published: tuple[str, str, str] = ("", "", "")
+    """TDI in percent, peak and seconds in the paper, as printed there; empty where it has none."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The object that `compare --json` prints for it."""
+        result = self.result
+        return {
+            "graph": self.graph,
+            "budget": self.budget,
+            "budget_amount": self.instance.budget,
+            "contender": self.contender.label,
+            "status": result.status if result else "none",
+            "note": self.note,
+            "valid": result.valid if result else False,
+            "duration": result.duration if result else None,
+            "tdi_percent": result.tdi_percent if result else None,
+            "gap_percent": result.gap_percent if result else None,
+            "peak": result.peak if result else None,
+            "seconds": round(result.seconds.total, 3) if result else None,
+            "published": dict(zip(("tdi_percent", "peak", "seconds"), self.published, strict=True)),
+        }
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What each contender may spend."""
+
+    time_limit: float
+    threads: int | None = None
+    seed: int | None = None
+    warm: bool = False
+    """Do models start from the best schedule of those before them that they have as a solution?"""
+
+
+def compare(
+    name: str, graph: ComputationGraph, budget: str, chosen: Sequence[Contender], effort: Effort,
+    published: Sequence[Published] = (), count_fixed: bool = False,
+) -> Iterator[Row]:  # fmt: skip
+    """Run the contenders on a graph within a budget, in their order, and yield a row for each as soon as it is done.
+
+    Ends early when the user interrupts one of them.
+
+    Raises:
+        InputError: nonsense in the budget.
+    """
+    baseline = Instance.build(graph, Budget.parse(budget), count_fixed=count_fixed)
+    line = line_for(len(graph.nodes), len(graph.edges), baseline.budget, published)
+    known: list[tuple[int, ...]] = []
+    for contender in chosen:
+        result, note = _run(contender, baseline, effort, known if effort.warm else ())
+        figures = line.figures.get(contender.family) if line else None
+        title = line.label if line else name
+        yield Row(title, budget, baseline, contender, result, note, figures or ("", "", ""))
+        if result is not None:
+            if result.valid:
+                known.append(result.sequence)
+            if result.interrupted:
+                return
+
+
+def _run(
+    contender: Contender, baseline: Instance, effort: Effort, known: Sequence[tuple[int, ...]]
+) -> tuple[Result | None, str]:
+    """Result and note of one contender; `known` are schedules that a model may start from."""
+    graph, budget, order = baseline.graph, baseline.budget, baseline.order
+    try:
+        if not contender.options:
+            instance = Instance.build(graph, budget, order=order, max_computations="unlimited")
+            result = apply(instance, find_strategy(contender.label), effort.time_limit)
+            return result, result.reason
+        options = Options(
+            **contender.options, time_limit=effort.time_limit, threads=effort.threads, seed=effort.seed
+        )  # fmt: skip
+        most = options.default_computations(contender.max_computations)
+        instance = Instance.build(graph, budget, order=order, max_computations=most)
+        alone = options.search == "off" and not options.two_phase
+        start = _shortest_usable(instance, options, known) if alone else None
+        result = solve_instance(instance, options, warm_start=start)
+        return result, result.reason
+    except NotApplicableError as error:
+        return None, f"does not apply: {error}"
+    except InputError as error:  # of this contender's solver: the others go on
+        return None, f"failed: {error}"
+
+
+def _shortest_usable(instance: Instance, options: Options, known: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The shortest schedule that is a solution of the formulation."""
+    durations = instance.graph.durations
+    for sequence in sorted(known, key=lambda sequence: sum(durations[v] for v in sequence)):
+        try:
+            check_warm_start(instance, options.form, sequence)
+        except InputError:
+            continue
+        return sequence
+    return None
+
+
+def line_for(nodes: int, edges: int, budget: int, published: Sequence[Published]) -> Published | None:
+    """The published line about a graph of so many nodes and edges, and about this budget or nearly."""
+    for line in published:
+        alike = (line.nodes, line.edges) == (nodes, edges)
+        if alike and abs(line.budget - budget) <= BUDGET_TOLERANCE * budget:
+            return line
+    return None

@@ -1,0 +1,83 @@
+"""The command `allocate`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, file_jobs, stopped_by_signals
+from moccasin_mzn.cli.outputs import check_apart, write_files
+from moccasin_mzn.cli.strict import command
+
+if TYPE_CHECKING:
+    from moccasin_mzn.problem.arena import Arena
+
+
+@command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--capacity", type=click.IntRange(min=0), metavar="N", help="Size of the arena that must be enough.")
+@click.option("--alignment", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+              help="Offsets are multiples of it.")  # fmt: skip
+@click.option("--time-limit", type=float, metavar="SECONDS", help="Default: as long as it seems of use.")
+@click.option("--threads", type=int, metavar="N", help="Of the solver. Default: one per core.")
+@click.option("--seed", type=int, default=0, metavar="N", help="Random seed.")
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the CSV with offsets.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def allocate(
+    file: Path, capacity: int | None, alignment: int, time_limit: float | None, threads: int | None, seed: int,
+    output: Path | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Give the buffers of FILE, a CSV as minimalloc reads it, offsets in a small arena.
+
+    Without --capacity the arena is made as small as possible. Offsets that are in the file are where the search begins.
+    Ctrl-C keeps the best arena found.
+    """
+    from moccasin_mzn.cli.compiled_searches import seconds_spent
+    from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
+    from moccasin_mzn.files import check_writable
+    from moccasin_mzn.problem.arena import check_alignment
+    from moccasin_mzn.problem.files.buffers import buffers_text, read_buffers
+    from moccasin_mzn.search.options import check_seed, check_threads, check_time_limit
+    from moccasin_mzn.words import over_text
+
+    begin = time.monotonic()
+    check_time_limit(time_limit)
+    check_threads(threads)
+    check_seed(seed)
+    check_alignment(alignment)
+    check_apart({"--output": output}, {"the file of buffers": file})
+    if output is not None:
+        check_writable(output)
+    buffers, offsets = read_buffers(file)
+    with stopped_by_signals():
+        allocation = allocate_buffers(
+            buffers, alignment, capacity=capacity, begin_with=offsets, time_limit=time_limit, threads=threads, seed=seed
+        )
+    arena, enough = allocation.arena, capacity is None or allocation.arena.size <= capacity
+    seconds = round(time.monotonic() - begin - seconds_spent(), 3)
+    answer = {"buffers": len(buffers), "peak": arena.peak, **arena.as_dict(), "arena_bound": allocation.bound}
+    answer |= {"capacity": capacity, "status": allocation.status, "seconds": seconds}
+    files = file_jobs((output if enough else None, lambda: buffers_text(buffers, arena.offsets)))
+    all_written = write_files(files)
+    if as_json:
+        offsets_by_id = {b.name: offset for b, offset in zip(buffers, arena.offsets, strict=True)}
+        sys.stdout.write(json.dumps({**answer, "offsets": offsets_by_id}) + "\n")
+    else:
+        _tell(arena, allocation.bound, allocation.status, seconds)
+    if not enough:
+        click.echo(f"no arena: {arena.size:,} is {over_text(arena.size, capacity, 'unit', 'the capacity')}", err=True)
+        return EXIT_NONE
+    return EXIT_FOUND if all_written else EXIT_BAD_INPUT
+
+
+def _tell(arena: Arena, bound: int, status: str, seconds: float) -> None:
+    from moccasin_mzn.words import count_text
+
+    click.echo(f"{count_text(len(arena.buffers), 'buffer')}, most memory at a time {arena.peak:,}")
+    click.echo(f"arena {arena.size:,}, fragmentation {arena.fragmentation_percent:.3f} %, no arena is below {bound:,}")
+    click.echo(f"{status} after {seconds:.2f} s")

@@ -1,0 +1,61 @@
+"""The command `bench report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from moccasin_mzn.cli.common import EXIT_FOUND
+from moccasin_mzn.cli.outputs import check_apart
+from moccasin_mzn.cli.strict import command
+from moccasin_mzn.errors import InputError, missing
+
+_FORMATS = ("html", "md", "tex")
+
+
+@command()
+@click.argument("store", type=click.Path(path_type=Path), metavar="STORE.sqlite")
+@click.option("--experiment", metavar="NAME", help="Which of the store's experiments.  [default: the only one]")
+@click.option("--published", type=click.Path(path_type=Path), metavar="FILE.csv",
+              help="CSV of published figures to show beside the results.")  # fmt: skip
+@click.option("--output", type=click.Path(path_type=Path), metavar="FOLDER",
+              help="Where the files go.  [default: STORE-report, here]")  # fmt: skip
+@click.option("--format", "formats", type=click.Choice(_FORMATS), multiple=True,
+              help="What to write; may be given several times.  [default: all]")  # fmt: skip
+def report(
+    store: Path, experiment: str | None, published: Path | None, output: Path | None, formats: tuple[str, ...]
+) -> int:
+    """Write tables, plots and statistics of the runs in STORE: an HTML page, Markdown and LaTeX."""
+    _check_installed()
+    from moccasin_mzn.bench.compare import read_published
+    from moccasin_mzn.bench.report.runs import read_runs
+    from moccasin_mzn.bench.report.sections import document
+    from moccasin_mzn.bench.report.writing import check_folder, write
+    from moccasin_mzn.bench.store import Store
+
+    folder = output if output is not None else Path(f"{store.stem}-report")
+    check_apart({name: folder / f"report.{name}" for name in _FORMATS}, {"the store": store, "the CSV": published})
+    check_folder(folder)
+    lines = read_published(published) if published is not None else ()
+    with Store.open(store) as opened:
+        frames = opened.runs(), opened.traces()
+    try:
+        runs = read_runs(*frames, experiment)
+    except InputError as error:
+        raise InputError(f"{store}: {error}") from None
+    made = document(runs, lines)
+    files = write(made, folder, formats or _FORMATS)
+    for line in (*made.warnings, *made.summary):
+        click.echo(line)
+    click.echo(f"written: {', '.join(map(str, files))}")
+    return EXIT_FOUND
+
+
+def _check_installed() -> None:
+    """Tell of a missing library before any work is done."""
+    from importlib.util import find_spec
+
+    for library in ("sqlalchemy", "pandas", "matplotlib", "jinja2"):
+        if find_spec(library) is None:
+            raise missing(library, "bench")

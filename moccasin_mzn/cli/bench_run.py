@@ -1,0 +1,222 @@
+"""The command `bench run`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, stopped_by_signals
+from moccasin_mzn.cli.streams import own_stderr
+from moccasin_mzn.cli.strict import command
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.words import count_text
+
+if TYPE_CHECKING:
+    from moccasin_mzn.bench.execute import Outcome
+    from moccasin_mzn.bench.matrix import Run
+    from moccasin_mzn.bench.store import Store
+    from moccasin_mzn.graphs.graph import ComputationGraph
+
+_ADDRESS = re.compile(r"(tcp|tls|ws|wss)://[^\s/]+:[0-9]{1,5}", re.ASCII)
+
+
+@command()
+@click.argument("experiment", type=click.Path(path_type=Path), metavar="EXPERIMENT.toml")
+@click.option("--store", type=click.Path(path_type=Path), metavar="FILE.sqlite",
+              help="Where results go, and what is done already.  [default: EXPERIMENT.sqlite, here]")  # fmt: skip
+@click.option("--graphs", "folders", type=click.Path(path_type=Path), multiple=True, metavar="FOLDER",
+              help="Where else to look for the experiment's graphs; may be given several times.")  # fmt: skip
+@click.option("--scheduler", metavar="tcp://HOST:PORT", help="A dask scheduler, whose workers do the runs.")
+@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, metavar="N",
+              help="Without a scheduler: processes of this machine that share its cores and memory.")  # fmt: skip
+@click.option("--list", "listing", is_flag=True, help="List the runs, and which of them are done, and run nothing.")
+def run(
+    experiment: Path, store: Path | None, folders: tuple[Path, ...], scheduler: str | None, workers: int, listing: bool
+) -> int:
+    """Run what is missing of EXPERIMENT.
+
+    Every run is a process of its own. Its result is in the store as soon as it ends; the same command goes on after an
+    interruption, of whatever kind.
+    """
+    from moccasin_mzn.bench.experiment import read_experiment
+    from moccasin_mzn.bench.graphs import load_graphs
+    from moccasin_mzn.bench.lock import locked
+    from moccasin_mzn.bench.matrix import matrix
+    from moccasin_mzn.bench.store import Store
+
+    if scheduler is not None and workers != 1:
+        raise InputError("--workers is for this machine; a scheduler has workers of its own")
+    if scheduler is not None and not _ADDRESS.fullmatch(scheduler):
+        raise InputError(f"--scheduler {shown(scheduler)}: expected an address such as tcp://127.0.0.1:8786")
+    description = read_experiment(experiment)
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"--graphs {folder}: there is no such folder")
+    path = store if store is not None else Path(f"{experiment.stem}.sqlite")
+    try:
+        graphs = load_graphs(description, experiment.parent, folders, _generated, _tell)
+        runs = matrix(description, graphs)
+    except InputError as error:
+        raise InputError(f"{experiment}: {error}") from None
+    if listing:
+        return _list(runs, path)
+    with locked(path), Store.create(path) as opened:
+        replaced = opened.adopt([one.row for one in runs])
+        if replaced:
+            name = f"{description.name} (before)"
+            _tell(
+                f"{path}: {count_text(replaced, 'run')} with other options or limits kept as experiment {shown(name)}"
+            )
+        return _run_missing(runs, opened, scheduler, workers)
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _generated(words: Sequence[str]) -> ComputationGraph:
+    """The graph that `generate` makes."""
+    import contextlib
+    import io
+
+    from moccasin_mzn.cli.generate import generate
+    from moccasin_mzn.graphs.formats import read_graph
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "graph.json")
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                generate.main([*words, "--output", str(path)], prog_name="generate", standalone_mode=False)
+        except click.ClickException as error:
+            raise InputError(f"generate {' '.join(words)}: {error.format_message()}") from None
+        except InputError as error:
+            raise InputError(f"generate {' '.join(words)}: {error}") from None
+        if not path.is_file():
+            raise InputError(f"generate {' '.join(words)}: this makes no graph")
+        return read_graph(path)
+
+
+def _list(runs: Sequence[Run], path: Path) -> int:
+    from moccasin_mzn.bench.store import Store
+
+    done = set()
+    if path.is_file() and path.stat().st_size > 0:
+        with Store.open(path) as store:
+            done = store.keys()
+    for run in runs:
+        click.echo(f"{'done' if run.key in done else '-':<5} {run.label}: solve {run.row['command']}")
+    missing = [run for run in runs if run.key not in done]
+    others = f"; the others take {_at_most(missing)}" if missing else ""
+    click.echo(f"{count_text(len(runs), 'run')}, {len(runs) - len(missing)} done{others}")
+    return EXIT_FOUND
+
+
+def _at_most(runs: Iterable[Run]) -> str:
+    from moccasin_mzn.bench.cluster import usable_cores
+
+    cores = usable_cores()
+    limits = [run.row["time_limit"] * min(run.row["threads"], cores) / cores for run in runs]
+    return f"at most about {_duration(sum(limits))} on the {count_text(cores, 'core')} of this machine"
+
+
+def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, workers: int) -> int:
+    """Do what the store does not have, and tell of each run as it ends; the exit status."""
+    done = store.keys()
+    missing = [run for run in runs if run.key not in done]
+    if len(missing) < len(runs):
+        click.echo(f"{store.path}: {len(runs) - len(missing)} of {count_text(len(runs), 'run')} done already")
+    progress = _Progress(store, len(runs), missing)
+    if missing:
+        if scheduler is None:
+            click.echo(f"{count_text(len(missing), 'run')} to do, {_at_most(missing)}")
+        from moccasin_mzn.bench.cluster import run_all
+        from moccasin_mzn.cli.compiled_searches import SEARCHES, ready
+
+        try:
+            if scheduler is None:
+                ready(*SEARCHES)  # once, not in all runs at the same time
+            with stopped_by_signals(), own_stderr():  # an interrupt has dask's workers print where they were
+                run_all(
+                    missing, scheduler=scheduler, workers=workers, on_outcome=progress.take, on_missing=progress.miss,
+                    tell=_tell,
+                )  # fmt: skip
+        except KeyboardInterrupt:
+            click.echo(
+                f"stopped: {progress.done} of {count_text(len(runs), 'run')} done; the same command goes on", err=True
+            )
+            return EXIT_NONE
+    if progress.done < len(runs):
+        click.echo(
+            f"{progress.done} of {count_text(len(runs), 'run')} done; the same command tries the others again", err=True
+        )
+        return EXIT_NONE
+    _conclude(runs, store)
+    return EXIT_FOUND
+
+
+def _conclude(runs: Sequence[Run], store: Store) -> None:
+    """Tell what came of all runs, and what to do with them."""
+    from moccasin_mzn.bench.rows import STATUSES
+
+    rows = store.rows()
+    name = runs[0].row["experiment"]
+    keys = {run.key for run in runs}
+    counts = Counter(row["status"] for row in rows if row["experiment"] == name and row["key"] in keys)
+    told = ", ".join(f"{counts[status]} {status}" for status in STATUSES if status in counts)
+    several = len({row["experiment"] for row in rows}) > 1
+    choice = f" --experiment {shlex.quote(name)}" if several else ""
+    click.echo(f"{store.path}: {len(runs)} of {count_text(len(runs), 'run')} done: {told}")
+    click.echo(f"next: python -m moccasin_mzn bench report {shlex.quote(str(store.path))}{choice}")
+
+
+class _Progress:
+    """Writes results into the store and tells of them."""
+
+    def __init__(self, store: Store, total: int, missing: Sequence[Run]) -> None:
+        self.store, self.total, self.done = store, total, total - len(missing)
+        self.ended, self.waiting = 0.0, sum(map(_effort, missing))
+        self.begin = time.monotonic()
+
+    def take(self, run: Run, outcome: Outcome) -> None:
+        """A run has ended."""
+        self.store.add(outcome.row, outcome.trace)
+        self.done += 1
+        self.ended += _effort(run)
+        self.waiting -= _effort(run)
+        rest = (time.monotonic() - self.begin) / self.ended * self.waiting
+        left = f", about {_duration(rest)} left" if self.done < self.total else ""
+        click.echo(f"{self.done}/{self.total}  {run.label}: {_told(outcome.row)}{left}")
+
+    def miss(self, run: Run, why: str) -> None:
+        """A run could not be done."""
+        click.echo(f"not done: {run.label}: {why}", err=True)
+
+
+def _effort(run: Run) -> float:
+    """The core seconds that a run may take."""
+    return run.row["time_limit"] * run.row["threads"]
+
+
+def _told(row: dict) -> str:
+    words = [row["status"]]
+    if row["valid"]:
+        words.append(f"+{row['tdi_percent']:.3f} %")
+        if row["gap_percent"]:
+            words.append(f"gap {row['gap_percent']:.3f} %")
+    elif row["status"] in ("error", "crashed", "not-applicable"):
+        words.append(f"({row['reason']})")
+    return " ".join([*words, f"in {row['seconds']:.1f} s"])
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,111 @@
+"""What several commands share: arguments, exit statuses, signals."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from moccasin_mzn.cli.outputs import Job, write_files
+from moccasin_mzn.errors import InputError
+
+EXIT_FOUND, EXIT_NONE, EXIT_BAD_INPUT = 0, 1, 2
+
+GRAPH = click.argument("graph", type=click.Path(path_type=Path))
+
+
+def _not_free(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if value == "free":
+        raise InputError(f"--order free is for searches: {context.info_name} is told an order")
+    return value
+
+
+_ORDER_HELP = "Input order: the graph file's (else a topological one), a topological one, or a file of node ids."
+ORDER = click.option(
+    "--order", default="input", show_default=True, metavar="input|topological|FILE", callback=_not_free,
+    help=_ORDER_HELP,
+)  # fmt: skip
+ORDER_OR_FREE = click.option(
+    "--order", default="input", show_default=True, metavar="input|topological|free|FILE",
+    help=f"{_ORDER_HELP} free: search for the order too; fractions and TDI refer to the input order.",
+)  # fmt: skip
+COUNT_FIXED = click.option(
+    "--count-fixed", is_flag=True, help="The budget is for the graph's fixed memory too (parameters, optimizer state)."
+)
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Being told to end (SIGTERM, as from `timeout` or a job scheduler; SIGHUP) stops the search as Ctrl-C does."""
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {name: signal.signal(getattr(signal, name), signal.default_int_handler) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
+
+
+def told(
+    result: Any, good: bool, files: Sequence[Job], as_json: bool, stream: Any,
+    print_result: Callable[[Any, Any], None], what: str = "schedule",
+) -> int:  # fmt: skip
+    """Write the answer if it is good, and print it; the exit status.
+
+    Args:
+        result: has `as_dict` and `reason`.
+        good: is there what was asked for?
+        files: to write if so.
+        stream: gets the result instead of stdout; None: there is none.
+        print_result: prints it for people.
+        what: was asked for.
+    """
+    all_written = write_files(files if good else ())
+    text = json_line(result)
+    if stream is not None:
+        stream.result(result)
+    elif as_json:
+        sys.stdout.write(text)
+    else:
+        print_result(result, sys.stdout)
+    sys.stdout.flush()
+    if not good:
+        click.echo(f"no {what}: {result.reason}", err=True)
+        return EXIT_NONE
+    return EXIT_FOUND if all_written else EXIT_BAD_INPUT
+
+
+def with_verdicts(result: Any, verdicts: Callable[[], Sequence[str]]) -> tuple[Any, bool]:
+    """The result with what solution checkers say of it, and whether they all accept it: one that rejects it, or a
+    MiniZinc that fails, is told on stderr, and takes no answer along."""
+    try:
+        return replace(result, checks=tuple(verdicts())), True
+    except InputError as error:
+        click.echo(f"error: {' '.join(str(error).split())}", err=True)
+        return result, False
+
+
+def json_line(result: Any) -> str:
+    """What --json prints of a result, and --output writes."""
+    return json.dumps(result.as_dict()) + "\n"
+
+
+def file_jobs(*files: tuple[Path | None, Callable[[], str | bytes]]) -> list[Job]:
+    """What writes the files that are asked for, each with its content, which is made only then."""
+    from moccasin_mzn.files import replace_file
+
+    def job(path: Path, content: Callable[[], str | bytes]) -> Job:
+        return path, lambda: replace_file(path, content())
+
+    return [job(path, content) for path, content in files if path is not None]

@@ -1,0 +1,204 @@
+"""The command `frontier`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from moccasin_mzn.cli.common import (
+    COUNT_FIXED,
+    EXIT_BAD_INPUT,
+    EXIT_FOUND,
+    EXIT_NONE,
+    GRAPH,
+    ORDER_OR_FREE,
+    file_jobs,
+    stopped_by_signals,
+)
+from moccasin_mzn.cli.device_options import first_device_swept
+from moccasin_mzn.cli.memory_options import asks_for_platform, platform_options, taken_out
+from moccasin_mzn.cli.outputs import Job, check_apart, write_files
+from moccasin_mzn.cli.strict import command
+
+if TYPE_CHECKING:
+    from moccasin_mzn.extensions.frontier.plans import Plans
+    from moccasin_mzn.extensions.frontier.points import Frontier
+    from moccasin_mzn.extensions.frontier.solving import Rematerialization
+    from moccasin_mzn.graphs.graph import ComputationGraph
+    from moccasin_mzn.report.frontier_files import Shower
+    from moccasin_mzn.search.options import Options
+    from moccasin_mzn.search.plan_options import PlanOptions
+
+_Options = TypeVar("_Options", "Options", "PlanOptions")
+
+
+@command()
+@GRAPH
+@click.option("--points", type=int, default=20, show_default=True, metavar="N", help="How many budgets, at most.")
+@click.option("--budget", "budgets", multiple=True, metavar="0.8|80%|BYTES|1.5GiB",
+              help="These budgets only, as for solve; may be given several times.")  # fmt: skip
+@click.option("--time-limit", type=float, default=600, show_default=True, metavar="SECONDS", help="For all together.")
+@click.option("--formulation", metavar="NAME", help="A model, see the command list.  [default: staged]")
+@click.option("--solver", metavar="NAME",
+              help="cp-sat, highs, scip, or any solver MiniZinc knows; A,B,C race.  [default: cp-sat]")  # fmt: skip
+@click.option("--precedence", metavar="served-by|reservoir", help="Form of the precedence constraints.")
+@click.option("--index", metavar="affine|triangular",
+              help="Numbering of staged events: without holes, or as published.")  # fmt: skip
+@click.option("--max-computations", metavar="C|auto|FILE",
+              help="How often a node may be computed; a JSON file may say it for each.  [default: 2]")  # fmt: skip
+@click.option("--search", metavar="on|off|only",
+              help="Local search and bounds beside the model, the model alone, or none.  [default: on]")  # fmt: skip
+@ORDER_OR_FREE
+@COUNT_FIXED
+@platform_options
+@click.option("--until-gap", metavar="1%|0.01", help="A point needs no smaller gap than this.  [default: 0]")
+@click.option("--threads", type=int, metavar="N", help="Default: one per core.")
+@click.option("--seed", type=int, metavar="N", help="Random seed of all searches.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the front: .png, .svg or .html.")
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as JSON.")
+@click.option("--csv", "table", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as CSV.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
+def frontier(
+    graph: Path, points: int, budgets: tuple[str, ...], time_limit: float, plot: Path | None, output: Path | None,
+    table: Path | None, as_json: bool, **options: Any,
+) -> int:  # fmt: skip
+    """Find the least duration of GRAPH for budgets from the least feasible one to the peak of the input order.
+
+    Each point has a schedule and a bound. Ctrl-C ends the sweep and keeps what is found. With --paging or --device the
+    budgets are those of local memory, or of the first device, which is then given by its name alone.
+    """
+    from moccasin_mzn.cli.compiled_searches import ready
+    from moccasin_mzn.extensions.frontier.sweep import Plan, sweep
+    from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.problem.budget import Budget
+    from moccasin_mzn.search.options import check_time_limit
+
+    begin = time.monotonic()
+    check_time_limit(time_limit)
+    plan, amounts = Plan(points, time_limit), [Budget.parse(budget) for budget in budgets]
+    inputs = {"the graph": graph, "the order": options["order"], "a limit of computations": options["max_computations"]}
+    check_apart({"--output": output, "--csv": table, "--plot": plot}, inputs)
+    _check_files(plot, output, table)
+    platform = taken_out(options)
+    given = {name: value for name, value in options.items() if value is not None}
+    prepare = _of_plans(given, platform) if asks_for_platform(platform) else _variant(given)
+    with stopped_by_signals():
+        variant = prepare(read_graph(graph))
+        begin += ready(*variant.compiled)
+        plan = Plan(points, time_limit, tuple(variant.amount(amount) for amount in amounts))
+        found = sweep(variant, plan, lambda line: click.echo(line, err=True), begin)
+    all_written = _tell(found, output, table, plot, as_json, getattr(variant, "show", None))
+    return (EXIT_FOUND if found.found else EXIT_NONE) if all_written else EXIT_BAD_INPUT
+
+
+def _check_files(plot: Path | None, *others: Path | None) -> None:
+    """Refuse before the search what cannot be written after it."""
+    from moccasin_mzn.files import check_writable
+
+    if plot is not None:
+        from moccasin_mzn.report.plots.files import check_picture_file
+
+        check_picture_file(plot)
+    for path in others:
+        if path is not None:
+            check_writable(path)
+
+
+def _variant(given: dict[str, Any]) -> Callable[[ComputationGraph], Rematerialization]:
+    """What makes the problem of a graph; the options are checked before any file is read."""
+    from moccasin_mzn.extensions.frontier.solving import Rematerialization
+    from moccasin_mzn.graphs.formats import read_counts
+    from moccasin_mzn.search.options import Options, parse_count, parse_gap
+
+    problem = {name: given.pop(name) for name in ("order", "count_fixed")}
+    most = given.pop("max_computations", None)
+    if "until_gap" in given:
+        given["until_gap"] = parse_gap(given["until_gap"])
+    options = _as_far_as_it_goes(Options(**given))
+    most = options.default_computations(None if most is None else parse_count(most))
+
+    def prepare(graph: ComputationGraph) -> Rematerialization:
+        counts = read_counts(most, graph) if isinstance(most, Path) else most
+        if not options.form.limited:
+            counts = None
+        return Rematerialization.of(graph, options, max_computations=counts, **problem)
+
+    return prepare
+
+
+def _of_plans(given: dict[str, Any], platform: dict[str, Any]) -> Callable[[ComputationGraph], Plans]:
+    """The same with several memories."""
+    from moccasin_mzn.cli.memory_problem import plan_options, platform_problem, refuse_others
+
+    order, count_fixed = given.pop("order"), given.pop("count_fixed")
+    refuse_others(given, platform)
+    options, budget = _as_far_as_it_goes(plan_options(given)), None if "device" in platform else "100%"
+    if "device" in platform:
+        platform["device"] = first_device_swept(platform["device"])
+
+    def prepare(graph: ComputationGraph) -> Plans:
+        from moccasin_mzn.extensions.frontier.plans import Plans
+
+        problem, formulation = platform_problem(graph, budget, order, count_fixed, platform, given)
+        return Plans(problem, formulation, options)
+
+    return prepare
+
+
+def _as_far_as_it_goes(options: _Options) -> _Options:
+    """The options, but without the model, and a note of it, where there is no MiniZinc for it and a search beside it.
+
+    Raises:
+        InputError: an unknown solver, or one that cannot run, even if no budget should ask for it.
+    """
+    from moccasin_mzn.solvers.minizinc.drivers import NoNativeMiniZinc
+    from moccasin_mzn.solvers.minizinc.solvers import OWN, check_solvers, find_backend
+
+    names = [name.strip() for name in options.solver.split(",")]
+    check_solvers(names)
+    if options.search == "only":
+        return options
+    try:
+        for name in names:
+            find_backend(name)
+    except NoNativeMiniZinc as error:
+        if options.search == "off" or any(name.partition("@")[0] not in OWN for name in names):
+            raise
+        click.echo(f"note: {error}; until then points have searches and bounds, but no model", err=True)
+        return replace(options, solver=names[0], search="only")
+    return options
+
+
+def _tell(
+    found: Frontier, output: Path | None, table: Path | None, plot: Path | None, as_json: bool, shower: Shower | None
+) -> bool:  # fmt: skip
+    """Write and print the answer; True if all files are written."""
+    from moccasin_mzn.report.frontier_files import csv_text, json_text
+    from moccasin_mzn.report.frontiers import print_frontier
+
+    files = file_jobs((output, lambda: json_text(found, shower)), (table, lambda: csv_text(found, shower)))
+    all_written = write_files([*files, *_pictures(found, plot)])
+    if as_json:
+        sys.stdout.write(json_text(found, shower))
+    else:
+        print_frontier(found, sys.stdout)
+    sys.stdout.flush()
+    return all_written
+
+
+def _pictures(found: Frontier, path: Path | None) -> list[Job]:
+    """What draws the front, if that is asked for."""
+
+    def draw() -> None:
+        from moccasin_mzn.report.plots.frontier_files import write_frontier
+
+        write_frontier(path, found)
+        click.echo(f"picture: {path}", err=True)
+
+    return [] if path is None else [(path, draw)]

@@ -1,0 +1,210 @@
+"""The commands `import ...`: networks and graphs of other programs."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from moccasin_mzn.cli.making import MODE, OPTIMIZER, OUTPUT, SCALE, integers, tell_assumed, write_made
+from moccasin_mzn.cli.outputs import check_apart
+from moccasin_mzn.cli.strict import group
+from moccasin_mzn.errors import InputError
+
+if TYPE_CHECKING:
+    from moccasin_mzn.graphs.graph import ComputationGraph
+    from moccasin_mzn.graphs.importers.program import Missing
+
+FILE = click.argument("file", type=click.Path(path_type=Path))
+UNKNOWN_SIZE = click.option(
+    "--unknown-size", default="stop", show_default=True, metavar="stop|BYTES", help="Of outputs whose shape is unknown."
+)
+UNKNOWN_DURATION = click.option(
+    "--unknown-duration", default="elements", show_default=True, metavar="stop|elements|N",
+    help="Of operators whose cost is unknown: one for each element of the output, or so many.",
+)  # fmt: skip
+RESULTS = click.option(
+    "--keep-results/--free-results", default=True, show_default=True,
+    help="Hold several results (in training all gradients) to the end.",
+)  # fmt: skip
+PROFILE = click.option(
+    "--profile", "repeats", type=click.IntRange(1, 10_000), metavar="REPEATS",
+    help="Measure durations on this machine: the median of so many runs.",
+)  # fmt: skip
+
+
+def _amounts(command: Callable[..., int]) -> Callable[..., int]:
+    """Options about durations and sizes in graph files of other programs."""
+    for what, meaning in (("size", "the size of a node's output"), ("duration", "the duration of a node")):
+        command = click.option(
+            f"--missing-{what}",
+            type=int,
+            metavar="N",
+            help=f"{what.capitalize()} of nodes without one.  [default: refuse them]",
+        )(command)
+        command = click.option(
+            f"--{what}", default=what, show_default=True, metavar="NAME", help=f"Attribute with {meaning}."
+        )(command)
+    return command
+
+
+@group("import")
+def import_() -> None:
+    """Make a graph of a network or a graph of another program."""
+
+
+@import_.command()
+@FILE
+@click.option("--dim", "dims", multiple=True, metavar="NAME=N", help="Fix a dynamic dimension: batch=8, or x[0]=8.")
+@click.option("--views", type=click.Choice(["copied", "shared"]), default="copied", show_default=True,
+              help="Reshape and its like copy, as ONNX has it, or share memory, as in most runtimes.")  # fmt: skip
+@RESULTS
+@UNKNOWN_SIZE
+@UNKNOWN_DURATION
+@PROFILE
+@SCALE
+@OUTPUT
+def onnx(
+    file: Path, dims: tuple[str, ...], views: str, keep_results: bool, unknown_size: str, unknown_duration: str,
+    repeats: int | None, scale: str | None, output: Path | None,
+) -> int:  # fmt: skip
+    """An ONNX model: one node per operator, constants folded, sizes in bytes, durations in multiply-adds."""
+    from moccasin_mzn.graphs.importers.onnx_file import import_onnx, versions
+    from moccasin_mzn.graphs.importers.onnx_profile import refuse_pipe
+
+    finish = _finishing(repeats, scale)
+    fixed = integers("--dim", dims)
+    missing = _missing(unknown_size, unknown_duration, repeats)
+    source = _source(file, output)
+    if repeats is not None:
+        refuse_pipe(file)
+    graph = import_onnx(file, dims=fixed, missing=missing, merge_views=views == "shared", keep_results=keep_results)
+    used = versions()
+
+    def measure(count: int) -> dict[Any, int]:
+        from moccasin_mzn.graphs.importers.onnx_profile import profile_onnx
+        from moccasin_mzn.graphs.importers.onnx_profile import versions as of_runtime
+
+        used.update(of_runtime())
+        return profile_onnx(file, graph, fixed, repeats=count)
+
+    graph = finish(graph, measure)
+    tell_assumed(graph)
+    return write_made(graph, output, used, source=source)
+
+
+@import_.command()
+@click.argument("spec", metavar="MODULE:FACTORY")
+@click.option("--input", "inputs", multiple=True, required=True, metavar="SHAPE[:DTYPE]",
+              help="Of one argument: 8x3x224x224, 8x128:int64; given once for each.")  # fmt: skip
+@MODE
+@OPTIMIZER
+@RESULTS
+@UNKNOWN_SIZE
+@UNKNOWN_DURATION
+@PROFILE
+@SCALE
+@OUTPUT
+def torch(
+    spec: str, inputs: tuple[str, ...], inference: bool, optimizer: str, keep_results: bool, unknown_size: str,
+    unknown_duration: str, repeats: int | None, scale: str | None, output: Path | None,
+) -> int:  # fmt: skip
+    """A PyTorch module: FACTORY() of the Python module (or FILE.py:FACTORY) returns it.
+
+    THIS RUNS THE MODULE'S CODE, as python would: import nothing you would not run. Sizes are in bytes, durations in
+    FLOP, a multiply-add counted as two.
+    """
+    from moccasin_mzn.graphs.importers.torch_module import graph_of, versions
+    from moccasin_mzn.graphs.importers.torch_trace import trace_network
+
+    finish = _finishing(repeats, scale)
+    missing = _missing(unknown_size, unknown_duration, repeats)
+
+    def measure(count: int) -> dict[Any, int]:
+        from moccasin_mzn.graphs.importers.torch_profile import measure as measured
+
+        return measured(trace, repeats=count)
+
+    with contextlib.chdir("."):  # back to this folder, wherever the module's code goes
+        trace = trace_network(spec, inputs, training=not inference, optimizer=optimizer)
+        graph = finish(graph_of(trace, missing, keep_results), measure)
+    tell_assumed(graph)
+    return write_made(graph, output, versions())
+
+
+@import_.command()
+@FILE
+@_amounts
+@OUTPUT
+def graphml(file: Path, output: Path | None, **amounts: Any) -> int:
+    """GraphML, whose nodes have durations and sizes, integers, as attributes."""
+    from moccasin_mzn.graphs.formats.graphml import read_graphml
+
+    return _of_graph_file(read_graphml, file, amounts, output)
+
+
+@import_.command()
+@FILE
+@_amounts
+@OUTPUT
+def dot(file: Path, output: Path | None, **amounts: Any) -> int:
+    """A digraph in Graphviz's DOT, whose nodes have durations and sizes, integers, as attributes."""
+    from moccasin_mzn.graphs.formats.dot import read_dot
+
+    return _of_graph_file(read_dot, file, amounts, output)
+
+
+def _of_graph_file(
+    read: Callable[..., ComputationGraph], file: Path, amounts: dict[str, Any], output: Path | None
+) -> int:
+    source = _source(file, output)
+    graph = read(file, **amounts)
+    tell_assumed(graph)
+    return write_made(graph, output, source=source)
+
+
+def _finishing(repeats: int | None, scale: str | None) -> Any:
+    """What turns a graph's durations into time, if anything; its options are checked now."""
+    from moccasin_mzn.graphs.rescaling import parse_peak, profiled, scaled
+
+    if repeats is not None and scale is not None:
+        raise InputError("--profile measures time, --scale estimates it: give one of them")
+    peak = None if scale is None else parse_peak(scale)
+
+    def finish(graph: ComputationGraph, measure: Any) -> ComputationGraph:
+        if repeats is not None:
+            return profiled(graph, measure(repeats))
+        return graph if peak is None else scaled(graph, peak)
+
+    return finish
+
+
+def _missing(size: str, duration: str, repeats: int | None) -> Missing:
+    """What to take for what is unknown; a duration that will be measured is anything until then."""
+    from moccasin_mzn.graphs.importers.program import Missing
+
+    numbers = (
+        int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else text for text in (size, duration)
+    )
+    missing = Missing(*numbers)
+    return missing if repeats is None else replace(missing, duration=1)
+
+
+def _source(file: Path, output: Path | None) -> dict[str, str]:
+    """Name and digest of the file a graph is made from, which the output must not replace.
+
+    A pipe can be read only once and has no digest.
+    """
+    check_apart({"--output": output}, {"the file to import": file})
+    if not file.is_file():
+        return {"file": file.name}
+    try:
+        with file.open("rb") as stream:
+            return {"file": file.name, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+    except OSError as error:
+        raise InputError(f"{file}: cannot read: {error.strerror or error}") from None

@@ -1,0 +1,54 @@
+"""The command `install-solver`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from moccasin_mzn.cli.common import EXIT_FOUND
+from moccasin_mzn.cli.strict import command
+from moccasin_mzn.errors import InputError
+
+
+@command("install-solver")
+@click.option("--remove", "removing", is_flag=True, help="Undo it.")
+@click.option("--folder", type=click.Path(path_type=Path), metavar="FOLDER",
+              help="Default: the folder in which MiniZinc looks for this user's solvers.")  # fmt: skip
+def install_solver(removing: bool, folder: Path | None) -> int:
+    """Make cp-sat, highs and scip known to MiniZinc and its IDE: `minizinc --solver cp-sat model.mzn data.dzn`."""
+    from moccasin_mzn.solvers.flatzinc import install
+    from moccasin_mzn.solvers.minizinc.solvers import OWN, own_configuration
+
+    folder = folder or install.user_solver_folder()
+    configurations = [own_configuration(name) for name in OWN]
+    try:
+        install.check(folder, configurations)
+        for configuration in configurations:
+            if removing:
+                path, was_there = install.remove(folder, configuration)
+                click.echo(f"removed {path}" if was_there else f"nothing to remove: there is no {path}")
+            else:
+                path, action = install.install(folder, configuration)
+                click.echo(f"{path} was up to date" if action == "kept" else f"{action} {path}")
+    except install.InstallError as error:
+        raise InputError(str(error)) from None
+    if not removing:
+        _tell_use(configurations)
+    return EXIT_FOUND
+
+
+def _tell_use(configurations: list[dict]) -> None:
+    from moccasin_mzn.solvers.flatzinc import install
+
+    if not install.minizinc_is_there():
+        click.echo("MiniZinc is not on PATH yet; once it is:")
+    for configuration in configurations:
+        identifier, rivals = configuration["id"], install.rivals(configuration)
+        short = identifier.rpartition(".")[2]
+        if rivals:
+            click.echo(f"other solvers answer to {short} as well ({', '.join(rivals)}), hence the full id:")
+        name = identifier if rivals else short
+        click.echo(f"minizinc --solver {name} model.mzn data.dzn    # of the Python environment {sys.prefix}")
+    click.echo("python -m moccasin_mzn install-solver --remove    # undoes it")

@@ -1,0 +1,51 @@
+"""The command `plot`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_FOUND, GRAPH, ORDER
+from moccasin_mzn.cli.outputs import check_apart
+from moccasin_mzn.cli.strict import command
+from moccasin_mzn.errors import InputError
+
+
+@command()
+@GRAPH
+@click.argument("schedule", type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE",
+              help="The picture: .png, .svg or, interactive, .html.")  # fmt: skip
+@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the one the schedule says it was made for.")
+@click.option("--by", default="event", show_default=True, metavar="event|stage",
+              help="Horizontal axis: positions of the sequence, or stages.")  # fmt: skip
+@ORDER
+@COUNT_FIXED
+def plot(
+    graph: Path, schedule: Path, output: Path, budget: str | None, by: str, order: str, count_fixed: bool
+) -> int:  # fmt: skip
+    """Draw SCHEDULE of GRAPH: retention intervals, and memory before and after.
+
+    SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes, of which only the sequence and
+    the budget are used. It may exceed the budget. Drawing needs more packages: pip install '.[plot]' in the checkout.
+    """
+    from moccasin_mzn.graphs.formats import read_graph, read_schedule
+    from moccasin_mzn.problem.instance import Instance, chosen_order
+    from moccasin_mzn.report.plots.files import check_picture_file, write_picture
+    from moccasin_mzn.report.plots.picture import Picture, check_axis
+
+    check_apart({"--output": output}, {"the graph": graph, "the schedule": schedule, "the order": order})
+    check_picture_file(output)
+    check_axis(by)
+    computation_graph = read_graph(graph)
+    claimed = read_schedule(schedule, computation_graph)
+    positions, amount = chosen_order(computation_graph, order), claimed.budget
+    if budget is not None:
+        amount = Instance.build(computation_graph, budget, order=positions, count_fixed=count_fixed).budget
+    try:
+        picture = Picture(computation_graph, claimed.sequence, positions, amount, by)
+    except InputError as error:
+        raise InputError(f"{schedule}: {error}") from None
+    write_picture(output, picture)
+    return EXIT_FOUND

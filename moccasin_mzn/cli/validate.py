@@ -1,0 +1,80 @@
+"""The command `validate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_FOUND, EXIT_NONE, GRAPH, ORDER
+from moccasin_mzn.cli.strict import command
+from moccasin_mzn.errors import InputError
+
+if TYPE_CHECKING:
+    from moccasin_mzn.problem.files.plans import ClaimedPlan
+    from moccasin_mzn.problem.judges.schedules import Violation
+
+
+@command()
+@GRAPH
+@click.argument("schedule", type=click.Path(path_type=Path))
+@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the one the schedule says it was made for.")
+@ORDER
+@COUNT_FIXED
+def validate(graph: Path, schedule: Path, budget: str | None, order: str, count_fixed: bool) -> int:
+    """Judge SCHEDULE of GRAPH, wherever it was made: exit status 0 if it is valid, else 1 and the first violation.
+
+    SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes; a plan for several memories is
+    judged by the platform in its file. --order matters only for a budget given as a fraction.
+    """
+    from moccasin_mzn.files import load_json
+    from moccasin_mzn.graphs.formats import read_graph, read_schedule
+    from moccasin_mzn.problem.arena_claims import judged_arena
+    from moccasin_mzn.problem.files.plans import is_plan, read_plan
+    from moccasin_mzn.problem.instance import Instance
+    from moccasin_mzn.problem.judges.schedules import simulate
+    from moccasin_mzn.problem.validate import validate_schedule
+    from moccasin_mzn.words import duration_text, memory_text
+
+    computation_graph = read_graph(graph)
+    if is_plan(load_json(schedule)):
+        return _validate_plan(read_plan(schedule, computation_graph), budget)
+    claimed = read_schedule(schedule, computation_graph)
+    amount = claimed.budget
+    if budget is not None:
+        amount = Instance.build(computation_graph, budget, order=order, count_fixed=count_fixed).budget
+    violations = validate_schedule(computation_graph, claimed, amount)
+    simulation, unit = simulate(computation_graph, claimed.sequence), computation_graph.size_unit
+    duration = duration_text(simulation.duration, computation_graph.duration_unit)
+    within = "no budget" if amount is None else f"budget {memory_text(amount, unit)}"
+    figures = f"peak {memory_text(simulation.peak, unit)}, duration {duration}, {within}"
+    return _tell(figures, violations, [judged_arena(computation_graph, claimed, amount, violations)])
+
+
+def _tell(figures: str, violations: Sequence[Violation], arenas: Sequence[str]) -> int:
+    """The verdict, and what it covers; the exit status."""
+    from moccasin_mzn.words import count_text
+
+    click.echo(f"invalid: {violations[0].message}" if violations else f"valid: {figures}")
+    if len(violations) > 1:
+        more = count_text(len(violations) - 1, "more violation")
+        click.echo(f"({more} {'follows' if len(violations) == 2 else 'follow'})")
+    for line in arenas:
+        click.echo(line)
+    return EXIT_NONE if violations else EXIT_FOUND
+
+
+def _validate_plan(claimed: ClaimedPlan, budget: str | None) -> int:
+    from moccasin_mzn.problem.platform import OBJECTIVES
+    from moccasin_mzn.problem.validate_plan import judged_arenas, validate_plan
+    from moccasin_mzn.words import memory_text, total_text
+
+    if budget is not None:
+        raise InputError("--budget: a plan is judged by the budgets of its memories, which its file tells")
+    simulation, graph = validate_plan(claimed), claimed.platform.graph
+    peaks = zip(claimed.platform.memories, simulation.peaks, strict=True)
+    figures = [f"peak in {memory.name} {memory_text(peak, graph.size_unit)}" for memory, peak in peaks]
+    figures += [f"{what} {total_text(graph, what, simulation.total(what))}" for what in OBJECTIVES]
+    return _tell(", ".join(figures), simulation.violations, judged_arenas(claimed))

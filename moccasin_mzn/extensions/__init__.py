@@ -1,0 +1,1 @@
+"""Past the paper, each kept whole: paging, devices, addresses, frontiers."""

@@ -1,0 +1,95 @@
+"""Allocation of given buffers: search first, then the model of the least arena if there are few of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from moccasin_mzn.cli.compiled_searches import ADDRESSES, ready
+from moccasin_mzn.extensions.addresses.search import search_arena
+from moccasin_mzn.problem.arena import Arena, Buffer, bound_of, check_buffers
+
+MOST_MODELLED = 300
+"""The model of the least arena is not tried for more buffers."""
+SEARCH_SHARE = 0.5
+"""Of a time limit, if the model is tried after the search."""
+MODEL_SECONDS = 30.0
+"""Of the model, without a time limit."""
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """An arena and what is proven about it."""
+
+    arena: Arena
+    bound: int
+    """No arena of the same buffers is smaller."""
+    status: str
+    """"optimal": no arena is smaller; "feasible": not proven, or not sought since the capacity is kept; "infeasible":
+    none is within the capacity; "unknown": none within it was found."""
+
+
+def allocate_buffers(
+    buffers: Sequence[Buffer],
+    alignment: int = 1,
+    *,
+    capacity: int | None = None,
+    begin_with: Sequence[int] | None = None,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+) -> Allocation:
+    """A small arena, or with a capacity one that is no larger. An interrupt from the keyboard ends it with the best.
+
+    Args:
+        begin_with: offsets to begin with, one for each buffer; refused if they are no arena.
+
+    Raises:
+        InputError: sizes, offsets or an alignment that make no sense; MiniZinc, if it is needed, is missing or failed.
+    """
+    buffers = tuple(buffers)
+    check_buffers(buffers, alignment)
+    ready(ADDRESSES)
+    begin = time.monotonic()
+    bound, interrupted = bound_of(buffers, alignment), []
+    if begin_with is not None:
+        Arena(buffers, tuple(begin_with), alignment)
+    modelled = len(buffers) <= MOST_MODELLED
+    arena = search_arena(
+        buffers, alignment, enough=capacity, seed=seed, begin_with=begin_with,
+        time_limit=time_limit and time_limit * (SEARCH_SHARE if modelled else 1),
+        on_interrupt=lambda: interrupted.append(True),
+    )  # fmt: skip
+    enough = max(bound, capacity or 0)
+    hopeless = capacity is not None and bound > capacity
+    if arena.size > enough and modelled and not interrupted and not hopeless:
+        left = MODEL_SECONDS if time_limit is None else time_limit - (time.monotonic() - begin)
+        arena, bound = _modelled(arena, bound, capacity, left, threads, seed)
+    return Allocation(arena, bound, _status(arena, bound, capacity))
+
+
+def _modelled(
+    arena: Arena, bound: int, capacity: int | None, seconds: float, threads: int | None, seed: int
+) -> tuple[Arena, int]:
+    """The smaller arena that the model finds, if any, and the bound it proves."""
+    from moccasin_mzn.extensions.addresses.exact import least_arena
+    from moccasin_mzn.solvers.minizinc.run import Limits
+
+    if seconds <= 0:
+        return arena, bound
+    found, outcome = least_arena(
+        arena.buffers, arena.alignment, begin_with=arena, limits=Limits(seconds, threads, seed),
+        enough=capacity,
+    )  # fmt: skip
+    if found is not None and found.size < arena.size:
+        arena = found
+    if outcome.status == "optimal":
+        bound = max(bound, arena.size)
+    return arena, bound
+
+
+def _status(arena: Arena, bound: int, capacity: int | None) -> str:
+    if capacity is not None and arena.size > capacity:
+        return "infeasible" if bound > capacity else "unknown"
+    return "optimal" if arena.size <= bound else "feasible"

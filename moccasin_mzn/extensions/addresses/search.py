@@ -1,0 +1,274 @@
+"""Allocation by search: many orders of placement, repaired towards the bound, and annealed insertion from the best.
+
+Repair ends at the bound, proven, within milliseconds wherever memory is scarce at few times only, as in input orders.
+Where it is scarce for long, as in schedules that just fit a budget, those buffers are best placed first that live at
+most of the times at which it is, each in the smallest hole; insertion then closes the gaps between them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from moccasin_mzn.problem.arena import Arena, Buffer, bound_of, check_buffers, steps
+
+SCARCE = (0.9, 0.95, 0.98, 0.99, 1.0)
+"""Memory is scarce where at least such a share of the peak is taken."""
+SHARES = (1.0, 0.5, 0.25, 0.1, 0.03)
+"""Aims of repair: by such a share of the distance to the bound the arena shall shrink."""
+CHUNK_WORK, REPAIRS = 2e7, 8
+"""Moves of repair between two looks at the clock are so many divided by the square of the number of buffers; an aim is
+given up after so many times without an arena."""
+INSERTION_WORK, MOST_MOVES = 5e9, 10_000
+"""Without a time limit: a cooling takes so many steps, and no more moves."""
+CHUNK_STEPS = 1e8
+"""Steps of insertion between two looks at the clock; a move takes twice the sum of all lifespans, and more."""
+PER_LOOK = 6
+HOT, WARM, COLD = 0.7, 0.3, 0.02
+"""Temperatures of insertion, in median sizes; every second cooling begins hot where there is time for so many moves of
+each buffer:"""
+MANY_MOVES = 300
+BASINS, COOLINGS = 4, 6
+"""Coolings of insertion from as many starts, unless a known arena is far better, and from the best arena after that."""
+REPAIRED = 0.03
+"""Share of a time limit after which repair is over."""
+UNITS = 2**30
+"""Insertion counts in units, of which all sizes together are not many more."""
+MOST_BUFFERS = 20_000
+"""With more, only the order of time is tried, in which the dead are forgotten: other orders take quadratic time."""
+_SEED_STEP = 0x9E3779B97F4A7C15
+
+
+def search_arena(
+    buffers: Sequence[Buffer],
+    alignment: int = 1,
+    *,
+    enough: int | None = None,
+    time_limit: float | None = None,
+    seed: int = 0,
+    begin_with: Sequence[int] | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    on_interrupt: Callable[[], None] | None = None,
+) -> Arena:
+    """A small arena; the same one for the same seed if no time limit cuts the search short.
+
+    Ends when the arena is as small as its bound, when it is no larger than `enough`, or when the time or, without a
+    limit, all coolings are over. A first arena is always found.
+
+    Args:
+        begin_with: offsets of an arena that is known.
+        stop: asked often; True ends the search.
+        on_interrupt: called on an interrupt from the keyboard, which then ends the search with the best arena so far;
+            None: the interrupt is raised.
+
+    Raises:
+        InputError: see `Arena`.
+    """
+    buffers = tuple(buffers)
+    check_buffers(buffers, alignment)
+    search = _Search(buffers, alignment, enough, seed)
+    if begin_with is not None:
+        search.take(np.array(begin_with, np.int64)[search.solid])
+    try:
+        search.run(_Clock(stop, time_limit))
+    except KeyboardInterrupt:
+        if on_interrupt is None or search.best is None:
+            raise
+        on_interrupt()
+    return Arena(buffers, tuple(search.offsets.tolist()), alignment)
+
+
+@dataclass
+class _Clock:
+    """How much of the time is over."""
+
+    stop: Callable[[], bool]
+    limit: float | None
+    begin: float = field(default_factory=time.monotonic)
+
+    def over(self, share: float = 1.0) -> bool:
+        """Is such a share of the time over, or is the search to stop?"""
+        return self.stop() or self.share >= share
+
+    @property
+    def share(self) -> float:
+        return 0.0 if self.limit is None else (time.monotonic() - self.begin) / max(self.limit, 1e-9)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """An arena to begin with: its size, the order in which buffers were placed, the rule, and their offsets."""
+
+    size: int
+    order: np.ndarray
+    best_fit: bool
+    offset: np.ndarray
+
+
+class _Search:
+    """State of one search. Buffers of size 0 stay at offset 0 and take no part."""
+
+    def __init__(self, buffers: tuple[Buffer, ...], alignment: int, enough: int | None, seed: int) -> None:
+        self.offsets = np.zeros(len(buffers), np.int64)
+        self.bound = bound_of(buffers, alignment)
+        self.enough = max(self.bound, enough or 0)
+        self.solid = np.array([i for i, b in enumerate(buffers) if b.size], np.int64)
+        columns = np.array(
+            [(b.start, b.end, b.size, step) for b, step in zip(buffers, steps(buffers, alignment), strict=True)],
+            np.int64,
+        ).reshape(len(buffers), 4)[self.solid]
+        self.boxes = tuple(np.ascontiguousarray(column) for column in columns.T)
+        n = len(self.solid)
+        self.best = None
+        self._generator = np.array([(seed * _SEED_STEP + 0xD1B54A32D192ED03) % 2**64 or 1], np.uint64)
+        self._room, self._offset = np.zeros(n, np.int64), np.zeros(n, np.int64)
+
+    @property
+    def done(self) -> bool:
+        return self.best is not None and self.best <= self.enough
+
+    def take(self, offset: np.ndarray) -> None:
+        """Keep offsets of the solid buffers, if they are the best."""
+        size = int(np.max(offset + self.boxes[2], initial=0))
+        if self.best is None or size < self.best:
+            self.best = size
+            self.offsets[self.solid] = offset
+
+    def run(self, clock: _Clock) -> None:
+        from moccasin_mzn.extensions.addresses.kernel import UNLIMITED, place
+
+        known, starts = self.best, []
+        for number, (order, in_time) in enumerate(self._orders()):
+            for best_fit in (False, True):
+                if (number or best_fit) and (self.done or clock.over()):
+                    return
+                size, _ = place(order, self.boxes, best_fit, in_time, UNLIMITED, self._room, self._offset)
+                self.take(self._offset)
+                if not in_time:
+                    starts.append(_Start(size, order, best_fit, self._offset.copy()))
+        if starts and len(self.solid):
+            self._improve(sorted(starts, key=lambda start: start.size), known, clock)
+
+    def _improve(self, starts: list[_Start], known: int | None, clock: _Clock) -> None:
+        """Repair of the best start; then coolings, the first few from other starts, the rest from the best arena."""
+        self._repair(starts[0], lambda: clock.over(REPAIRED))
+        near = known is not None and 2 * (known - self.bound) < starts[0].size - self.bound
+        basins = 1 if near else BASINS
+        coolings, moves = basins + COOLINGS, 0
+        for number in itertools.count():
+            if self.done or clock.over() or (clock.limit is None and number == coolings):
+                return
+            begin = starts[number].offset if 0 < number < basins else self.offsets[self.solid]
+            warmth = HOT if number % 2 and moves >= MANY_MOVES * len(begin) else WARM
+            until = min(1.0, REPAIRED + (1 - REPAIRED) * (number + 1) / coolings)
+            moves = self._insert(begin, warmth, clock, until)
+
+    def _orders(self) -> list[tuple[np.ndarray, bool]]:
+        """Permutations to begin with, and whether they are by start."""
+        start, end, size, _ = self.boxes
+        life, large = (end - start).astype(float), size.astype(float)
+        by_time = np.lexsort((-size, start)).astype(np.int64)
+        if len(self.solid) > MOST_BUFFERS:
+            return [(by_time, True)]
+        keys = [(start, -large), (start, -life * large), (start, -life), (start, -life * np.sqrt(large))]
+        keys += [(-life * np.sqrt(large), -scarce) for scarce in self._scarce()]
+        return [(by_time, True)] + [(np.lexsort(key).astype(np.int64), False) for key in keys]
+
+    def _scarce(self) -> Iterator[np.ndarray]:
+        """At how many of the times at which memory is scarce each buffer lives."""
+        start, end, size, _ = self.boxes
+        times = np.unique(start)
+        first, behind = np.searchsorted(times, start), np.searchsorted(times, end)
+        taken = np.zeros(len(times) + 1, np.int64)
+        np.add.at(taken, first, size)
+        np.subtract.at(taken, behind, size)
+        memory = np.cumsum(taken)[:-1]
+        for share in SCARCE:
+            before = np.concatenate([[0], np.cumsum(memory >= share * np.max(memory, initial=0))])
+            yield before[behind] - before[first]
+
+    def _repair(self, start: _Start, over: Callable[[], bool]) -> None:
+        """Aim lower and lower."""
+        chunk = max(20, int(CHUNK_WORK / max(1, len(self.solid)) ** 2))
+        for share in SHARES:
+            self._aim(share, start, chunk, over)
+            if self.done or over():
+                return
+
+    def _insert(self, begin: np.ndarray, warmth: float, clock: _Clock, until: float) -> int:
+        """One cooling of insertion from the order of an arena, until such a share of the time is over; its moves."""
+        from moccasin_mzn.extensions.addresses.insertion import insertion, settle
+
+        start, end, size, work = self._compressed
+        unit = max(1, int(size.sum()) // UNITS)
+        order = np.argsort(begin, kind="stable").astype(np.int64)
+        room = (
+            *np.zeros((2, len(order)), np.int64),
+            *np.zeros((2, len(order)), np.int32),
+            np.zeros(end.max(), np.int32),
+            np.zeros(len(order)),
+        )
+        top, best = np.zeros(end.max(), np.int64), order.copy()
+        moves, chunk = min(MOST_MOVES, int(INSERTION_WORK / work) + 1), int(CHUNK_STEPS / work) + PER_LOOK
+        begin_at, since = warmth * float(np.median(size)) / unit, clock.share
+        control, limit = np.array([begin_at, (COLD / warmth) ** (1 / moves), np.inf]), self.enough // unit
+        units, done = (-(-size // unit)).astype(np.int32), 0
+        while done < moves or clock.limit is not None:
+            insertion(order, start, end, units, limit, chunk, PER_LOOK, control, self._generator, room, best)
+            settle(best, start, end, self.boxes[2], self.boxes[3], top, self._offset)
+            self.take(self._offset)
+            done += chunk
+            if self.done or clock.over(until) or control[2] <= limit:
+                break
+            if clock.limit is not None:
+                control[:2] = begin_at * (COLD / warmth) ** ((clock.share - since) / (until - since)), 1.0
+        return done
+
+    @cached_property
+    def _compressed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        """Lifespans in fewer times, sizes padded to what all steps are multiples of (int64[n] each), and the steps of a
+        move."""
+        start, end = compressed(*self.boxes[:2])
+        grain = int(np.gcd.reduce(self.boxes[3]))
+        return start, end, -(-self.boxes[2] // grain) * grain, 2 * int((end - start).sum()) + 10 * len(start)
+
+    def _aim(self, share: float, start: _Start, chunk: int, over: Callable[[], bool]) -> None:
+        """Shrink the arena by a share of its distance to the bound, again and again as long as it works."""
+        from moccasin_mzn.extensions.addresses.kernel import repair
+
+        order, spent = start.order.copy(), 0
+        while spent < REPAIRS and not self.done and not over():
+            aim = self.best - max(1, round(share * (self.best - self.bound)))
+            spent += 1
+            if repair(order, self.boxes, start.best_fit, aim, chunk, self._generator, self._room, self._offset) >= 0:
+                self.take(self._offset)
+                spent = 0
+
+
+def compile_all() -> None:
+    """Call every compiled function once, on buffers that no placement fits into as little as the bound."""
+    lives = [(11 * at % 40, 11 * at % 40 + 3 + 7 * at % 17, 1 + 29 * at % 23) for at in range(80)]
+    search = _Search(tuple(Buffer(str(at), *life) for at, life in enumerate(lives)), 1, None, 0)
+    stopped = _Clock(lambda: True, None)
+    search.run(stopped)
+    order = np.arange(len(search.solid), dtype=np.int64)
+    asked = iter((False,))
+    search._aim(0.5, _Start(search.best, order, False, search.offsets), 1, lambda: next(asked, True))
+    search._insert(search.offsets[search.solid], WARM, stopped, 1.0)
+
+
+def compressed(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lifespans that count few times only, but overlap as before.
+
+    What lives together does so at the latest start among it, and on until the first end. So of all starts only those
+    are needed after which a lifespan ends before, or when, the next one begins.
+    """
+    times, ends = np.unique(start), np.unique(end)
+    ended = np.searchsorted(ends, times, "right")
+    times = times[np.searchsorted(ends, np.append(times[1:], ends[-1]), "right") > ended]
+    return np.searchsorted(times, start), np.searchsorted(times, end)

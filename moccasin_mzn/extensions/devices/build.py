@@ -1,0 +1,157 @@
+"""A platform of several devices, from what people say: budgets, slowness, and costs of copies per unit of size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.platform import Link, Memory, Platform, scaled
+
+
+@dataclass(frozen=True)
+class CopyCosts:
+    """Costs of copying an output, each rounded up to an integer.
+
+    Raises:
+        InputError: a negative one.
+    """
+
+    time: Fraction = Fraction(0)
+    """Per unit of size, in the graph's duration unit."""
+    latency: int = 0
+    """Of each copy, in the graph's duration unit."""
+    energy: Fraction = Fraction(0)
+    """Per unit of size, in any unit."""
+
+    def __post_init__(self) -> None:
+        for what, value in vars(self).items():
+            if isinstance(value, bool) or not isinstance(value, int | Fraction) or value < 0:
+                raise InputError(f"copy {what} {shown(value)} is not a number of 0 or more")
+        if type(self.latency) is not int:
+            raise InputError(f"copy latency {shown(self.latency)} is not an integer of 0 or more")
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device as asked for.
+
+    Raises:
+        InputError: a negative factor or power.
+    """
+
+    budget: Budget | None = None
+    """Of its memory; a fraction is of the input order's peak. None: as much as there may be."""
+    slowness: Fraction | None = None
+    """Durations are the graph's, times this, rounded up, in place of what the graph says of this device."""
+    computes: bool = True
+    """False: infinitely slow, its memory alone is of use."""
+    power: Fraction = Fraction(1)
+    """Energy of computing per unit of duration."""
+
+    def __post_init__(self) -> None:
+        for what in ("slowness", "power"):
+            value = getattr(self, what)
+            if value is not None and value < 0:
+                raise InputError(f"device: {what} {value} is negative")
+
+
+def device_platform(
+    graph: ComputationGraph, devices: Mapping[str, Device], copies: CopyCosts | None, peak: int
+) -> Platform:  # fmt: skip
+    """Devices that are all linked to each other, if copies are possible.
+
+    Durations on a device are `graph.device_durations`; those of the first device are `graph.durations` if the graph
+    does not name it.
+
+    Args:
+        devices: by name.
+        copies: None: nothing can be copied from one to another.
+        peak: of the input order, in the graph's size unit, for budgets that are fractions.
+
+    Raises:
+        InputError: no device; one that the graph has no durations of; a node that no device can compute.
+    """
+    if not devices:
+        raise InputError("no device: expected one or more")
+    memories = []
+    for name, device in devices.items():
+        durations = _durations(graph, name, device, first=not memories)
+        energies = tuple(None if time is None else math.ceil(time * device.power) for time in durations)
+        budget = None if device.budget is None else device.budget.resolve(peak)
+        memories.append(Memory(name, budget, durations, energies))
+    if copies is None:
+        return Platform(graph, tuple(memories), ())
+    times, energies = scaled(graph.sizes, copies.time, copies.latency), scaled(graph.sizes, copies.energy)
+    count = len(memories)
+    links = [Link(a, b, times, energies) for a in range(count) for b in range(count) if a != b]
+    return Platform(graph, tuple(memories), tuple(links))
+
+
+def with_slow_memory(
+    platform: Platform, capacity: int | None, out_costs: CopyCosts | None, in_costs: CopyCosts | None
+) -> Platform:  # fmt: skip
+    """A platform with slow memory besides, linked to all its memories.
+
+    Args:
+        capacity: in the graph's size unit; None: as much as there may be.
+        out_costs, in_costs: of writing to slow memory and of reading back; None: not possible.
+
+    Raises:
+        InputError: a device is called "slow".
+    """
+    sizes, slow = platform.graph.sizes, len(platform.memories)
+    links = list(platform.links)
+    for m in range(slow):
+        for ends, costs in (((m, slow), out_costs), ((slow, m), in_costs)):
+            if costs is not None:
+                links.append(Link(*ends, scaled(sizes, costs.time, costs.latency), scaled(sizes, costs.energy)))
+    return Platform(platform.graph, (*platform.memories, Memory("slow", capacity)), tuple(links))
+
+
+def _durations(graph: ComputationGraph, name: str, device: Device, first: bool) -> tuple[int | None, ...]:
+    if not device.computes:
+        return (None,) * len(graph.nodes)
+    if device.slowness is not None:
+        return scaled(graph.durations, device.slowness)
+    if name in graph.device_durations:
+        return graph.device_durations[name]
+    if first:
+        return graph.durations
+    known = ", ".join(graph.device_durations) or "none"
+    raise InputError(
+        f"device {name}: the graph has durations of {known}; expected one of them, or a slowness, as in {name}=16GiB:4"
+    )
+
+
+def parse_device(text: str) -> tuple[str, Device]:
+    """Read NAME=BUDGET or NAME=BUDGET:SLOWNESS, as in gpu=0.8, cpu=16GiB:4, cpu=inf:inf; an "inf" is no budget, or a
+    device that computes nothing.
+
+    Raises:
+        InputError: it is neither.
+    """
+    name, is_there, rest = text.partition("=")
+    amount, told, slowness = rest.partition(":")
+    if not name.strip() or not is_there or not amount.strip():
+        raise InputError(f"device {shown(text)}: expected NAME=BUDGET, such as gpu=0.8 or cpu=16GiB:4")
+    budget = None if amount.strip() == "inf" else Budget.parse(amount)
+    if slowness.strip() == "inf":
+        return name.strip(), Device(budget, computes=False)
+    return name.strip(), Device(budget, exact(f"slowness of device {name}", slowness) if told else None)
+
+
+def exact(what: str, text: str) -> Fraction:
+    """A decimal number of 0 or more, exactly.
+
+    Raises:
+        InputError: it is none.
+    """
+    plain = text.strip().replace(".", "", 1)
+    if not (plain.isascii() and plain.isdigit() and len(plain) <= 30):
+        raise InputError(f"{what} {shown(text)}: expected a number of 0 or more, such as 0.25")
+    return Fraction(text.strip())

@@ -1,0 +1,199 @@
+"""From a problem on several memories to the data of its models: numbers made small, useless intervals left out.
+
+Nodes are renumbered 1..n along the input order; sizes, durations and energies are each divided by their greatest common
+divisor.
+
+Of all best plans take one with the fewest actions. Whatever it brings to a memory is read there, first computations
+aside. It brings a node to a memory twice only if the first copy could not stay there until the second one comes; so one
+interval is enough where all fits, or for an output without size. With staged events, some stage in between must be
+crowded: all outputs that are computed by then and may still be read take more than the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import accumulate
+
+from moccasin_mzn.formulations.plan_formulation import PlanProblem
+from moccasin_mzn.problem.platform import OBJECTIVES
+
+NOT_HERE = -1
+"""Duration of what cannot be computed somewhere."""
+
+
+@dataclass(frozen=True)
+class DevicesData:
+    """What `models/lib/devices_data.mzn` declares. Nodes and stages are numbered from 1, memories as the platform's."""
+
+    problem: PlanProblem
+    staged: bool
+    scales: tuple[int, int, int]
+    """Durations, energies and sizes times these are in the problem's units."""
+    durations: tuple[tuple[int, ...], ...]
+    """By node and memory; `NOT_HERE` where it cannot be computed, as in `energies`."""
+    energies: tuple[tuple[int, ...], ...]
+    copy_durations: tuple[tuple[int, ...], ...]
+    """By link and node."""
+    copy_energies: tuple[tuple[int, ...], ...]
+    sizes: tuple[int, ...]
+    budgets: tuple[int, ...]
+    """Of each memory, at most all sizes together."""
+    edges: tuple[tuple[int, int], ...]
+    """(tail, head), sorted."""
+    most: tuple[tuple[int, ...], ...]
+    """Retention intervals, by node and memory."""
+    earliest_again: tuple[tuple[int, ...], ...]
+    """First stage in which a further interval can be of use, by node and memory."""
+    latest: tuple[int, ...]
+    """Last stage in which an output can be read."""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Position in `graph.nodes` of node 1, 2, ..., n."""
+        return self.problem.instance.order
+
+    @property
+    def intervals(self) -> tuple[tuple[int, int, int], ...]:
+        """(node, memory, rank) of each interval in the numbering of the models; node and rank from 1, memory from 0."""
+        return tuple(
+            (v, m, rank)
+            for v, counts in enumerate(self.most, 1)
+            for m, count in enumerate(counts)
+            for rank in range(1, count + 1)
+        )
+
+    @property
+    def scale(self) -> int:
+        """Of the objective."""
+        return self.scales[OBJECTIVES.index(self.problem.goal.objective)]
+
+    def earliest(self, v: int, m: int, rank: int) -> int:
+        """The first stage in which this interval may begin."""
+        return v if rank == 1 else max(v + 1, self.earliest_again[v - 1][m])
+
+
+def devices_data(problem: PlanProblem, staged: bool) -> DevicesData:
+    """Reduce a problem without losing a best plan."""
+    platform, order = problem.platform, problem.instance.order
+    graph, links = platform.graph, platform.links
+    number = {v: k for k, v in enumerate(order, 1)}
+    edges = tuple(sorted((number[tail], number[head]) for tail, head in graph.edges))
+    sizes = [graph.sizes[v] for v in order]
+    of_memories = [
+        [[_amount(values, v) for values in (getattr(memory, what) for memory in platform.memories)] for v in order]
+        for what in ("durations", "energies")
+    ]
+    of_links = [[[getattr(link, what)[v] for v in order] for link in links] for what in ("durations", "energies")]
+    scales = [
+        math.gcd(*(amount for row in (*at, *along) for amount in row if amount != NOT_HERE)) or 1
+        for at, along in zip(of_memories, of_links, strict=True)
+    ]
+    size_scale = math.gcd(*sizes) or 1
+    everything = sum(sizes)
+    budgets = [everything if m.budget is None else min(m.budget, everything) for m in platform.memories]
+    most, again, latest = _Reach(problem, edges, sizes, budgets, staged).found()
+    return DevicesData(
+        problem=problem,
+        staged=staged,
+        scales=(*scales, size_scale),
+        durations=_divided(of_memories[0], scales[0]),
+        energies=_divided(of_memories[1], scales[1]),
+        copy_durations=_divided(of_links[0], scales[0]),
+        copy_energies=_divided(of_links[1], scales[1]),
+        sizes=tuple(size // size_scale for size in sizes),
+        budgets=tuple(budget // size_scale for budget in budgets),
+        edges=edges,
+        most=tuple(map(tuple, most)),
+        earliest_again=tuple(map(tuple, again)),
+        latest=tuple(latest),
+    )
+
+
+def _amount(values: tuple[int | None, ...] | None, v: int) -> int:
+    return NOT_HERE if values is None or values[v] is None else values[v]
+
+
+def _divided(rows: list[list[int]], scale: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(amount if amount == NOT_HERE else amount // scale for amount in row) for row in rows)
+
+
+class _Reach:
+    """Which intervals a best plan with the fewest actions may have; nodes, from 0, along the order."""
+
+    def __init__(
+        self, problem: PlanProblem, edges: tuple[tuple[int, int], ...], sizes: list[int], budgets: list[int],
+        staged: bool,
+    ) -> None:  # fmt: skip
+        platform, order = problem.platform, problem.instance.order
+        self.n, self.memories = len(order), range(len(platform.memories))
+        self.sizes, self.budgets, self.staged = sizes, budgets, staged
+        self.readers: list[list[int]] = [[] for _ in order]
+        for tail, head in edges:
+            self.readers[tail - 1].append(head - 1)
+        self.computable = [[memory.computes(v) for memory in platform.memories] for v in order]
+        self.links = [(link.source, link.target) for link in platform.links]
+        self.most = [[problem.most_intervals(v, m) for m in self.memories] for v in order]
+        for k in range(self.n):
+            for m in self.memories:
+                self.most[k][m] = self._at_first(k, m)
+
+    def _at_first(self, k: int, m: int) -> int:
+        """Intervals without regard to the other nodes."""
+        if not self.readers[k]:
+            return int(self.computable[k][m])  # a copy of what nothing reads is of no use
+        if not self._gets_to(k, m) or self.sizes[k] > self.budgets[m]:
+            return 0
+        return self.most[k][m] if self.sizes[k] > 0 else min(1, self.most[k][m])
+
+    def _gets_to(self, k: int, m: int) -> bool:
+        reached = {p for p in self.memories if self.computable[k][p]}
+        while True:
+            more = {target for source, target in self.links if source in reached} - reached
+            if not more:
+                return m in reached
+            reached |= more
+
+    def found(self) -> tuple[list[list[int]], list[list[int]], list[int]]:
+        """Intervals, and first stage of further ones, by node and memory; last stage by node. Stages are from 1."""
+        while True:
+            latest = self._last_reads()
+            again = [[self.n] * len(self.memories) for _ in range(self.n)]
+            possible = [list(counts) for counts in self.most]
+            for m in self.memories:
+                crowded = self._next_crowded(m, latest)
+                for k in range(self.n):
+                    first = crowded[k + 2] if self.staged else (1 if crowded[1] <= self.n else self.n + 1)
+                    last = latest[k] if self.staged else self.n
+                    again[k][m] = min(first, self.n)
+                    room = max(0, last - first + 1) if self.staged else (self.most[k][m] if first <= last else 0)
+                    possible[k][m] = min(self.most[k][m], 1 + room)
+            if possible == self.most:
+                return self.most, again, latest
+            self.most = possible
+
+    def _last_reads(self) -> list[int]:
+        """The last stage, from 1, in which each output can be read, computed or copied; with free events all are n."""
+        if not self.staged:
+            return [self.n] * self.n
+        latest = [0] * self.n
+        for k in range(self.n - 1, -1, -1):
+            reads = [latest[x] if self._again(x) else x + 1 for x in self.readers[k]]
+            latest[k] = max(reads, default=k + 1)
+        return latest
+
+    def _again(self, k: int) -> bool:
+        return sum(count for m, count in enumerate(self.most[k]) if self.computable[k][m]) > 1
+
+    def _next_crowded(self, m: int, latest: list[int]) -> list[int]:
+        """For stages 1..n + 1 the next one, itself included, in which not all that may be read fits; n + 1: none."""
+        change = [0] * (self.n + 2)
+        for k in range(self.n):
+            if self.most[k][m]:
+                change[k + 1 if self.staged else 1] += self.sizes[k]
+                change[latest[k] + 1] -= self.sizes[k]
+        memory = list(accumulate(change))
+        following = [self.n + 1] * (self.n + 2)
+        for stage in range(self.n, 0, -1):
+            following[stage] = stage if memory[stage] > self.budgets[m] else following[stage + 1]
+        return following

@@ -1,0 +1,163 @@
+"""The models of several devices, as the chain for plans takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from moccasin_mzn.extensions.devices.data import DevicesData, devices_data
+from moccasin_mzn.extensions.devices.intervals import COMPUTED, PlacedIntervals, decode, encode
+from moccasin_mzn.extensions.devices.stages import stages_of_plan
+from moccasin_mzn.formulations import models_folder
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation, PlanProblem
+from moccasin_mzn.problem.judges.plans import PlanSimulation
+from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.problem.platform import OBJECTIVES
+from moccasin_mzn.solvers.minizinc.integers import Sum
+from moccasin_mzn.words import node_text
+
+NO_INCUMBENT = PlacedIntervals()
+
+
+@dataclass(frozen=True)
+class DevicesFormulation(PlanFormulation):
+    """Where each node is computed, what is copied where, and what is computed again, decided together.
+
+    Staged, first computations keep to the input order; what that leaves out is said in `lib/devices_staged.mzn`.
+    General, the order is open, which is exact but for tiny graphs alone.
+    """
+
+    staged: bool = True
+
+    name: ClassVar[str] = "devices"
+    checker: ClassVar[str] = "devices.mzc.mzn"
+
+    def in_any_order(self) -> DevicesFormulation:
+        return DevicesFormulation(staged=False)
+
+    def model(self) -> Path:
+        return models_folder() / f"devices_{'staged' if self.staged else 'general'}.mzn"
+
+    def data(self, problem: PlanProblem) -> DevicesData:
+        return devices_data(problem, self.staged)
+
+    def data_items(self, data: DevicesData, incumbent: Plan | None = None, limit: int | None = None) -> dict[str, Any]:
+        """See `PlanFormulation`. An incumbent that has no place in the reduced data is left out, its limit is not."""
+        start = (encode(data, incumbent) if incumbent else None) or NO_INCUMBENT
+        links = data.problem.platform.links
+        return {
+            **_header(data),
+            "incumbent_active": start.active,
+            "incumbent_start": start.start,
+            "incumbent_end": start.end,
+            "memories": len(data.budgets),
+            "memory_budget": data.budgets,
+            "compute_duration": data.durations,
+            "compute_energy": data.energies,
+            "links": len(links),
+            "source": [link.source + 1 for link in links],
+            "target": [link.target + 1 for link in links],
+            "copy_duration": data.copy_durations,
+            "copy_energy": data.copy_energies,
+            "most_copies": data.most,
+            "earliest_again": data.earliest_again,
+            "goal": 1 + OBJECTIVES.index(data.problem.goal.objective),
+            "limit": _limits(data, limit),
+            "incumbent_source": start.source,
+        }
+
+    def sums(self, data: DevicesData) -> tuple[Sum, ...]:
+        sizes = tuple(size * sum(most) for size, most in zip(data.sizes, data.most, strict=True))
+        totals = [
+            Sum(what, _most(data, what), data.order, scale) for what, scale in zip(OBJECTIVES, data.scales, strict=True)
+        ]
+        return (*totals, Sum("size", sizes, data.order, data.scales[-1]))
+
+    def plan(self, data: DevicesData, values: Any) -> Plan:
+        sources = [link.source + 1 for link in data.problem.platform.links]
+        rows = values.copied if sources else [()] * len(values.active)
+        source = tuple(next((s for s, copied in zip(sources, row, strict=True) if copied), COMPUTED) for row in rows)
+        return decode(data, PlacedIntervals(tuple(values.active), tuple(values.start), tuple(values.end), source))
+
+    def objective(self, data: DevicesData, value: int) -> int:
+        return value * data.scale
+
+    def out_of_scope(self, problem: PlanProblem, plan: Plan) -> str | None:
+        too_many = problem.out_of_scope(plan)
+        if too_many is not None or not self.staged:
+            return too_many
+        in_place = len(stages_of_plan(problem.instance.order, len(problem.platform.memories), plan))
+        if in_place == len(plan):
+            return None
+        node = node_text(problem.platform.graph, plan[in_place].node)
+        return f"position {in_place + 1}: node {node} is out of place in stages of the input order"
+
+    def search(
+        self, problem: PlanProblem, seed: int, offer: Callable[[Plan], Any], stop: Callable[[], bool],
+        better: Callable[[], Plan | None],
+    ) -> None:  # fmt: skip
+        from moccasin_mzn.extensions.devices.search import search_plans
+
+        search_plans(problem, seed, offer, stop, better)
+
+    def solution_items(self, data: DevicesData, values: Any) -> dict[str, Any]:
+        arrays = {name: tuple(getattr(values, name)) for name in ("active", "start", "end", "computed")}
+        totals = {f"total_{what}": getattr(values, f"total_{what}") for what in OBJECTIVES}
+        return {**arrays, "copied": [tuple(row) for row in values.copied], **totals}
+
+    def checked(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Any) -> list[str]:
+        from moccasin_mzn.extensions.devices.checked import check_plan, check_solution, plan_solution, with_room_for
+
+        data = with_room_for(self.data(problem), plan)
+        items = {**self.data_items(data), **plan_solution(data, plan, simulation)}
+        verdicts = [check_plan(self.checker, data, items, simulation)]
+        return verdicts if solution is None else [*verdicts, check_solution(self.checker, solution)]
+
+
+def _header(data: DevicesData) -> dict[str, Any]:
+    """What `models/lib/instance.mzn` declares; these models use the graph, and the last stages."""
+    n = len(data.order)
+    return {
+        "nodes": n,
+        "duration": [min(cost for cost in costs if cost >= 0) for costs in data.durations],
+        "size": data.sizes,
+        "edges": len(data.edges),
+        "tail": [tail for tail, _ in data.edges],
+        "head": [head for _, head in data.edges],
+        "budget": data.budgets[0],
+        "input_order_memory": [0] * n,
+        "max_computations": [1] * n,
+        "entry": 0,
+        "absent": [],
+        "exit": 0,
+        "earliest_stage": [1] * n,
+        "latest_stage": data.latest,
+        "critical_stage": [],
+        "duration_limit": 0,
+    }
+
+
+def _limits(data: DevicesData, objective_limit: int | None) -> list[int]:
+    """Of each total, in the data's unit: the goal's, the incumbent's value, or what no plan is over."""
+    goal, limits = data.problem.goal, []
+    for what, scale in zip(OBJECTIVES, data.scales, strict=True):
+        known = [goal.limit(what), objective_limit if what == goal.objective else None]
+        limits.append(min(sum(_most(data, what)), *(limit // scale for limit in known if limit is not None), 2**60))
+    return limits
+
+
+def _most(data: DevicesData, what: str) -> list[int]:
+    """What all intervals of each node together take at most."""
+    links = data.problem.platform.links
+    totals = [0] * len(data.order)
+    for v, m, _ in data.intervals:
+        ways = [data.durations[v - 1][m] if what == "duration" else data.energies[v - 1][m], 0]
+        if what == "traffic":
+            ways = [data.sizes[v - 1] if any(link.target == m for link in links) else 0]
+        else:
+            costs = data.copy_durations if what == "duration" else data.copy_energies
+            ways += [costs[at][v - 1] for at, link in enumerate(links) if link.target == m]
+        totals[v - 1] += max(ways)
+    return totals

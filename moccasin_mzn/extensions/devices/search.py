@@ -1,0 +1,120 @@
+"""Plans on several devices without the model: incumbents for it to start from.
+
+First each device by itself, as if there were no other, by local search over recomputations; then outputs moved to
+another memory instead; then small changes of what is best.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+from moccasin_mzn.extensions.devices.greedy import greedy_slots
+from moccasin_mzn.extensions.devices.improve import Improver, valued
+from moccasin_mzn.extensions.devices.slots import plan_of
+from moccasin_mzn.extensions.devices.stages import stages_of_plan
+from moccasin_mzn.formulations.plan_formulation import PlanProblem
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.plan import Plan, plan_of_sequence
+from moccasin_mzn.problem.plan_pruning import pruned_plan
+from moccasin_mzn.search.trivial import known_at_once
+
+ROUNDS = 3
+"""Of local search on each device, and of changes to one plan, each in another order."""
+STARTS, SWEEPS = 3, 10
+"""So many of the first plans are changed; and so often all actions of a plan are looked at."""
+SECONDS_PER_DEVICE = 5.0
+IDLE_SECONDS = 0.05
+"""Between two looks for a plan from elsewhere."""
+
+
+def search_plans(
+    problem: PlanProblem, seed: int, offer: Callable[[Plan], Any], stop: Callable[[], bool],
+    better: Callable[[], Plan | None],
+) -> None:  # fmt: skip
+    """Look for plans in stages of the input order until `stop()`; see `PlanFormulation.search`."""
+    rng = random.Random(seed)
+    starts: list[Plan] = []
+
+    def take(plan: Plan) -> None:
+        if valued(problem, plan) is not None:
+            starts.append(plan)
+            offer(plan)
+
+    for plan in moved_out(problem):
+        take(plan)
+    for m in range(len(problem.platform.memories)):
+        one_device(problem, m, seed, take, stop)
+    starts.sort(key=lambda plan: valued(problem, plan))
+    for start in starts[:STARTS]:
+        _improved(problem, start, rng, offer, stop, 2)
+    latest, rounds = None, 0
+    while not stop():
+        best = better()
+        if best != latest:
+            latest, rounds = best, 0
+        if best is None or rounds == ROUNDS or not _is_staged(problem, best):
+            time.sleep(IDLE_SECONDS)  # until someone finds another one
+            continue
+        _improved(problem, best, rng, offer, stop, SWEEPS)
+        rounds += 1
+
+
+def moved_out(problem: PlanProblem) -> Iterator[Plan]:
+    """The plans of `greedy_slots`, some perhaps over budgets or limits."""
+    platform = problem.platform
+    for device, store in permutations(range(len(platform.memories)), 2):
+        both_ways = {(device, store), (store, device)} <= platform.link_between.keys()
+        if platform.memories[device].durations is not None and both_ways:
+            table = greedy_slots(problem, device, store)
+            if table is not None:
+                yield plan_of(problem, table)
+
+
+def one_device(
+    problem: PlanProblem, m: int, seed: int, take: Callable[[Plan], None], stop: Callable[[], bool]
+) -> None:  # fmt: skip
+    """Plans that compute everything, and again, in one memory, if that is possible."""
+    graph, place, order = problem.platform.graph, problem.platform.memories[m], problem.instance.order
+    costs = place.energies if problem.goal.objective == "energy" else place.durations
+    if costs is None or None in costs:
+        return
+    budget = graph.total_size if place.budget is None else place.budget
+    counts = tuple(problem.most_intervals(v, m) for v in range(len(graph.nodes)))
+    instance = Instance(replace(graph, durations=costs), order, budget, counts)
+    known = known_at_once(instance)
+    if known is not None:
+        if known[2]:
+            take(plan_of_sequence(known[2], m))
+        return
+    from moccasin_mzn.heuristics.staged.search import LocalSearch
+
+    end = time.monotonic() + SECONDS_PER_DEVICE
+    LocalSearch(instance, seed).run(
+        lambda sequence: take(plan_of_sequence(sequence, m)),
+        lambda: stop() or time.monotonic() > end,
+        max_rounds=ROUNDS,
+    )
+
+
+def _improved(
+    problem: PlanProblem, plan: Plan, rng: random.Random, offer: Callable[[Plan], Any], stop: Callable[[], bool],
+    sweeps: int,
+) -> None:  # fmt: skip
+    """Sweep over a plan until nothing changes, or so often."""
+    improver = Improver(problem, pruned_plan(problem.platform, plan), rng)
+    for _ in range(sweeps):
+        before = improver.value
+        for found in improver.sweep(stop):
+            offer(found)
+        if improver.value == before or stop():
+            break
+
+
+def _is_staged(problem: PlanProblem, plan: Plan) -> bool:
+    stages = stages_of_plan(problem.instance.order, len(problem.platform.memories), plan)
+    return len(stages) == len(plan)

@@ -1,0 +1,152 @@
+"""The front as found: points with their schedules and bounds, and the least budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.search.result import percent_over
+
+STATUSES = ("optimal", "feasible", "infeasible", "unknown")
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """What is known at one budget.
+
+    Raises:
+        InputError: a peak over the budget, a duration below the bound, or a status that contradicts them.
+    """
+
+    budget: int
+    """M, in the graph's size unit."""
+    duration: int | None
+    """Of the shortest schedule known within the budget, in the graph's duration unit; None without one."""
+    bound: int
+    """No schedule within the budget is shorter. Of no meaning if the point is infeasible."""
+    peak: int | None
+    """Of the schedule."""
+    sequence: Any | None
+    """The schedule: positions in `graph.nodes` in the order of computing them; another variant's own kind of plan."""
+    status: str
+    """"optimal": the duration is the bound; "feasible": it is not; "infeasible": proven to be; "unknown"."""
+    source: str = ""
+    """Who found the schedule, and at which other budget, if it was there."""
+    bound_source: str = ""
+    """Who proved the bound, likewise."""
+    seconds: float = 0.0
+    """Spent on this budget."""
+
+    def __post_init__(self) -> None:
+        if self.status not in STATUSES:
+            raise InputError(f"point at budget {self.budget}: unknown status {self.status!r}")
+        known = [value is not None for value in (self.duration, self.peak, self.sequence)]
+        if any(known) != all(known) or self.found != (self.status in ("optimal", "feasible")):
+            raise InputError(f"point at budget {self.budget}: {self.status}, but the schedule does not go with that")
+        if self.found and self.peak > self.budget:
+            raise InputError(f"point at budget {self.budget}: the schedule has a peak of {self.peak}")
+        if self.found and self.duration < self.bound:
+            raise InputError(f"point at budget {self.budget}: duration {self.duration} is below the bound {self.bound}")
+        if self.found and self.proven != (self.duration == self.bound):
+            raise InputError(f"point at budget {self.budget}: {self.status} with {self.duration}, bound {self.bound}")
+
+    @property
+    def found(self) -> bool:
+        """True if there is a schedule."""
+        return self.duration is not None
+
+    @property
+    def proven(self) -> bool:
+        """True if nothing is left to find out."""
+        return self.status in ("optimal", "infeasible")
+
+    @property
+    def gap_percent(self) -> float | None:
+        """100 * (duration - bound) / duration; None without a schedule."""
+        if not self.found:
+            return None
+        return 100 * (self.duration - self.bound) / self.duration if self.duration else 0.0
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Points by ascending budget, and what is known of the least one. ::
+
+        duration
+            |//////   o--+                 o  found, not proven: the bounds are below
+            |//////   :  |                 *  proven
+            |//////   :  *------+
+            |//////      :      *---------*   every node once: the input order
+            +------+---+-------------------+--> budget
+             least bound  least found      peak of the input order
+
+    Raises:
+        InputError: budgets that do not ascend; with more budget, a longer schedule or a higher bound; a schedule below
+            the least bound.
+    """
+
+    graph: ComputationGraph
+    points: tuple[FrontierPoint, ...]
+    peak: int
+    """Of the input order with every node computed once, in the graph's size unit: budgets are percentages of it."""
+    baseline: int
+    """Duration of every node once, in the graph's duration unit: percentages of durations refer to it."""
+    least_bound: int
+    """Proven: no schedule fits less, in the graph's size unit."""
+    least_found: int | None
+    """The least peak of all schedules found; None without any."""
+    scope: str = ""
+    """What the proofs range over, to be read after "no schedule"."""
+    fixed: int = 0
+    """Fixed memory that the budgets as given had to hold as well; budgets here are what it leaves."""
+    seconds: float = 0.0
+    interrupted: bool = False
+    """True if the user stopped the sweep."""
+    swept: str = ""
+    """With several memories: whose budget was varied, and what the others have; empty with one memory."""
+    input_increase: int | None = 0
+    """By how much the input order, every node computed once in the memory that is swept, is longer than `baseline`;
+    None: it cannot be computed there."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "points", tuple(self.points))
+        for left, right in zip(self.points, self.points[1:], strict=False):
+            where = f"budgets {left.budget} and {right.budget}"
+            if left.budget >= right.budget:
+                raise InputError(f"{where}: not in ascending order")
+            if left.found and (not right.found or left.duration < right.duration):
+                raise InputError(f"{where}: with more memory the schedule is longer")
+            if right.status == "infeasible" and left.status != "infeasible":
+                raise InputError(f"{where}: with more memory nothing fits")
+            if left.status != "infeasible" and left.bound < right.bound:
+                raise InputError(f"{where}: with more memory the bound is higher")
+        if self.least_found is not None and self.least_found < self.least_bound:
+            raise InputError(f"a peak of {self.least_found} is below the least budget {self.least_bound}")
+
+    @property
+    def found(self) -> tuple[FrontierPoint, ...]:
+        """The points with a schedule."""
+        return tuple(point for point in self.points if point.found)
+
+    @property
+    def proven(self) -> int:
+        """How many points are proven."""
+        return sum(point.proven for point in self.points)
+
+    def pareto(self) -> tuple[FrontierPoint, ...]:
+        """The points with a schedule that none of less peak is as short as, and none as low is shorter; by peak."""
+        chosen: list[FrontierPoint] = []
+        for point in sorted(self.found, key=lambda point: (point.peak, point.duration)):
+            if not chosen or point.duration < chosen[-1].duration:
+                chosen.append(point)
+        return tuple(chosen)
+
+    def budget_percent(self, budget: float) -> float:
+        """A budget as a percentage of the input order's peak; 100 if that is 0."""
+        return 100 * budget / self.peak if self.peak else 100.0
+
+    def increase_percent(self, duration: float) -> float:
+        """The duration increase (TDI): by how many percent a duration exceeds that of every node once."""
+        return percent_over(duration, self.baseline)

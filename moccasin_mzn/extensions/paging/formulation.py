@@ -1,0 +1,226 @@
+"""Paging as models in MiniZinc: retention intervals that are computed or read back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any, ClassVar
+
+from moccasin_mzn.cli.compiled_searches import PAGING
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.paging.arrays import PagedIntervals, decode_plan, encode_plan
+from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
+from moccasin_mzn.formulations import Moccasin, models_folder
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation, PlanProblem
+from moccasin_mzn.formulations.presolve import ModelData, presolve
+from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.plans import PlanSimulation
+from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.problem.platform import OBJECTIVES
+from moccasin_mzn.solvers.minizinc.integers import Sum
+from moccasin_mzn.words import node_text
+
+
+@dataclass(frozen=True)
+class Total:
+    """One of the totals of a plan that matter, in a unit of its own; costs by node along the input order."""
+
+    what: str
+    scale: int
+    """Costs times this are in the problem's unit."""
+    compute: tuple[int, ...]
+    write: tuple[int, ...]
+    read: tuple[int, ...]
+    limit: int = 0
+
+    def most(self, model: ModelData) -> tuple[int, ...]:
+        """By node, with as many intervals as it may have."""
+        rows = zip(self.compute, self.write, self.read, model.max_computations, strict=True)
+        return tuple(max(compute, read) * most + write for compute, write, read, most in rows)
+
+
+@dataclass(frozen=True)
+class PagingData:
+    """What `models/lib/instance.mzn` and `models/lib/paging_header.mzn` declare."""
+
+    problem: PlanProblem
+    model: ModelData
+    totals: tuple[Total, ...]
+    """The objective first."""
+    slow_capacity: int
+    """In units of `model.size_scale`."""
+    pageable: bool
+
+
+@dataclass(frozen=True)
+class PagingFormulation(PlanFormulation):
+    """Paging beside recomputation.
+
+    The general form has every plan with at most C_v intervals in local memory and one in slow memory as a solution,
+    or one that is as good. The staged one has those in stages of the input order, where what is read back takes the
+    place of a recomputation.
+
+    Raises:
+        InputError: an unknown form.
+    """
+
+    form: str = "staged"
+    """"staged" or "general"."""
+
+    name: ClassVar[str] = "paging"
+    checker: ClassVar[str] = "paging.mzc.mzn"
+    compiled: ClassVar[tuple[str, ...]] = (PAGING,)
+
+    def __post_init__(self) -> None:
+        if self.form not in ("staged", "general"):
+            raise InputError(f"paging is formulated as staged or general, not as {self.form}")
+
+    @property
+    def staged(self) -> bool:
+        return self.form == "staged"
+
+    def in_any_order(self) -> PagingFormulation:
+        return PagingFormulation("general")
+
+    def model(self) -> Path:
+        return models_folder() / f"paging_{self.form}.mzn"
+
+    def data(self, problem: PlanProblem) -> PagingData:
+        """Numbers made small, outputs and stages left out in which a second interval can never be of use.
+
+        A second interval pays only if the output was missing in some crowded stage, whether it is computed or read
+        back, and all costs are 0 or more: so the presolve of recomputation holds.
+        """
+        platform = problem.platform
+        everything = platform.graph.total_size
+        model = presolve(local_instance(problem), self.staged)
+        capacity = platform.memories[SLOW].budget
+        return PagingData(
+            problem,
+            model,
+            totals_of(problem, model),
+            (everything if capacity is None else min(capacity, everything)) // model.size_scale,
+            can_page(problem),
+        )
+
+    def data_items(self, data: PagingData, incumbent: Plan | None = None, limit: int | None = None) -> dict[str, Any]:
+        model, platform = data.model, data.problem.platform
+        start = PagedIntervals()
+        if incumbent is not None:
+            start = encode_plan(platform, model, incumbent, self.staged)
+        items = Moccasin("general").data_items(platform.graph, model)
+        limits = [total.limit for total in data.totals]
+        if limit is not None:
+            limits[0] = min(limits[0], limit // data.totals[0].scale)
+        return {
+            **items,
+            "critical_stage": [],
+            "incumbent_active": start.active,
+            "incumbent_start": start.start,
+            "incumbent_end": start.end,
+            "incumbent_paged": start.paged,
+            "slow_capacity": data.slow_capacity,
+            "totals": len(data.totals),
+            "compute_cost": [total.compute for total in data.totals],
+            "write_cost": [total.write for total in data.totals],
+            "read_cost": [total.read for total in data.totals],
+            "cost_limit": limits,
+            "pageable": [data.pageable] * len(model.size),
+        }
+
+    def sums(self, data: PagingData) -> tuple[Sum, ...]:
+        model = data.model
+        form = Moccasin(self.form)
+        totals = [Sum(total.what, total.most(model), model.order, total.scale) for total in data.totals]
+        return (*totals, *(one for one in form.sums(model) if one.what == "size"))
+
+    def plan(self, data: PagingData, values: Any) -> Plan:
+        return decode_plan(
+            data.model, PagedIntervals(*(tuple(getattr(values, name)) for name in ("active", "start", "end", "paged")))
+        )
+
+    def objective(self, data: PagingData, value: int) -> int:
+        return value * data.totals[0].scale
+
+    def solution_items(self, data: PagingData, values: Any) -> dict[str, Any]:
+        return {name: tuple(getattr(values, name)) for name in ("active", "start", "end", "paged", "total")}
+
+    def out_of_scope(self, problem: PlanProblem, plan: Plan) -> str | None:
+        found = problem.out_of_scope(plan)
+        if found is None and self.staged:
+            local = [t for t, action in enumerate(plan, 1) if action.memory == LOCAL]
+            sequence = [plan[t - 1].node for t in local]
+            position = first_out_of_stage(problem.instance.order, sequence)
+            if position is not None:
+                node = node_text(problem.platform.graph, sequence[position - 1])
+                where = "is out of place in stages of the input order"
+                return f"position {local[position - 1]}: node {node} {where}"
+        return found
+
+    def instant_bound(self, problem: PlanProblem) -> int:
+        from moccasin_mzn.extensions.paging.bound import instant_bound
+
+        return instant_bound(problem) if self.staged else 0
+
+    def checked(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Any) -> list[str]:
+        from moccasin_mzn.extensions.paging.checking import check_paging_solution, check_plan
+
+        verdicts = [check_plan(problem, plan, simulation)]
+        return verdicts if solution is None else [*verdicts, check_paging_solution(solution)]
+
+    def search(
+        self, problem: PlanProblem, seed: int, offer: Callable[[Plan], Any], stop: Callable[[], bool],
+        better: Callable[[], Plan | None],
+    ) -> None:  # fmt: skip
+        from moccasin_mzn.extensions.paging.search import PagingSearch
+
+        PagingSearch(problem, seed).run(offer, stop, better)
+
+
+def local_instance(problem: PlanProblem) -> Instance:
+    """The problem without slow memory.
+
+    Raises:
+        InputError: the platform is not one memory that computes all nodes and one that computes none, in this order.
+    """
+    memories = problem.platform.memories
+    if len(memories) != 2 or memories[SLOW].durations is not None:
+        names = ", ".join(memory.name for memory in memories)
+        raise InputError(f"memories {names}: paging is for one that computes and, second, one that does not")
+    budget, everything = memories[LOCAL].budget, problem.platform.graph.total_size
+    return replace(problem.instance, budget=everything if budget is None else min(budget, everything))
+
+
+def can_page(problem: PlanProblem) -> bool:
+    """Are there links in both directions?"""
+    return {(LOCAL, SLOW), (SLOW, LOCAL)} <= set(problem.platform.link_between)
+
+
+def totals_of(problem: PlanProblem, model: ModelData) -> tuple[Total, ...]:
+    """The objective, and what else has a limit."""
+    goal = problem.goal
+    limited = [what for what in OBJECTIVES if goal.limit(what) is not None and what != goal.objective]
+    return tuple(_total(problem, model, what) for what in (goal.objective, *limited))
+
+
+def costs_of(problem: PlanProblem, what: str) -> tuple[list[int], list[int], list[int]]:
+    """One total's costs of computing, writing and reading back each node, by position in `graph.nodes`."""
+    platform, n = problem.platform, len(problem.platform.graph.nodes)
+    links = [platform.link_between.get(ends) for ends in ((LOCAL, SLOW), (SLOW, LOCAL))]
+    if what == "traffic":
+        return [0] * n, *([*platform.graph.sizes] for _ in links)
+    key = "durations" if what == "duration" else "energies"
+    compute = getattr(platform.memories[LOCAL], key)
+    return [*compute], *([0] * n if link is None else [*getattr(link, key)] for link in links)
+
+
+def _total(problem: PlanProblem, model: ModelData, what: str) -> Total:
+    rows = [[row[v] for v in model.order] for row in costs_of(problem, what)]
+    scale = reduce(math.gcd, (cost for row in rows for cost in row), 0) or 1
+    total = Total(what, scale, *(tuple(cost // scale for cost in row) for row in rows))
+    limit, given = sum(total.most(model)), problem.goal.limit(what)
+    return replace(total, limit=limit if given is None else min(limit, given // scale))

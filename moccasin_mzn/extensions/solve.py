@@ -1,0 +1,75 @@
+"""Plans for whatever is asked for, as one function: any order, offsets, or neither."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from moccasin_mzn.cli.compiled_searches import ADDRESSES, compiled_for, ready
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation, PlanProblem
+from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.search.plan_options import PlanOptions
+from moccasin_mzn.search.plan_record import PlanListener
+from moccasin_mzn.search.plan_result import PlanResult
+from moccasin_mzn.search.plan_staged_search import solve_plan
+
+
+def solve_on_platform(
+    problem: PlanProblem,
+    formulation: PlanFormulation,
+    options: PlanOptions = PlanOptions(),  # noqa: B008 (frozen)
+    on_progress: PlanListener = lambda progress: None,
+    *,
+    begin: float | None = None,
+    warm_start: Plan | None = None,
+    alignment: int | None = None,
+) -> PlanResult:
+    """Find the best plan of a problem. ::
+
+        graph = read_graph("graph.json")
+        instance = Instance.build(graph, 0.8, order="free")
+        platform = paging_platform(graph, instance.budget, PagingCosts(Fraction(1, 4), Fraction(1, 4)))
+        result = solve_on_platform(PlanProblem(instance, platform), PagingFormulation(), PlanOptions(time_limit=60))
+
+    Args:
+        problem: with `instance.free_order` the order is chosen as well.
+        formulation: `PagingFormulation` or `DevicesFormulation`.
+        on_progress: called with every new incumbent and bound, in the caller's thread.
+        begin: the time limit counts from here, by `time.monotonic()`; default: from now.
+        warm_start: a plan within budgets and limits to start from.
+        alignment: if given, all copies get offsets that are multiples of it, and budgets are for arenas.
+
+    Raises:
+        InputError: see `solve_plan`, `solve_plan_in_any_order` and `plan_with_arenas`.
+    """
+    begin = time.monotonic() if begin is None else begin
+    if options.search != "off":
+        begin += ready(*formulation.compiled, *compiled_for(problem.instance.free_order))
+    if alignment is not None:
+        begin += ready(ADDRESSES)
+    if alignment is None:
+        return _solve(problem, formulation, options, on_progress, begin, warm_start)
+    from moccasin_mzn.extensions.addresses.arrange_plans import plan_with_arenas
+
+    def search(
+        other: PlanProblem, seconds: float | None, listener: PlanListener, start: Plan | None
+    ) -> PlanResult:  # fmt: skip
+        if other is problem and start is None:
+            start = warm_start
+        return _solve(other, formulation, replace(options, time_limit=seconds), listener, time.monotonic(), start)
+
+    return plan_with_arenas(
+        problem, search, alignment, begin=begin, time_limit=options.time_limit, threads=options.threads,
+        seed=options.seed or 0, on_progress=on_progress,
+    )  # fmt: skip
+
+
+def _solve(
+    problem: PlanProblem, formulation: PlanFormulation, options: PlanOptions, on_progress: PlanListener, begin: float,
+    warm_start: Plan | None,
+) -> PlanResult:  # fmt: skip
+    if problem.instance.free_order and formulation.staged:
+        from moccasin_mzn.search.plan_free_search import solve_plan_in_any_order
+
+        return solve_plan_in_any_order(problem, formulation, options, on_progress, begin, warm_start)
+    return solve_plan(problem, formulation, options, on_progress, begin, warm_start)

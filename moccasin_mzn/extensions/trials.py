@@ -1,0 +1,265 @@
+"""What would help where no schedule is found, tried: more computations of a node, then a free order as well.
+
+The search for what was asked goes on beside the trials, which have the last part of its time limit, or some seconds
+after a proof that there is no schedule. The answer to another question is never passed as one to that which was asked:
+a schedule that computes nodes more often is the answer only with `if_none` "more", and its `reason` says so.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from moccasin_mzn.bounds.least_budget import least_budget_bound
+from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, FREE, Instance
+from moccasin_mzn.search.best_known import Record
+from moccasin_mzn.search.conclusion import conclude
+from moccasin_mzn.search.free_search import FreeSearch
+from moccasin_mzn.search.options import HINT, MORE, STOP, Options
+from moccasin_mzn.search.result import Progress, Result, percent_over
+from moccasin_mzn.search.shortfall import FOUND, NONE_FOUND, NONE_THERE, NOT_TRIED, Help, Shortfall, shortfall
+from moccasin_mzn.search.staged_search import MOMENT, Search
+from moccasin_mzn.search.threads import POLL_SECONDS
+
+ORDER_FREE = f"--order {FREE}"
+SHARES = {MORE: 0.25, HINT: 0.1}
+"""Of the time limit, its last part."""
+PATIENCE, LONGEST = 60.0, 20.0
+"""Without a time limit: seconds without a schedule before the trials, and seconds of all of them."""
+LONGEST_AFTER, LEAST_AFTER = 10.0, {MORE: 10.0, HINT: 1.0}
+"""Seconds of all trials after a proof that there is no schedule: as many as that took, between these."""
+CALM_SECONDS, CALM = 1.0, 2.0
+"""After the search, an answer is improved for so many seconds, and these times those up to the latest improvement."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Another one than was asked."""
+
+    option: str
+    """What asks it, on the command line."""
+    instance: Instance
+    more: bool = False
+    """Does only how often nodes may be computed differ?"""
+
+
+@dataclass
+class Trials:
+    """Runs beside a search, as a context: at its end no trial goes on."""
+
+    record: Record
+    """Of the search."""
+    options: Options
+    helps: list[Help] = field(default_factory=list)
+    answer: Search | None = None
+    """Of a trial that found a schedule with more computations, where that may be the answer."""
+    errors: list[Exception] = field(default_factory=list)
+    deadline: float | None = None
+    """In seconds from the beginning of the record; None: they are not due."""
+    _alone: bool = False
+    """Is the search over?"""
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        if self.options.if_none != STOP and self.options.search != "off" and self.questions():
+            self._thread = threading.Thread(target=self._guarded, name="trials", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._end()
+
+    def conclude(self, result: Result) -> Result:
+        """The result of the search with what is known of its shortfall; or the schedule with more computations.
+
+        Raises:
+            Exception: whatever went wrong in a trial.
+        """
+        if result.found:
+            return result
+        interrupted = result.interrupted
+        try:
+            if not interrupted:
+                self._finish(result.status)
+        except KeyboardInterrupt:
+            interrupted = True
+        interrupted |= self._end()
+        for error in self.errors:
+            raise error
+        seconds = replace(result.seconds, total=self.record.seconds)
+        result = replace(result, interrupted=interrupted, seconds=seconds, shortfall=self.shortfall(result.status))
+        return result if self.answer is None else self._with_more(result, self.answer)
+
+    def shortfall(self, status: str) -> Shortfall:
+        """What is known of a search that ended without a schedule."""
+        form = self.options.form
+        return shortfall(
+            self.record.instance, status, form.staged, self.record.least_peak, self.record.floor,
+            [*self._all_helps(), *self._untried(status)],
+        )  # fmt: skip
+
+    def _end(self) -> bool:
+        """Stop the trial that is under way; was there an interrupt from the keyboard meanwhile?"""
+        self._stopping.set()
+        interrupted = False
+        while self._thread is not None and self._thread.is_alive():
+            try:
+                self._thread.join()
+            except KeyboardInterrupt:
+                interrupted = True
+        return interrupted
+
+    # The questions
+
+    def questions(self) -> list[Question]:
+        """In the order in which they are worth trying."""
+        asked, form = self.record.instance, self.options.form
+        open_order = asked.free_order or not form.staged
+        given = replace(asked, free_order=open_order)
+        more = given.with_more_computations() if form.limited else None
+        count = "auto" if isinstance(asked.counts, int) else f"FILE with {AUTO_COMPUTATIONS} where it allows 2 or more"
+        found = [] if more is None else [Question(f"--max-computations {count}", more, more=True)]
+        if form.limited and not open_order:
+            both = f"{ORDER_FREE} --max-computations {count}"
+            found.append(Question(ORDER_FREE if more is None else both, replace(more or given, free_order=True)))
+        return found
+
+    def _all_helps(self) -> list[Help]:
+        """Those tried; if none found a schedule, the others as well."""
+        if least_budget_bound(self.record.instance.graph).memory > self.record.instance.budget:
+            return []
+        if any(one.outcome == FOUND for one in self.helps):
+            return list(self.helps)
+        why = "--search off" if self.options.search == "off" else "no time was left for it"
+        why = "--if-none stop" if self.options.if_none == STOP and self.options.search != "off" else why
+        rest = self.questions()[len(self.helps) :]
+        return [*self.helps, *(Help(question.option, NOT_TRIED, why) for question in rest)]
+
+    def _untried(self, status: str) -> list[Help]:
+        """What takes more than this search has; of no interest where there is an answer."""
+        if self.answer is not None:
+            return []
+        instance, limit, found = self.record.instance, self.options.time_limit, []
+        if instance.graph.largest_working_set().memory <= instance.budget:
+            found.append(Help("--paging --page-out-time X", NOT_TRIED, "X is what a unit of size takes to slow memory"))
+        if status == "unknown" and limit is not None:
+            found.append(Help(f"--time-limit {2 * limit:g}", NOT_TRIED, f"{limit:g} s were not enough"))
+        return found
+
+    # The trials
+
+    def _guarded(self) -> None:
+        try:
+            while not self._due():
+                if self._stopping.wait(POLL_SECONDS):
+                    return
+            self._try_all()
+        except Exception as error:
+            self.errors.append(error)
+
+    def _due(self) -> bool:
+        """Is it time for them? Then there is a deadline."""
+        if self.deadline is None and self.record.sequence is None and not self.record.ended.is_set():
+            limit, seconds = self.options.time_limit, self.record.seconds
+            if limit is None and seconds > PATIENCE:
+                self.deadline = seconds + LONGEST
+            elif limit is not None and seconds > (1 - SHARES[self.options.if_none]) * limit:
+                self.deadline = limit
+        return self.deadline is not None
+
+    def _finish(self, status: str) -> None:
+        """After the search: the trials that are under way, or those for which there is time."""
+        if self._thread is None:
+            return
+        self._alone, seconds, limit = True, self.record.seconds, self.options.time_limit
+        if status == "infeasible":
+            after = min(LONGEST_AFTER, max(seconds, LEAST_AFTER[self.options.if_none]))
+        else:  # the search gave up
+            after = LONGEST if limit is None else SHARES[self.options.if_none] * limit
+        self.deadline = seconds + after if limit is None else min(limit, seconds + after)
+        self._thread.join()
+
+    def _over(self) -> bool:
+        return self._stopping.is_set() or self.record.sequence is not None or self.record.seconds > self.deadline
+
+    def _try_all(self) -> None:
+        """One after the other, each with its share of the time that is left, until one finds a schedule."""
+        questions = self.questions()
+        for number, question in enumerate(questions):
+            seconds = (self.deadline - self.record.seconds) / (len(questions) - number)
+            if self._over():
+                return
+            self.helps.append(self._try(question, seconds))
+            if self.helps[-1].outcome == FOUND:
+                return
+
+    def _try(self, question: Question, seconds: float) -> Help:
+        """Search for a schedule; and for a better one till the deadline, if that is to be the answer."""
+        begin, instance = self.record.seconds, question.instance
+        record = Record(instance, time.monotonic(), self.options.until_gap)
+        to_be_taken = question.more and self.options.if_none == MORE
+
+        def enough() -> bool:
+            if record.sequence is None:
+                return self._over() or record.seconds > seconds
+            calm = self._alone and record.seconds > CALM_SECONDS + CALM * record.trace[-1].seconds
+            return self._over() or not to_be_taken or calm
+
+        options = replace(
+            self.options, formulation="staged", precedence=None, index=None, search="only",
+            solver=self.options.solvers[0], time_limit=max(MOMENT, self.deadline - begin if to_be_taken else seconds),
+        )  # fmt: skip
+        search = Search(instance, options, record, enough=enough)
+        if instance.free_order:
+            along = question.more  # else the search along the input order was the trial before
+            search = FreeSearch(instance, options, record, enough=enough, input_order=along)
+
+        def tell(progress: Progress) -> None:
+            if to_be_taken and progress.sequence is not None:
+                told = replace(progress, seconds=self.record.seconds, phase="more", duration=None, sequence=None)
+                self.record.news.put(told)
+
+        search.run(tell)
+        spent = self.record.seconds - begin
+        if record.sequence is None:
+            none_there = bool(record.infeasible_source)
+            detail = "there is none, which is proven" if none_there else f"none was found in {spent:.1f} s"
+            return Help(question.option, NONE_THERE if none_there else NONE_FOUND, detail, spent)
+        if to_be_taken:
+            self.answer = search
+        tdi = percent_over(record.duration, instance.baseline.duration)
+        option = question.option
+        if not question.more and self._allowed(record.sequence):
+            option = ORDER_FREE
+        return Help(
+            option, FOUND, f"a schedule with TDI {tdi:.3f} %", spent, record.simulation.peak, record.duration,
+            tdi, record.sequence,
+        )  # fmt: skip
+
+    def _allowed(self, sequence: tuple[int, ...]) -> bool:
+        """Is each node computed as often as was asked for?"""
+        most = self.record.instance.max_computations
+        return all(count <= most[v] for v, count in Counter(sequence).items())
+
+    def _with_more(self, result: Result, search: Search) -> Result:
+        """The schedule that computes nodes more often, and what was found out about the question as it was asked."""
+        record, asked, begin = search.record, result.instance.counts, self.record.begin
+        status, reason = conclude(record, search.options, "in the time that was left")
+        before = f"with at most {asked} computations per node " if isinstance(asked, int) else ""
+        if result.status == "infeasible":
+            before = ""
+        most = max(record.instance.max_computations)
+        return replace(
+            result,
+            instance=replace(record.instance, free_order=result.instance.free_order),
+            status=status,
+            reason=f"{before}{result.reason}; with at most {most} there is this one: {reason}",
+            sequence=record.sequence,
+            simulation=record.simulation,
+            duration_bound=record.bound,
+            trace=tuple(replace(point, seconds=point.seconds + record.begin - begin) for point in record.trace),
+        )

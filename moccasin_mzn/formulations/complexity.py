@@ -1,0 +1,123 @@
+"""The size of each formulation, counted in the FlatZinc of an instance, beside its order of growth (paper, 2.5)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from moccasin_mzn.formulations import Checkmate, Formulation, Moccasin
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.solvers.flatzinc.parser import parse
+from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc
+from moccasin_mzn.solvers.minizinc.compile import compile_model
+from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+from moccasin_mzn.solvers.minizinc.solvers import Backend
+
+KINDS_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Orders of growth in n nodes, m edges and C computations per node, of a formulation before presolve.
+
+    The paper's claim (abstract, 2.5) is O(n) integers for MOCCASIN against O(n^2) booleans for Checkmate. The other
+    entries follow from the constraint groups of the models.
+    """
+
+    booleans: str
+    integers: str
+    domain: str
+    """Values of the largest integer domain; memory apart."""
+    constraints: str
+
+
+RESERVOIR_STAGED = Growth("C n", "C n", "n^2", "C (n + m)")
+SERVED_STAGED = Growth("C n + C^2 m", "C n", "n^2", "C n + C^2 m")
+RESERVOIR_GENERAL = Growth("C n", "C n", "C n", "C (n + m)")
+SERVED_GENERAL = Growth("C n + C^2 m", "C n", "C n", "C n + C^2 m")
+MATRICES = Growth("n^2 + n m", "n^2, memory only", "-", "n^2 + n m")
+
+FORMS: tuple[tuple[str, Formulation, Growth], ...] = (
+    ("staged, as published", Moccasin("staged", "reservoir", "triangular"), RESERVOIR_STAGED),
+    ("staged reservoir", Moccasin("staged", "reservoir"), RESERVOIR_STAGED),
+    ("staged", Moccasin("staged"), SERVED_STAGED),
+    ("general reservoir", Moccasin("general", "reservoir"), RESERVOIR_GENERAL),
+    ("general", Moccasin("general"), SERVED_GENERAL),
+    ("checkmate-milp", Checkmate("checkmate-milp"), MATRICES),
+    ("checkmate-milp-strengthened", Checkmate("checkmate-milp-strengthened"), MATRICES),
+)
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """What is in the FlatZinc of one formulation; constants and fixed variables do not count."""
+
+    formulation: str
+    growth: Growth
+    booleans: int
+    """Bools, and integers of two values 0 and 1."""
+    integers: int
+    """All others."""
+    largest_domain: int
+    """Values of the largest domain of an event or stage; without the total duration and without amounts of memory."""
+    mean_domain: float
+    constraints: int
+    kinds: tuple[tuple[str, int], ...]
+    """The most frequent constraints, by FlatZinc name."""
+    megabytes: float
+    """Of the FlatZinc text."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The object that `complexity --json` prints for it."""
+        return asdict(self)
+
+
+def sizes(instance: Instance, backend: Backend) -> Iterator[ModelSize]:
+    """Compile each formulation for the solver of `backend`, without a warm start, and count.
+
+    Args:
+        instance: its `max_computations` is for MOCCASIN; the rivals have no limit.
+
+    Raises:
+        SolverError: MiniZinc failed, or already finds that there is no schedule.
+    """
+    for name, form, growth in FORMS:
+        data = form.presolve(instance)
+        text = compile_model(backend, form.model("duration"), dzn_text(form.data_items(instance.graph, data)))
+        yield _counted(name, growth, parse(text, name), len(text))
+
+
+def _counted(name: str, growth: Growth, file: FlatZinc, length: int) -> ModelSize:
+    booleans, domains = 0, []
+    events = _event_variables(file)
+    integers = 0
+    for variable in file.variables.values():
+        if variable.value is not None:
+            continue
+        size = None if variable.domain is None else sum(high - low + 1 for low, high in variable.domain.ranges)
+        if variable.is_bool or (size == 2 and 0 in variable.domain and 1 in variable.domain):
+            booleans += 1
+        elif size != 1:
+            integers += 1
+            if variable.name in events and size is not None:
+                domains.append(size)
+    kinds = Counter(constraint.name for constraint in file.constraints)
+    return ModelSize(
+        formulation=name,
+        growth=growth,
+        booleans=booleans,
+        integers=integers,
+        largest_domain=max(domains, default=0),
+        mean_domain=sum(domains) / len(domains) if domains else 0.0,
+        constraints=len(file.constraints),
+        kinds=tuple(kinds.most_common(KINDS_SHOWN)),
+        megabytes=length / 1e6,
+    )
+
+
+def _event_variables(file: FlatZinc) -> set[str]:
+    """Names of the elements of `start` and `end`, which are events."""
+    arrays = [file.arrays[name].elements for name in ("start", "end") if name in file.arrays]
+    return {element for elements in arrays for element in elements if isinstance(element, str)}

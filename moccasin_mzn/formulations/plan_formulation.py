@@ -1,0 +1,133 @@
+"""What a model of plans offers: a model file, the data for it, and the plan that a solution stands for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.plans import PlanSimulation
+from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.problem.platform import Goal, Platform
+from moccasin_mzn.solvers.minizinc.integers import Sum
+from moccasin_mzn.words import count_text, node_text
+
+
+@dataclass(frozen=True)
+class PlanProblem:
+    """What is to be planned."""
+
+    instance: Instance
+    """Graph, input order and C_v: how many retention intervals each node may have in a memory that computes."""
+    platform: Platform
+    goal: Goal = Goal()
+
+    def value(self, simulation: PlanSimulation) -> int:
+        """What is to be least, of a plan."""
+        return simulation.total(self.goal.objective)
+
+    def most_intervals(self, node: int, memory: int) -> int:
+        """How many retention intervals a node may have in a memory: one where nothing computes."""
+        return 1 if self.platform.memories[memory].durations is None else self.instance.max_computations[node]
+
+    def out_of_scope(self, plan: Plan) -> str | None:
+        """The first node with too many retention intervals in a memory, in one line; None: there is none."""
+        graph, memories = self.platform.graph, self.platform.memories
+        for (v, m), count in Counter((action.node, action.memory) for action in plan).items():
+            most = self.most_intervals(v, m)
+            if count > most:
+                held = count_text(count, "retention interval")
+                return f"node {node_text(graph, v)} has {held} in {memories[m].name}, at most {most} allowed"
+        return None
+
+
+class PlanFormulation(ABC):
+    """A model of plans in MiniZinc, over the data that `models/lib/instance.mzn` declares and some of its own."""
+
+    name: str
+    """"paging" or "devices", as told to people."""
+    staged: bool
+    """Do first computations keep to the input order? Then so do its proofs."""
+    checker: str
+    """The solution checker, a file of the models' folder."""
+    compiled: tuple[str, ...] = ()
+    """What its search needs of `compiled_searches`, beside what schedules for one memory need."""
+
+    @abstractmethod
+    def model(self) -> Path:
+        """The model file; its objective is the goal's."""
+
+    @abstractmethod
+    def data(self, problem: PlanProblem) -> Any:
+        """The reduced data of a problem, with whatever `plan` needs to read solutions."""
+
+    @abstractmethod
+    def data_items(self, data: Any, incumbent: Plan | None = None, limit: int | None = None) -> dict[str, Any]:
+        """The items of the `.dzn` file.
+
+        Args:
+            incumbent: the warm start, a plan within the budgets that is a solution of this formulation.
+            limit: only plans whose objective is at most this count, in the problem's unit.
+        """
+
+    @abstractmethod
+    def plan(self, data: Any, values: Any) -> Plan:
+        """The plan a solution stands for, from its arrays as attributes."""
+
+    @abstractmethod
+    def objective(self, data: Any, value: int) -> int:
+        """An objective or a bound of the model in the problem's unit."""
+
+    @abstractmethod
+    def sums(self, data: Any) -> tuple[Sum, ...]:
+        """The largest sums of the model."""
+
+    # What follows has a default.
+
+    def in_any_order(self) -> PlanFormulation | None:
+        """The form of this formulation that leaves the order open; None: there is none."""
+        return None
+
+    def title(self) -> str:
+        """Name and form, as told to people."""
+        return f"{self.name}, {'staged' if self.staged else 'general'}"
+
+    def out_of_scope(self, problem: PlanProblem, plan: Plan) -> str | None:
+        """Why a plan is no solution of this formulation, although the judge accepts it; None: it is one."""
+        return problem.out_of_scope(plan)
+
+    def instant_bound(self, problem: PlanProblem) -> int:
+        """What is known at once: no solution of this formulation has less of the objective, in the problem's unit."""
+        return 0
+
+    def search(  # noqa: B027 (not every formulation has one)
+        self, problem: PlanProblem, seed: int, offer: Callable[[Plan], Any], stop: Callable[[], bool],
+        better: Callable[[], Plan | None],
+    ) -> None:  # fmt: skip
+        """Look for plans without the model, in a thread beside it, until `stop()`.
+
+        Args:
+            offer: takes a plan, which is judged: it must be a solution of this formulation within budgets and limits.
+            better: the best plan of all so far, whoever found it.
+        """
+
+    def solution_items(self, data: Any, values: Any) -> dict[str, Any]:
+        """A solution's arrays, and its objective, as the checker takes them."""
+        return {}
+
+    def parameters(self) -> str:
+        """Parameters for CP-SAT, as text protocol buffer; they matter to nobody else."""
+        return ""
+
+    def checked(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Any) -> list[str]:
+        """Verdicts of the solution checker, in MiniZinc, on a plan and on the model's own solution if there is one.
+
+        Raises:
+            CheckError: one of them is rejected, or has other figures than the judge's.
+            InputError: MiniZinc is missing or failed.
+        """
+        return []

@@ -1,0 +1,89 @@
+"""A second judge for schedules: the solution checkers among the models, run by MiniZinc.
+
+They share no code with the simulator, nor a formula with the models.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.formulations import Moccasin, encode, models_folder
+from moccasin_mzn.formulations.presolve import presolve
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import Simulation
+from moccasin_mzn.solvers.minizinc.compile import printed
+from moccasin_mzn.solvers.minizinc.dzn import Value, dzn_text
+from moccasin_mzn.solvers.minizinc.solvers import find_backend
+from moccasin_mzn.words import duration_text, memory_text
+
+_VERDICT = re.compile(r"CORRECT: duration (\d+), peak (\d+)")
+
+
+class CheckError(InputError):
+    """A solution checker rejects what the simulator accepts, or finds other figures: an error of one of them."""
+
+
+def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simulation) -> str:
+    """Have a schedule in any order checked by `models/schedule.mzc.mzn`, as retention intervals of free events.
+
+    Returns:
+        The verdict in one line, in the units of the graph.
+
+    Raises:
+        CheckError: it is rejected, or its duration or peak differ from the simulator's.
+        InputError: MiniZinc is missing or failed.
+    """
+    graph, computed = instance.graph, Counter(sequence)
+    data = presolve(instance, staged=False)
+    data = replace(data, max_computations=tuple(computed[v] for v in data.order))
+    form = Moccasin("general")
+    intervals = encode(graph, data, sequence, staged=False)
+    solution = {
+        "active": intervals.active,
+        "start": intervals.start,
+        "end": intervals.end,
+        "total_duration": simulation.duration // data.duration_scale,
+        "capacity": max(data.budget, simulation.peak // data.size_scale),  # more than the budget is for the simulator
+    }
+    verdict = run_checker(form.checker, {**form.data_items(graph, data), **solution})
+    found = _VERDICT.fullmatch(verdict)
+    if found is None:
+        raise CheckError(f"{form.checker} rejects the schedule: {verdict}")
+    duration, peak = int(found[1]) * data.duration_scale, int(found[2]) * data.size_scale
+    if (duration, peak) != (simulation.duration, simulation.peak):
+        raise CheckError(
+            f"{form.checker} finds duration {duration} and peak {peak}, "
+            f"the simulator {simulation.duration} and {simulation.peak}"
+        )
+    figures = duration_text(duration, graph.duration_unit), memory_text(peak, graph.size_unit)
+    return "{}: CORRECT: duration {}, peak {}".format(form.checker, *figures)
+
+
+def check_solution(checker: str, solution: Mapping[str, Value]) -> str:
+    """Have a solution, as a solver left it, with the data of its model checked by the model's checker.
+
+    Returns:
+        The verdict in one line.
+
+    Raises:
+        CheckError: it is rejected.
+        InputError: MiniZinc is missing or failed.
+    """
+    verdict = run_checker(checker, solution)
+    if not _VERDICT.fullmatch(verdict):
+        raise CheckError(f"{checker} rejects the solver's solution: {verdict}")
+    return f"{checker}: CORRECT, the solver's own solution"
+
+
+def run_checker(checker: str, items: Mapping[str, Value]) -> str:
+    """What a checker says of the data and the solution in `items`: its first line.
+
+    Raises:
+        InputError: MiniZinc is missing or failed.
+    """
+    text = printed(find_backend("cp-sat"), [str(models_folder() / checker)], dzn_text(items))
+    return text.partition("\n")[0].strip()

@@ -1,0 +1,261 @@
+"""Windows of stages: a part of a schedule to be made better by the same models, with everything outside it frozen.
+
+Given a schedule in stages of the input order, the recomputations in stages first..last are free: they may go, move
+inside the window, or become more, up to what C_v leaves over. All other computations stay::
+
+    stage       ... first - 1 | first ............... last | last + 1 ...
+                      frozen  |           free             |  frozen
+    u           [=============+============================+======]        read after the window: held at its end
+    v           [========]    |          [====]    [====]  |               absent when it begins
+
+A window becomes data of `models/staged.mzn`, small whatever the size of the graph: see `window_nodes` for what it
+takes in. Memory outside fits the budget whatever is done inside: what is read after it from inside is the same for all
+its schedules, and copies from before the window may be read in it only if they are in memory at its beginning, or can
+all be held until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.formulations import Intervals
+from moccasin_mzn.formulations.presolve import ModelData
+from moccasin_mzn.formulations.window_nodes import Cut, Freedom, window_data
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.words import count_text, node_text
+
+EVERYTHING_NEAR = Freedom()
+"""Windows of 50 to 200 stages of a graph of 1000 nodes are then improved, or proven best, in seconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Incumbent:
+    """A schedule from which windows are cut; built once, in time linear in its computations and their reads.
+
+    Raises:
+        InputError: `sequence` is no schedule within the budget and C_v, or not in stages of the input order.
+    """
+
+    instance: Instance
+    sequence: tuple[int, ...]
+    """Positions in `graph.nodes`."""
+
+    def __post_init__(self) -> None:
+        graph, most = self.instance.graph, self.instance.max_computations
+        if self._simulation.violations:
+            raise InputError(f"incumbent: {self._simulation.violations[0].message}")
+        if self._simulation.peak > self.instance.budget:
+            raise InputError(f"incumbent: peak {self._simulation.peak} is over the budget {self.instance.budget}")
+        if np.any(self._counts > np.asarray(most)):
+            v = int(np.flatnonzero(self._counts > np.asarray(most))[0])
+            times = count_text(self._counts[v], "time")
+            raise InputError(f"incumbent: node {node_text(graph, v)} is computed {times}, at most {most[v]} allowed")
+        places = self._number[self._nodes]
+        stage = np.searchsorted(self._first, np.arange(1, len(places) + 1))
+        events = stage * (len(graph.nodes) + 1) + places
+        within = self._first[-1] == len(places) and np.all(places <= stage)
+        if np.any(np.diff(self._first) <= 0) or not within or np.any(np.diff(events) <= 0):
+            raise InputError("incumbent: the sequence is not in stages of the input order")
+
+    @cached_property
+    def _simulation(self):
+        return simulate(self.instance.graph, self.sequence)
+
+    @property
+    def duration(self) -> int:
+        """Of the whole schedule, in the graph's duration unit."""
+        return self._simulation.duration
+
+    @cached_property
+    def _nodes(self) -> np.ndarray:
+        return np.asarray(self.sequence, np.int64)
+
+    @cached_property
+    def _ends(self) -> np.ndarray:
+        """Position of the last read of the copy that each position computes, from 1."""
+        return np.array([interval.end for interval in self._simulation.intervals], np.int64)
+
+    @cached_property
+    def _memory(self) -> np.ndarray:
+        return np.array(self._simulation.memory, np.int64)
+
+    @cached_property
+    def _counts(self) -> np.ndarray:
+        """How often each node is computed."""
+        return np.bincount(self._nodes, minlength=len(self.instance.graph.nodes))
+
+    @cached_property
+    def _number(self) -> np.ndarray:
+        """Place of each node in the input order, from 1."""
+        number = np.empty(len(self.instance.order), np.int64)
+        number[np.asarray(self.instance.order)] = np.arange(1, len(number) + 1)
+        return number
+
+    @cached_property
+    def _number_list(self) -> list[int]:
+        return self._number.tolist()
+
+    @cached_property
+    def _counts_list(self) -> list[int]:
+        return self._counts.tolist()
+
+    @cached_property
+    def _first(self) -> np.ndarray:
+        """Entry k: the position that ends stage k, the first computation of the k-th node; entry 0: 0."""
+        first = np.zeros(len(self.instance.order) + 1, np.int64)
+        first[self._number[self._nodes[::-1]]] = np.arange(len(self.sequence), 0, -1)
+        return first
+
+    def window(self, first_stage: int, last_stage: int, freedom: Freedom = EVERYTHING_NEAR) -> Window | None:
+        """See `window`."""
+        if not 1 <= first_stage <= last_stage <= len(self.instance.order):
+            raise InputError(f"window {first_stage}..{last_stage}: expected stages in 1..{len(self.instance.order)}")
+        cut = self._cut(first_stage, last_stage, freedom)
+        if not any(self.instance.graph.durations[v] for v in cut.recomputed):
+            return None
+        data, at_hand = window_data(cut)
+        incumbent = _encode(cut, data)
+        return Window(self, first_stage, last_stage, cut.begin, cut.end, cut.fixed_duration, at_hand, data, incumbent)
+
+    def _cut(self, first_stage: int, last_stage: int, freedom: Freedom) -> Cut:
+        begin, end = int(self._first[first_stage - 1]), int(self._first[last_stage])
+        inside = self.sequence[begin:end]
+        durations = self.instance.graph.durations
+        last_end = np.zeros(len(self._number), np.int64)
+        last_end[self._nodes[:begin]] = self._ends[:begin]  # of several copies the last
+        return Cut(
+            instance=self.instance,
+            freedom=freedom,
+            number=self._number_list,
+            first=first_stage,
+            last=last_stage,
+            begin=begin,
+            end=end,
+            inside=inside,
+            at_hand=frozenset(self._nodes[:begin][self._ends[:begin] >= begin].tolist()),
+            last_end=last_end,
+            slack=self.instance.budget - self._memory[:begin],
+            read_after=frozenset(self._nodes[:end][self._ends[:end] > end].tolist()),
+            counts=self._counts_list,
+            fixed_duration=self.duration - sum(durations[v] for v in inside),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A window of an incumbent as data of the staged models, and the way back."""
+
+    whole: Incumbent
+    first_stage: int
+    last_stage: int
+    """Of the window, from 1, both inside."""
+    begin: int
+    """How many computations come before the window."""
+    end: int
+    """How many come before its end."""
+    fixed_duration: int
+    """Of all computations outside the window, in the graph's duration unit."""
+    at_hand: frozenset[int]
+    """Nodes of which a copy from before the window may be read in it or after it, as positions in `graph.nodes`."""
+    data: ModelData
+    incumbent: Intervals
+    """What stands for the incumbent in the model with affine events, without recomputations that are of no use."""
+
+    def duration(self, objective: int) -> int:
+        """Of the full schedule, in the graph's duration unit, for a value of the model's objective."""
+        return self.fixed_duration + objective * self.data.duration_scale
+
+    @property
+    def objective(self) -> int:
+        """The model's objective for `incumbent`, the largest that makes sense as its `duration_limit`."""
+        rows = zip(self.data.computation_nodes, self.incumbent.active, strict=True)
+        return sum(self.data.duration[v - 1] for v, active in rows if active) - sum(
+            self.data.duration[: self.data.entry]
+        )
+
+    def decode(self, intervals: Intervals) -> tuple[int, ...]:
+        """The full sequence for a solution of the window, as positions in `graph.nodes`."""
+        data = self.data
+        n = len(data.size)
+        computed = sorted(
+            (start, node)
+            for active, start, node in zip(intervals.active, intervals.start, data.computation_nodes, strict=True)
+            if active and data.entry < 1 + (start - 1) // n <= n - data.exit
+        )
+        part = tuple(data.order[node - 1] for _, node in computed)
+        return self.whole.sequence[: self.begin] + part + self.whole.sequence[self.end :]
+
+
+def window(
+    instance: Instance,
+    sequence: Sequence[int],
+    first_stage: int,
+    last_stage: int,
+    freedom: Freedom = EVERYTHING_NEAR,
+) -> Window | None:
+    """A window of a schedule; None if the recomputations in it take no time, so that nothing can be saved.
+
+    For more than one window of the same schedule, `Incumbent(instance, sequence).window(...)` saves time.
+
+    Args:
+        sequence: a schedule within the budget and C_v, in stages of the input order.
+        first_stage, last_stage: of the window, from 1, both inside.
+
+    Raises:
+        InputError: the sequence is not as said; stages that are not in the instance.
+    """
+    return Incumbent(instance, tuple(sequence)).window(first_stage, last_stage, freedom)
+
+
+def _encode(cut: Cut, data: ModelData) -> Intervals:
+    """The solution of a window's model that stands for what the incumbent computes in it."""
+    n = len(data.size)
+    place = {v: k for k, v in enumerate(data.order, 1)}
+    copies: list[list[list[int]]] = [[] for _ in range(n + 1)]  # by node: [start, end]
+    for k in range(1, data.entry + 1):
+        copies[k].append([n * (k - 1) + k] * 2)
+
+    def read(tails: Sequence[int], event: int) -> None:
+        for u in tails:
+            if u in place:
+                copies[place[u]][-1][1] = event
+
+    stage = data.entry + 1
+    for v in cut.inside:
+        k = place.get(v)
+        if k != stage and not _may_recompute(data, k, stage):
+            continue
+        event = n * (stage - 1) + k
+        read(cut.instance.graph.predecessors[v], event)
+        copies[k].append([event, event])
+        stage += k == stage
+    if data.exit:
+        read(sorted(cut.read_after), n * n)
+        copies[n].append([n * n, n * n])
+    return _intervals(data, copies)
+
+
+def _may_recompute(data: ModelData, k: int | None, stage: int) -> bool:
+    if k is None or data.max_computations[k - 1] == 1:
+        return False
+    return data.earliest_stage[k - 1] <= stage <= data.latest_stage[k - 1]
+
+
+def _intervals(data: ModelData, copies: Sequence[Sequence[Sequence[int]]]) -> Intervals:
+    """Values for all computations; the inactive ones have the fixed place of `models/lib/staged.mzn`."""
+    n = len(data.size)
+    active, start, end = [], [], []
+    for k, count in enumerate(data.max_computations, 1):
+        unused = n * (data.earliest_stage[k - 1] - 1) + k
+        for i in range(count):
+            active.append(i < len(copies[k]))
+            first, last = copies[k][i] if active[-1] else (unused, unused)
+            start.append(first)
+            end.append(last)
+    return Intervals(tuple(active), tuple(start), tuple(end))

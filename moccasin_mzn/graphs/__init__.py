@@ -1,0 +1,1 @@
+"""The computation graph, and where graphs come from."""

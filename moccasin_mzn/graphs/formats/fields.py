@@ -1,0 +1,106 @@
+"""What the node-link dialects share: lists of objects, their keys, ids to positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graphs.graph import NodeId
+
+Object = dict[str, Any]
+
+
+def first_node(document: Any) -> Object | None:
+    """The first object under "nodes", or None if the document has none: what dialects are told apart by."""
+    nodes = document.get("nodes") if isinstance(document, dict) else None
+    return nodes[0] if isinstance(nodes, list) and nodes and isinstance(nodes[0], dict) else None
+
+
+def check_directed(document: Object) -> None:
+    """Refuse undirected graphs and multigraphs; a file that does not say is neither.
+
+    Raises:
+        InputError: "directed" is not true or "multigraph" is not false.
+    """
+    for key, wanted in (("directed", True), ("multigraph", False)):
+        if document.get(key, wanted) is not wanted:
+            raise InputError(f'"{key}" is {shown(document[key])}, expected {str(wanted).lower()}')
+
+
+def graph_object(document: Object) -> Object:
+    """The object under "graph", empty if there is none."""
+    about = document.get("graph", {})
+    if not isinstance(about, dict):
+        raise InputError(f'"graph" is {shown(about)}, expected an object')
+    return about
+
+
+def objects(document: Object, *names: str) -> list[Object]:
+    """The list of objects under the one key of `names` that is there.
+
+    Raises:
+        InputError: none or several are there, or it is no list of objects.
+    """
+    present = [name for name in names if name in document]
+    if len(present) != 1:
+        wanted = " or ".join(f'"{name}"' for name in names)
+        raise InputError(f"expected one key {wanted}, found {'none' if not present else 'all'}")
+    values = document[present[0]]
+    if not isinstance(values, list):
+        raise InputError(f'"{present[0]}" is {shown(values)}, expected a list')
+    for at, value in enumerate(values):
+        if not isinstance(value, dict):
+            raise InputError(f"{present[0]}[{at}] is {shown(value)}, expected an object")
+    return values
+
+
+def column(values: list[Object], what: str, key: str) -> list[Any]:
+    """The value of `key` in each object of a list that messages call `what`.
+
+    Raises:
+        InputError: an object has no such key.
+    """
+    try:
+        return [value[key] for value in values]
+    except KeyError:
+        at = next(at for at, value in enumerate(values) if key not in value)
+        raise InputError(f'{what}[{at}]: key "{key}" is missing') from None
+
+
+def resolve(ids: list[NodeId], what: str, values: list[Any]) -> list[int]:
+    """Positions of `values` in `ids`; the type counts, so "1" is not 1.
+
+    Raises:
+        InputError: a value is not among the ids.
+    """
+    index = {node: at for at, node in enumerate(ids) if type(node) in (int, str)}
+    found = [index.get(value) if type(value) in (int, str) else None for value in values]
+    if None in found:
+        at = found.index(None)
+        raise InputError(f"{what}[{at}]: node {shown(values[at])} is not in the graph")
+    return found
+
+
+def edge_positions(
+    ids: list[NodeId], document: Object, names: tuple[str, ...], ends: tuple[str, str]
+) -> tuple[tuple[int, int], ...]:
+    """The edges of a document as pairs of positions, tail first.
+
+    Args:
+        names: the keys the list of edges may be under.
+        ends: the keys of the tail and of the head in each edge.
+    """
+    what = next((name for name in names if name in document), names[0])
+    edges = objects(document, *names)
+    tails, heads = (resolve(ids, what, column(edges, what, end)) for end in ends)
+    return tuple(zip(tails, heads, strict=True))
+
+
+def resolve_order(ids: list[NodeId], about: Object) -> tuple[int, ...] | None:
+    """The list of ids under "order" as positions, None if there is none."""
+    order = about.get("order")
+    if order is None:
+        return None
+    if not isinstance(order, list):
+        raise InputError(f'"order" is {shown(order)}, expected a list of node ids')
+    return tuple(resolve(ids, "order", order))

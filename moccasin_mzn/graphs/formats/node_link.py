@@ -1,0 +1,146 @@
+"""The project's own format: networkx's node-link JSON with fixed keys. ::
+
+    {
+    "format": "moccasin-graph",
+    "version": 1,
+    "directed": true,
+    "multigraph": false,
+    "graph": {"name": "tiny", "duration_unit": "FLOP", "size_unit": "byte", "order": [0, 1],
+              "fixed_memory": {"parameters": 9}, "made_by": {"command": "by hand"}},
+    "nodes": [
+    {"id": 0, "duration": 3, "size": 4, "label": "conv"},
+    {"id": 1, "duration": 1, "size": 2, "label": "relu"}
+    ],
+    "edges": [
+    {"source": 0, "target": 1}
+    ]
+    }
+
+Ids are integers or strings. In "graph" all keys are optional; unknown ones are kept as the graph's `attributes`.
+Each node may have a "label", and in a training graph "backward": true for the nodes of its backward pass; all nodes
+have one, or none has; so with "device_durations", such as {"gpu": 3, "cpu": 12, "npu": null}, where null is for what a
+device cannot compute. On reading, "links" may stand for "edges" (older networkx), and "format" and "version" may be
+missing, so plain output of networkx's `node_link_data` is read as well.
+"""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from typing import Any
+
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import replace_file
+from moccasin_mzn.graphs.checks import by_device
+from moccasin_mzn.graphs.formats.fields import (
+    check_directed,
+    column,
+    edge_positions,
+    first_node,
+    graph_object,
+    objects,
+    resolve_order,
+)
+from moccasin_mzn.graphs.graph import ComputationGraph
+
+FORMAT = "moccasin-graph"
+VERSION = 1
+
+_OWN_KEYS = ("name", "order", "duration_unit", "size_unit", "fixed_memory")
+
+
+def matches(document: Any) -> bool:
+    """True if the document says it has this format, or its first node has one of this format's own keys."""
+    if isinstance(document, dict) and "format" in document:
+        return True
+    node = first_node(document)
+    return node is not None and "id" in node and ("duration" in node or "size" in node)
+
+
+def parse(document: dict[str, Any]) -> ComputationGraph:
+    """The graph in a document of this format.
+
+    Raises:
+        InputError: another format or version, a missing or malformed key, or no valid graph.
+    """
+    if document.get("format", FORMAT) != FORMAT:
+        raise InputError(f'"format" is {shown(document["format"])}, expected "{FORMAT}"')
+    version = document.get("version", VERSION)
+    if type(version) is not int or version != VERSION:
+        raise InputError(f'"version" is {shown(version)}, this program reads version {VERSION}')
+    check_directed(document)
+    about = graph_object(document)
+    nodes = objects(document, "nodes")
+    ids = column(nodes, "nodes", "id")
+    labelled = any("label" in node for node in nodes)
+    sided = any("backward" in node for node in nodes)
+    timed = any("device_durations" in node for node in nodes)
+    return ComputationGraph(
+        nodes=tuple(ids),
+        durations=tuple(column(nodes, "nodes", "duration")),
+        sizes=tuple(column(nodes, "nodes", "size")),
+        edges=edge_positions(ids, document, ("edges", "links"), ("source", "target")),
+        order=resolve_order(ids, about),
+        name=about.get("name", ""),
+        labels=tuple(column(nodes, "nodes", "label")) if labelled else None,
+        duration_unit=about.get("duration_unit", "unit"),
+        size_unit=about.get("size_unit", "unit"),
+        attributes={key: value for key, value in about.items() if key not in _OWN_KEYS},
+        fixed_memory=about.get("fixed_memory", {}),
+        backward=tuple(column(nodes, "nodes", "backward")) if sided else None,
+        device_durations=by_device(ids, column(nodes, "nodes", "device_durations")) if timed else {},
+    )
+
+
+def write_graph(graph: ComputationGraph, path: str | PathLike[str]) -> None:
+    """Write `graph` to a file, whole or not at all; the same graph always gives the same bytes.
+
+    Raises:
+        InputError: the file cannot be written, or `graph.attributes` holds what is not JSON.
+    """
+    replace_file(path, graph_text(graph))
+
+
+def graph_text(graph: ComputationGraph) -> str:
+    """The content of the file `write_graph` writes: one line per node and per edge, so that diffs read well."""
+    about: dict[str, Any] = {
+        "name": graph.name,
+        "duration_unit": graph.duration_unit,
+        "size_unit": graph.size_unit,
+    }
+    taken = [key for key in graph.attributes if key in _OWN_KEYS]
+    if taken:
+        raise InputError(f"attribute {shown(taken[0])} has the name of a key of the format")
+    if graph.fixed_memory:
+        about["fixed_memory"] = dict(graph.fixed_memory)
+    about.update(graph.attributes)
+    if graph.order is not None:
+        about["order"] = [graph.nodes[v] for v in graph.order]
+    nodes = []
+    for v, node in enumerate(graph.nodes):
+        line = {"id": node, "duration": graph.durations[v], "size": graph.sizes[v]}
+        if graph.labels is not None:
+            line["label"] = graph.labels[v]
+        if graph.backward is not None:
+            line["backward"] = graph.backward[v]
+        if graph.device_durations:
+            line["device_durations"] = graph.durations_on_devices(v)
+        nodes.append(line)
+    edges = [{"source": graph.nodes[tail], "target": graph.nodes[head]} for tail, head in graph.edges]
+    head = {"format": FORMAT, "version": VERSION, "directed": True, "multigraph": False, "graph": about}
+    try:
+        lines = [f"{_json(key)}: {_json(value)}" for key, value in head.items()]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the graph's attributes are not JSON: {error}") from None
+    except RecursionError:
+        raise InputError("the graph's attributes are nested too deeply") from None
+    lines += [f'"nodes": {_lines(nodes)}', f'"edges": {_lines(edges)}']
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)
+
+
+def _lines(values: list[dict[str, Any]]) -> str:
+    return "[\n" + ",\n".join(map(_json, values)) + "\n]" if values else "[]"

@@ -1,0 +1,46 @@
+"""The random layered graphs published with the MOCCASIN paper (its graphs RL G1 to G4).
+
+networkx node-link JSON: a node's id is `name`, its size `out_cost`, its duration `duration`; a link's ends are
+the keys "0" (tail) and "1" (head); `graph.order` is the input topological order of the paper's experiments.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moccasin_mzn.graphs.formats.fields import (
+    check_directed,
+    column,
+    edge_positions,
+    first_node,
+    graph_object,
+    objects,
+    resolve_order,
+)
+from moccasin_mzn.graphs.graph import ComputationGraph
+
+
+def matches(document: Any) -> bool:
+    """True if the first node has an `out_cost`, which no other dialect uses."""
+    node = first_node(document)
+    return node is not None and "out_cost" in node
+
+
+def parse(document: dict[str, Any]) -> ComputationGraph:
+    """The graph in a document of this dialect; its drawing positions and tag names are not kept.
+
+    Raises:
+        InputError: a missing or malformed key, or no valid graph.
+    """
+    check_directed(document)
+    about = graph_object(document)
+    nodes = objects(document, "nodes")
+    ids = column(nodes, "nodes", "name")
+    return ComputationGraph(
+        nodes=tuple(ids),
+        durations=tuple(column(nodes, "nodes", "duration")),
+        sizes=tuple(column(nodes, "nodes", "out_cost")),
+        edges=edge_positions(ids, document, ("links", "edges"), ("0", "1")),
+        order=resolve_order(ids, about),
+        name=about.get("name", ""),
+    )

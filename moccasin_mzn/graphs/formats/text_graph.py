@@ -1,0 +1,322 @@
+"""What GraphML and DOT share: graphs whose ids and attributes are all text, and computation graphs made of them.
+
+Names of attributes that hold the fields of a `ComputationGraph`:
+
+    of nodes: duration, size, label, backward (true or false); and as JSON: device_durations (by name of the device)
+    of the graph: name, duration_unit, size_unit; and as JSON: order (a list of ids), fixed_memory and attributes
+
+Other attributes of the graph are kept among `ComputationGraph.attributes`; other ones of nodes and edges are not kept.
+An id that is written as a 64-bit integer is one. Where a text cannot say it exactly (the string "1", a name with a
+tabulator), the same name with `_json` holds it as JSON: id_json, label_json, name_json, ...
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from os import PathLike
+from typing import Any
+
+from moccasin_mzn.errors import InputError, shown, some_of
+from moccasin_mzn.files import load_text, parse_json
+from moccasin_mzn.graphs.checks import by_device
+from moccasin_mzn.graphs.formats.fields import resolve_order
+from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph, NodeId
+from moccasin_mzn.words import count_text
+
+TEXT_LIMIT = 2**26
+"""Longest text read, in characters: a graph of 100,000 nodes and a million edges takes 53 million in GraphML.
+
+The worst texts of this length keep the readers busy for up to two minutes.
+"""
+
+_TEXT_FIELDS = (("name", ""), ("duration_unit", "unit"), ("size_unit", "unit"))
+_JSON_FIELDS = ("order", "fixed_memory", "attributes")
+_OWN_KEYS = {*_JSON_FIELDS, *(key + suffix for key, _ in _TEXT_FIELDS for suffix in ("", "_json"))}
+
+_INTEGER_ID = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
+_NUMBER_CHARACTERS = 400
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Where a file has durations and sizes, and what to take for a node without one.
+
+    Raises:
+        InputError: a value for missing amounts that is neither None nor an int >= 0, or one name for both.
+    """
+
+    duration: str = "duration"
+    """Name of the attribute of nodes with the duration."""
+    size: str = "size"
+    """Name of the attribute of nodes with the size."""
+    missing_duration: int | None = None
+    """Duration of nodes that have none; None: refuse them."""
+    missing_size: int | None = None
+    """Size of nodes that have none; None: refuse them."""
+
+    def __post_init__(self) -> None:
+        for what in ("missing_duration", "missing_size"):
+            value = getattr(self, what)
+            if value is not None and (type(value) is not int or value < 0):
+                raise InputError(f"{what} is {shown(value)}, expected an integer >= 0")
+        if self.duration == self.size:
+            raise InputError(f"{shown(self.size)} cannot be both the duration and the size")
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """Names of all attributes of nodes that are read."""
+        return frozenset((self.duration, self.size, "label", "label_json", "backward", "id_json", "device_durations"))
+
+
+@dataclass
+class TextGraph:
+    """A graph as a file has it. Places are the reader's own, such as offsets; `line_of` turns them into lines."""
+
+    line_of: Callable[[int], int]
+    about: dict[str, str] = field(default_factory=dict)
+    """Attributes of the graph."""
+    nodes: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Attributes of each node, by id in the file."""
+    places: dict[str, int] = field(default_factory=dict)
+    """Where each node is."""
+    edges: list[tuple[str, str, int]] = field(default_factory=list)
+    """Ids of tail and head, and where the edge is."""
+
+
+def check_length(text: str) -> None:
+    """Refuse a text over `TEXT_LIMIT`.
+
+    Raises:
+        InputError: it is longer.
+    """
+    if len(text) > TEXT_LIMIT:
+        raise InputError(f"{len(text)} characters, over the limit of {TEXT_LIMIT} for this format; use JSON")
+
+
+def read_text_graph(path: str | PathLike[str], parse: Callable[[str], ComputationGraph]) -> ComputationGraph:
+    """Read a file with the parser of its format.
+
+    Raises:
+        InputError: the file cannot be read, or what `parse` raises.
+    """
+    text = load_text(path)
+    try:
+        return parse(text)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+# --- text to graph -------------------------------------------------------------------------------------------
+
+
+def computation_graph(found: TextGraph, amounts: Amounts) -> ComputationGraph:
+    """The computation graph that a file describes.
+
+    Raises:
+        InputError: a missing or malformed attribute, an edge with an unknown end, to itself or given twice, or no
+            valid graph; with line and node where there are any.
+    """
+    ids = [_node_id(found, text) for text in found.nodes]
+    assumed: list[str] = []
+    durations = _amounts(found, amounts.duration, amounts.missing_duration, assumed)
+    sizes = _amounts(found, amounts.size, amounts.missing_size, assumed)
+    about = {key: _json_value(found.about[key], key) for key in _JSON_FIELDS if key in found.about}
+    own = about.get("attributes", {})
+    if not isinstance(own, dict):
+        raise InputError(f"graph attribute attributes: {shown(own)}, expected an object")
+    foreign = {key: value for key, value in found.about.items() if key not in _OWN_KEYS}
+    return ComputationGraph(
+        nodes=tuple(ids),
+        durations=durations,
+        sizes=sizes,
+        edges=_edges(found),
+        order=resolve_order(ids, about),
+        labels=_labels(found),
+        backward=_backward(found),
+        device_durations=_device_durations(found),
+        fixed_memory=about.get("fixed_memory", {}),
+        attributes={**foreign, **own, **({"assumed": assumed} if assumed else {})},
+        **{key: _text(found.about, key, default) for key, default in _TEXT_FIELDS},
+    )
+
+
+def _node_id(found: TextGraph, text: str) -> NodeId:
+    values = found.nodes[text]
+    if "id_json" in values:
+        return _json_value(values["id_json"], f"{_place(found, text)}: id_json")
+    return int(text) if _is_integer_id(text) else text
+
+
+def _is_integer_id(text: str) -> bool:
+    return _INTEGER_ID.fullmatch(text) is not None and abs(int(text)) < 2**63
+
+
+def _amounts(found: TextGraph, key: str, missing: int | None, assumed: list[str]) -> tuple[int, ...]:
+    """The integer under `key` of each node; what was taken for missing ones is added to `assumed` as one line."""
+    values, without = [], []
+    for node, attributes in found.nodes.items():
+        text = attributes.get(key, "")
+        value = integer(text)
+        if value is None:
+            if text.strip():
+                raise InputError(f"{_place(found, node)}: {key} is {shown(text)}, expected an integer 0 to 2**53")
+            if missing is None:
+                raise InputError(f"{_place(found, node)}: {key} is missing")
+            without.append(node)
+            value = missing
+        values.append(value)
+    if without:
+        assumed.append(f"{key} missing, {missing} taken: {count_text(len(without), 'node')}: {some_of(without)}")
+    return tuple(values)
+
+
+def integer(text: str) -> int | None:
+    """The integer 0 to 2**53 that a decimal number stands for exactly ("12", "12.0", "1.2e1"); None if it does not."""
+    text = text.strip()
+    if len(text) < 16 and text.isascii() and text.isdigit():
+        return int(text)
+    if len(text) > _NUMBER_CHARACTERS or not _NUMBER.fullmatch(text):
+        return None
+    try:
+        value = Decimal(text)
+        return int(value) if 0 <= value <= TOTAL_LIMIT and value == value.to_integral_value() else None
+    except InvalidOperation:  # an exponent beyond Decimal's
+        return None
+
+
+def _labels(found: TextGraph) -> tuple[str, ...] | None:
+    """None if no node has a label; the id stands in for a missing one."""
+    if not any("label" in values or "label_json" in values for values in found.nodes.values()):
+        return None
+    return tuple(
+        _json_value(values["label_json"], f"{_place(found, node)}: label_json")
+        if "label_json" in values
+        else values.get("label", node)
+        for node, values in found.nodes.items()
+    )
+
+
+def _backward(found: TextGraph) -> tuple[bool, ...] | None:
+    if not any("backward" in values for values in found.nodes.values()):
+        return None
+    flags = []
+    for node, values in found.nodes.items():
+        if "backward" not in values:
+            raise InputError(f"{_place(found, node)}: backward is missing, other nodes have it")
+        flag = _FLAGS.get(values["backward"].strip().lower())
+        if flag is None:
+            raise InputError(f"{_place(found, node)}: backward is {shown(values['backward'])}, expected true or false")
+        flags.append(flag)
+    return tuple(flags)
+
+
+def _device_durations(found: TextGraph) -> dict[str, tuple[Any, ...]]:
+    """Empty if no node has any."""
+    if not any("device_durations" in values for values in found.nodes.values()):
+        return {}
+    given = []
+    for node, values in found.nodes.items():
+        if "device_durations" not in values:
+            raise InputError(f"{_place(found, node)}: device_durations is missing, other nodes have it")
+        given.append(_json_value(values["device_durations"], f"{_place(found, node)}: device_durations"))
+    return by_device(tuple(found.nodes), given)
+
+
+def _edges(found: TextGraph) -> tuple[tuple[int, int], ...]:
+    position = {node: at for at, node in enumerate(found.nodes)}
+    edges: dict[tuple[int, int], int] = {}
+    for tail, head, place in found.edges:
+        edge = position.get(tail), position.get(head)
+        if None in edge or edge[0] == edge[1] or edge in edges:
+            line = found.line_of(place)
+            for node in (tail, head):
+                if node not in position:
+                    raise InputError(f"line {line}: edge {_arrow(tail, head)}: there is no node {shown(node)}")
+            if edge[0] == edge[1]:
+                raise InputError(f"line {line}: edge {_arrow(tail, head)}: the node reads itself")
+            first = found.line_of(edges[edge])
+            raise InputError(f"line {line}: edge {_arrow(tail, head)} is given twice, first in line {first}")
+        edges[edge] = place
+    return tuple(edges)
+
+
+def _arrow(tail: str, head: str) -> str:
+    return f"{shown(tail)} -> {shown(head)}"
+
+
+def _place(found: TextGraph, node: str) -> str:
+    return f"line {found.line_of(found.places[node])}: node {shown(node)}"
+
+
+def _text(about: dict[str, str], key: str, default: str) -> str:
+    return _json_value(about[f"{key}_json"], f"{key}_json") if f"{key}_json" in about else about.get(key, default)
+
+
+def _json_value(text: str, what: str) -> Any:
+    """The JSON value in an attribute that messages call `what`."""
+    if not what.startswith("line "):
+        what = f"graph attribute {what}"
+    if not text.strip():
+        raise InputError(f"{what} is empty")
+    try:
+        return parse_json(text, what)
+    except InputError as error:
+        raise InputError(str(error).removesuffix(" (is the file cut short?)")) from None
+
+
+# --- graph to text -------------------------------------------------------------------------------------------
+
+
+def graph_attributes(graph: ComputationGraph) -> dict[str, str]:
+    """Attributes of a graph as text, defaults left out.
+
+    Raises:
+        InputError: `graph.attributes` holds what is not JSON.
+    """
+    texts: dict[str, str] = {}
+    for key, default in _TEXT_FIELDS:
+        value = getattr(graph, key)
+        if value != default:
+            texts.update({key: value} if is_plain(value) else {f"{key}_json": json.dumps(value)})
+    if graph.order is not None:
+        texts["order"] = json.dumps([graph.nodes[v] for v in graph.order])
+    if graph.fixed_memory:
+        texts["fixed_memory"] = json.dumps(graph.fixed_memory)
+    if graph.attributes:
+        try:
+            texts["attributes"] = json.dumps(graph.attributes, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the graph's attributes are not JSON: {error}") from None
+        except RecursionError:
+            raise InputError("the graph's attributes are nested too deeply") from None
+    return texts
+
+
+def node_attributes(graph: ComputationGraph) -> Iterator[dict[str, str]]:
+    """Attributes of each node as text, `id_json` only where the text of the id would be read as an integer."""
+    for v, node in enumerate(graph.nodes):
+        texts = {"duration": str(graph.durations[v]), "size": str(graph.sizes[v])}
+        if type(node) is str and _is_integer_id(node):
+            texts["id_json"] = json.dumps(node)
+        if graph.labels is not None:
+            label = graph.labels[v]
+            texts["label"] = label
+            if not is_plain(label):
+                texts["label"] = "".join(c if is_plain(c) else "\N{REPLACEMENT CHARACTER}" for c in label)
+                texts["label_json"] = json.dumps(label)
+        if graph.backward is not None:
+            texts["backward"] = "true" if graph.backward[v] else "false"
+        if graph.device_durations:
+            texts["device_durations"] = json.dumps(graph.durations_on_devices(v))
+        yield texts
+
+
+def is_plain(text: str) -> bool:
+    """True if the text goes unchanged through every tool: only printable characters and line feeds."""
+    return text.isprintable() or all(line.isprintable() for line in text.split("\n"))

@@ -1,0 +1,67 @@
+"""ResNet (He et al., CVPR 2016), layer by layer as in Keras Applications: the first convolution of a block strides."""
+
+from __future__ import annotations
+
+from moccasin_mzn.graphs.generators.layers import (
+    Activation,
+    Add,
+    BatchNorm,
+    Convolution,
+    Dense,
+    GlobalPooling,
+    Pooling,
+    ZeroPadding,
+)
+from moccasin_mzn.graphs.generators.network import INPUT, Network
+
+
+def resnet50(height: int = 224, width: int = 224, channels: int = 3, classes: int = 1000) -> Network:
+    """ResNet50: 176 layers."""
+    return _resnet("ResNet50", (3, 4, 6, 3), (height, width, channels), classes)
+
+
+def resnet101(height: int = 224, width: int = 224, channels: int = 3, classes: int = 1000) -> Network:
+    """ResNet101: 346 layers."""
+    return _resnet("ResNet101", (3, 4, 23, 3), (height, width, channels), classes)
+
+
+def resnet152(height: int = 224, width: int = 224, channels: int = 3, classes: int = 1000) -> Network:
+    """ResNet152: 516 layers."""
+    return _resnet("ResNet152", (3, 8, 36, 3), (height, width, channels), classes)
+
+
+def _resnet(name: str, blocks: tuple[int, ...], shape: tuple[int, int, int], classes: int) -> Network:
+    """A stem, stages of so many `blocks`, and a classifier."""
+    network = Network(name, shape)
+    at = network.add("conv1_pad", ZeroPadding(3, 3, 3, 3), INPUT)
+    at = network.add("conv1_conv", Convolution(64, kernel=7, stride=2, padding="valid"), at)
+    at = network.add("conv1_bn", BatchNorm(), at)
+    at = network.add("conv1_relu", Activation(), at)
+    at = network.add("pool1_pad", ZeroPadding(1, 1, 1, 1), at)
+    at = network.add("pool1_pool", Pooling(window=3, stride=2), at)
+    for stage, count in enumerate(blocks):
+        for block in range(count):
+            stride = 2 if stage > 0 and block == 0 else 1
+            prefix = f"conv{stage + 2}_block{block + 1}"
+            at = _add_block(network, prefix, 64 * 2**stage, stride, block == 0, at)
+    at = network.add("avg_pool", GlobalPooling(), at)
+    network.add("probs", Dense(classes), at)
+    return network
+
+
+def _add_block(network: Network, prefix: str, channels: int, stride: int, project: bool, source: int) -> int:
+    """Add a bottleneck of three convolutions; the shortcut is a convolution if `project`, else the input itself."""
+    shortcut = source
+    if project:
+        shortcut = network.add(f"{prefix}_0_conv", Convolution(4 * channels, kernel=1, stride=stride), source)
+        shortcut = network.add(f"{prefix}_0_bn", BatchNorm(), shortcut)
+    at = network.add(f"{prefix}_1_conv", Convolution(channels, kernel=1, stride=stride), source)
+    at = network.add(f"{prefix}_1_bn", BatchNorm(), at)
+    at = network.add(f"{prefix}_1_relu", Activation(), at)
+    at = network.add(f"{prefix}_2_conv", Convolution(channels, kernel=3), at)
+    at = network.add(f"{prefix}_2_bn", BatchNorm(), at)
+    at = network.add(f"{prefix}_2_relu", Activation(), at)
+    at = network.add(f"{prefix}_3_conv", Convolution(4 * channels, kernel=1), at)
+    at = network.add(f"{prefix}_3_bn", BatchNorm(), at)
+    at = network.add(f"{prefix}_add", Add(), shortcut, at)
+    return network.add(f"{prefix}_out", Activation(), at)

@@ -1,0 +1,77 @@
+"""A decoder-only transformer (Vaswani et al., NIPS 2017; Radford et al., 2019): a causal language model.
+
+The layers of a block; q, k and v are made and kept one by one::
+
+    x -> norm1 -> query, key -> scores -> softmax -> context -> projection -> add1 -> norm2 -> up -> act -> down -> add2
+    |      `----> value ---------------------------->'                         ^  |                                  ^
+    `--------------------------------------------------------------------------'  `----------------------------------'
+"""
+
+from __future__ import annotations
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.generators.layers import (
+    Activation,
+    Add,
+    AttentionContext,
+    AttentionScores,
+    Embedding,
+    LayerNorm,
+    Linear,
+    PositionEmbedding,
+)
+from moccasin_mzn.graphs.generators.network import INPUT, Network
+
+_EXPANSION = 4
+"""Width of the hidden layer of a block's perceptron over the width of the network."""
+
+
+def transformer_decoder(
+    sequence: int = 1024, layers: int = 12, width: int = 768, heads: int = 12, vocabulary: int = 50257
+) -> Network:
+    """A language model with normalization before attention and perceptron: 14 layers + 4 nodes. Default: GPT-2 small.
+
+    Args:
+        sequence: tokens of one sample, and positions with a learned embedding.
+        layers: blocks of attention and perceptron.
+        width: channels of every position.
+        heads: of each attention; they divide `width`.
+        vocabulary: tokens there are; the last layer scores each of them at every position, and has the weights of the
+            token embedding.
+
+    The input is the token numbers, 4 bytes each. Attention is counted in full: the causal mask saves nothing.
+
+    Raises:
+        InputError: a parameter below 1, or heads that do not divide the width.
+    """
+    if heads < 1 or width % heads:
+        raise InputError(f"transformer: width is {width}, expected a multiple of the {heads} heads")
+    network = Network("transformer decoder", (sequence,))
+    at = network.add("token_embedding", Embedding(vocabulary, width), INPUT)
+    at = network.add("position_embedding", PositionEmbedding(), at)
+    for block in range(layers):
+        at = _add_attention(network, f"block{block}", width, heads, at)
+        at = _add_perceptron(network, f"block{block}", width, at)
+    at = network.add("final_norm", LayerNorm(), at)
+    network.add("logits", Linear(vocabulary, bias=False, shared=True), at)
+    return network
+
+
+def _add_attention(network: Network, name: str, width: int, heads: int, source: int) -> int:
+    normed = network.add(f"{name}_norm1", LayerNorm(), source)
+    query = network.add(f"{name}_query", Linear(width), normed)
+    key = network.add(f"{name}_key", Linear(width), normed)
+    value = network.add(f"{name}_value", Linear(width), normed)
+    at = network.add(f"{name}_scores", AttentionScores(heads), query, key)
+    at = network.add(f"{name}_softmax", Activation(), at)
+    at = network.add(f"{name}_context", AttentionContext(), at, value)
+    at = network.add(f"{name}_projection", Linear(width), at)
+    return network.add(f"{name}_add1", Add(), source, at)
+
+
+def _add_perceptron(network: Network, name: str, width: int, source: int) -> int:
+    at = network.add(f"{name}_norm2", LayerNorm(), source)
+    at = network.add(f"{name}_up", Linear(_EXPANSION * width), at)
+    at = network.add(f"{name}_act", Activation(), at)
+    at = network.add(f"{name}_down", Linear(width), at)
+    return network.add(f"{name}_add2", Add(), source, at)

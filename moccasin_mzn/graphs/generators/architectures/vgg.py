@@ -1,0 +1,40 @@
+"""VGG (Simonyan and Zisserman, ICLR 2015), layer by layer as in Keras Applications: a chain."""
+
+from __future__ import annotations
+
+from moccasin_mzn.graphs.generators.layers import Convolution, Dense, Flatten, Pooling
+from moccasin_mzn.graphs.generators.network import INPUT, Network
+
+VGG16_BLOCKS = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
+"""Convolutions and channels of each block."""
+VGG19_BLOCKS = ((2, 64), (2, 128), (4, 256), (4, 512), (4, 512))
+
+
+def vgg16(height: int = 224, width: int = 224, channels: int = 3, classes: int = 1000) -> Network:
+    """VGG16: 22 layers. Sides of 32 or more."""
+    return _vgg("VGG16", VGG16_BLOCKS, (height, width, channels), classes)
+
+
+def vgg19(height: int = 224, width: int = 224, channels: int = 3, classes: int = 1000) -> Network:
+    """VGG19: 25 layers. Sides of 32 or more."""
+    return _vgg("VGG19", VGG19_BLOCKS, (height, width, channels), classes)
+
+
+def add_vgg_blocks(network: Network, blocks: tuple[tuple[int, int], ...]) -> list[int]:
+    """Add the convolutional part; returns the pooling layer of each block."""
+    at, pools = INPUT, []
+    for block, (convolutions, channels) in enumerate(blocks, start=1):
+        for number in range(1, convolutions + 1):
+            at = network.add(f"block{block}_conv{number}", Convolution(channels, kernel=3), at)
+        at = network.add(f"block{block}_pool", Pooling(), at)
+        pools.append(at)
+    return pools
+
+
+def _vgg(name: str, blocks: tuple[tuple[int, int], ...], shape: tuple[int, int, int], classes: int) -> Network:
+    network = Network(name, shape)
+    at = network.add("flatten", Flatten(), add_vgg_blocks(network, blocks)[-1])
+    at = network.add("fc1", Dense(4096), at)
+    at = network.add("fc2", Dense(4096), at)
+    network.add("predictions", Dense(classes), at)
+    return network

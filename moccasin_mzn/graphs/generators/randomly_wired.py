@@ -1,0 +1,106 @@
+"""Randomly wired networks (Xie et al., ICCV 2019): the kind of graph the paper calls RW."""
+
+from __future__ import annotations
+
+from random import Random
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.generators.architectures.separable import add_relu_separable
+from moccasin_mzn.graphs.generators.layers import Add, Convolution, Dense, GlobalPooling, Shape
+from moccasin_mzn.graphs.generators.network import INPUT, Network
+
+_HEAD_CHANNELS = 1280
+
+
+def randomly_wired(
+    seed: int,
+    cells: int = 4,
+    cell_nodes: int = 32,
+    neighbours: int = 4,
+    rewiring: float = 0.75,
+    channels: int = 78,
+    input_shape: Shape = (224, 224, 3),
+    classes: int = 1000,
+    fused: bool = True,
+    sums_fused: bool = True,
+) -> Network:
+    """A stem, `cells` Watts-Strogatz cells, and a classifier.
+
+    Args:
+        seed: the same seed gives the same network on every platform.
+        cell_nodes, neighbours, rewiring: see `watts_strogatz_edges`.
+        channels: of the first cell; every cell doubles them, and halves the image.
+        input_shape: height, width and channels of the input.
+        fused: ReLU, separable convolution and batch norm of a cell's node are one layer.
+        sums_fused: if these are, so is the sum of the node's inputs before them.
+
+    In a cell an edge goes from the smaller to the larger number. Nodes without an input in the cell read the cell
+    before, with stride 2; the outputs nothing in the cell reads are summed to the cell's output.
+    """
+    random = Random(seed)
+    network = Network(f"randomly wired, seed {seed}", input_shape)
+    at = network.add("stem", Convolution(max(1, channels // 2), kernel=3, stride=2), INPUT)
+    for cell in range(cells):
+        inputs: list[list[int]] = [[] for _ in range(cell_nodes)]
+        for u, v in watts_strogatz_edges(random, cell_nodes, neighbours, rewiring):
+            inputs[v].append(u)
+        at = _add_cell(network, f"cell{cell}", inputs, channels * 2**cell, (fused, sums_fused), at)
+    at = network.add("head", Convolution(_HEAD_CHANNELS, kernel=1), at)
+    at = network.add("pool", GlobalPooling(), at)
+    network.add("classifier", Dense(classes), at)
+    return network
+
+
+def watts_strogatz_edges(random: Random, n: int, neighbours: int, rewiring: float) -> list[tuple[int, int]]:
+    """The edges (smaller, larger), sorted, of a small-world graph (Watts and Strogatz, 1998).
+
+    Args:
+        random: only its `random()` is used, whose values Python guarantees for a seed; `choice` and the like may
+            change between versions.
+        neighbours: even, below `n`: every node of a ring starts with this many nearest neighbours.
+        rewiring: probability, 0 to 1, that an edge's far end moves to a random node.
+
+    Raises:
+        InputError: parameters out of range.
+    """
+    if neighbours < 2 or neighbours % 2 or neighbours >= n:
+        raise InputError(f"neighbours is {neighbours}, expected an even number from 2 and below the {n} nodes")
+    if not 0 <= rewiring <= 1:
+        raise InputError(f"rewiring is {rewiring}, expected a probability")
+    adjacent: list[set[int]] = [set() for _ in range(n)]
+    for v in range(n):
+        for step in range(1, neighbours // 2 + 1):
+            adjacent[v].add((v + step) % n)
+            adjacent[(v + step) % n].add(v)
+    for step in range(1, neighbours // 2 + 1):
+        for v in range(n):
+            far = (v + step) % n
+            if random.random() < rewiring:
+                free = [u for u in range(n) if u != v and u not in adjacent[v]]
+                if free and far in adjacent[v]:
+                    new = free[int(random.random() * len(free))]
+                    adjacent[v].remove(far)
+                    adjacent[far].remove(v)
+                    adjacent[v].add(new)
+                    adjacent[new].add(v)
+    return [(u, v) for u in range(n) for v in sorted(adjacent[u]) if u < v]
+
+
+def _add_cell(
+    network: Network, name: str, inputs: list[list[int]], channels: int, fused: tuple[bool, bool], source: int
+) -> int:
+    """Add one cell that reads layer `source`; returns the layer that is the cell's output.
+
+    Args:
+        inputs: for each node of the cell the nodes it reads.
+        fused: see `fused` and `sums_fused` of `randomly_wired`.
+    """
+    layers: list[int] = []
+    for v, nodes in enumerate(inputs):
+        read = [layers[u] for u in nodes] or [source]
+        if len(read) > 1 and not all(fused):
+            read = [network.add(f"{name}_node{v}_sum", Add(), *read)]
+        stride = 1 if nodes else 2
+        layers.append(add_relu_separable(network, f"{name}_node{v}", fused[0], channels, 3, stride, *read))
+    inner = {u for nodes in inputs for u in nodes}
+    return network.add(f"{name}_output", Add(), *(layer for u, layer in enumerate(layers) if u not in inner))

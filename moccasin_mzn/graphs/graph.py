@@ -1,0 +1,357 @@
+"""The computation graph: what to compute, how long it takes, how much memory its output needs.
+
+Nothing here knows of budgets or of schedules; see `simulate` for what a sequence of computations costs.
+"""
+
+from __future__ import annotations
+
+import heapq
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graphs.checks import (
+    TOTAL_LIMIT,
+    NodeId,
+    as_tuple,
+    by_device,
+    check_amounts,
+    check_device_durations,
+    check_edges,
+    check_fixed_memory,
+    check_ids,
+    check_optional,
+    check_texts,
+)
+from moccasin_mzn.words import count_text
+
+__all__ = ["TOTAL_LIMIT", "ComputationGraph", "NodeId", "WorkingSet"]
+
+if TYPE_CHECKING:
+    import networkx
+
+_CYCLE_NODES_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class WorkingSet:
+    """What must be in memory together while one node is computed: its inputs and its output."""
+
+    node: int
+    """Position of the node in `ComputationGraph.nodes`."""
+    memory: int
+    """In the graph's size unit."""
+
+
+@dataclass(frozen=True)
+class ComputationGraph:
+    """A directed acyclic graph of operations, each with one output.
+
+    ::
+
+        nodes      ("a", "b", "c", "d")          a, 3 s, 4 B
+        durations  ( 3,   1,   2,   1 )           |      \\
+        sizes      ( 4,   2,   2,   1 )        b, 1 s   c, 2 s       edge u -> v:
+        edges      ((0, 1), (0, 2),             2 B      2 B         v reads the output of u
+                    (1, 3), (2, 3))                \\     /
+        order      (0, 2, 1, 3)                  d, 1 s, 1 B
+
+    Nodes have an id, which is what files and people use, and a position 0..n-1, which is what the program
+    uses: `edges`, `order` and every other collection of nodes in this package hold positions.
+
+    Lists are accepted where tuples are declared and are stored as tuples. Everything is checked at birth, in
+    time proportional to nodes and edges (but for the heap that breaks ties in `topological_order`).
+
+    Raises:
+        InputError: an empty graph; an id that is not an int or a printable non-empty str, is given twice, or is
+            written like another (1 and "1"); a size or duration that is not an int (bool, float and str are
+            refused) or is negative; a total over `TOTAL_LIMIT`; a label that is no str, a `backward` that is no bool;
+            an amount of fixed memory that is no int >= 0; durations of a device that are not one int >= 0 or None for
+            each node;
+            an edge to an unknown node, from a node to itself, or given twice; a cycle; an order that is not a
+            topological order of all nodes.
+    """
+
+    nodes: tuple[NodeId, ...]
+    """Ids as in the file."""
+    durations: tuple[int, ...]
+    """Time one computation of each node takes, in `duration_unit`, 0 or more."""
+    sizes: tuple[int, ...]
+    """Memory the output of each node takes, in `size_unit`, 0 or more."""
+    edges: tuple[tuple[int, int], ...]
+    """(tail, head): the head reads the output of the tail."""
+    order: tuple[int, ...] | None = None
+    """Input order, a topological order; None if none was given."""
+    name: str = ""
+    labels: tuple[str, ...] | None = None
+    """Human names, one per node; need not be unique."""
+    duration_unit: str = "unit"
+    size_unit: str = "unit"
+    attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Free-form provenance, such as `made_by`; JSON values only if the graph is to be written."""
+    backward: tuple[bool, ...] | None = None
+    """True for the nodes of the backward pass of a training graph, its loss included; None: unknown."""
+    fixed_memory: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """Memory held throughout whatever the schedule, in `size_unit`, by what it holds ("parameters", "optimizer"): no
+    part of any node's size, nor of any peak; a budget counts it in only where that is asked for."""
+    device_durations: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict, hash=False)
+    """By name of a device, time one computation of each node takes there, in `duration_unit`; None: not possible."""
+
+    def __post_init__(self) -> None:
+        for name in ("nodes", "durations", "sizes", "order", "labels", "backward"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, as_tuple(name, getattr(self, name)))
+        edges = as_tuple("edges", self.edges)
+        if not set(map(type, edges)) <= {tuple}:  # mostly they are, and calls for a million edges cost
+            edges = tuple(as_tuple("edge", edge) for edge in edges)
+        object.__setattr__(self, "edges", edges)
+        object.__setattr__(self, "attributes", dict(self.attributes))
+        check_fixed_memory(self.fixed_memory)
+        object.__setattr__(self, "fixed_memory", dict(self.fixed_memory))
+        check_ids(self.nodes)
+        object.__setattr__(self, "device_durations", check_device_durations(self.nodes, self.device_durations))
+        check_amounts(self.nodes, "duration", self.durations)
+        check_amounts(self.nodes, "size", self.sizes)
+        check_optional(self.nodes, "label", self.labels, str, "a string")
+        check_optional(self.nodes, "backward flag", self.backward, bool, "true or false")
+        check_texts(name=self.name, duration_unit=self.duration_unit, size_unit=self.size_unit)
+        check_edges(self.nodes, self.edges)
+        if len(self._kahn) < len(self.nodes):
+            raise InputError(f"cycle: {_cycle_text(self)}")
+        if self.order is not None:
+            self.check_order(self.order)
+
+    # --- structure ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def predecessors(self) -> tuple[tuple[int, ...], ...]:
+        """For each node the nodes whose output it reads, in the order of `edges`."""
+        inputs: list[list[int]] = [[] for _ in self.nodes]
+        for tail, head in self.edges:
+            inputs[head].append(tail)
+        return tuple(map(tuple, inputs))
+
+    @cached_property
+    def successors(self) -> tuple[tuple[int, ...], ...]:
+        """For each node the nodes that read its output, in the order of `edges`."""
+        readers: list[list[int]] = [[] for _ in self.nodes]
+        for tail, head in self.edges:
+            readers[tail].append(head)
+        return tuple(map(tuple, readers))
+
+    @cached_property
+    def index(self) -> dict[NodeId, int]:
+        """Position of each id, exactly as the id is typed in `nodes`."""
+        return {node: position for position, node in enumerate(self.nodes)}
+
+    @cached_property
+    def _index_by_text(self) -> dict[str, int]:
+        return {str(node): position for position, node in enumerate(self.nodes)}
+
+    def position_of(self, node: NodeId) -> int:
+        """Position of the node with this id, where "3" also finds 3 (order files and command lines hold text).
+
+        Raises:
+            InputError: no node has this id.
+        """
+        if type(node) in (int, str):
+            position = self.index.get(node)
+            if position is None and type(node) is str:
+                position = self._index_by_text.get(node)
+            if position is not None:
+                return position
+        raise InputError(f"node {shown(node)} is not in the graph")
+
+    # --- orders ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _kahn(self) -> tuple[int, ...]:
+        """Kahn's algorithm, smallest position first; shorter than `nodes` if there is a cycle."""
+        waiting = [len(inputs) for inputs in self.predecessors]
+        ready = [v for v, count in enumerate(waiting) if count == 0]  # ascending, hence a heap
+        order = []
+        while ready:
+            v = heapq.heappop(ready)
+            order.append(v)
+            for head in self.successors[v]:
+                waiting[head] -= 1
+                if waiting[head] == 0:
+                    heapq.heappush(ready, head)
+        return tuple(order)
+
+    def topological_order(self) -> tuple[int, ...]:
+        """The topological order that always takes the ready node of smallest position."""
+        return self._kahn
+
+    def input_order(self) -> tuple[int, ...]:
+        """The order that came with the graph, or `topological_order()` if none did."""
+        return self.topological_order() if self.order is None else self.order
+
+    def check_order(self, order: Sequence[int]) -> None:
+        """Check that `order` holds every position once and every edge's tail before its head.
+
+        Raises:
+            InputError: it does not; the message names the node or the edge.
+        """
+        place: list[int | None] = [None] * len(self.nodes)
+        for at, v in enumerate(order):
+            if type(v) is not int or not 0 <= v < len(self.nodes):
+                raise InputError(f"order[{at}]: {shown(v)} is not a position 0..{len(self.nodes) - 1}")
+            if place[v] is not None:
+                raise InputError(f"order[{at}]: node {self.nodes[v]} was already at order[{place[v]}]")
+            place[v] = at
+        for v, at in enumerate(place):
+            if at is None:
+                raise InputError(f"order: node {self.nodes[v]} is missing")
+        for tail, head in self.edges:
+            if place[tail] > place[head]:
+                raise InputError(
+                    f"order is not topological: edge {self.nodes[tail]} -> {self.nodes[head]}, but "
+                    f"{self.nodes[head]} is at order[{place[head]}], {self.nodes[tail]} at order[{place[tail]}]"
+                )
+
+    # --- totals ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def total_duration(self) -> int:
+        """Duration of computing every node once, in `duration_unit`."""
+        return sum(self.durations)
+
+    @cached_property
+    def total_size(self) -> int:
+        """Memory of all outputs together, in `size_unit`."""
+        return sum(self.sizes)
+
+    @cached_property
+    def total_fixed_memory(self) -> int:
+        """All of `fixed_memory` together, in `size_unit`."""
+        return sum(self.fixed_memory.values())
+
+    def working_set(self, node: int) -> int:
+        """Memory of the inputs and the output of the node at this position, in `size_unit`."""
+        return self.sizes[node] + sum(self.sizes[u] for u in self.predecessors[node])
+
+    def largest_working_set(self) -> WorkingSet:
+        """The node (the first of equals) that needs most memory for itself: no budget below it is feasible."""
+        node = max(range(len(self.nodes)), key=self.working_set)
+        return WorkingSet(node, self.working_set(node))
+
+    def durations_on_devices(self, node: int) -> dict[str, int | None]:
+        """What `device_durations` has of the node at this position, by name of the device."""
+        return {device: durations[node] for device, durations in self.device_durations.items()}
+
+    # --- networkx ----------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_networkx(
+        cls,
+        g: networkx.DiGraph,
+        duration: str = "duration",
+        size: str = "size",
+        order: Iterable[NodeId] | None = None,
+    ) -> ComputationGraph:
+        """Convert a networkx graph; integers of other types (numpy's) become ints.
+
+        Args:
+            g: directed, no multigraph. Node attributes `label`, `backward` and `device_durations` (a mapping), each on
+                every node, become `labels`, `backward` and `device_durations`; of the graph attributes `name`,
+                `duration_unit`, `size_unit` and `fixed_memory` are fields, the others become `attributes`.
+            duration, size: node attributes to read.
+            order: ids in input order; default: the graph attribute `order`, if there.
+
+        Raises:
+            InputError: an undirected graph or multigraph, a missing attribute, or what the constructor refuses.
+        """
+        if not g.is_directed() or g.is_multigraph():
+            raise InputError("the networkx graph must be directed and no multigraph")
+        values = dict(g.nodes(data=True))
+        for node, data in values.items():
+            for attribute in (duration, size):
+                if attribute not in data:
+                    raise InputError(f"node {shown(node)}: attribute {attribute!r} is missing")
+        position = {node: at for at, node in enumerate(values)}
+        about = dict(g.graph)
+        file_order = about.pop("order", None)
+        order = file_order if order is None else order
+        optional = {}
+        for field_name, attribute in (("labels", "label"), ("backward", "backward")):
+            if all(attribute in data for data in values.values()):
+                optional[field_name] = tuple(data[attribute] for data in values.values())
+        if any("device_durations" in data for data in values.values()):
+            optional["device_durations"] = by_device(
+                tuple(values), [data.get("device_durations") for data in values.values()]
+            )
+        return cls(
+            nodes=tuple(_plain(node) for node in values),
+            durations=tuple(_plain(data[duration]) for data in values.values()),
+            sizes=tuple(_plain(data[size]) for data in values.values()),
+            edges=tuple((position[tail], position[head]) for tail, head in g.edges()),
+            order=None if order is None else _positions(position, "order", order),
+            name=about.pop("name", ""),
+            duration_unit=about.pop("duration_unit", "unit"),
+            size_unit=about.pop("size_unit", "unit"),
+            fixed_memory=about.pop("fixed_memory", {}),
+            attributes=about,
+            **optional,
+        )
+
+    def to_networkx(self) -> networkx.DiGraph:
+        """The same graph for networkx, as `from_networkx` reads it back."""
+        import networkx  # here, because most uses of this module do not need it and it loads slowly
+
+        g = networkx.DiGraph(**self.attributes)
+        g.graph.update(name=self.name, duration_unit=self.duration_unit, size_unit=self.size_unit)
+        if self.fixed_memory:
+            g.graph["fixed_memory"] = dict(self.fixed_memory)
+        if self.order is not None:
+            g.graph["order"] = [self.nodes[v] for v in self.order]
+        for v, node in enumerate(self.nodes):
+            g.add_node(node, duration=self.durations[v], size=self.sizes[v])
+            if self.labels is not None:
+                g.nodes[node]["label"] = self.labels[v]
+            if self.backward is not None:
+                g.nodes[node]["backward"] = self.backward[v]
+            if self.device_durations:
+                g.nodes[node]["device_durations"] = self.durations_on_devices(v)
+        g.add_edges_from((self.nodes[tail], self.nodes[head]) for tail, head in self.edges)
+        return g
+
+
+def _positions(index: Mapping[NodeId, int], what: str, ids: Iterable[NodeId]) -> tuple[int, ...]:
+    """Positions of `ids`; `what` names the collection in the message.
+
+    Raises:
+        InputError: an id is not in `index`; the message says where in `ids`.
+    """
+    found = []
+    for at, node in enumerate(ids):
+        known = type(node) is not bool and isinstance(node, (str, numbers.Integral)) and node in index
+        if not known:
+            raise InputError(f"{what}[{at}]: node {shown(node)} is not in the graph")
+        found.append(index[node])
+    return tuple(found)
+
+
+def _plain(value: Any) -> Any:
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return int(value) if is_integer else value
+
+
+def _cycle_text(graph: ComputationGraph) -> str:
+    """One cycle of a graph that has one; the middle of a long one is left out."""
+    stuck = set(range(len(graph.nodes))) - set(graph._kahn)
+    # Every stuck node has a stuck predecessor, so walking backwards must come back to a node already met.
+    v, met = min(stuck), {}
+    while v not in met:
+        met[v] = len(met)
+        v = next(u for u in graph.predecessors[v] if u in stuck)
+    cycle = list(met)[met[v] :][::-1]
+    first = cycle.index(min(cycle))
+    cycle = cycle[first:] + cycle[: first + 1]
+    names = [str(graph.nodes[u]) for u in cycle]
+    if len(names) - 1 <= _CYCLE_NODES_SHOWN:
+        return " -> ".join(names)
+    return " -> ".join([*names[:4], "...", *names[-3:]]) + f" ({count_text(len(names) - 1, 'node')})"

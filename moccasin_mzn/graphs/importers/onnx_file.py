@@ -1,0 +1,96 @@
+"""ONNX files to computation graphs: a node for each operator that depends on an input of the network.
+
+See `onnx_network` for what is a node and what is a constant, and `onnx_costs` for durations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.importers.onnx_isolated import network_apart
+from moccasin_mzn.graphs.importers.onnx_model import model_bytes, packages
+from moccasin_mzn.graphs.importers.onnx_network import Network, network_of
+from moccasin_mzn.graphs.importers.program import Missing, Program, program_graph
+
+
+def import_onnx(
+    path: str | PathLike[str],
+    *,
+    dims: Mapping[str, int] | None = None,
+    missing: Missing | None = None,
+    merge_views: bool = False,
+    keep_results: bool = True,
+    isolated: bool = True,
+) -> ComputationGraph:
+    """The graph of an ONNX file.
+
+    Args:
+        path: at most 2 GiB; external files of weights are neither needed nor opened.
+        dims: numbers for open dimensions, by name ("batch") or by input and axis ("x[0]").
+        missing: for operators whose outputs' size depends on the values of an input (NonZero), or whose cost is
+            unknown.
+        merge_views: Reshape, Flatten, Squeeze, Unsqueeze, Identity and Dropout share the memory of what they read,
+            except where another operator computes their shape. If not, they are nodes as all others: ONNX's operators
+            put out new values.
+        keep_results: of several results, keep all to the end.
+        isolated: analyse the file in a process of its own; see `onnx_isolated`. If not, it is quicker by the start of
+            that process, but a file made to harm can crash this one.
+
+    Returns:
+        Sizes in bytes, durations in multiply-adds; fixed memory "parameters" and "inputs"; ids are the operators'
+        names, or where they have none that of their first output; labels are the operators.
+
+    Raises:
+        InputError: the file cannot be read or is no consistent ONNX model; an open dimension without a number; what
+            `program_graph` raises; packages are missing.
+    """
+    packages()
+    try:
+        network = read_network(path, dims or {}, isolated)
+        return program_graph(
+            network.program,
+            missing or Missing(),
+            merge_views=merge_views,
+            keep_results=keep_results,
+            attributes=network.attributes,
+        )
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def onnx_program(path: str | PathLike[str], dims: Mapping[str, int] | None = None, *, isolated: bool = True) -> Program:
+    """The operators of an ONNX file that depend on an input of the network; see `import_onnx`.
+
+    Raises:
+        InputError: see `import_onnx`.
+    """
+    packages()
+    try:
+        return read_network(path, dims or {}, isolated).program
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that an import depends on.
+
+    Raises:
+        InputError: one is missing.
+    """
+    import importlib.metadata
+
+    packages()
+    return {name: importlib.metadata.version(name) for name in ("onnx", "onnx-tool")}
+
+
+def read_network(path: str | PathLike[str], dims: Mapping[str, int], isolated: bool) -> Network:
+    """The program in an ONNX file, and where its operations are in there.
+
+    Raises:
+        InputError: see `import_onnx`; the message does not name the file.
+    """
+    return (network_apart if isolated else network_of)(model_bytes(path), Path(path).stem, dims)

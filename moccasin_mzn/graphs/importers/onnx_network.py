@@ -1,0 +1,177 @@
+"""An ONNX model as a program: an operation for each operator that depends on an input of the network. ::
+
+    x --> Conv --> Relu --> Shape --> Gather --> Concat            numbers, once the shape of x is known
+                    |                              |
+                    +--------> Reshape <-----------+                an operation; its size follows from the numbers
+                                  |
+    W (initializer) -> Identity -> Gemm --> y                        Identity: a constant
+
+Sizes are those of the operators' outputs in bytes, durations multiply-adds, see `onnx_costs`. Initializers and what is
+computed from nothing else are no operations but fixed memory, as are the network's inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.importers.onnx_costs import multiply_adds
+from moccasin_mzn.graphs.importers.onnx_dims import fix_dims
+from moccasin_mzn.graphs.importers.onnx_model import (
+    graph_inputs,
+    is_standard,
+    operator_sets,
+    packages,
+    parse_model,
+    reads,
+    subgraphs,
+    title,
+)
+from moccasin_mzn.graphs.importers.onnx_shapes import UNKNOWN, Shapes, Tensor, infer
+from moccasin_mzn.graphs.importers.onnx_values import VIEWS
+from moccasin_mzn.graphs.importers.program import Operation, Program, known_total, unique_names
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclass(frozen=True)
+class Network:
+    """An ONNX file as a program."""
+
+    program: Program
+    positions: tuple[int, ...]
+    """For each operation of `program` the position of its operator in the model's graph, local functions inlined."""
+    attributes: Mapping[str, Any]
+    """Of the file: "operator sets", "producer", "inputs"."""
+
+
+def network_of(data: bytes, name: str, dims: Mapping[str, int]) -> Network:
+    """The network in the bytes of a file.
+
+    Raises:
+        InputError: it is no consistent ONNX model, or a dimension is open.
+    """
+    model = parse_model(data)
+    del data
+    shapes = infer(model, fix_dims(model, dims))
+    live = _live(model.graph, shapes)
+    nodes = [model.graph.node[at] for at in live]
+    names = unique_names(node.name or next(name for name in node.output if name) for node in nodes)
+    makers = {name: own for own, node in zip(names, nodes, strict=True) for name in node.output if name}
+    wanted = {name for node in nodes for name in reads(node)} | {value.name for value in model.graph.output}
+    program = Program(
+        operations=tuple(_operation(own, node, shapes, makers, wanted) for own, node in zip(names, nodes, strict=True)),
+        results=tuple(dict.fromkeys(makers[value.name] for value in model.graph.output if value.name in makers)),
+        name=name,
+        duration_unit="MAC",
+        fixed_memory={
+            "parameters": _parameter_bytes(nodes, shapes),
+            "inputs": sum(shapes.of(value.name).size or 0 for value in graph_inputs(model.graph)),
+        },
+    )
+    return Network(program, tuple(live), _attributes(model, shapes))
+
+
+def _live(graph: onnx.GraphProto, shapes: Shapes) -> list[int]:
+    """Positions of the operators that some result needs and that are no constants."""
+    needed = {value.name for value in graph.output} - shapes.constants.keys()
+    live = []
+    for at in reversed(range(len(graph.node))):
+        node = graph.node[at]
+        if any(name in needed for name in node.output if name):
+            live.append(at)
+            needed.update(name for name in reads(node) if name not in shapes.constants)
+    return live[::-1]
+
+
+def _operation(
+    own: str, node: onnx.NodeProto, shapes: Shapes, makers: Mapping[str, str], wanted: set[str]
+) -> Operation:
+    outputs = [shapes.of(name) for name in node.output if name in wanted]
+    return Operation(
+        name=own,
+        kind=_printable(node.op_type if is_standard(node) else f"{node.domain}.{node.op_type}"),
+        inputs=tuple(dict.fromkeys(makers[name] for name in reads(node) if name in makers)),
+        size=known_total(output.size for output in outputs),
+        elements=known_total(output.elements for output in outputs),
+        duration=multiply_adds(node, [*map(shapes.of, node.input)], [*map(shapes.of, node.output)]),
+        view=_is_view(node, shapes, makers, wanted),
+    )
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "_" for character in text)
+
+
+def _is_view(node: onnx.NodeProto, shapes: Shapes, makers: Mapping[str, str], wanted: set[str]) -> bool:
+    """Can its one output be the memory of its first input?"""
+    if not is_standard(node) or sum(name in wanted for name in node.output) != 1:
+        return False
+    if node.op_type not in VIEWS and not (node.op_type == "Dropout" and _is_inference(node, shapes)):
+        return False
+    if not node.input or not node.input[0]:
+        return False
+    return not any(name in makers for name in reads(node)[1:])  # as a view it would lose what computes its shape
+
+
+def _is_inference(node: onnx.NodeProto, shapes: Shapes) -> bool:
+    """Does this Dropout pass everything through? Its third input says so, from operator set 12 on; before 7 is_test."""
+    if len(node.input) > 2 and node.input[2]:
+        mode = shapes.values.get(node.input[2])
+        return mode is not None and not mode.any()
+    version = operator_sets(shapes.model).get("", 1)
+    return version >= 7 or any(attribute.name == "is_test" and attribute.i for attribute in node.attribute)
+
+
+def _parameter_bytes(nodes: list[onnx.NodeProto], shapes: Shapes) -> int:
+    """Of the constants that operators read, each memory counted once, and of those inside their subgraphs."""
+    bases = {shapes.constants[name] for node in nodes for name in reads(node) if name in shapes.constants}
+    tensors = [*map(shapes.of, bases)]
+    for node in nodes:
+        for tensor in _inner_constants(node):
+            if any(dim < 0 for dim in tensor.shape or ()):
+                raise InputError(f"{title(node)}: a constant inside has a negative dimension, {min(tensor.shape)}")
+            tensors.append(tensor)
+    return sum(tensor.size or 0 for tensor in tensors)
+
+
+def _inner_constants(node: onnx.NodeProto) -> Iterator[Tensor]:
+    for graph in subgraphs(node):
+        yield from (Tensor(one.data_type, tuple(one.dims)) for one in graph.initializer)
+        yield from (Tensor(one.values.data_type, tuple(one.dims)) for one in graph.sparse_initializer)
+        for inner in graph.node:
+            if is_standard(inner) and inner.op_type == "Constant":
+                yield from map(_attribute_tensor, inner.attribute)
+            yield from _inner_constants(inner)
+
+
+def _attribute_tensor(attribute: onnx.AttributeProto) -> Tensor:
+    """What the operator Constant puts out, by the attribute in which it stands; strings have no size."""
+    kinds = packages().TensorProto
+    if attribute.HasField("t"):
+        return Tensor(attribute.t.data_type, tuple(attribute.t.dims))
+    if attribute.HasField("sparse_tensor"):
+        return Tensor(attribute.sparse_tensor.values.data_type, tuple(attribute.sparse_tensor.dims))
+    known = {
+        "value_float": (kinds.FLOAT, ()),
+        "value_floats": (kinds.FLOAT, (len(attribute.floats),)),
+        "value_int": (kinds.INT64, ()),
+        "value_ints": (kinds.INT64, (len(attribute.ints),)),
+    }
+    return Tensor(*known[attribute.name]) if attribute.name in known else UNKNOWN
+
+
+def _attributes(model: onnx.ModelProto, shapes: Shapes) -> dict[str, Any]:
+    about: dict[str, Any] = {
+        "operator sets": {domain or "ai.onnx": version for domain, version in operator_sets(model).items()},
+        "inputs": {
+            value.name: list(shape)
+            for value in graph_inputs(model.graph)
+            if (shape := shapes.of(value.name).shape) is not None
+        },
+    }
+    producer = f"{model.producer_name} {model.producer_version}".strip()
+    return {**about, "producer": producer} if producer else about

@@ -1,0 +1,253 @@
+"""What a framework executes, operation by operation, and the graph of tensors in memory that this comes to. ::
+
+    conv ---> bn ---> getitem ---> relu ---> flatten ---> gemm        operations, in the order of execution
+              |  \\--> getitem (read by nobody)  |  view
+              |       plumbing                  |
+    conv ---> bn -----------------> relu -----------------> gemm      nodes: tensors in memory
+
+Views and tuple plumbing share the memory of what they read, so their readers read that instead. An operation with
+several outputs is one node with all of them, unless its importer splits it. What no result of the program needs is left
+out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from moccasin_mzn.errors import InputError, shown, some_of
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.words import count_text
+
+_NAMED = 5
+"""So many nodes of a kind of trouble are named in a message."""
+
+DURATION_UNKNOWN = "duration unknown"
+"""How lines about durations begin in a graph's attribute "assumed"."""
+STOP = "stop"
+ELEMENTS = "elements"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation as the framework executes it.
+
+    Raises:
+        InputError: a size, number of elements or duration that is neither None nor an int >= 0.
+    """
+
+    name: str
+    """Unique in the program, and fit for the id of a node; see `unique_names`."""
+    kind: str
+    """The framework's operator, such as "Conv" or "aten.convolution.default"."""
+    inputs: tuple[str, ...]
+    """Names of the operations whose outputs it reads; inputs and parameters of the network are left out."""
+    size: int | None
+    """Bytes of all its outputs; None if that is unknown."""
+    elements: int | None
+    """Elements of all its outputs; None if that is unknown."""
+    duration: int | None
+    """In the program's duration unit; None if that is unknown."""
+    view: bool = False
+    """Its output is memory of its first input (or, without inputs, of what is no node); it takes no time."""
+    backward: bool = False
+    """In the backward pass; the loss counts as backward."""
+
+    def __post_init__(self) -> None:
+        for what in ("size", "elements", "duration"):
+            value = getattr(self, what)
+            if value is not None and (type(value) is not int or value < 0):
+                raise InputError(f"{self.kind} {self.name}: {what} is {shown(value)}, expected an integer >= 0")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A traced network.
+
+    Raises:
+        InputError: a name given twice, or an input or result that is no operation before it.
+    """
+
+    operations: tuple[Operation, ...]
+    """In the order of execution."""
+    results: tuple[str, ...]
+    """Names of the operations whose outputs the network returns; these are kept to the end."""
+    name: str = ""
+    duration_unit: str = "FLOP"
+    fixed_memory: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """Bytes by what they hold, see `ComputationGraph.fixed_memory`."""
+
+    def __post_init__(self) -> None:
+        known: set[str] = set()
+        for operation in self.operations:
+            for read in operation.inputs:
+                if read not in known:
+                    raise InputError(f"{operation.kind} {operation.name} reads {shown(read)} before it is computed")
+            if operation.name in known:
+                raise InputError(f"{operation.kind} {operation.name}: the name is given twice")
+            known.add(operation.name)
+        for result in self.results:
+            if result not in known:
+                raise InputError(f"result {shown(result)} is no operation")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What stands in for what a framework does not tell.
+
+    Raises:
+        InputError: a value that is none of those below.
+    """
+
+    size: int | str = STOP
+    """Bytes, or "stop"."""
+    duration: int | str = ELEMENTS
+    """In the program's duration unit; "elements": one for each element of the output; or "stop"."""
+
+    def __post_init__(self) -> None:
+        for what, words in (("size", (STOP,)), ("duration", (STOP, ELEMENTS))):
+            value = getattr(self, what)
+            if value not in words and (type(value) is not int or value < 0):
+                raise InputError(f"unknown {what} {shown(value)}: expected {', '.join(words)} or an integer >= 0")
+
+
+def program_graph(
+    program: Program,
+    missing: Missing,
+    *,
+    merge_views: bool = True,
+    keep_results: bool = True,
+    attributes: Mapping[str, Any] | None = None,
+) -> ComputationGraph:
+    """The graph of tensors in memory that a program comes to.
+
+    Args:
+        merge_views: if not, views are nodes with memory of their own, as if they copied.
+        keep_results: of several results, keep all to the end: a last node of no size and no duration reads them. A
+            single result is computed last in any case.
+        attributes: for the graph; "assumed" is added if something was, a list of lines.
+
+    Returns:
+        Ids are the names of operations, labels their kinds; the input order is that of execution.
+
+    Raises:
+        InputError: a size or a duration is unknown and `missing` says to stop; nothing is left.
+    """
+    memory = _memory(program) if merge_views else {operation.name: operation.name for operation in program.operations}
+    operations = [
+        replace(operation, inputs=_distinct(memory[read] for read in operation.inputs))
+        for operation in program.operations
+        if memory[operation.name] == operation.name
+    ]
+    results = _distinct(memory[name] for name in program.results)
+    kept = _needed(operations, results)
+    if not kept:
+        raise InputError("nothing is computed from the network's inputs")
+    in_backward = any(operation.backward for operation in kept)
+    if keep_results and len(results) > 1:
+        last = unique_names([*(operation.name for operation in kept), "results"])[-1]
+        kept.append(Operation(last, "results", results, size=0, elements=0, duration=0, backward=in_backward))
+    assumed: list[str] = []
+    sizes, durations = _sizes(kept, missing, assumed), _durations(kept, missing, assumed)
+    position = {operation.name: at for at, operation in enumerate(kept)}
+    return ComputationGraph(
+        nodes=tuple(position),
+        durations=tuple(durations),
+        sizes=tuple(sizes),
+        edges=tuple((position[read], at) for at, operation in enumerate(kept) for read in operation.inputs),
+        order=tuple(range(len(kept))),
+        name=program.name,
+        labels=tuple(operation.kind for operation in kept),
+        duration_unit=program.duration_unit,
+        size_unit="byte",
+        attributes={**(attributes or {}), **({"assumed": assumed} if assumed else {})},
+        backward=tuple(operation.backward for operation in kept) if in_backward else None,
+        fixed_memory=program.fixed_memory,
+    )
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    """Names fit for ids of nodes: printable, without blanks around them, not empty; a second one gets a number."""
+    taken: set[str] = set()
+    last_number: dict[str, int] = {}
+    found = []
+    for name in names:
+        clean = "".join(character if character.isprintable() else "_" for character in name).strip() or "node"
+        unique = clean
+        while unique in taken:
+            last_number[clean] = last_number.get(clean, 1) + 1
+            unique = f"{clean}_{last_number[clean]}"
+        taken.add(unique)
+        found.append(unique)
+    return found
+
+
+def known_total(amounts: Iterable[int | None]) -> int | None:
+    """The sum; None if one of them is unknown."""
+    total = 0
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+    return total
+
+
+def _memory(program: Program) -> dict[str, str | None]:
+    """For each operation the one whose output its own is part of; None: of an input or a parameter."""
+    memory: dict[str, str | None] = {}
+    for operation in program.operations:
+        base: str | None = operation.name
+        if operation.view:
+            base = memory[operation.inputs[0]] if operation.inputs else None
+        memory[operation.name] = base
+    return memory
+
+
+def _distinct(names: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+def _needed(operations: Iterable[Operation], results: Iterable[str]) -> list[Operation]:
+    """The operations that the results need, in their order."""
+    reads = {operation.name: operation.inputs for operation in operations}
+    needed, waiting = set(), list(results)
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            waiting.extend(reads[name])
+    return [operation for operation in operations if operation.name in needed]
+
+
+def _sizes(operations: list[Operation], missing: Missing, assumed: list[str]) -> list[int]:
+    unknown = [operation for operation in operations if operation.size is None]
+    if unknown:
+        if missing.size == STOP:
+            raise InputError(f"the size is unknown of {_listed(unknown)}; say what to take (--unknown-size)")
+        assumed.append(f"size unknown, {count_text(missing.size, 'byte')} taken: {_listed(unknown)}")
+    return [missing.size if operation.size is None else operation.size for operation in operations]
+
+
+def _durations(operations: list[Operation], missing: Missing, assumed: list[str]) -> list[int]:
+    unknown = [operation for operation in operations if operation.duration is None]
+    by_elements = missing.duration == ELEMENTS
+    stopping = [operation for operation in unknown if operation.elements is None] if by_elements else unknown
+    if stopping and (by_elements or missing.duration == STOP):
+        raise InputError(f"the duration is unknown of {_listed(stopping)}; say what to take (--unknown-duration)")
+    if unknown:
+        taken = "one for each element of the output" if by_elements else missing.duration
+        assumed.append(f"{DURATION_UNKNOWN}, {taken} taken: {_listed(unknown)}")
+    return [
+        operation.duration
+        if operation.duration is not None
+        else operation.elements if by_elements else missing.duration
+        for operation in operations
+    ]  # fmt: skip
+
+
+def _listed(operations: list[Operation]) -> str:
+    kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(o.kind for o in operations).most_common(_NAMED))
+    names = some_of((operation.name for operation in operations), _NAMED)
+    return f"{count_text(len(operations), 'node')} ({kinds}): {names}"

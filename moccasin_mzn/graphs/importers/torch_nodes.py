@@ -1,0 +1,202 @@
+"""What one node of a traced PyTorch graph reads, writes, allocates and costs, by its operator's schema."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.graphs.importers.program import known_total
+from moccasin_mzn.graphs.importers.torch_durations import flops, is_free
+
+if TYPE_CHECKING:
+    from torch import fx
+
+_UNDECLARED_VIEWS = {"aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::unsafe_chunk"}
+"""Views of their first input by what they do; their schemas do not say so."""
+_UNDECLARED_WRITES = {"aten::native_batch_norm": ("running_mean", "running_var")}
+"""What operators overwrite if their argument `training` is true; their schemas do not say so."""
+_SIDE_SHARE = 16
+"""An output is on the side if the largest output of the operator is at least so many times as large."""
+
+
+def kind_of(node: fx.Node) -> str:
+    """The operator as PyTorch writes it, such as "aten.add.Tensor", without ".default"."""
+    return str(node.target).removesuffix(".default") if node.target is not operator.getitem else "getitem"
+
+
+def viewed_argument(node: fx.Node) -> fx.Node | None:
+    """The input whose memory the output is; None for an operator that makes memory of its own."""
+    first = next(iter(node.all_input_nodes), None)
+    if node.target is operator.getitem:
+        return first
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return None
+    if schema.name in _UNDECLARED_VIEWS:
+        return first
+    if not any(returned.alias_info is not None for returned in schema.returns):
+        return None
+    for at, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None:
+            return next(iter(_nodes_in(_argument(node, at, argument.name))), first)
+    return first
+
+
+def written_arguments(node: fx.Node) -> list[fx.Node]:
+    """The inputs that the operator overwrites."""
+    schema = getattr(node.target, "_schema", None)
+    found: list[fx.Node] = []
+    undeclared = _undeclared_writes(node)
+    for at, argument in enumerate(schema.arguments if schema is not None else ()):
+        declared = argument.alias_info is not None and argument.alias_info.is_write
+        if declared or argument.name in undeclared:
+            found.extend(_nodes_in(_argument(node, at, argument.name)))
+    return list(dict.fromkeys(found))
+
+
+def allocated_tensors(node: fx.Node) -> list[Any] | None:
+    """The outputs that are memory of their own; None if the trace does not know them."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    schema = getattr(node.target, "_schema", None)
+    if node.target is operator.getitem or (schema is not None and schema.name in _UNDECLARED_VIEWS):
+        return []
+    if "val" not in node.meta:
+        return None
+    value = node.meta["val"]
+    outputs = [value]
+    if schema is not None:
+        outputs = list(value) if len(schema.returns) > 1 else [value]
+        outputs = [
+            output
+            for output, returned in zip(outputs, schema.returns, strict=True)
+            if returned.alias_info is None
+        ]  # fmt: skip
+    return [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor)]
+
+
+def output_groups(node: fx.Node, needed: frozenset[fx.Node] | set[fx.Node]) -> list[tuple[int, ...]]:
+    """Outputs, by number, that are memory of their own apart from the others; the first group is the operation itself.
+
+    One group but in two cases, where one node would keep much memory for the sake of little:
+
+    - a backward operator that is told which gradients to compute (`output_mask`): that of its input, and those of
+      parameters. To call it twice is as much work.
+    - small outputs that are needed, such as the statistics of a batch norm, beside a large one.
+    """
+    sizes = _output_sizes(node)
+    used = {user.args[1] for user in node.users if user.target is operator.getitem and user in needed}
+    made = [number for number, size in enumerate(sizes) if size]
+    if len(made) < 2:
+        return [tuple(made)]
+    if _mask_position(node) is not None:
+        main = [0] if 0 in made else made[:1]
+    else:
+        main = [number for number in made if sizes[number] * _SIDE_SHARE > max(sizes)]
+    side = [number for number in made if number not in main]
+    if not used.intersection(main) or not used.intersection(side):
+        return [tuple(made)]
+    return [tuple(main), tuple(side)]
+
+
+def group_tensors(node: fx.Node, group: Sequence[int]) -> list[Any] | None:
+    """The tensors that the operator allocates for a group of its outputs; all of them for an empty group."""
+    if not group or not isinstance(node.meta.get("val"), (tuple, list)):
+        return allocated_tensors(node)
+    return [node.meta["val"][number] for number in group]
+
+
+def group_duration(node: fx.Node, group: Sequence[int]) -> int | None:
+    """FLOPs for a group of outputs, or elements written if PyTorch has no formula; None if the trace tells neither."""
+    if is_free(node):
+        return 0
+    at = _mask_position(node)
+    if at is None or not group:
+        counted = flops(node)
+    else:
+        mask = [number in group for number in range(len(node.meta["val"]))]
+        counted = flops(node, {at: mask})
+    if counted is not None:
+        return counted
+    written = [argument.meta.get("val") for argument in written_arguments(node)]
+    return elements_of(group_tensors(node, group) or written or None)
+
+
+def needed_nodes(nodes: Sequence[fx.Node]) -> set[fx.Node]:
+    """What the output of the graph needs, and all that overwrites memory."""
+    waiting = [node for node in nodes if node.op == "output" or written_arguments(node)]
+    found: set[fx.Node] = set()
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting.extend(node.all_input_nodes)
+    return found
+
+
+def tensor_bytes(tensor: Any) -> int | None:
+    """Bytes of a tensor's elements; None if a dimension depends on data."""
+    elements = _integer(tensor.numel())
+    return None if elements is None else elements * tensor.element_size()
+
+
+def elements_of(tensors: Iterable[Any] | None) -> int | None:
+    """Elements of some tensors; None if they are unknown."""
+    return None if tensors is None else known_total(_integer(tensor.numel()) for tensor in tensors)
+
+
+def storage_bytes(value: Any) -> int:
+    """Bytes of all the memory that a tensor is a view of; 0 if it is no tensor."""
+    import torch
+
+    return (_integer(value.untyped_storage().nbytes()) or 0) if isinstance(value, torch.Tensor) else 0
+
+
+def _integer(extent: Any) -> int | None:
+    if type(extent) is int:
+        return extent
+    hint = getattr(getattr(extent, "node", None), "hint", None)
+    return hint if type(hint) is int else None
+
+
+def _argument(node: fx.Node, at: int, name: str) -> Any:
+    return node.args[at] if at < len(node.args) else node.kwargs.get(name)
+
+
+def _nodes_in(argument: Any) -> list[fx.Node]:
+    from torch import fx
+    from torch.utils._pytree import tree_leaves
+
+    return [leaf for leaf in tree_leaves(argument) if isinstance(leaf, fx.Node)]
+
+
+def _undeclared_writes(node: fx.Node) -> tuple[str, ...]:
+    schema = getattr(node.target, "_schema", None)
+    names = _UNDECLARED_WRITES.get(schema.name, ()) if schema is not None else ()
+    if not names:
+        return ()
+    at = [argument.name for argument in schema.arguments].index("training")
+    return names if _argument(node, at, "training") else ()
+
+
+def _output_sizes(node: fx.Node) -> list[int]:
+    """Bytes of each output of an operator with several, all of them memory of its own; else nothing."""
+    import torch
+
+    schema, values = getattr(node.target, "_schema", None), node.meta.get("val")
+    if schema is None or len(schema.returns) < 2 or not isinstance(values, (tuple, list)):
+        return []
+    if any(returned.alias_info is not None for returned in schema.returns):
+        return []
+    return [(tensor_bytes(value) or 0) if isinstance(value, torch.Tensor) else 0 for value in values]
+
+
+def _mask_position(node: fx.Node) -> int | None:
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or not schema.name.endswith("_backward"):
+        return None
+    names = [argument.name for argument in schema.arguments]
+    at = names.index("output_mask") if "output_mask" in names else len(node.args)
+    return at if at < len(node.args) else None

@@ -1,0 +1,273 @@
+"""Any sequence of computations, and what it costs, kept up to date change by change.
+
+Nodes are numbered 0..n-1 along the input order. Node v has C_v slots, each of which may stand at one position of the
+sequence; a slot that does not is free::
+
+    position      0   1   2   3   4
+    seq          a1  b1  c1  b2  d1       slots: b1 and b2 compute b; a2, c2 and d2 are free
+    memory        .   .   .   .   .       as the judge counts it, at each position
+
+Adding or taking away a computation changes memory between reads of the node, and of its inputs. Between two changes a
+sequence may lack a copy that is read, as a node is taken away to be put elsewhere; such a read holds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from moccasin_mzn.graphs.arrays import graph_arrays
+from moccasin_mzn.heuristics.compiling import compiled
+from moccasin_mzn.problem.instance import Instance
+
+NONE = -1
+MOST_SLOTS = 8
+"""So many computations of one node at most, whatever C_v allows: more are rarely of use."""
+
+
+class Problem(NamedTuple):
+    """What does not change. All arrays along the input order; sizes and durations in any integer unit."""
+
+    duration: np.ndarray
+    size: np.ndarray
+    pred_ptr: np.ndarray
+    pred: np.ndarray
+    succ_ptr: np.ndarray
+    succ: np.ndarray
+    slot_ptr: np.ndarray
+    """Slots of node v are slot_ptr[v]..slot_ptr[v + 1] - 1."""
+    slot_node: np.ndarray
+    budget: int
+
+
+class State(NamedTuple):
+    """A sequence. Memory includes both ends of every retention interval."""
+
+    seq: np.ndarray
+    """The slot at each position."""
+    memory: np.ndarray
+    """At each position."""
+    pos: np.ndarray
+    """The position of each slot; NONE if it is free."""
+    used: np.ndarray
+    """Number of computations of each node."""
+    totals: np.ndarray
+    """Duration of all computations; sum over positions of the memory over the budget; number of positions."""
+
+
+DURATION, EXCESS, LENGTH = 0, 1, 2
+
+
+def problem_of(instance: Instance) -> Problem:
+    """An instance for compiled code; sizes are rounded up, and the budget down, if sums of them might pass 2**62.
+
+    A position holds one copy of each node at most, so memory summed over positions is at most slots times all sizes.
+    """
+    arrays = graph_arrays(instance.graph, instance.order)
+    most = np.array([instance.max_computations[v] for v in instance.order], np.int64)
+    useful = (arrays.size > 0) & (np.diff(arrays.succ_ptr) > 0)
+    slots = np.where(useful, np.minimum(most, MOST_SLOTS), 1)
+    slot_ptr = np.zeros(arrays.node_count + 1, np.int64)
+    np.cumsum(slots, out=slot_ptr[1:])
+    unit = max(1, -(-sum(instance.graph.sizes) * int(slot_ptr[-1]) // 2**62))
+    return Problem(
+        duration=arrays.duration,
+        size=-(-arrays.size // unit),
+        pred_ptr=arrays.pred_ptr,
+        pred=arrays.pred.astype(np.int64),
+        succ_ptr=arrays.succ_ptr,
+        succ=arrays.succ.astype(np.int64),
+        slot_ptr=slot_ptr,
+        slot_node=np.repeat(np.arange(arrays.node_count, dtype=np.int64), slots),
+        budget=np.int64(instance.budget // unit),
+    )
+
+
+def slots_of(instance: Instance, problem: Problem, sequence: Sequence[int]) -> np.ndarray:
+    """The slots of a sequence of positions in `graph.nodes`; computations without a slot, the latest ones, are left
+    out."""
+    number = {v: k for k, v in enumerate(instance.order)}
+    free = problem.slot_ptr[:-1].tolist()
+    end = problem.slot_ptr[1:].tolist()
+    slots = []
+    for v in sequence:
+        k = number[v]
+        if free[k] < end[k]:
+            slots.append(free[k])
+            free[k] += 1
+    return np.array(slots, np.int64)
+
+
+def sequence_of(instance: Instance, problem: Problem, slots: np.ndarray) -> tuple[int, ...]:
+    """The sequence, as positions in `graph.nodes`; inverse of `slots_of`."""
+    return tuple(instance.order[k] for k in problem.slot_node[slots].tolist())
+
+
+def empty_state(problem: Problem) -> State:
+    """No computation at all."""
+    slots = len(problem.slot_node)
+    return State(
+        seq=np.full(slots, NONE, np.int64),
+        memory=np.zeros(slots, np.int64),
+        pos=np.full(slots, NONE, np.int64),
+        used=np.zeros(len(problem.duration), np.int64),
+        totals=np.zeros(3, np.int64),
+    )
+
+
+@compiled
+def latest_start(problem, state, v, t):
+    """Position of the latest copy of v that is computed before t; NONE."""
+    best = np.int64(NONE)
+    for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
+        start = state.pos[slot]
+        if best < start < t:
+            best = start
+    return best
+
+
+@compiled
+def next_start(problem, state, v, t):
+    """Position of the next copy of v after t; the number of positions if there is none."""
+    best = state.totals[LENGTH]
+    for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
+        start = state.pos[slot]
+        if t < start < best:
+            best = start
+    return best
+
+
+@compiled
+def last_read(problem, state, u, begin, end):
+    """The last position strictly between `begin` and `end` that reads u; `begin` if there is none."""
+    best = begin
+    for at in range(problem.succ_ptr[u], problem.succ_ptr[u + 1]):
+        x = problem.succ[at]
+        for slot in range(problem.slot_ptr[x], problem.slot_ptr[x + 1]):
+            read = state.pos[slot]
+            if best < read < end:
+                best = read
+    return best
+
+
+@compiled
+def first_read(problem, state, u, begin):
+    """The first position after `begin` that reads u; the number of positions if there is none."""
+    best = state.totals[LENGTH]
+    for at in range(problem.succ_ptr[u], problem.succ_ptr[u + 1]):
+        x = problem.succ[at]
+        for slot in range(problem.slot_ptr[x], problem.slot_ptr[x + 1]):
+            read = state.pos[slot]
+            if begin < read < best:
+                best = read
+    return best
+
+
+@compiled
+def _shift_memory(problem, state, begin, end, amount):
+    """Add `amount` to the memory at begin..end - 1."""
+    budget, excess = problem.budget, np.int64(0)
+    part = state.memory[begin : max(begin, end)]
+    for i in range(len(part)):
+        old = part[i]
+        new = old + amount
+        part[i] = new
+        excess += max(0, new - budget) - max(0, old - budget)
+    state.totals[EXCESS] += excess
+
+
+@compiled
+def _hold(problem, state, v, t, sign):
+    """What a computation of v at position t, between all others, changes in the memory of those, times `sign`.
+
+    Returns:
+        The memory that it adds at t itself.
+    """
+    memory = np.int64(0)
+    for i in range(problem.pred_ptr[v] - 1, problem.pred_ptr[v + 1]):
+        own = i < problem.pred_ptr[v]  # first the copy of v, then those of its inputs
+        u = v if own else np.int64(problem.pred[i])
+        begin, end, amount = t, t, problem.size[u]
+        start = latest_start(problem, state, u, t)
+        last = last_read(problem, state, u, t, next_start(problem, state, u, t))
+        if own and start == NONE:
+            begin, end = t + 1, last + 1
+            memory += amount
+        elif own and last > t:
+            begin, amount = last_read(problem, state, u, start, t) + 1, -amount
+        elif own:
+            memory += amount
+        elif start != NONE and last == t:
+            begin = last_read(problem, state, u, start, t) + 1
+            memory += amount
+        if begin < end:
+            _shift_memory(problem, state, begin, end, sign * amount)
+    return memory
+
+
+@compiled
+def add(problem, state, slot, t):
+    """Compute the node of a free slot at position t; what stands there and later moves up by one."""
+    v, length = problem.slot_node[slot], state.totals[LENGTH]
+    memory = np.int64(0)  # of what is held across the new position
+    if t < length:
+        memory = state.memory[t] - problem.size[problem.slot_node[state.seq[t]]]
+    for at in range(length, t, -1):
+        moved = state.seq[at - 1]
+        state.seq[at] = moved
+        state.pos[moved] = at
+        state.memory[at] = state.memory[at - 1]
+    state.totals[LENGTH] = length + 1
+    memory += _hold(problem, state, v, t, 1)
+    state.seq[t], state.pos[slot], state.memory[t] = slot, t, memory
+    state.totals[EXCESS] += max(0, memory - problem.budget)
+    state.totals[DURATION] += problem.duration[v]
+    state.used[v] += 1
+
+
+@compiled
+def remove(problem, state, slot):
+    """Take a computation away, and close the gap; the opposite of `add`."""
+    v, t = problem.slot_node[slot], state.pos[slot]
+    state.pos[slot] = NONE
+    state.used[v] -= 1
+    state.totals[DURATION] -= problem.duration[v]
+    state.totals[EXCESS] -= max(0, state.memory[t] - problem.budget)
+    _hold(problem, state, v, t, -1)
+    length = state.totals[LENGTH] - 1
+    for at in range(t, length):
+        moved = state.seq[at + 1]
+        state.seq[at] = moved
+        state.pos[moved] = at
+        state.memory[at] = state.memory[at + 1]
+    state.totals[LENGTH] = length
+
+
+def enter(problem: Problem, state: State, slots: np.ndarray) -> None:
+    """Make `state` the sequence of the given slots.
+
+    Raises:
+        ValueError: it is none: a slot that does not exist or is used twice, a node that is not computed or is computed
+            before one of its inputs.
+    """
+    count, n = len(problem.slot_node), len(problem.duration)
+    if np.any(slots < 0) or np.any(slots >= count) or len(np.unique(slots)) < len(slots):
+        raise ValueError(f"slots that are not in 0..{count - 1}, or used twice")
+    first = np.full(n, count, np.int64)
+    np.minimum.at(first, problem.slot_node[slots], np.arange(len(slots)))
+    tail = np.repeat(np.arange(n), np.diff(problem.succ_ptr))
+    if np.any(first == count) or np.any(first[tail] >= first[problem.succ]):
+        raise ValueError("a node is not computed, or is before one of its inputs")
+    load(problem, state, slots)
+
+
+@compiled
+def load(problem, state, slots):
+    """Make `state` the sequence of the given slots."""
+    state.pos[:] = NONE
+    state.used[:] = 0
+    state.totals[:] = 0
+    for t in range(len(slots)):
+        add(problem, state, slots[t], t)

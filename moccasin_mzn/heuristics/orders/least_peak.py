@@ -1,0 +1,170 @@
+"""Orders of least peak, every node computed once: `least_peak_order`, several good ones: `good_orders`, and a bound at
+once: `peak_bound`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from moccasin_mzn.cli.compiled_searches import ORDERS, ready
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.search.options import check_seed, check_time_limit
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """An order of all nodes, each computed once, and what is known of the least peak of any such order.
+
+    Raises:
+        InputError: a bound above the peak.
+    """
+
+    order: tuple[int, ...]
+    """Positions in `graph.nodes`."""
+    peak: int
+    """Of this order, by the simulator, in the graph's size unit."""
+    bound: int
+    """No order that computes every node once has a smaller peak; with recomputations a smaller one may be possible."""
+    seconds: float
+    source: str
+    """Who found the order; "start" if it is the one to start from."""
+    bound_source: str = ""
+
+    def __post_init__(self) -> None:
+        if self.bound > self.peak:
+            raise InputError(f"bound {self.bound} is above the peak {self.peak} of an order")
+
+    @property
+    def status(self) -> str:
+        """If no order has a smaller peak "optimal", else "feasible"."""
+        return "optimal" if self.peak == self.bound else "feasible"
+
+    @property
+    def gap_percent(self) -> float:
+        """100 (peak - bound) / peak."""
+        return 100 * (self.peak - self.bound) / self.peak if self.peak else 0.0
+
+
+@dataclass(frozen=True)
+class OrderProgress:
+    """A better order or a better bound, while the search goes on."""
+
+    seconds: float
+    peak: int
+    bound: int
+    source: str
+    """Who improved it."""
+    order: tuple[int, ...] | None = None
+    """The order, where it is new."""
+
+
+Listener = Callable[[OrderProgress], None]
+
+
+def never() -> bool:
+    """Nobody stops the search."""
+    return False
+
+
+def least_peak_order(
+    graph: ComputationGraph,
+    *,
+    time_limit: float | None = None,
+    seed: int = 0,
+    on_progress: Listener | None = None,
+    stop: Callable[[], bool] = never,
+    start: Sequence[int] | None = None,
+) -> Ordering:
+    """Search for an order of least peak, until it is proven, the time is up, `stop()` or an interrupt (Ctrl-C).
+
+    Args:
+        time_limit: in seconds; None: until proven, which large graphs may never be. Compiling, once after every
+            installation, is not counted.
+        seed: of the random numbers, 0 or more.
+        on_progress: called in this thread with every improvement.
+        stop: asked many times a second.
+        start: an order to start from, positions in `graph.nodes`; the answer is never worse. Default: the input order.
+
+    Raises:
+        InputError: nonsense as a limit or seed; a start that is no topological order of the graph.
+    """
+    check_time_limit(time_limit)
+    check_seed(seed)
+    start = _checked_start(graph, start)
+    from moccasin_mzn.heuristics.orders.order_search import OrderSearch  # here, because that takes a while
+
+    ready(ORDERS)
+    begin = time.monotonic()
+    end = None if time_limit is None else begin + time_limit
+
+    def over() -> bool:
+        return stop() or (end is not None and time.monotonic() >= end)
+
+    def tell(new: bool) -> None:
+        if on_progress is not None:
+            source, order = (search.source, search.order) if new else (search.bound_source, None)
+            on_progress(OrderProgress(time.monotonic() - begin, search.peak, search.bound, source, order))
+
+    search = OrderSearch(graph, start, seed, tell)
+    try:
+        search.run(over)
+    except KeyboardInterrupt:
+        pass  # what was found so far is the answer
+    seconds = time.monotonic() - begin
+    return Ordering(search.order, search.peak, search.bound, seconds, search.source, search.bound_source)
+
+
+def peak_bound(graph: ComputationGraph, order: Sequence[int], seconds: float = 2.0) -> int:
+    """A peak that every order which computes each node once has at least: by working sets and minimum cuts.
+
+    Args:
+        order: a topological order, positions in `graph.nodes`; the better it is, the fewer cuts are needed.
+        seconds: for the cuts; large graphs take longer, and then not all nodes are looked at.
+    """
+    from moccasin_mzn.graphs.arrays import graph_arrays
+    from moccasin_mzn.heuristics.orders.cut_bound import CutBound
+    from moccasin_mzn.problem.judges.schedules import simulate
+
+    ready(ORDERS)
+    cuts, memory = CutBound(graph_arrays(graph, order)), simulate(graph, order).memory
+    end = time.monotonic() + seconds
+    return cuts.improve(graph.largest_working_set().memory, memory, lambda: time.monotonic() >= end)
+
+
+def good_orders(
+    graph: ComputationGraph,
+    *,
+    seed: int = 0,
+    stop: Callable[[], bool] = never,
+    start: Sequence[int] | None = None,
+    windows: int = 50,
+) -> Iterator[tuple[int, ...]]:
+    """Diverse orders of low peak, in no order of merit; each comes from another random narrow search.
+
+    Endless for most graphs: take as many as needed, or say `stop`. With a graph of few orders `stop` must end it.
+
+    Args:
+        seed: the same orders in the same sequence for a seed.
+        start: the order that is kept where nothing better is found. Default: the input order.
+        windows: how much work to spend on each.
+
+    Yields:
+        Orders, positions in `graph.nodes`, no one twice.
+
+    Raises:
+        InputError: a bad seed; a start that is no topological order of the graph.
+    """
+    check_seed(seed)
+    start = _checked_start(graph, start)
+    from moccasin_mzn.heuristics.orders.order_search import diverse_orders
+
+    return diverse_orders(graph, start, seed, stop, windows)
+
+
+def _checked_start(graph: ComputationGraph, start: Sequence[int] | None) -> tuple[int, ...]:
+    if start is None:
+        return graph.input_order()
+    graph.check_order(start)
+    return tuple(start)

@@ -1,0 +1,227 @@
+"""The search for an order of least peak: all methods in turn, and what they have found and proven so far."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+import time
+from collections.abc import Callable, Iterator
+
+from moccasin_mzn.graphs.arrays import GraphArrays, graph_arrays
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.heuristics.orders.beam import Beam, Taste, widest_beam
+from moccasin_mzn.heuristics.orders.cut_bound import CutBound
+from moccasin_mzn.heuristics.orders.precedence_bound import Forced, PrecedenceBound, promising
+from moccasin_mzn.heuristics.orders.windows import improve_order
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.search.best_known import JudgeError
+from moccasin_mzn.words import count_text
+
+WINDOW_WIDTH = 64
+"""Of beams in windows."""
+FIRST_WIDTH, GROWTH = 16, 4
+FIRST_NODES, MOST_NODES = 30, 1000
+"""Between so many nodes precedences are sought."""
+FIRST_PATIENCE = 1.0
+"""Processor seconds to refute a limit, at first; twice as many nodes get four times the seconds."""
+FAILURES = 2
+"""Limits that may stand before more nodes are looked at."""
+FIRST_WINDOW_SECONDS, MOST_WINDOW_SECONDS = 0.05, 2.0
+"""Of local improvement at a time: it goes on from the best order and forgets where it stood, so longer and longer."""
+
+
+class OrderSearch:
+    """Best order and best bound so far. Only the simulator's peaks count.
+
+    Raises:
+        JudgeError: from all methods, for what the simulator contradicts.
+
+    Args:
+        start: an order of the graph.
+        tell: called after every improvement with True if the order is new.
+    """
+
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        start: tuple[int, ...],
+        seed: int,
+        tell: Callable[[bool], None] = lambda new: None,
+    ) -> None:
+        self.graph, self.start, self.tell = graph, start, tell
+        self.order, self.peak, self.source = start, simulate(graph, start).peak, "start"
+        self.bound, self.bound_source = graph.largest_working_set().memory, "largest working set"
+        self._forced: list[Forced] = []
+        self._seed = seed
+        self._random = random.Random(seed)
+
+    @property
+    def proven(self) -> bool:
+        """True if no order has a smaller peak."""
+        return self.peak <= self.bound
+
+    def run(self, over: Callable[[], bool]) -> None:
+        """Search until the best order is proven to be one, or `over()`. The methods share the time evenly."""
+
+        def ended() -> bool:
+            return self.proven or over()
+
+        if ended():
+            return
+        arrays = graph_arrays(self.graph, self.start)
+        cuts = CutBound(arrays)
+        self._prove(cuts.improve(self.bound, simulate(self.graph, self.start).memory, over), "minimum cuts")
+        methods = [self._widening(arrays, True, ended), self._widening(arrays, False, ended)]
+        methods.append(self._windows(Beam(arrays, WINDOW_WIDTH, self._seed), ended))
+        methods.append(self._precedences(cuts, ended))
+        spent = [0.0] * len(methods)
+        while not ended():
+            turn = spent.index(min(spent))
+            begin = time.monotonic()
+            next(methods[turn])
+            spent[turn] += time.monotonic() - begin
+
+    def _widening(self, arrays: GraphArrays, backward: bool, ended: Callable[[], bool]) -> Iterator[None]:
+        """Beams in one direction, wider and wider as long as memory lasts; one run for each `next`."""
+        width, beam = 1, Beam(arrays, 1, self._seed)
+        while True:
+            source = "list scheduling" if width == 1 else f"beam of {width}"
+            for power in (0.0, 0.3) if width <= WINDOW_WIDTH else (0.0,):
+                yield from self._halve(beam, Taste(backward, power), source, ended)
+            yield
+            wider = min(FIRST_WIDTH if width == 1 else GROWTH * width, widest_beam(arrays.node_count))
+            if wider > width:
+                width, beam = wider, None  # frees its memory first
+                beam = Beam(arrays, width, self._seed)
+            else:
+                yield from self._halve(beam, Taste(backward, noise=0.1, spread=0.1), source, ended)
+
+    def _halve(self, beam: Beam, taste: Taste, source: str, ended: Callable[[], bool]) -> Iterator[None]:
+        """One beam with ever other limits: it begins at the bound, then halves what is between failure and success.
+
+        Wide beams are dear: one that fails without a proof tries the easiest limit only.
+        """
+        failed, limit = self.bound, self.bound  # below `failed` this beam finds nothing
+        while failed < self.peak and not ended():
+            found = beam.run(limit, taste, ended)
+            if found.order is not None:
+                self.offer(tuple(self.start[k] for k in found.order), source)
+            else:
+                if found.proven:
+                    self._prove(found.needed, f"exhausted {source}")
+                failed = max(limit + 1, found.needed)
+            easiest = found.order is None and not found.proven and beam.width > WINDOW_WIDTH
+            limit = self.peak - 1 if easiest else min((failed + self.peak) // 2, self.peak - 1)
+            yield
+
+    def _precedences(self, cuts: CutBound, ended: Callable[[], bool]) -> Iterator[None]:
+        """Higher and higher limits to refute, between more and more nodes; one limit for each `next`."""
+        place = {v: k for k, v in enumerate(self.start)}
+        number, patience = FIRST_NODES, FIRST_PATIENCE
+        while True:
+            memory = [0] * len(self.start)
+            for v, amount in zip(self.order, simulate(self.graph, self.order).memory, strict=True):
+                memory[place[v]] = amount
+            claims = PrecedenceBound(cuts, promising(cuts, memory, number, ended), self._forced)
+            hopeless, failures = self.peak, 0
+            while (hopeless - self.bound) * 1000 > self.peak - self.bound and failures < FAILURES and not ended():
+                limit, until = (self.bound + hopeless) // 2, time.thread_time() + patience
+                if claims.refutes(limit, lambda: ended() or time.thread_time() >= until):  # noqa: B023
+                    self._prove(limit + 1, f"precedences of {count_text(number, 'node')}")
+                else:
+                    hopeless, failures = limit, failures + 1
+                yield
+            number, patience = min(2 * number, MOST_NODES), 4 * patience
+            yield
+
+    def _windows(self, beam: Beam, ended: Callable[[], bool]) -> Iterator[None]:
+        """Local improvement of the best order; a while for each `next`."""
+        seconds = FIRST_WINDOW_SECONDS
+        while True:
+            until = time.monotonic() + seconds
+            seconds = min(2 * seconds, MOST_WINDOW_SECONDS)
+            for order in improve_order(
+                self.graph,
+                self.start,
+                self.order,
+                beam,
+                self._random,
+                lambda: ended() or time.monotonic() >= until,  # noqa: B023
+            ):
+                self.offer(order, "windows")
+            yield
+
+    def offer(self, order: tuple[int, ...], source: str) -> None:
+        """Take an order for judgement, and keep it if it is the best."""
+        simulation = simulate(self.graph, order)
+        if not simulation.feasible or len(order) != len(self.start):
+            raise JudgeError(f"{source} returned what is no order")
+        if simulation.peak < self.peak:
+            self.order, self.peak, self.source = order, simulation.peak, source
+            self._check()
+            self.tell(True)
+
+    def _prove(self, bound: int, source: str) -> None:
+        """No order has a peak below `bound`."""
+        if bound > self.bound:
+            self.bound, self.bound_source = bound, source
+            self._check()
+            self.tell(False)
+
+    def _check(self) -> None:
+        if self.bound > self.peak:
+            claim = f"{self.bound_source} claims that no order has a peak below {self.bound}"
+            raise JudgeError(f"{claim}, but the simulator finds {self.peak} for that of {self.source}")
+
+
+@functools.cache
+def compile_all() -> None:
+    """Load the compiled code, or compile it, which takes seconds, before any clock runs."""
+    graph = ComputationGraph(nodes=("a", "b", "c"), durations=(1, 1, 1), sizes=(1, 2, 1), edges=((0, 2), (1, 2)))
+    arrays = graph_arrays(graph, (0, 1, 2))
+    beam = Beam(arrays, 1)
+    for backward in (False, True):
+        beam.run(graph.total_size, Taste(backward), lambda: False)
+    CutBound(arrays).improve(0, (1, 3, 4), lambda: False)
+
+
+def diverse_orders(
+    graph: ComputationGraph, start: tuple[int, ...], seed: int, stop: Callable[[], bool], rounds: int
+) -> Iterator[tuple[int, ...]]:
+    """Orders of low peak, each from a narrow beam of random taste whose order is improved in `rounds` windows."""
+    arrays, random_numbers = graph_arrays(graph, start), random.Random(seed)
+    seen: set[tuple[int, ...]] = set()
+    beams = [Beam(arrays, width, seed) for width in (FIRST_WIDTH, WINDOW_WIDTH)]
+    least, most = graph.largest_working_set().memory, simulate(graph, start).peak
+    for number in itertools.count():
+        if stop():
+            return
+        taste = Taste(
+            backward=number % 2 == 0,
+            power=random_numbers.choice((0.0, 0.3, 1.0)),
+            spread=random_numbers.choice((0.0, 0.1, 0.3)) if number > 1 else 0.0,
+            noise=0.0 if number < 2 else 0.1,
+        )
+        order = _by_halving(graph, start, beams[0], taste, least, most, stop)
+        for better in improve_order(graph, start, order, beams[1], random_numbers, stop, rounds):
+            order = better
+        if order not in seen:
+            seen.add(order)
+            yield order
+
+
+def _by_halving(
+    graph: ComputationGraph, start: tuple[int, ...], beam: Beam, taste: Taste, failed: int, peak: int,
+    stop: Callable[[], bool],
+) -> tuple[int, ...]:  # fmt: skip
+    """The best order of one beam and taste, to a hundredth; `start` if that is no worse."""
+    order = start
+    while (peak - failed) * 100 > peak and not stop():
+        found = beam.run((failed + peak) // 2, taste, stop)
+        if found.order is None:
+            failed = max((failed + peak) // 2 + 1, found.needed)
+        else:
+            order = tuple(start[k] for k in found.order)
+            peak = simulate(graph, order).peak
+    return order

@@ -1,0 +1,1 @@
+"""Annealing of sets of recomputations in stages of an order."""

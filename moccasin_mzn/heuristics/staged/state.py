@@ -1,0 +1,355 @@
+"""Sets of recomputations, and what they cost, kept up to date move by move.
+
+Nodes are numbered 0..n-1 along the input order; stage k ends with the first computation of node k, and before it any of
+the nodes 0..k-1 may be recomputed, in ascending order (paper, 2.3). Computing v in stage k is event k n + v. A set of
+recomputations is thereby a sequence::
+
+    stage         0    1         2              3
+    event        0,0  1,1   2,0  2,2   3,0  3,1  3,3        recomputations: 0 in stage 2, 0 and 1 in stage 3
+
+Every such set respects precedence, since a first computation comes before all reads; only memory may exceed the budget.
+Adding or taking away one recomputation changes memory in a few ranges of events: those between reads of the node and of
+its inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from moccasin_mzn.graphs.arrays import graph_arrays
+from moccasin_mzn.heuristics.compiling import compiled
+from moccasin_mzn.problem.instance import Instance
+
+NONE = -1
+NEVER = np.int64(2**62)
+
+
+class Problem(NamedTuple):
+    """What does not change. All arrays along the input order; sizes and durations in any integer unit."""
+
+    duration: np.ndarray
+    size: np.ndarray
+    pred_ptr: np.ndarray
+    pred: np.ndarray
+    succ_ptr: np.ndarray
+    succ: np.ndarray
+    slot_ptr: np.ndarray
+    """Slots of node v are slot_ptr[v]..slot_ptr[v + 1] - 1, one for each recomputation that C_v allows."""
+    slot_node: np.ndarray
+    budget: int
+
+
+class State(NamedTuple):
+    """A set of recomputations. Memory includes both ends of every retention interval."""
+
+    stage: np.ndarray
+    """Of each slot's recomputation; NONE if the slot is free."""
+    head: np.ndarray
+    """First slot of each stage, by node; NONE."""
+    after: np.ndarray
+    """Next slot in the same stage; NONE."""
+    peak: np.ndarray
+    """The largest memory in each stage."""
+    below: np.ndarray
+    """How far the memory at the end of each stage is below its peak."""
+    slot_below: np.ndarray
+    """How far the memory at each recomputation is below the peak of its stage."""
+    used: np.ndarray
+    """Number of recomputations of each node."""
+    chosen: np.ndarray
+    """The slots in use, in any order: the first totals[COUNT] entries."""
+    place: np.ndarray
+    """Where each slot in use stands in `chosen`."""
+    totals: np.ndarray
+    """Extra duration; sum over stages of the peak over the budget; number of recomputations."""
+
+
+EXTRA, EXCESS, COUNT = 0, 1, 2
+
+
+def problem_of(instance: Instance) -> Problem:
+    """An instance for compiled code; sizes are rounded up, and the budget down, if sums of them might pass 2**62."""
+    arrays = graph_arrays(instance.graph, instance.order)
+    most = np.array([instance.max_computations[v] for v in instance.order], np.int64)
+    useful = (arrays.size > 0) & (np.diff(arrays.succ_ptr) > 0)
+    later = np.arange(arrays.node_count - 1, -1, -1)  # one recomputation in a stage is enough
+    slots = np.where(useful, np.minimum(most - 1, later), 0)
+    slot_ptr = np.zeros(arrays.node_count + 1, np.int64)
+    np.cumsum(slots, out=slot_ptr[1:])
+    events = arrays.node_count + int(slot_ptr[-1])
+    unit = max(1, -(-int(arrays.size.sum()) * events // 2**62))
+    return Problem(
+        duration=arrays.duration,
+        size=-(-arrays.size // unit),
+        pred_ptr=arrays.pred_ptr,
+        pred=arrays.pred,
+        succ_ptr=arrays.succ_ptr,
+        succ=arrays.succ,
+        slot_ptr=slot_ptr,
+        slot_node=np.repeat(np.arange(arrays.node_count, dtype=np.int64), slots),
+        budget=np.int64(instance.budget // unit),
+    )
+
+
+def stages_of(instance: Instance, problem: Problem, sequence: Sequence[int]) -> np.ndarray:
+    """The stage of each slot for a sequence in stages of the input order; slots of a node in ascending stages.
+
+    Recomputations without a slot (of outputs without memory, say) and second ones in a stage are left out, as is what
+    comes after the last stage.
+
+    Raises:
+        ValueError: the nodes are not all computed, or not in the input order for the first time.
+    """
+    number = {v: k for k, v in enumerate(instance.order)}
+    stage_of_slot = np.full(len(problem.slot_node), NONE, np.int64)
+    free, stage, n = problem.slot_ptr[:-1].tolist(), 0, len(number)
+    for v in sequence:
+        k = number[v]
+        if stage == n or k > stage:
+            break
+        if k == stage:
+            stage += 1
+        elif free[k] < problem.slot_ptr[k + 1] and (
+            free[k] == problem.slot_ptr[k] or stage_of_slot[free[k] - 1] != stage
+        ):
+            stage_of_slot[free[k]] = stage
+            free[k] += 1
+    if stage < n:
+        raise ValueError(f"stage {stage} of the input order does not end with the first computation of its node")
+    return stage_of_slot
+
+
+def sequence_of(instance: Instance, problem: Problem, stage_of_slot: np.ndarray) -> tuple[int, ...]:
+    """The sequence of computations, as positions in `graph.nodes`; inverse of `stages_of`."""
+    n = len(instance.order)
+    slots = np.flatnonzero(stage_of_slot != NONE)
+    again = stage_of_slot[slots] * n + problem.slot_node[slots]
+    events = np.sort(np.concatenate([np.arange(n, dtype=np.int64) * (n + 1), again]))
+    return tuple(instance.order[k] for k in (events % n).tolist())
+
+
+def empty_state(problem: Problem) -> State:
+    """Every node computed once."""
+    n, slots = len(problem.duration), len(problem.slot_node)
+    state = State(
+        stage=np.full(slots, NONE, np.int64),
+        head=np.full(n, NONE, np.int64),
+        after=np.full(slots, NONE, np.int64),
+        peak=np.zeros(n, np.int64),
+        below=np.zeros(n, np.int64),
+        slot_below=np.zeros(slots, np.int64),
+        used=np.zeros(n, np.int64),
+        chosen=np.zeros(slots, np.int64),
+        place=np.zeros(slots, np.int64),
+        totals=np.zeros(3, np.int64),
+    )
+    _fill(problem, state, np.zeros(n + 1, np.int64))
+    return state
+
+
+@compiled
+def _fill(problem, state, change):
+    n = len(problem.duration)
+    for v in range(n):
+        last = v
+        for at in range(problem.succ_ptr[v], problem.succ_ptr[v + 1]):
+            last = max(last, problem.succ[at])
+        change[v] += problem.size[v]
+        change[last + 1] -= problem.size[v]
+    level = np.int64(0)
+    for k in range(n):
+        level += change[k]
+        state.peak[k] = level
+        state.totals[EXCESS] += max(0, level - problem.budget)
+
+
+@compiled
+def latest_start(problem, state, v, event):
+    """Event of the latest copy of v that is computed before `event`."""
+    n = len(problem.duration)
+    best = v * n + v
+    if state.used[v]:
+        for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
+            if state.stage[slot] >= 0:
+                start = state.stage[slot] * n + v
+                if best < start < event:
+                    best = start
+    return best
+
+
+@compiled
+def next_start(problem, state, v, event):
+    """Event of the next copy of v after `event`; NEVER if there is none."""
+    n = len(problem.duration)
+    best = NEVER
+    if state.used[v]:
+        for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
+            if state.stage[slot] >= 0:
+                start = state.stage[slot] * n + v
+                if event < start < best:
+                    best = start
+    return best
+
+
+@compiled
+def last_read(problem, state, u, begin, end):
+    """The last event strictly between `begin` and `end` that reads u; `begin` if there is none."""
+    n = len(problem.duration)
+    best = begin
+    for at in range(problem.succ_ptr[u], problem.succ_ptr[u + 1]):
+        x = problem.succ[at]
+        read = x * n + x
+        if best < read < end:
+            best = read
+        if state.used[x]:
+            for slot in range(problem.slot_ptr[x], problem.slot_ptr[x + 1]):
+                if state.stage[slot] >= 0:
+                    read = state.stage[slot] * n + x
+                    if best < read < end:
+                        best = read
+    return best
+
+
+@compiled
+def _shift_part(problem, state, k, begin, end, amount):
+    """Add `amount` to the memory of the events of stage k strictly between two events."""
+    n, old = len(problem.duration), state.peak[k]
+    at_end = old - state.below[k] + (amount if begin < k * n + k < end else 0)
+    new = at_end
+    slot = state.head[k]
+    while slot != NONE:
+        inside = begin < k * n + problem.slot_node[slot] < end
+        memory = old - state.slot_below[slot] + (amount if inside else 0)
+        state.slot_below[slot] = -memory
+        new = max(new, memory)
+        slot = state.after[slot]
+    slot = state.head[k]
+    while slot != NONE:
+        state.slot_below[slot] += new
+        slot = state.after[slot]
+    state.peak[k], state.below[k] = new, new - at_end
+    state.totals[EXCESS] += max(0, new - problem.budget) - max(0, old - problem.budget)
+
+
+@compiled
+def _shift_memory(problem, state, begin, end, amount):
+    """Add `amount` to the memory of all events strictly between two events."""
+    n, budget = len(problem.duration), problem.budget
+    first, last = begin // n, end // n
+    if begin != first * n + first:
+        _shift_part(problem, state, first, begin, end, amount)
+    if last > first and state.head[last] != NONE:
+        _shift_part(problem, state, last, begin, end, amount)
+    excess = np.int64(0)
+    peaks = state.peak[first + 1 : max(last, first + 1)]
+    for i in range(len(peaks)):
+        old = peaks[i]
+        new = old + amount
+        peaks[i] = new
+        excess += max(0, new - budget) - max(0, old - budget)
+    state.totals[EXCESS] += excess
+
+
+@compiled
+def add(problem, state, slot, k):
+    """Recompute the node of a free slot in stage k, after its first computation and with no copy of it yet."""
+    n, v = len(problem.duration), problem.slot_node[slot]
+    event = k * n + v
+    before, behind = NONE, state.head[k]
+    while behind != NONE and problem.slot_node[behind] < v:
+        before, behind = behind, state.after[behind]
+    if behind == NONE:
+        memory = state.peak[k] - state.below[k] - problem.size[k]
+    else:
+        memory = state.peak[k] - state.slot_below[behind] - problem.size[problem.slot_node[behind]]
+
+    start = latest_start(problem, state, v, event)
+    last = last_read(problem, state, v, start, event)
+    if last_read(problem, state, v, event, next_start(problem, state, v, event)) > event:
+        _shift_memory(problem, state, last, event, -problem.size[v])
+    else:
+        memory += problem.size[v]
+    for at in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
+        p = problem.pred[at]
+        if last_read(problem, state, p, event, next_start(problem, state, p, event)) == event:
+            last = last_read(problem, state, p, latest_start(problem, state, p, event), event)
+            _shift_memory(problem, state, last, event, problem.size[p])
+            memory += problem.size[p]
+
+    state.stage[slot] = k
+    state.after[slot] = behind
+    if before == NONE:
+        state.head[k] = slot
+    else:
+        state.after[before] = slot
+    state.used[v] += 1
+    count = state.totals[COUNT]
+    state.chosen[count] = slot
+    state.place[slot] = count
+    state.totals[COUNT] += 1
+    state.totals[EXTRA] += problem.duration[v]
+    state.slot_below[slot] = state.peak[k] - memory
+    if memory > state.peak[k]:
+        _shift_part(problem, state, k, NEVER, NEVER, 0)
+
+
+@compiled
+def remove(problem, state, slot):
+    """Take a recomputation away; the opposite of `add`."""
+    n = len(problem.duration)
+    v, k = problem.slot_node[slot], state.stage[slot]
+    event = k * n + v
+    if state.head[k] == slot:
+        state.head[k] = state.after[slot]
+    else:
+        before = state.head[k]
+        while state.after[before] != slot:
+            before = state.after[before]
+        state.after[before] = state.after[slot]
+    state.stage[slot] = NONE
+    state.used[v] -= 1
+    count = state.totals[COUNT] - 1
+    moved = state.chosen[count]
+    state.chosen[state.place[slot]] = moved
+    state.place[moved] = state.place[slot]
+    state.totals[COUNT] = count
+    state.totals[EXTRA] -= problem.duration[v]
+    _shift_part(problem, state, k, NEVER, NEVER, 0)
+
+    start = latest_start(problem, state, v, event)
+    last = last_read(problem, state, v, start, event)
+    if last_read(problem, state, v, event, next_start(problem, state, v, event)) > event:
+        _shift_memory(problem, state, last, event, problem.size[v])
+    for at in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
+        p = problem.pred[at]
+        if last_read(problem, state, p, event, next_start(problem, state, p, event)) == event:
+            last = last_read(problem, state, p, latest_start(problem, state, p, event), event)
+            _shift_memory(problem, state, last, event, -problem.size[p])
+
+
+def enter(problem: Problem, state: State, stage_of_slot: np.ndarray) -> None:
+    """Make `state` the given set.
+
+    Raises:
+        ValueError: it is none: a node that is computed again where that cannot be, or another number of slots.
+    """
+    used = np.flatnonzero(stage_of_slot != NONE)
+    stage, node, n = stage_of_slot[used], problem.slot_node[used], len(problem.duration)
+    if len(stage_of_slot) != len(problem.slot_node) or np.any(stage <= node) or np.any(stage >= n):
+        raise ValueError("recomputations in stages that are none, or not after the first computation")
+    if len(np.unique(stage * n + node)) < len(used):
+        raise ValueError("a node is computed twice in a stage")
+    load(problem, state, stage_of_slot)
+
+
+@compiled
+def load(problem, state, stage_of_slot):
+    """Make `state` the given set."""
+    while state.totals[COUNT] > 0:
+        remove(problem, state, state.chosen[state.totals[COUNT] - 1])
+    for slot in range(len(stage_of_slot)):
+        if stage_of_slot[slot] != NONE:
+            add(problem, state, slot, stage_of_slot[slot])

@@ -1,0 +1,1 @@
+"""Files of schedules, plans, orders, counts and buffers."""

@@ -1,0 +1,43 @@
+"""Files that say how often each node may be computed."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import load_json
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.words import count_text
+
+USUAL_COUNT = 2
+"""For nodes that a file does not name."""
+
+
+def read_counts(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int, ...]:
+    """Read C_v for each node of `graph`: a JSON list in the order of its nodes, or an object from ids to counts. ::
+
+        {"conv1": 1, "conv2": 4}
+
+    Nodes that an object does not name may be computed twice. An id may be written as text ("3" for 3).
+
+    Raises:
+        InputError: the file cannot be read or is broken, a node is not in the graph, or a count is no integer.
+    """
+    document = load_json(path)
+    try:
+        if isinstance(document, list):
+            if len(document) != len(graph.nodes):
+                raise InputError(f"{count_text(len(document), 'count')} for {count_text(len(graph.nodes), 'node')}")
+            counts = document
+        elif isinstance(document, dict):
+            counts = [USUAL_COUNT] * len(graph.nodes)
+            for node, count in document.items():
+                counts[graph.position_of(node)] = count
+        else:
+            raise InputError(f"expected a list of counts or an object of ids and counts, got {shown(document)}")
+        for node, count in zip(graph.nodes, counts, strict=True):
+            if type(count) is not int or count < 1:
+                raise InputError(f"node {node}: count {shown(count)} is not a positive integer")
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return tuple(counts)

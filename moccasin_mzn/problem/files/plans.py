@@ -1,0 +1,229 @@
+"""Platforms, goals and plans as JSON documents, and back: nodes by id, memories by name.
+
+What runs the plan stands beside it, so that a file can be judged without knowing how it was made::
+
+    {"plan": [{"compute": "a", "in": "local"}, {"copy": "a", "from": "local", "to": "slow"}, ...],
+     "goal": {"objective": "duration", "max_traffic": 100},
+     "platform": {"memories": [{"name": "local", "budget": 12, "durations": [3, null], "energies": [3, null]}, ...],
+                  "links": [{"from": "local", "to": "slow", "durations": [1, 2], "energies": [0, 0]}, ...]},
+     "duration": 40, "energy": 40, "traffic": 9, "peaks": {"local": 12, "slow": 9}}
+
+With addresses there is also, where every offset counts in the arena of the interval's memory::
+
+    {"intervals": [{"node": "a", "memory": "local", "start": 1, "end": 2, "offset": 0}, ...],
+     "alignment": 4, "arenas": {"local": {"arena": 12}, "slow": {"arena": 9}}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import load_json
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.judges.plans import PlacedInterval
+from moccasin_mzn.problem.plan import Action, Plan
+from moccasin_mzn.problem.platform import OBJECTIVES, Goal, Link, Memory, Platform
+
+
+def plan_document(platform: Platform, plan: Plan) -> list[dict[str, Any]]:
+    """The actions of a plan the judge accepts, by names."""
+    nodes, names = platform.graph.nodes, [memory.name for memory in platform.memories]
+    return [
+        {"compute": nodes[action.node], "in": names[action.memory]}
+        if action.source is None
+        else {"copy": nodes[action.node], "from": names[action.source], "to": names[action.memory]}
+        for action in plan
+    ]
+
+
+def intervals_document(
+    platform: Platform, intervals: Sequence[PlacedInterval], offsets: Sequence[int] | None = None
+) -> list[dict[str, Any]]:
+    """Retention intervals, closed, positions from 1; each with its offset in the arena of its memory, if it has one."""
+    nodes, names = platform.graph.nodes, [memory.name for memory in platform.memories]
+    told = [{"node": nodes[of.node], "memory": names[of.memory], "start": of.start, "end": of.end} for of in intervals]
+    return told if offsets is None else [{**of, "offset": at} for of, at in zip(told, offsets, strict=True)]
+
+
+def platform_document(platform: Platform) -> dict[str, Any]:
+    """Budgets and costs, one for each node in the order of the graph's file."""
+    names = [memory.name for memory in platform.memories]
+    return {
+        "memories": [{**vars(memory)} for memory in platform.memories],
+        "links": [
+            {"from": names[link.source], "to": names[link.target], "durations": link.durations,
+             "energies": link.energies}
+            for link in platform.links
+        ],
+    }  # fmt: skip
+
+
+def goal_document(goal: Goal) -> dict[str, Any]:
+    """The objective and the limits that there are."""
+    limits = {f"max_{what}": goal.limit(what) for what in OBJECTIVES}
+    return {"objective": goal.objective, **{name: limit for name, limit in limits.items() if limit is not None}}
+
+
+@dataclass(frozen=True)
+class ClaimedInterval:
+    """A copy in a memory at all positions start..end, and where it claims to lie in the arena there."""
+
+    node: int
+    memory: int
+    start: int
+    end: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class ClaimedPlan:
+    """What a plan file says; the plan is not judged, its nodes and memories exist."""
+
+    platform: Platform
+    plan: Plan
+    goal: Goal = Goal()
+    totals: tuple[tuple[str, int], ...] = ()
+    """Totals claimed, by objective."""
+    peaks: tuple[tuple[int, int], ...] = ()
+    """Peaks claimed, by position of the memory."""
+    placed: tuple[ClaimedInterval, ...] | None = None
+    """Retention intervals with their offsets; None if the file has no offsets."""
+    arenas: tuple[tuple[int, int], ...] = ()
+    """Sizes of arenas claimed, by position of the memory."""
+    alignment: int = 1
+    """What all offsets claim to be multiples of."""
+
+
+def is_plan(document: Any) -> bool:
+    """Does a JSON document look like that of a plan?"""
+    return isinstance(document, dict) and "plan" in document
+
+
+def read_plan(path: str | PathLike[str], graph: ComputationGraph) -> ClaimedPlan:
+    """Read a plan of `graph` as `solve --output` writes it; see the module.
+
+    Raises:
+        InputError: the file cannot be read or is broken, or a node or a memory is not there.
+    """
+    document = load_json(path)
+    try:
+        if not is_plan(document) or not isinstance(document["plan"], list):
+            raise InputError('expected an object with a key "plan" and a list of actions')
+        platform = platform_of(graph, document.get("platform"))
+        plan = tuple(_action(platform, f"plan[{at}]", entry) for at, entry in enumerate(document["plan"]))
+        claims = _claims(platform, document)
+        return ClaimedPlan(platform, plan, _goal(document.get("goal")), *claims, **_offsets(platform, document))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def platform_of(graph: ComputationGraph, document: Any) -> Platform:
+    """The platform that `platform_document` describes.
+
+    Raises:
+        InputError: it is broken.
+    """
+    memories, links = (_entries(document, "platform", key) for key in ("memories", "links"))
+    known = []
+    for at, entry in enumerate(memories):
+        where = f"platform.memories[{at}]"
+        lists = [_list(entry, where, key, optional=True) for key in ("durations", "energies")]
+        name = entry.get("name")
+        if not isinstance(name, str):
+            raise InputError(f"{where}: expected a name, got {shown(name)}")
+        known.append(Memory(name, entry.get("budget"), *lists))
+    names = {memory.name: m for m, memory in enumerate(known)}
+    between = []
+    for at, entry in enumerate(links):
+        where = f"platform.links[{at}]"
+        ends = [_memory(names, where, entry.get(key)) for key in ("from", "to")]
+        between.append(Link(*ends, *(_list(entry, where, key) for key in ("durations", "energies"))))
+    return Platform(graph, tuple(known), tuple(between))
+
+
+def _action(platform: Platform, where: str, entry: Any) -> Action:
+    names = {memory.name: m for m, memory in enumerate(platform.memories)}
+    if isinstance(entry, dict) and ("compute" in entry) != ("copy" in entry):
+        copied = "copy" in entry
+        try:
+            v = platform.graph.position_of(entry["copy" if copied else "compute"])
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+        target = _memory(names, where, entry.get("to" if copied else "in"))
+        return Action(v, target, _memory(names, where, entry.get("from")) if copied else None)
+    raise InputError(f'{where}: expected {{"compute", "in"}} or {{"copy", "from", "to"}}, got {shown(entry)}')
+
+
+def _memory(names: dict[str, int], where: str, name: Any) -> int:
+    if not isinstance(name, str) or name not in names:
+        raise InputError(f"{where}: unknown memory {shown(name)}, expected one of {', '.join(names)}")
+    return names[name]
+
+
+def _entries(document: Any, where: str, key: str) -> list[dict[str, Any]]:
+    found = document.get(key) if isinstance(document, dict) else None
+    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+        raise InputError(f"{where}.{key}: expected a list of objects")
+    return found
+
+
+def _list(entry: dict[str, Any], where: str, key: str, optional: bool = False) -> tuple[int | None, ...] | None:
+    values = entry.get(key)
+    if values is None and optional:
+        return None
+    if not isinstance(values, list):
+        raise InputError(f"{where}.{key}: expected a list, got {shown(values)}")
+    return tuple(values)
+
+
+def _goal(document: Any) -> Goal:
+    if document is None:
+        return Goal()
+    known = {"objective", *(f"max_{what}" for what in OBJECTIVES)}
+    if not isinstance(document, dict) or not set(document) <= known:
+        raise InputError(f"goal: expected an object with keys of {', '.join(sorted(known))}")
+    return Goal(**document)
+
+
+def _claims(platform: Platform, document: dict[str, Any]) -> tuple[Any, Any]:
+    totals = tuple((what, _claim(what, document[what])) for what in OBJECTIVES if document.get(what) is not None)
+    peaks = document.get("peaks") or {}
+    if not isinstance(peaks, dict):
+        raise InputError(f"peaks: expected an object, got {shown(peaks)}")
+    names = {memory.name: m for m, memory in enumerate(platform.memories)}
+    return totals, tuple((_memory(names, "peaks", name), _claim(f"peaks.{name}", peaks[name])) for name in peaks)
+
+
+def _offsets(platform: Platform, document: dict[str, Any]) -> dict[str, Any]:
+    """What a file says of arenas; nothing if it has no offsets."""
+    intervals = document.get("intervals") or []
+    if not isinstance(intervals, list) or not all(isinstance(entry, dict) for entry in intervals):
+        raise InputError("intervals: expected a list of objects")
+    if not any("offset" in entry for entry in intervals):
+        return {}
+    names = {memory.name: m for m, memory in enumerate(platform.memories)}
+    placed = []
+    for at, entry in enumerate(intervals):
+        where = f"intervals[{at}]"
+        try:
+            v = platform.graph.position_of(entry.get("node"))
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+        amounts = [_claim(f"{where}.{key}", entry.get(key)) for key in ("start", "end", "offset")]
+        placed.append(ClaimedInterval(v, _memory(names, where, entry.get("memory")), *amounts))
+    arenas = document.get("arenas") or {}
+    if not isinstance(arenas, dict) or not all(isinstance(arena, dict) for arena in arenas.values()):
+        raise InputError("arenas: expected an object of objects")
+    sizes = [(_memory(names, "arenas", name), _claim(f"arenas.{name}", arenas[name].get("arena"))) for name in arenas]
+    alignment = _claim("alignment", document.get("alignment", 1))
+    return {"placed": tuple(placed), "arenas": tuple(sizes), "alignment": alignment}
+
+
+def _claim(key: str, value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise InputError(f"{key} is {shown(value)}, expected an integer >= 0")
+    return value

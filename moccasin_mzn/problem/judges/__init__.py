@@ -1,0 +1,1 @@
+"""Who judges schedules, plans and arenas; they import what they judge, and nothing else."""

@@ -1,0 +1,80 @@
+"""Offsets for the copies of a plan: an arena in each memory.
+
+The copies in a memory are the buffers of its arena, those of other memories are none of its business::
+
+    plan      1 a   2 a -> slow   3 b   4 slow -> a   ...
+    local     [ a ..............]       [ a .........      buffers a, a#2
+    slow            [ a ................]                  buffer a
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from moccasin_mzn.problem.arena import Arena, Buffer
+from moccasin_mzn.problem.judges.plans import PlacedInterval, PlanSimulation
+from moccasin_mzn.problem.platform import Platform
+
+
+@dataclass(frozen=True)
+class PlanArenas:
+    """An arena for each memory of a platform, of the copies that a plan has there."""
+
+    arenas: tuple[Arena, ...]
+    """By position in `Platform.memories`; the buffers are the memory's intervals in order of their start."""
+
+    @property
+    def alignment(self) -> int:
+        """Every offset is a multiple of it."""
+        return self.arenas[0].alignment
+
+    def over(self, platform: Platform) -> tuple[int, ...]:
+        """By how much each arena exceeds the budget of its memory; 0 where it does not."""
+        pairs = zip(self.arenas, platform.memories, strict=True)
+        return tuple(0 if place.budget is None else max(0, arena.size - place.budget) for arena, place in pairs)
+
+    def fit(self, platform: Platform) -> bool:
+        """Is every arena within the budget of its memory?"""
+        return not any(self.over(platform))
+
+    def offsets(self, intervals: Sequence[PlacedInterval]) -> tuple[int, ...]:
+        """The offset of each interval of the plan, in the order of `PlanSimulation.intervals`."""
+        following = [iter(arena.offsets) for arena in self.arenas]
+        return tuple(next(following[interval.memory]) for interval in intervals)
+
+    def as_dict(self, platform: Platform) -> dict[str, Any]:
+        """What a plan's JSON object says of its arenas, by memory; the offsets are in its intervals.
+
+        Interval t of "intervals" belongs to action t of "plan", which writes there; it reads each input, or the copy's
+        source, at the offset of the latest interval of that node in the memory read from. Nothing is moved or freed.
+        """
+        told = {}
+        for place, arena in zip(platform.memories, self.arenas, strict=True):
+            told[place.name] = arena.as_dict()
+            del told[place.name]["alignment"]
+        return {"alignment": self.alignment, "arenas": told}
+
+
+def buffers_in(platform: Platform, simulation: PlanSimulation, memory: int) -> tuple[Buffer, ...]:
+    """The copies that a plan has in one memory, in order of their start.
+
+    A closed interval [start, end] becomes the half-open lifespan start..end + 1. Names are the node's id and, from its
+    second copy there on, "#2", "#3" ...; a name that is taken gets "'" behind it.
+    """
+    counts: Counter[int] = Counter()
+    names: set[str] = set()
+    buffers = []
+    for interval in simulation.intervals:
+        if interval.memory != memory:
+            continue
+        v = interval.node
+        counts[v] += 1
+        name = str(platform.graph.nodes[v]) + (f"#{counts[v]}" if counts[v] > 1 else "")
+        while name in names:
+            name += "'"
+        names.add(name)
+        buffers.append(Buffer(name, interval.start, interval.end + 1, platform.graph.sizes[v]))
+    return tuple(buffers)

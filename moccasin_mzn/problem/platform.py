@@ -1,0 +1,181 @@
+"""What a graph runs on: memories with their budgets, what computes there and how fast, and copies between them.
+
+Paging and several devices are the same thing here. A device is a memory in which nodes are computed; slow memory is one
+in which nothing is::
+
+        gpu   1.5 GiB  computes  <--- link --->  cpu   64 GiB  computes        two devices
+      local   1.5 GiB  computes  <--- link --->  slow  no budget               paging
+
+All costs are integers, one for each node, so that a plan's totals are exact; `scaled` makes them from costs per unit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graphs.checks import TOTAL_LIMIT, as_tuple
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.words import count_text, node_text
+
+OBJECTIVES = ("duration", "energy", "traffic")
+"""Totals of a plan, in the order in which they are told."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A memory, and the device that computes in it if there is one.
+
+    Raises:
+        InputError: an empty name; a negative budget, duration or energy, named by place in the list; durations or
+            energies that sum to more than 2**53; energies that do not go with durations.
+    """
+
+    name: str
+    budget: int | None
+    """In the graph's size unit; None: as much as there may be."""
+    durations: tuple[int | None, ...] | None = None
+    """Of computing each node here, in the graph's duration unit; None for a node that cannot be computed here, None for
+    all: nothing is."""
+    energies: tuple[int | None, ...] | None = None
+    """Of computing each node here, in any unit; None: as many as `durations`."""
+
+    def __post_init__(self) -> None:
+        if type(self.name) is not str or not self.name or not self.name.isprintable():
+            raise InputError(f"memory {shown(self.name)}: expected a printable name")
+        if self.budget is not None and (type(self.budget) is not int or self.budget < 0):
+            raise InputError(f"memory {self.name}: budget {shown(self.budget)} is not an amount of memory")
+        for what in ("durations", "energies"):
+            values = getattr(self, what)
+            if values is None:
+                continue
+            checked = _amounts(f"memory {self.name}: {what}", values, missing=True)
+            object.__setattr__(self, what, checked)
+        if self.energies is None:
+            object.__setattr__(self, "energies", self.durations)
+        elif self.durations is None or [e is None for e in self.energies] != [d is None for d in self.durations]:
+            raise InputError(f"memory {self.name}: energies and durations must be there for the same nodes")
+
+    def computes(self, node: int) -> bool:
+        """Can the node at this position be computed here?"""
+        return self.durations is not None and self.durations[node] is not None
+
+
+@dataclass(frozen=True)
+class Link:
+    """Copies from one memory to another. A copy's traffic is the size of what is copied.
+
+    Raises:
+        InputError: a negative cost, named by place in the list; costs that sum to more than 2**53.
+    """
+
+    source: int
+    """Position in `Platform.memories`, as is `target`."""
+    target: int
+    durations: tuple[int, ...]
+    """Of copying the output of each node, in the graph's duration unit."""
+    energies: tuple[int, ...]
+    """In the unit of the memories' energies."""
+
+    def __post_init__(self) -> None:
+        for what in ("durations", "energies"):
+            object.__setattr__(self, what, _amounts(f"copies {what}", getattr(self, what)))
+
+
+@dataclass(frozen=True)
+class Platform:
+    """The memories a graph runs on, and the links between them; whatever has no link cannot be copied.
+
+    Raises:
+        InputError: no memory, or two of one name; lists that are not as long as the graph has nodes; a link from a
+            memory to itself, to an unknown one, or given twice; a node that cannot be computed anywhere, by name.
+    """
+
+    graph: ComputationGraph
+    memories: tuple[Memory, ...]
+    links: tuple[Link, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "memories", tuple(self.memories))
+        object.__setattr__(self, "links", tuple(self.links))
+        names = [memory.name for memory in self.memories]
+        if not names or len(set(names)) < len(names):
+            raise InputError(f"memories {', '.join(names) or 'none'}: expected at least one, each with its own name")
+        n = len(self.graph.nodes)
+        for memory in self.memories:
+            for what in ("durations", "energies"):
+                values = getattr(memory, what)
+                if values is not None and len(values) != n:
+                    raise InputError(f"memory {memory.name}: {len(values)} {what} for {count_text(n, 'node')}")
+        for v in range(n):
+            if not any(memory.computes(v) for memory in self.memories):
+                raise InputError(f"node {node_text(self.graph, v)} cannot be computed in any of {', '.join(names)}")
+        self._check_links()
+
+    def _check_links(self) -> None:
+        count, n, seen = len(self.memories), len(self.graph.nodes), set()
+        for link in self.links:
+            ends = link.source, link.target
+            if not all(type(end) is int and 0 <= end < count for end in ends) or link.source == link.target:
+                raise InputError(f"link {shown(link.source)} -> {shown(link.target)}: expected two of {count} memories")
+            if ends in seen:
+                raise InputError(f"link {self.memories[link.source].name} -> {self.memories[link.target].name} twice")
+            seen.add(ends)
+            if len(link.durations) != n or len(link.energies) != n:
+                raise InputError(
+                    f"link {shown(link.source)} -> {shown(link.target)}: expected {n} durations and energies"
+                )
+
+    @cached_property
+    def link_between(self) -> dict[tuple[int, int], Link]:
+        """The link of each (source, target)."""
+        return {(link.source, link.target): link for link in self.links}
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is to be least, and what the other totals may be at most.
+
+    Raises:
+        InputError: an unknown objective; a limit that is no integer of 0 or more.
+    """
+
+    objective: str = "duration"
+    max_duration: int | None = None
+    """In the graph's duration unit; None: no limit, as for the others."""
+    max_energy: int | None = None
+    max_traffic: int | None = None
+    """In the graph's size unit."""
+
+    def __post_init__(self) -> None:
+        if self.objective not in OBJECTIVES:
+            raise InputError(f"unknown objective {shown(self.objective)}, expected one of {', '.join(OBJECTIVES)}")
+        for what in OBJECTIVES:
+            limit = self.limit(what)
+            if limit is not None and (type(limit) is not int or limit < 0):
+                raise InputError(f"max {what} {shown(limit)} is not an integer of 0 or more")
+
+    def limit(self, what: str) -> int | None:
+        """The most that a total, one of `OBJECTIVES`, may be."""
+        return getattr(self, f"max_{what}")
+
+
+def _amounts(what: str, values: Sequence[int | None], missing: bool = False) -> tuple[int | None, ...]:
+    """Integers of 0 or more, in all no more than `TOTAL_LIMIT`; `missing`: some may be None."""
+    checked = as_tuple(what, values)
+    for at, value in enumerate(checked):
+        if not (missing and value is None) and (type(value) is not int or value < 0):
+            raise InputError(f"{what}[{at}]: {shown(value)} is not an integer of 0 or more")
+    total = sum(value for value in checked if value is not None)
+    if total > TOTAL_LIMIT:
+        raise InputError(f"{what} sum to {shown(total)}, over the limit 2**53; use a larger unit")
+    return checked
+
+
+def scaled(amounts: Sequence[int], per_unit: Fraction, fixed: int = 0) -> tuple[int, ...]:
+    """Costs of amounts at a cost per unit, each rounded up, and a fixed cost on top."""
+    return tuple(fixed + math.ceil(amount * per_unit) for amount in amounts)

@@ -1,0 +1,82 @@
+"""What a person sees of a search for an order of least peak: lines while it runs, a table at its end."""
+
+from __future__ import annotations
+
+from typing import Any, TextIO
+
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.heuristics.orders.least_peak import Ordering, OrderProgress
+from moccasin_mzn.report.tables import console, plain_table, print_table
+from moccasin_mzn.words import graph_text, memory_text
+
+_PAUSE = 0.25
+_AT_ONCE = 10
+
+
+class OrderLines:
+    """Prints a line for improvements of the order or the bound: the first ten, then a few per second."""
+
+    def __init__(self, input_peak: int, out: TextIO) -> None:
+        """`input_peak`: what 100 % is."""
+        self._input_peak, self._out = input_peak, out
+        self._last_time, self._told = -_PAUSE, 0
+        self._held_back: OrderProgress | None = None
+
+    def __call__(self, progress: OrderProgress) -> None:
+        """Print the line, or hold it back if one was printed just before."""
+        self._held_back = progress
+        if self._told < _AT_ONCE or progress.seconds - self._last_time >= _PAUSE:
+            self._last_time = progress.seconds
+            self.flush()
+
+    def flush(self) -> None:
+        """Print the line held back, if any."""
+        if self._held_back is not None:
+            now, self._held_back = self._held_back, None
+            self._told += 1
+            peak, bound = (percent_text(amount, self._input_peak) for amount in (now.peak, now.bound))
+            self._out.write(f"{now.seconds:8.1f} s  peak {peak} of the input order's  bound {bound}  {now.source}\n")
+            self._out.flush()
+
+
+def percent_text(amount: int, whole: int) -> str:
+    """`amount` in percent of `whole`."""
+    return f"{100 * amount / whole:.3f} %" if whole else "-"
+
+
+def print_ordering(graph: ComputationGraph, input_peak: int, found: Ordering, out: TextIO) -> None:
+    """The input order beside the order found."""
+    table = plain_table(graph_text(graph), ("", "input order", "least-peak order"), left=("",))
+    peaks, unit = (input_peak, found.peak), graph.size_unit
+    table.add_row("peak memory", *(memory_text(peak, unit) for peak in peaks))
+    table.add_row("of the input order's", *(percent_text(peak, input_peak) for peak in peaks))
+    table.add_row("bound", "", memory_text(found.bound, unit))
+    table.add_row("of the input order's", "", percent_text(found.bound, input_peak))
+    table.add_row("gap", "", f"{found.gap_percent:.3f} %")
+    to = console(out)
+    print_table(to, table)
+    what = {
+        "optimal": "no order that computes every node once has a smaller peak",
+        "feasible": "an order of smaller peak is possible, but not below the bound",
+    }[found.status]
+    to.print(f"{found.status}: {what}", soft_wrap=True)
+    by = "the input order, which nothing improved" if found.source == "start" else found.source
+    to.print(f"order by {by}; bound by {found.bound_source}; seconds: {found.seconds:.2f}", soft_wrap=True)
+
+
+def ordering_dict(graph: ComputationGraph, input_peak: int, found: Ordering) -> dict[str, Any]:
+    """All figures and the order, as ids, for JSON."""
+    return {
+        "graph": graph.name,
+        "nodes": len(graph.nodes),
+        "edges": len(graph.edges),
+        "input_peak": input_peak,
+        "peak": found.peak,
+        "bound": found.bound,
+        "gap_percent": found.gap_percent,
+        "status": found.status,
+        "seconds": found.seconds,
+        "source": found.source,
+        "bound_source": found.bound_source,
+        "order": [graph.nodes[v] for v in found.order],
+    }

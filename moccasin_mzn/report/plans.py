@@ -1,0 +1,135 @@
+"""What a person sees of a plan: progress lines while the search runs, and tables at its end."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table
+
+from moccasin_mzn.formulations.plan_formulation import PlanProblem
+from moccasin_mzn.problem.platform import OBJECTIVES
+from moccasin_mzn.report.tables import console, plain_table, print_table
+from moccasin_mzn.search.plan_record import PlanProgress
+from moccasin_mzn.search.plan_result import PlanResult
+from moccasin_mzn.words import count_text, duration_text, graph_text, memory_text, node_text, total_text
+
+_SECONDS_BETWEEN_LINES = 0.25
+_NODES_SHOWN = 20
+
+
+class PlanProgressLines:
+    """Prints a line for each new incumbent or bound, at most a few per second."""
+
+    def __init__(self, problem: PlanProblem, out: TextIO) -> None:
+        self._console = console(out)
+        self._problem = problem
+        self._last: tuple = ()
+        self._last_time = -1.0
+        self._held_back: str | None = None
+
+    def __call__(self, progress: PlanProgress) -> None:
+        """Print the line, or hold it back if one was printed just before."""
+        state = (progress.value, progress.bound)
+        if state == self._last:
+            return
+        first = not self._last
+        self._last = state
+        what, graph = self._problem.goal.objective, self._problem.platform.graph
+        incumbent = "no plan yet" if progress.value is None else f"{what} {total_text(graph, what, progress.value)}"
+        bound = total_text(graph, what, progress.bound)
+        self._held_back = f"{progress.seconds:8.1f} s  {incumbent}  bound {bound}  {progress.source}"
+        if first or progress.seconds - self._last_time >= _SECONDS_BETWEEN_LINES:
+            self._last_time = progress.seconds
+            self.flush()
+
+    def flush(self) -> None:
+        """Print the line held back, if any."""
+        if self._held_back is not None:
+            self._console.print(self._held_back, soft_wrap=True)
+            self._held_back = None
+
+
+def print_plan_result(result: PlanResult, out: TextIO) -> None:
+    """The answer as a table, and what is computed again or copied."""
+    to = console(out)
+    graph, baseline = result.problem.platform.graph, result.problem.instance.baseline
+    table = plain_table(graph_text(graph), ("", "input order", "plan"), left=("",))
+    for m, memory in enumerate(result.problem.platform.memories):
+        budget = "no budget" if memory.budget is None else memory_text(memory.budget, graph.size_unit)
+        table.add_row(f"budget, {memory.name}", "", budget)
+        if result.found:
+            before = memory_text(baseline.peak, graph.size_unit) if m == 0 else ""
+            table.add_row(f"peak, {memory.name}", before, memory_text(result.simulation.peaks[m], graph.size_unit))
+    if result.found:
+        _add_totals(table, result)
+    print_table(to, table)
+    to.print(f"{result.status}: {result.reason}", soft_wrap=True)
+    for verdict in result.checks:
+        to.print(f"checked by {verdict}", soft_wrap=True)
+    if result.driver is not None:
+        to.print(f"solver: {result.solver} ({result.solver_version}) by {result.driver}", soft_wrap=True)
+    seconds = ", ".join(f"{name} {value:.2f}" for name, value in vars(result.seconds).items())
+    to.print(f"seconds: {seconds}", soft_wrap=True)
+    if result.found:
+        _print_again(to, result)
+
+
+def _add_totals(table: Table, result: PlanResult) -> None:
+    graph, baseline = result.problem.platform.graph, result.problem.instance.baseline
+    simulation = result.simulation
+    for what in OBJECTIVES:
+        before = total_text(graph, what, baseline.duration) if what == "duration" else ""
+        table.add_row(what, before, total_text(graph, what, simulation.total(what)))
+        if what == "duration":
+            table.add_row("duration increase (TDI)", "", f"{result.tdi_percent:.3f} %")
+    table.add_row("recomputations", "", f"{result.recomputations:,}")
+    for name, count in result.copies_by_link.items():
+        table.add_row(f"copies {name}", "", f"{count:,}")
+    goal = result.problem.goal
+    table.add_row(f"bound on the {goal.objective}", "", total_text(graph, goal.objective, result.bound))
+    table.add_row("gap", "", f"{result.gap_percent:.3f} %")
+    for what in OBJECTIVES:
+        if goal.limit(what) is not None:
+            table.add_row(f"limit on the {what}", "", total_text(graph, what, goal.limit(what)))
+    _add_arenas(table, result)
+    table.add_row("judged by the simulator", "", "valid")
+
+
+def _add_arenas(table: Table, result: PlanResult) -> None:
+    if result.arenas is None:
+        return
+    platform = result.problem.platform
+    for place, arena in zip(platform.memories, result.arenas.arenas, strict=True):
+        table.add_row(f"arena, {place.name}", "", memory_text(arena.size, platform.graph.size_unit))
+        least = ", proven least" if arena.is_least else ""
+        table.add_row(f"fragmentation, {place.name}", "", f"{arena.fragmentation_percent:.3f} %{least}")
+
+
+def _print_again(to: Console, result: PlanResult) -> None:
+    """What happens beside the first computations, node by node."""
+    graph, memories = result.problem.platform.graph, result.problem.platform.memories
+    events: dict[int, list[str]] = {}
+    computed = set()
+    for t, action in enumerate(result.plan, 1):
+        v, name = action.node, memories[action.memory].name
+        if action.source is not None:
+            events.setdefault(v, []).append(f"{memories[action.source].name} -> {name} at {t}")
+        elif v in computed:
+            events.setdefault(v, []).append(f"again in {name} at {t}")
+        else:
+            computed.add(v)
+    if not events:
+        to.print("nothing is computed again or copied")
+        return
+    to.print()
+    again, actions = count_text(len(events), "node"), count_text(len(result.plan), "action")
+    title = f"{again} computed again or copied, {actions} in all"
+    table = plain_table(title, ("node", "size", "duration", "actions"), left=("node", "actions"))
+    for v, told in list(events.items())[:_NODES_SHOWN]:
+        size = memory_text(graph.sizes[v], graph.size_unit)
+        duration = duration_text(graph.durations[v], graph.duration_unit)
+        table.add_row(node_text(graph, v), size, duration, "\n".join(told))
+    print_table(to, table)
+    if len(events) > _NODES_SHOWN:
+        to.print(f"... and {len(events) - _NODES_SHOWN} more; --output FILE or --json tells them all")

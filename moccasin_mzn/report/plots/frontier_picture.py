@@ -1,0 +1,187 @@
+"""What a picture of a front shows, as plain numbers: nothing here draws.
+
+Both axes are in percent of the input order, in which every node is computed once: budgets of its peak, durations as the
+increase over its own. Known durations and bounds are steps, each of which begins at a budget::
+
+    increase |////|  o-----+               durations: from the peak of each schedule on
+             |////|  :.....|...*-----+     bounds: up to the budget of each proof
+             |////|            :     *---- the input order
+             +----+-------------------+--> budget
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+
+from moccasin_mzn.extensions.frontier.points import Frontier, FrontierPoint
+from moccasin_mzn.words import count_text, duration_text, memory_text
+
+_MARGIN = 0.03
+"""Of the width and of the height, beside what is drawn."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A step function: `values[i]` from `edges[i]` to `edges[i + 1]`."""
+
+    edges: tuple[float, ...]
+    values: tuple[float, ...]
+
+    def at(self, x: float) -> float | None:
+        """The value just right of `x`; None outside."""
+        inside = self.edges[0] <= x < self.edges[-1]
+        return self.values[bisect_right(self.edges, x) - 1] if inside else None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point of the front in its place."""
+
+    x: float
+    """Its budget, in percent of the peak."""
+    y: float
+    """Its duration increase, in percent."""
+    point: FrontierPoint
+
+
+@dataclass(frozen=True)
+class FrontierPicture:
+    """A front to be drawn."""
+
+    frontier: Frontier
+
+    @cached_property
+    def right(self) -> float:
+        """The right end of the horizontal axis, in percent of the peak."""
+        largest = max((point.budget for point in self.frontier.points), default=self.frontier.peak)
+        most = max(100.0, self.frontier.budget_percent(largest))
+        return most + _MARGIN * (most - min(self.leftmost, most - 1))
+
+    @cached_property
+    def leftmost(self) -> float:
+        """The least budget that has anything to show, in percent of the peak."""
+        amounts = [self.frontier.least_bound, *(point.budget for point in self.frontier.points)]
+        amounts += [point.peak for point in self.frontier.found]
+        return self.frontier.budget_percent(min(amounts))
+
+    @cached_property
+    def left(self) -> float:
+        """The left end of the horizontal axis: some of the region without schedules is shown."""
+        return max(0.0, self.leftmost - 2 * _MARGIN * max(self.right - self.leftmost, 1.0))
+
+    @cached_property
+    def top(self) -> float:
+        """The upper end of the vertical axis, in percent; the lower one is 0 less a little."""
+        increases = [self.frontier.increase_percent(point.duration) for point in self.frontier.found]
+        increases += [self.frontier.increase_percent(point.bound) for point in self.bounded]
+        increases += [self.input_order[1]] if self.input_order else []
+        return 1.08 * max(increases, default=0.0) or 1.0
+
+    @property
+    def bottom(self) -> float:
+        """The lower end of the vertical axis, so that points at 0 are whole."""
+        return -_MARGIN * self.top
+
+    @cached_property
+    def bounded(self) -> tuple[FrontierPoint, ...]:
+        """The points with a bound."""
+        return tuple(point for point in self.frontier.points if point.status != "infeasible")
+
+    @property
+    def infeasible(self) -> float:
+        """Budgets below this one, in percent of the peak, are proven to be too small."""
+        return self.frontier.budget_percent(self.frontier.least_bound)
+
+    @cached_property
+    def durations(self) -> Steps | None:
+        """The shortest schedules known, from the least peak on; None without any."""
+        chosen = self.frontier.pareto()
+        if not chosen:
+            return None
+        edges = [self.frontier.budget_percent(point.peak) for point in chosen]
+        values = [self.frontier.increase_percent(point.duration) for point in chosen]
+        return Steps((*edges, max(self.right, edges[-1])), tuple(values))
+
+    @cached_property
+    def bounds(self) -> Steps | None:
+        """The best bounds, from the least budget that may be feasible on: each holds up to its point's budget."""
+        edges, values = [self.infeasible], []
+        for point in self.bounded:
+            budget = self.frontier.budget_percent(point.budget)
+            if budget > edges[-1]:
+                edges.append(budget)
+                values.append(self.frontier.increase_percent(point.bound))
+        if edges[-1] < self.right:
+            edges.append(self.right)
+            values.append(0.0)
+        return Steps(tuple(edges), tuple(values)) if values else None
+
+    @cached_property
+    def gap(self) -> tuple[tuple[float, float, float, float], ...]:
+        """Where the front may be: boxes (left, right, low, high) between bounds and durations, those of no height left
+        out. Where no schedule is known they reach to the top."""
+        if self.bounds is None:
+            return ()
+        cuts = {*self.bounds.edges, *(self.durations.edges if self.durations else ())}
+        cuts = sorted(max(self.infeasible, cut) for cut in cuts)
+        boxes = []
+        for left, right in zip(cuts, cuts[1:], strict=False):
+            low, high = self.bounds.at(left), self.durations.at(left) if self.durations else None
+            high = self.top if high is None else high
+            if right > left and low is not None and high > low:
+                boxes.append((left, right, low, high))
+        return tuple(boxes)
+
+    @cached_property
+    def marks(self) -> tuple[Mark, ...]:
+        """All points with a schedule."""
+        f = self.frontier
+        return tuple(
+            Mark(f.budget_percent(point.budget), f.increase_percent(point.duration), point) for point in f.found
+        )
+
+    @property
+    def input_order(self) -> tuple[float, float] | None:
+        """Where the input order with every node computed once is; None if it cannot be computed in one memory."""
+        f = self.frontier
+        if f.input_increase is None:
+            return None
+        return f.budget_percent(f.peak), f.increase_percent(f.baseline + f.input_increase)
+
+    @property
+    def title(self) -> str:
+        """The graph, in one line."""
+        graph, swept = self.frontier.graph, self.frontier.swept or "memory"
+        return f"{graph.name or 'graph'}: duration against {swept}, {count_text(len(graph.nodes), 'node')}"
+
+    @property
+    def subtitle(self) -> str:
+        """What is proven, in one line."""
+        f = self.frontier
+        text = (
+            f"{f.proven} of {count_text(len(f.points), 'point')} proven; no schedule below {self.amount(f.least_bound)}"
+        )
+        return text + ("" if f.least_found is None else f", least found {self.amount(f.least_found)}")
+
+    @property
+    def peak_text(self) -> str:
+        """The peak of the input order, as people read it."""
+        return memory_text(self.frontier.peak, self.frontier.graph.size_unit)
+
+    def amount(self, budget: int) -> str:
+        """An amount of memory with its share of the peak."""
+        return f"{memory_text(budget, self.frontier.graph.size_unit)} ({self.frontier.budget_percent(budget):.1f} %)"
+
+    def describe(self, point: FrontierPoint) -> list[str]:
+        """Lines about a point."""
+        f, graph = self.frontier, self.frontier.graph
+        lines = [f"budget {self.amount(point.budget)}, {point.status}"]
+        if point.found:
+            duration = duration_text(point.duration, graph.duration_unit)
+            lines.append(f"duration {duration}, +{f.increase_percent(point.duration):.3f} %, by {point.source}")
+            lines.append(f"peak {self.amount(point.peak)}")
+        by = f", by {point.bound_source}" if point.bound_source else ""
+        lines.append(f"bound +{f.increase_percent(point.bound):.3f} %{by}")
+        return lines

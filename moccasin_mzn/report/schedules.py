@@ -1,0 +1,302 @@
+"""What a person sees: progress lines while the search runs, and tables at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from moccasin_mzn.bounds.least_budget import least_budget_bound
+from moccasin_mzn.formulations.complexity import ModelSize
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.report.tables import console, plain_table, print_table
+from moccasin_mzn.search.catalogue import Entry
+from moccasin_mzn.search.result import Progress, Result, percent_over
+from moccasin_mzn.search.shortfall import NOT_TRIED
+from moccasin_mzn.words import count_text, duration_text, graph_text, memory_text, node_text
+
+if TYPE_CHECKING:
+    from moccasin_mzn.graphs.generators.catalogue import Architecture
+    from moccasin_mzn.problem.arena import Arena
+    from moccasin_mzn.solvers.minizinc.solvers import KnownSolver
+
+_NODES_SHOWN = 20
+_PROFILE_WIDTH = 64
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_ASCII_BLOCKS = " .:-=+*#@"
+
+
+class ProgressLines:
+    """Prints a line for each new incumbent or bound that changes what a person reads, at most a few per second."""
+
+    def __init__(self, instance: Instance, out: TextIO, named: bool = False) -> None:
+        """`named`: each line says who made it, as in a race."""
+        self._console = console(out)
+        self._named = named
+        self._nodes = len(instance.graph.nodes)
+        self._unit = instance.graph.size_unit
+        self._budget = instance.budget
+        self._baseline = instance.baseline.duration
+        self._last: tuple = ()
+        self._last_time = -1.0
+        self._held_back: str | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        """Print the line, or hold it back if one was printed just before."""
+        state = (progress.phase, progress.peak if progress.phase == "peak" else progress.duration, progress.bound)
+        if state == self._last:
+            return
+        turning_point = self._last[:1] != state[:1] or (progress.phase == "peak" and progress.peak <= self._budget)
+        self._last = state
+        self._held_back = self._line(progress) + (f"  {progress.source}" if self._named else "")
+        if turning_point or progress.seconds - self._last_time >= 0.25:
+            self._last_time = progress.seconds
+            self.flush()
+
+    def flush(self) -> None:
+        """Print the line held back, if any."""
+        if self._held_back is not None:
+            self._console.print(self._held_back, soft_wrap=True)
+            self._held_back = None
+
+    def _line(self, progress: Progress) -> str:
+        start = f"{progress.seconds:8.1f} s  {self._nodes} + {count_text(progress.recomputations, 'node')}  "
+        if progress.phase == "peak" or progress.duration is None:
+            over = progress.peak - self._budget
+            reached = f"{memory_text(over, self._unit)} over the budget" if over > 0 else "within the budget"
+            reached += ", with more computations per node" if progress.phase == "more" else ""
+            return f"{start}peak {memory_text(progress.peak, self._unit)}, {reached}"
+        gap = 100 * (progress.duration - progress.bound) / progress.duration if progress.duration else 0.0
+        return (
+            f"{start}incumbent +{percent_over(progress.duration, self._baseline):.3f} %"
+            f"  bound +{percent_over(progress.bound, self._baseline):.3f} %  gap {gap:.3f} %"
+        )
+
+
+def print_result(result: Result, out: TextIO) -> None:
+    """The answer as a table, and which nodes are recomputed where."""
+    to = console(out)
+    graph, baseline = result.instance.graph, result.instance.baseline
+    table = plain_table(graph_text(graph), ("", "input order", "schedule"), left=("",))
+    if result.instance.fixed:
+        table.add_row("fixed memory", *[memory_text(result.instance.fixed, graph.size_unit)] * 2)
+    table.add_row("budget" + (" left" if result.instance.fixed else ""), "",
+                  memory_text(result.instance.budget, graph.size_unit))  # fmt: skip
+    peaks = [memory_text(baseline.peak, graph.size_unit)]
+    durations = [duration_text(baseline.duration, graph.duration_unit)]
+    if result.found:
+        peaks.append(memory_text(result.peak, graph.size_unit))
+        durations.append(duration_text(result.duration, graph.duration_unit))
+    table.add_row("peak memory", *peaks)
+    table.add_row("duration", *durations)
+    if result.found:
+        table.add_row("duration increase (TDI)", "", f"{result.tdi_percent:.3f} %")
+    if result.shortfall is not None and not result.valid:
+        for what, amount in _shortfall_rows(result):
+            table.add_row(what, "", amount.removesuffix(" of the budget"))
+    if result.valid:
+        table.add_row("bound on the increase", "", f"{percent_over(result.duration_bound, baseline.duration):.3f} %")
+        table.add_row("gap", "", f"{result.gap_percent:.3f} %")
+    if result.shortfall is not None and result.valid:
+        table.add_row("computations per node, at most", "", str(max(result.instance.max_computations)))
+    if result.arena is not None:
+        table.add_row("arena", "", memory_text(result.arena.size, graph.size_unit))
+        table.add_row("fragmentation, arena over peak", "", fragmentation_text(result.arena))
+    if result.found:
+        table.add_row("judged by the simulator", "", "valid" if result.valid else "OVER THE BUDGET")
+    print_table(to, table)
+    if result.found:
+        _print_profiles(to, result)
+    to.print(f"{result.status}: {result.reason}", soft_wrap=True)
+    _print_helps(to, result)
+    for note in result.notes:
+        to.print(f"note: {note}", soft_wrap=True)
+    for verdict in result.checks:
+        to.print(f"checked by {verdict}", soft_wrap=True)
+    if result.driver is not None:
+        to.print(f"solver: {result.solver} ({result.solver_version}) by {result.driver}", soft_wrap=True)
+    to.print(_seconds_line(result), soft_wrap=True)
+    if result.found:
+        _print_recomputed(to, result)
+
+
+def print_shortfall(result: Result, out: TextIO) -> None:
+    """In lines: how near the search came to the budget, if anything can, and what would help, or has helped."""
+    to, lacking = console(out), result.shortfall
+    if lacking.floor > lacking.instance.budget:  # the reason says it all
+        return
+    if not result.valid:
+        to.print("; ".join(f"{what} {amount}" for what, amount in _shortfall_rows(result)), soft_wrap=True)
+    _print_helps(to, result)
+
+
+def _print_helps(to: Console, result: Result) -> None:
+    for one in result.shortfall.helps if result.shortfall else ():
+        tried = "not tried" if one.outcome == NOT_TRIED else "tried"
+        to.print(f"{tried}: {one.option}: {one.detail}", soft_wrap=True)
+
+
+def _shortfall_rows(result: Result) -> Iterator[tuple[str, str]]:
+    lacking = result.shortfall
+    yield "least peak seen", _of_budget(result, lacking.least_peak)
+    just_over = lacking.scope_floor == lacking.instance.budget + 1
+    yield "proven to be needed", "more than the budget" if just_over else _of_budget(result, lacking.scope_floor)
+    if lacking.floor < lacking.scope_floor:
+        yield "in any order, however often computed", _of_budget(result, lacking.floor)
+
+
+def _of_budget(result: Result, amount: int) -> str:
+    """An amount of memory, and how much of the budget it is."""
+    fraction = result.shortfall.of_budget(amount)
+    text = memory_text(amount, result.instance.graph.size_unit)
+    return text if fraction is None else f"{text}, {100 * fraction:.1f} % of the budget"
+
+
+def fragmentation_text(arena: Arena) -> str:
+    """By how much an arena exceeds the peak, and whether that is proven to be the least."""
+    percent = f"{arena.fragmentation_percent:.3f} %"
+    if not arena.is_least:
+        return f"{percent}, at least {100 * (arena.bound / arena.peak - 1) if arena.peak else 0:.3f} %"
+    return f"{percent}, proven least"
+
+
+def _print_profiles(to: Console, result: Result) -> None:
+    """Memory over the sequence, before and after; what is over the budget in red."""
+    baseline, top, budget = result.instance.baseline, result.instance.baseline.peak, result.instance.budget
+    for name, memory in (("input order", baseline.memory), ("schedule", result.simulation.memory)):
+        line = Text(f"{name:>12}  ")
+        for cell in shares(memory, _PROFILE_WIDTH):
+            character = block(cell, top, _ASCII_BLOCKS if to.options.ascii_only else _BLOCKS)
+            line.append(character, style="red" if cell > budget else "green")
+        to.print(line)
+    to.print()
+
+
+def shares(values: Sequence[int], width: int) -> list[int]:
+    """The maximum of each of up to `width` equal shares of `values`."""
+    width = min(width, len(values))
+    return [max(values[k * len(values) // width : (k + 1) * len(values) // width]) for k in range(width)]
+
+
+def block(value: int, top: int, blocks: str = _BLOCKS) -> str:
+    """The character of `blocks`, from empty to full, that is as high as `value`; the full one stands for `top`."""
+    full = len(blocks) - 1
+    return blocks[min(full, -(-full * value // top))] if top else blocks[0]
+
+
+def _seconds_line(result: Result) -> str:
+    return "seconds: " + ", ".join(f"{name} {value:.2f}" for name, value in vars(result.seconds).items())
+
+
+def _print_recomputed(to: Console, result: Result) -> None:
+    graph, recomputed = result.instance.graph, result.recomputed
+    if not recomputed:
+        to.print("no node is recomputed")
+        return
+    to.print()
+    title = (
+        f"{count_text(len(recomputed), 'node')} recomputed, {count_text(len(result.sequence), 'computation')} in all"
+    )
+    headings = ("node", "size", "duration", "first at", "again at", "before")
+    table = plain_table(title, headings, left=("node", "before"))
+    for v, positions in list(recomputed.items())[:_NODES_SHOWN]:
+        table.add_row(
+            node_text(graph, v),
+            memory_text(graph.sizes[v], graph.size_unit),
+            duration_text(graph.durations[v], graph.duration_unit),
+            str(result.sequence.index(v) + 1),
+            "\n".join(map(str, positions)),
+            "\n".join(node_text(graph, result.sequence[p]) for p in positions if p < len(result.sequence)),
+        )
+    print_table(to, table)
+    if len(recomputed) > _NODES_SHOWN:
+        to.print(f"... and {len(recomputed) - _NODES_SHOWN:,} more; --output FILE or --json tells them all")
+
+
+def print_info(instance: Instance, order_name: str, order_bound: int, out: TextIO) -> None:
+    """Size of a graph, cost of its input order, and the least budgets that can be feasible with and without
+    recomputations; `order_bound` is the latter."""
+    to = console(out)
+    graph, baseline, need = instance.graph, instance.baseline, least_budget_bound(instance.graph)
+    table = plain_table(graph.name or "graph", ("what", ""), left=("what",))
+    table.show_header = False
+    table.add_row("nodes", f"{len(graph.nodes):,}")
+    table.add_row("edges", f"{len(graph.edges):,}")
+    table.add_row(f"peak memory, {order_name} order", memory_text(baseline.peak, graph.size_unit))
+    for what, amount in graph.fixed_memory.items():
+        table.add_row(f"fixed memory, {what}", memory_text(amount, graph.size_unit))
+    table.add_row("duration, every node once", duration_text(baseline.duration, graph.duration_unit))
+    table.add_row("no budget is feasible below", memory_text(need.memory, graph.size_unit))
+    table.add_row("as a fraction of the peak", f"{need.memory / baseline.peak:.3f}" if baseline.peak else "-")
+    table.add_row("needed by node", node_text(graph, need.node))
+    table.add_row("no order without recomputation needs less than", memory_text(order_bound, graph.size_unit))
+    print_table(to, table)
+    made_by = graph.attributes.get("made_by")
+    if isinstance(made_by, dict) and isinstance(made_by.get("command"), str):
+        to.print(f"made by: {made_by['command']}", soft_wrap=True)
+
+
+def print_catalogue(entries: Sequence[Entry], solvers: Sequence[KnownSolver], out: TextIO) -> None:
+    """What there is to choose from."""
+    from moccasin_mzn.solvers.minizinc.solvers import lack_text
+
+    to = console(out)
+    for kind in dict.fromkeys(entry.kind for entry in entries):
+        prose = ("what", "source", "guarantee")
+        table = plain_table(f"--{kind}", ("name", *prose), left=("name",), prose=prose)
+        for entry in entries:
+            if entry.kind == kind:
+                table.add_row(entry.name, entry.title, entry.source, entry.guarantee)
+        print_table(to, table)
+    if not solvers:
+        return
+    table = plain_table("--solver, for formulations", ("name", "what", "by"), left=("name", "what"), prose=("by",))
+    for solver in solvers:
+        missing = f"; {lack_text(solver.needs)}" if solver.needs else ""
+        table.add_row(solver.name, solver.version, solver.driver + missing)
+    print_table(to, table)
+
+
+def print_sizes(instance: Instance, sizes: Sequence[ModelSize], out: TextIO) -> None:
+    """Counts of variables and constraints of each formulation, with the order of growth below each."""
+    to = console(out)
+    graph, most = instance.graph, sorted(set(instance.max_computations))
+    limit = str(most[0]) if len(most) == 1 else f"{most[0]} to {most[-1]}"
+    title = f"{graph.name or 'graph'}: n = {len(graph.nodes)}, m = {len(graph.edges)}, C = {limit}"
+    headings = ("formulation", "booleans", "integers", "largest domain", "mean", "constraints", "FlatZinc")
+    table = plain_table(title, headings, left=("formulation",))
+    for size in sizes:
+        table.add_row(
+            size.formulation, f"{size.booleans:,}", f"{size.integers:,}", f"{size.largest_domain:,}" if size.mean_domain
+            else "-", f"{size.mean_domain:,.0f}" if size.mean_domain else "-", f"{size.constraints:,}",
+            f"{size.megabytes:.1f} MB",
+        )  # fmt: skip
+        growth = size.growth
+        orders = (growth.booleans, growth.integers, growth.domain, "", growth.constraints)
+        table.add_row("", *(f"O({order})" if order[:1].isalpha() else order for order in orders), "", style="dim")
+    print_table(to, table)
+
+
+def graph_line(graph: ComputationGraph) -> str:
+    """The counts of a graph in one line."""
+    peak, floor = simulate(graph, graph.input_order()).peak, graph.largest_working_set().memory
+    return (
+        f"{count_text(len(graph.nodes), 'node')}, {count_text(len(graph.edges), 'edge')}, outputs "
+        f"{memory_text(graph.total_size, graph.size_unit)}, peak {memory_text(peak, graph.size_unit)}, "
+        f"largest working set {100 * floor / peak if peak else 0:.1f} % of it"
+    )
+
+
+def print_networks(networks: Iterable[Architecture], out: TextIO) -> None:
+    """The networks that can be generated, with their defaults."""
+    prose = ("network", "source", "parameters")
+    table = plain_table(None, ("name", "network", "source", "input", "parameters"), left=("name", "input"), prose=prose)
+    for network in networks:
+        shape = "" if network.input is None else " ".join(map(str, network.input))
+        parameters = ", ".join(f"{parameter.name}={parameter.default}" for parameter in network.parameters)
+        table.add_row(network.name, network.title, network.source, shape, parameters)
+    print_table(console(out), table)

@@ -1,0 +1,1 @@
+"""One call: searches beside each other, and what they know."""

@@ -1,0 +1,128 @@
+"""A strategy applied to an instance: all its candidates judged, the best one kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from moccasin_mzn.cli.compiled_searches import ready
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import Simulation, judge
+from moccasin_mzn.search.best_known import JudgeError
+from moccasin_mzn.search.result import Listener, Progress, Result, Seconds, TracePoint
+from moccasin_mzn.search.shortfall import NOT_TRIED, Help, shortfall
+from moccasin_mzn.strategies.strategy import Strategy
+from moccasin_mzn.words import count_text, memory_text, over_text
+
+
+def apply(
+    instance: Instance,
+    strategy: Strategy,
+    time_limit: float | None = None,
+    on_progress: Listener | None = None,
+    begin: float | None = None,
+) -> Result:
+    """The best schedule that a strategy makes, as judged by the simulator.
+
+    Args:
+        time_limit: seconds, from `begin` by `time.monotonic()`, default: from now; None: all candidates.
+        on_progress: called with every better candidate.
+
+    Returns:
+        The shortest candidate within the budget: "feasible", or "optimal" if nothing is computed twice. If none fits,
+        the one with the least peak, "over-budget", not valid. Without candidates "unknown". An interrupt from the
+        keyboard ends the strategy, not this function.
+
+    Raises:
+        NotApplicableError: the strategy is for other graphs.
+        InputError: a candidate is no schedule of the graph at all, or what the strategy needs is missing or failed.
+    """
+    begin = (time.monotonic() if begin is None else begin) + ready(*strategy.compiled)
+    best = _Best(instance, strategy, begin)
+    interrupted = False
+
+    def over() -> bool:
+        return time_limit is not None and time.monotonic() - begin > time_limit
+
+    try:
+        for sequence in strategy.schedules(instance, over):
+            if best.takes(sequence) and on_progress is not None:
+                on_progress(best.progress())
+            if over():
+                break
+    except KeyboardInterrupt:
+        interrupted = True
+    return best.result(interrupted, over())
+
+
+@dataclass
+class _Best:
+    instance: Instance
+    strategy: Strategy
+    begin: float
+    sequence: tuple[int, ...] | None = None
+    simulation: Simulation | None = None
+    trace: tuple[TracePoint, ...] = ()
+    count: int = 0
+
+    def takes(self, sequence: Sequence[int]) -> bool:
+        """Judge a candidate; True if it is the best so far."""
+        simulation = judge(self.instance.graph, sequence, self.instance.budget)
+        flaw = next((v for v in simulation.violations if v.kind != "over-budget"), None)
+        if flaw is not None:
+            raise JudgeError(f"{self.strategy.name} made no schedule: {flaw.message}")
+        self.count += 1
+        if self.simulation is not None and _rank(simulation) >= _rank(self.simulation):
+            return False
+        self.sequence, self.simulation = tuple(int(v) for v in sequence), simulation
+        if simulation.feasible:
+            point = TracePoint(time.monotonic() - self.begin, simulation.duration, self.instance.baseline.duration)
+            self.trace = (*self.trace, point)
+        return True
+
+    def progress(self) -> Progress:
+        simulation, fits = self.simulation, self.simulation.feasible
+        return Progress(
+            seconds=time.monotonic() - self.begin,
+            phase="duration" if fits else "peak",
+            peak=simulation.peak,
+            duration=simulation.duration if fits else None,
+            bound=self.instance.baseline.duration,
+            recomputations=len(simulation.memory) - len(self.instance.graph.nodes),
+            sequence=self.sequence if fits else None,
+            source=self.strategy.name,
+        )
+
+    def result(self, interrupted: bool, late: bool) -> Result:
+        status, reason = self._conclusion(interrupted, late)
+        lacking = None
+        if self.simulation is None or not self.simulation.feasible:
+            peak = self.simulation.peak if self.simulation else None
+            helps = [Help("--formulation staged", NOT_TRIED, "a search instead of a strategy")]
+            lacking = shortfall(self.instance, status, staged=False, least_peak=peak, helps=helps)
+        return Result(
+            self.instance, None, "", status, reason, self.sequence, self.simulation, self.instance.baseline.duration,
+            Seconds(total=time.monotonic() - self.begin), interrupted, self.trace, strategy=self.strategy.name,
+            shortfall=lacking,
+        )  # fmt: skip
+
+    def _conclusion(self, interrupted: bool, late: bool) -> tuple[str, str]:
+        name, budget, unit = self.strategy.name, self.instance.budget, self.instance.graph.size_unit
+        when = ", stopped by the user" if interrupted else ", stopped at the time limit" if late else ""
+        if self.simulation is None:
+            return "unknown", f"{name} makes no schedule within the budget {memory_text(budget, unit)}{when}"
+        candidates = count_text(self.count, "schedule")
+        if not self.simulation.feasible:
+            over = over_text(self.simulation.peak, budget, unit)
+            return "over-budget", f"the peak of {name}, least of {candidates}, is {over}{when}"
+        if self.simulation.duration == self.instance.baseline.duration:
+            return "optimal", "nothing is computed twice that takes time"
+        return "feasible", f"the shortest of {candidates} by {name}; a strategy proves nothing{when}"
+
+
+def _rank(simulation: Simulation) -> tuple[bool, int, int]:
+    """Within the budget the shorter one is better, over it the one with the lower peak."""
+    if simulation.feasible:
+        return False, simulation.duration, simulation.peak
+    return True, simulation.peak, simulation.duration

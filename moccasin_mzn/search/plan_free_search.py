@@ -1,0 +1,352 @@
+"""Plans with the order chosen as well: the staged search along one order after the other.
+
+::
+
+    low peak          an order that fits a memory with every node computed once is a best plan at once
+    input order       for the largest share of the time
+    proof             the general formulation, where the graph is small: its proofs are for any order
+    other orders      of first computations in the best plan; of the best schedule in the first memory alone, in any
+                      order; of low peaks. Then all again, with other random numbers
+
+Proofs along an order say nothing of others. So a plan is proven best only if it has no more than every node computed
+once, or by the general formulation.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation, PlanProblem
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.plans import judge_plan
+from moccasin_mzn.problem.plan import Plan, plan_of_sequence
+from moccasin_mzn.problem.totals import why_impossible
+from moccasin_mzn.search.plan_conclusion import conclude_plan, plan_scope
+from moccasin_mzn.search.plan_options import PlanOptions
+from moccasin_mzn.search.plan_record import PlanListener, PlanProgress, PlanRecord
+from moccasin_mzn.search.plan_result import PlanResult
+from moccasin_mzn.search.plan_staged_search import solve_plan
+from moccasin_mzn.search.result import Progress, Seconds
+from moccasin_mzn.solvers.minizinc.run import SolverError
+from moccasin_mzn.solvers.minizinc.solvers import check_solvers
+
+FIRST_SHARE, LATER_SHARE, ALONE_SHARE, ORDERING_SHARE = 0.4, 0.15, 0.15, 0.05
+"""Of the time limit: for the input order and for each other one, for the schedules of one memory, and for the order of
+least peak."""
+PROOF_SHARE = 0.5
+"""Of the time that is left after the input order."""
+LONGEST_SLICE, LONGEST_PROOF = 20.0, 600.0
+"""Seconds of each without a time limit; then the proof has the second."""
+PROOF_COMPUTATIONS = 32
+"""The general formulation is tried for no more possible intervals, all memories together."""
+LONGEST_WAIT = 10.0
+"""Seconds, at most, for an order to search along that is not known yet."""
+MOST_ORDERS = 4
+"""Without a time limit, besides the input order."""
+LOW_PEAK, ALONE = "order of low peak", "one memory alone"
+_SEEDS = 2**31
+LEAST_SLICE = 0.5
+"""Seconds: a shorter search is not worth it."""
+
+
+class _EndedError(Exception):
+    """There is nothing left to search for."""
+
+
+def solve_plan_in_any_order(
+    problem: PlanProblem,
+    formulation: PlanFormulation,
+    options: PlanOptions = PlanOptions(),  # noqa: B008 (frozen)
+    on_progress: PlanListener = lambda progress: None,
+    begin: float | None = None,
+    warm_start: Plan | None = None,
+) -> PlanResult:
+    """Find the best plan, whatever the order of first computations.
+
+    Args:
+        problem: the order of its instance is what the search begins with.
+        formulation: a staged one, which is solved along several orders.
+        begin: the time limit counts from here, by `time.monotonic()`; default: from now.
+        warm_start: a plan within budgets and limits, in any order.
+
+    Returns:
+        See `solve_plan`; the bound holds for any order.
+
+    Raises:
+        InputError: see `solve_plan`; a formulation that cannot leave the order open; search "off", which leaves only a
+            model, and that is the general formulation.
+    """
+    general = formulation.in_any_order()
+    if general is None:
+        raise InputError(f"order free: {formulation.name} keeps to stages of the input order")
+    if options.search == "off":
+        raise InputError("order free: search off leaves only a model, and that is the formulation general")
+    begin = time.monotonic() if begin is None else begin
+    check_solvers([options.solver])  # the first searches do without
+    problem = replace(problem, instance=replace(problem.instance, free_order=False))
+    record = PlanRecord(problem, general, begin, options.until_gap)
+    search = _FreeSearch(problem, formulation, general, options, record, on_progress)
+    if warm_start is not None:
+        search.take_warm_start(warm_start)
+    return search.run()
+
+
+@dataclass
+class _FreeSearch:
+    """One call."""
+
+    problem: PlanProblem
+    staged: PlanFormulation
+    general: PlanFormulation
+    options: PlanOptions
+    record: PlanRecord
+    on_progress: PlanListener
+    interrupted: bool = False
+    latest: PlanResult | None = None
+    """Of the latest search, for what it says of the solver."""
+    flatten: float = 0.0
+    """Seconds of MiniZinc's compilation, in all searches."""
+    solving: float = 0.0
+    """Seconds of the solver."""
+    done: dict[tuple[int, ...], None] = field(default_factory=dict)
+    """Orders that have been searched along, the first one first."""
+    proven: set[tuple[int, ...]] = field(default_factory=set)
+    """Those along which nothing more can be found."""
+    round: int = 0
+    """How often all orders have been searched along again."""
+
+    def take_warm_start(self, plan: Plan) -> None:
+        self.record.take_warm_start(plan)
+        self._tell()
+
+    def run(self) -> PlanResult:
+        """Search along all orders, as time allows; an interrupt from the keyboard ends it with the best plan."""
+        impossible = why_impossible(self.problem)
+        if impossible is None:
+            try:
+                self._search()
+            except _EndedError:
+                pass
+            except KeyboardInterrupt:
+                self.interrupted = True
+            self._tell()
+        return self._result(impossible)
+
+    def _search(self) -> None:
+        low = self._order_of_low_peak()
+        self._along(self.problem.instance.order, self._slice(FIRST_SHARE, LONGEST_SLICE), "input order")
+        intervals = len(self.problem.platform.memories) * sum(self.problem.instance.max_computations)
+        if self.options.search != "only" and intervals <= PROOF_COMPUTATIONS:
+            self._prove()
+        for order, source in self._orders(low):
+            if order not in self.done:
+                self._along(order, self._slice(LATER_SHARE, LONGEST_SLICE), source)
+            self._along_best()
+        while self.options.time_limit is not None and not set(self.done) <= self.proven:
+            open_orders = [order for order in self.done if order not in self.proven]
+            self.round += 1
+            for order in open_orders:
+                self._along(order, self._slice(LATER_SHARE, LONGEST_SLICE), "an order again")
+                self._along_best()
+
+    # Time
+
+    def _remaining(self) -> float | None:
+        limit = self.options.time_limit
+        return None if limit is None else limit - self.record.seconds
+
+    def _slice(self, share: float, most: float) -> float:
+        """Seconds for a search.
+
+        Raises:
+            _EndedError: none are left, or there is nothing to search for.
+        """
+        remaining = self._remaining()
+        if self.record.ended.is_set() or self.interrupted or (remaining is not None and remaining < LEAST_SLICE):
+            raise _EndedError
+        return most if remaining is None else max(LEAST_SLICE, min(remaining, share * self.options.time_limit))
+
+    def _over(self) -> bool:
+        remaining = self._remaining()
+        return self.record.ended.is_set() or (remaining is not None and remaining <= 0)
+
+    # Searches
+
+    def _along(self, order: tuple[int, ...], seconds: float, source: str) -> None:
+        """The staged search along one order."""
+        self.done[order] = None
+        problem = replace(self.problem, instance=replace(self.problem.instance, order=order))
+        result = self._solve(problem, self.staged, seconds, source, lambda progress: None)
+        if result is None or result.status in ("optimal", "infeasible"):
+            self.proven.add(order)
+
+    def _along_best(self) -> None:
+        """The staged search along the order of the best plan, if that is a new one."""
+        best = self.record.plan
+        if best is not None and (order := order_of(best)) not in self.done:
+            self._along(order, self._slice(LATER_SHARE, LONGEST_SLICE), "order of the best plan")
+
+    def _prove(self) -> None:
+        remaining = self._remaining()
+        seconds = self._slice(1.0, LONGEST_PROOF) * (1.0 if remaining is None else PROOF_SHARE)
+        source = "general formulation"
+        result = self._solve(
+            self.problem, self.general, seconds, source,
+            lambda progress: self.record.improve_bound(progress.bound, source),
+        )  # fmt: skip
+        if result is None:
+            return
+        if result.status == "infeasible":
+            self.record.refute(source)
+        self.record.improve_bound(result.bound, source)
+
+    def _solve(
+        self, problem: PlanProblem, formulation: PlanFormulation, seconds: float, source: str,
+        learn: Callable[[PlanProgress], None],
+    ) -> PlanResult | None:  # fmt: skip
+        """One search, whose plans go on record; None if the solver failed, but a plan is there."""
+
+        def listen(progress: PlanProgress) -> None:
+            learn(progress)
+            if progress.plan is not None:
+                self.record.offer(progress.plan, f"{source}, {progress.source}")
+            self._tell()
+            if self.record.ended.is_set():
+                raise _EndedError
+
+        best = self.record.plan
+        if best is not None and formulation.out_of_scope(problem, best) is not None:
+            best = None
+        seed = self.options.seed if not self.round else ((self.options.seed or 0) + self.round) % _SEEDS
+        options = replace(self.options, time_limit=seconds, until_gap=0.0, seed=seed)
+        try:
+            result = solve_plan(problem, formulation, options, listen, warm_start=best)
+        except SolverError:
+            if self.record.plan is None:
+                raise
+            return None
+        self.latest = result
+        self.flatten += result.seconds.flatten
+        self.solving += result.seconds.solve
+        if result.found:
+            self.record.offer(result.plan, f"{source}, {result.source}")
+        self.interrupted |= result.interrupted
+        if self.interrupted:
+            raise _EndedError
+        return result
+
+    def _tell(self) -> None:
+        """Pass news of the record on."""
+        try:
+            while True:
+                self.on_progress(self.record.news.get_nowait())
+        except queue.Empty:
+            pass
+
+    # Orders
+
+    def _order_of_low_peak(self) -> tuple[int, ...]:
+        """An order that may fit a memory with every node computed once, and is then a best plan at once."""
+        from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
+
+        instance, seconds = self.problem.instance, self._slice(ORDERING_SHARE, LONGEST_WAIT)
+        ordering = least_peak_order(
+            instance.graph, time_limit=seconds, seed=self.options.seed or 0, start=instance.order
+        )  # fmt: skip
+        for m in range(len(self.problem.platform.memories)):
+            self._offer_sequence(ordering.order, m, LOW_PEAK)
+        return ordering.order
+
+    def _orders(self, low: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], str]]:
+        """Orders to search along, each with what it is; with a time limit as many as there are."""
+        from moccasin_mzn.heuristics.orders.least_peak import good_orders
+
+        alone = self._alone()
+        if alone is not None:
+            yield alone, ALONE
+        yield low, LOW_PEAK
+        instance, seed = self.problem.instance, self.options.seed or 0
+        orders = good_orders(instance.graph, seed=seed, stop=self._idle_over(), start=instance.order)
+        for order in orders if self.options.time_limit is not None else islice(orders, MOST_ORDERS):
+            yield order, LOW_PEAK
+
+    def _idle_over(self) -> Callable[[], bool]:
+        """Ends the search for another order when it takes too long: then there may be none."""
+        since, known = time.monotonic(), len(self.done)
+
+        def over() -> bool:
+            nonlocal since, known
+            if len(self.done) != known:
+                since, known = time.monotonic(), len(self.done)
+            limit = self.options.time_limit
+            most = LONGEST_WAIT if limit is None else min(LONGEST_WAIT, LATER_SHARE * limit)
+            return self._over() or time.monotonic() > since + most
+
+        return over
+
+    def _alone(self) -> tuple[int, ...] | None:
+        """The order of the best schedule found in the first memory alone, which is a plan as well; None without one."""
+        from moccasin_mzn.search.options import Options
+        from moccasin_mzn.search.solve import solve_instance
+
+        instance = self._instance_alone()
+        if instance is None:
+            return None
+        seconds = self._slice(ALONE_SHARE, LONGEST_SLICE)
+        options = Options(search="only", time_limit=seconds, threads=self.options.threads, seed=self.options.seed)
+        result = solve_instance(instance, options, self._take_sequence)
+        self.interrupted |= result.interrupted
+        if not result.valid:
+            return None
+        self._offer_sequence(result.sequence, 0, ALONE)
+        return tuple(dict.fromkeys(result.sequence))
+
+    def _instance_alone(self) -> Instance | None:
+        """The problem in the first memory alone; None if that cannot compute every node."""
+        place, graph, instance = self.problem.platform.memories[0], self.problem.platform.graph, self.problem.instance
+        costs = place.energies if self.problem.goal.objective == "energy" else place.durations
+        if costs is None or None in costs:
+            return None
+        budget = graph.total_size if place.budget is None else place.budget
+        return replace(instance, graph=replace(graph, durations=costs), budget=budget, free_order=True)
+
+    def _take_sequence(self, progress: Progress) -> None:
+        if progress.sequence is not None:
+            self._offer_sequence(progress.sequence, 0, ALONE)
+
+    def _offer_sequence(self, sequence: tuple[int, ...], memory: int, source: str) -> None:
+        """Offer a schedule of one memory, if it is a plan."""
+        plan = plan_of_sequence(sequence, memory)
+        if judge_plan(self.problem.platform, plan, self.problem.goal).feasible:
+            self.record.offer(plan, source)
+            self._tell()
+
+    # The answer
+
+    def _result(self, impossible: str | None) -> PlanResult:
+        record, latest = self.record, self.latest
+        ending = "before the search gave up"
+        if self.interrupted:
+            ending = "before the user stopped the search"
+        elif (remaining := self._remaining()) is not None and remaining < 1:
+            ending = "within the time limit"
+        known = ("infeasible", impossible) if impossible else None
+        along = f"; searched along {len(self.done)} order{'s' if len(self.done) != 1 else ''}"
+        status, reason = known or conclude_plan(record, plan_scope(self.problem, self.general), ending + along)
+        problem = replace(self.problem, instance=replace(self.problem.instance, free_order=True))
+        seconds = Seconds(flatten=self.flatten, solve=self.solving, total=record.seconds)
+        return PlanResult(
+            problem, self.staged, self.options.solver, status, reason, record.plan, record.simulation, record.bound,
+            seconds, self.interrupted, tuple(record.trace), record.plan_source,
+            driver=latest.driver if latest else None, solver_version=latest.solver_version if latest else None,
+        )  # fmt: skip
+
+
+def order_of(plan: Plan) -> tuple[int, ...]:
+    """The order of first computations in a plan."""
+    return tuple(dict.fromkeys(action.node for action in plan if action.source is None))

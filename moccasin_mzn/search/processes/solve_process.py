@@ -1,0 +1,86 @@
+"""The command `solve` in a process of its own: what it has found is here even if it does not live to tell the end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from moccasin_mzn.search.processes.guarded import GRACE_SECONDS, Ending, never, run_guarded
+from moccasin_mzn.search.result import TracePoint
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What one process of `solve` has told."""
+
+    result: dict[str, Any] | None
+    """The object that `solve --json` prints; None if the process never got there."""
+    trace: tuple[TracePoint, ...]
+    """Every improvement told, in order of time; of a process that was killed, those up to then."""
+    sequence: tuple[str | int, ...] | None
+    """Ids of the nodes of the latest schedule within the budget, as in the graph's file."""
+    ending: Ending
+
+
+def ignore(event: dict[str, Any]) -> None:
+    """Do nothing with an event."""
+
+
+def run_solve(
+    arguments: Sequence[str],
+    *,
+    hard_limit: float | None = None,
+    memory_limit: int | None = None,
+    cores: frozenset[int] | None = None,
+    on_event: Callable[[dict[str, Any]], None] = ignore,
+    stop: Callable[[], bool] = never,
+    grace: float = GRACE_SECONDS,
+) -> Attempt:
+    """Run `python -m moccasin_mzn solve` with `arguments`, which say nothing of --json-stream, under guard.
+
+    Args:
+        on_event: gets each object of the stream in the caller's thread, as it comes.
+
+    The others are those of `guarded.run_guarded`.
+
+    Raises:
+        InputError: as `run_guarded`.
+    """
+    command = [sys.executable, "-P", "-m", "moccasin_mzn", "solve", *map(str, arguments), "--json-stream"]
+    heard = _Heard(on_event)
+    ending = run_guarded(
+        command, hard_limit=hard_limit, memory_limit=memory_limit, cores=cores, on_line=heard.take, stop=stop,
+        grace=grace,
+    )  # fmt: skip
+    return Attempt(heard.result, tuple(heard.trace), heard.sequence, ending)
+
+
+@dataclass
+class _Heard:
+    on_event: Callable[[dict[str, Any]], None]
+    result: dict[str, Any] | None = None
+    trace: list[TracePoint] = field(default_factory=list)
+    sequence: tuple[str | int, ...] | None = None
+
+    def take(self, line: str) -> None:
+        """Note one line of the stream; a line cut short by the end of the process is none."""
+        try:
+            event = json.loads(line)
+        except ValueError:
+            return
+        if not isinstance(event, dict):
+            return
+        if event.get("type") == "result":
+            self.result = event
+            self.trace = [TracePoint(*point) for point in event["trace"]]  # with the bounds before any schedule
+            if event["valid"]:
+                self.sequence = tuple(event["sequence"])
+        elif event.get("type") == "progress":
+            if event["duration"] is not None:
+                self.trace.append(TracePoint(event["seconds"], event["duration"], event["bound"]))
+            if "sequence" in event:
+                self.sequence = tuple(event["sequence"])
+        self.on_event(event)

@@ -1,0 +1,211 @@
+"""One solver in a race: its command line, its process, and what it contributed."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from moccasin_mzn.files import replace_file
+from moccasin_mzn.graphs.formats import write_graph
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.search.conclusion import SEARCH
+from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.processes.solve_process import Attempt, run_solve
+from moccasin_mzn.search.result import RacerResult
+
+START_SECONDS = 0.3
+"""From the start of a process until its own clock runs."""
+SLACK_SECONDS = 0.5
+"""How late a racer may be before it is stopped."""
+GRACE_SECONDS = 1.0
+"""How long a racer that is stopped may take before it is killed: its schedules are known already."""
+HARD_SECONDS = 5.0
+"""After so much more than its time it is killed, whoever watches."""
+
+
+@dataclass
+class Racer:
+    """One contestant; all but its process is used by one thread only."""
+
+    name: str
+    """The solver, or "search"."""
+    parallel: bool
+    """Does it make use of more than one thread?"""
+    search: str
+    """Its own --search."""
+    seed: int | None = None
+    in_doubles: bool = False
+    """Is its arithmetic in doubles, so that a schedule may refute what it says?"""
+    runs: int = 0
+    threads: int = 0
+    """Of its latest run."""
+    seconds_given: float | None = None
+    """Its slice in the latest run; None: no limit."""
+    begin: float = 0.0
+    """Of the latest run, in seconds from the beginning of the record."""
+    start_duration: int | None = None
+    """Of the schedule from which the latest run started."""
+    stopping: threading.Event = field(default_factory=threading.Event)
+    """Set when the race is over."""
+    schedules: int = 0
+    """Ever better ones, found by itself."""
+    duration: int | None = None
+    bound: int = 0
+    status: str = "not-started"
+    ending: str = "not started"
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+    @property
+    def failed(self) -> bool:
+        """Did it end without an answer of its own?"""
+        return self.status == "failed"
+
+    @property
+    def best(self) -> int | None:
+        """Duration of the best schedule that it knows: its own or the one it started from."""
+        return min((known for known in (self.duration, self.start_duration) if known is not None), default=None)
+
+    def note_schedule(self, duration: int) -> None:
+        """Count a schedule, unless it is the one it started from or no better."""
+        if self.best is None or duration < self.best:
+            self.duration = duration
+            self.schedules += 1
+
+    def note_end(self, attempt: Attempt) -> None:
+        """Take note of the end of a run."""
+        self.seconds += attempt.ending.seconds
+        self.cpu_seconds += attempt.ending.cpu_seconds
+        result = attempt.result
+        self.status = result["status"] if result else "unknown"
+        late = self.seconds_given is not None and attempt.ending.seconds > self.seconds_given - SLACK_SECONDS
+        if result is None and attempt.ending.how == "exited":  # even if it was just about to be stopped
+            self.status, self.ending = "failed", failure(attempt)
+        elif self.status in ("optimal", "infeasible"):
+            self.ending = "proof"
+        elif self.stopping.is_set():
+            self.ending = "stopped"
+        elif late:
+            self.ending = "time"
+        elif result is None:
+            self.status, self.ending = "failed", failure(attempt)
+        else:
+            self.ending = "gave up" if "failed" not in result["reason"] else result["reason"]
+
+    def summary(self) -> RacerResult:
+        """For the result of the race."""
+        return RacerResult(
+            self.name, self.status, self.duration, self.bound, self.seconds, self.cpu_seconds, self.ending
+        )
+
+    def note(self, baseline: int) -> str:
+        """One line for a person; `baseline` is the bound that everybody knows."""
+        if self.runs == 0:
+            return f"{self.name}: not started, the race was over before its turn"
+        found = "no schedule" if self.duration is None else f"{_counted(self.schedules, 'schedule')}, {self.duration:,}"
+        bound = f"bound {self.bound:,}" if self.bound > baseline else "no bound"
+        runs = "" if self.runs == 1 else f" in {self.runs} runs"
+        spent = f"{self.seconds:.1f} s{runs} on {_counted(self.threads, 'thread')}, {self.cpu_seconds:.1f} CPU s"
+        return f"{self.name}: {found}; {bound}; {spent}; {self.ending}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def failure(attempt: Attempt) -> str:
+    """Why a process gave no answer, in one line."""
+    ending = attempt.ending
+    if ending.how == "lost":
+        return "its supervisor died"
+    if ending.exit_status is not None and ending.exit_status < 0:
+        return f"it died by signal {-ending.exit_status}"
+    lines = [line.strip() for line in ending.stderr.splitlines() if line.strip()]
+    if not lines:
+        return f"it ended with status {ending.exit_status}"
+    return lines[-1].removeprefix("error: ")
+
+
+@dataclass(frozen=True)
+class Course:
+    """The instance in files, from which all racers start. Nodes go by their positions in the graph."""
+
+    folder: Path
+    arguments: tuple[str, ...]
+    """Of `solve`, the same for all."""
+    solver_arguments: tuple[str, ...]
+    """Of those that solve the model."""
+
+    @classmethod
+    def lay_out(cls, folder: Path, instance: Instance, options: Options) -> Course:
+        """Write graph and counts of computations into `folder`."""
+        graph = replace(
+            instance.graph, nodes=tuple(range(len(instance.graph.nodes))), order=instance.order, labels=None,
+            attributes={}, fixed_memory={}, name="",
+        )  # fmt: skip
+        write_graph(graph, folder / "graph.json")
+        arguments = [str(folder / "graph.json"), "--budget", str(instance.budget), "--formulation", options.formulation]
+        arguments += ["--if-none", "stop"]  # what would help is for the race to try
+        for name in ("precedence", "index"):
+            if getattr(options, name) is not None:
+                arguments += [f"--{name}", getattr(options, name)]
+        if options.form.limited:
+            replace_file(folder / "counts.json", json.dumps(instance.max_computations))
+            arguments += ["--max-computations", str(folder / "counts.json")]
+        if options.until_gap:
+            arguments += ["--until-gap", f"{options.until_gap:.15f}"]
+        phases = {None: [], True: ["--two-phase"], False: ["--one-phase"]}[options.two_phase]
+        return cls(folder, tuple(arguments), tuple(phases))
+
+    def command_of(self, racer: Racer, start: Sequence[int] | None) -> list[str]:
+        """The arguments of a racer's next run, from the schedule `start`."""
+        arguments = [*self.arguments, "--search", racer.search, "--threads", str(racer.threads)]
+        if racer.search != "only":
+            arguments += ["--solver", racer.name, *self.solver_arguments]
+        if racer.seed is not None:
+            arguments += ["--seed", str(racer.seed)]
+        if racer.seconds_given is not None:
+            arguments += ["--time-limit", f"{max(0.1, racer.seconds_given - START_SECONDS):.3f}"]
+        if start is not None:
+            file = self.folder / f"start-{racer.name.replace('/', '_')}-{racer.runs}.json"
+            replace_file(file, json.dumps(list(start)))
+            arguments += ["--warm-start", str(file)]
+        return arguments
+
+
+def run_racer(racer: Racer, arguments: Sequence[str], on_event: Callable[[dict[str, Any]], None]) -> Attempt:
+    """One run of a racer, until its time is up or the race is over.
+
+    Args:
+        on_event: gets what it tells, in this thread.
+    """
+    given = racer.seconds_given
+    end = None if given is None else time.monotonic() + given + SLACK_SECONDS
+    return run_solve(
+        arguments,
+        hard_limit=None if given is None else given + HARD_SECONDS,
+        on_event=on_event,
+        stop=lambda: racer.stopping.is_set() or (end is not None and time.monotonic() > end),
+        grace=GRACE_SECONDS,
+    )
+
+
+def line_up(options: Options, parallel: dict[str, bool], alone: bool) -> list[Racer]:
+    """Those that race, in the order of starting.
+
+    Args:
+        parallel: by solver, whether it makes use of more than one thread.
+        alone: does each solver search on its own, because the whole model is too large? Then with seeds of their own.
+    """
+    if alone:
+        first = options.seed or 0
+        return [Racer(name, True, "on", (first + k) % 2**31) for k, name in enumerate(options.solvers)]
+    racers = [Racer(name, parallel[name], "off", options.seed) for name in options.solvers]
+    if options.search == "on":
+        racers.insert(0, Racer(SEARCH, False, "only", options.seed))
+    return racers

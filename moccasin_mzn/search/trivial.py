@@ -1,0 +1,32 @@
+"""Budgets with which there is nothing to search for: the input order fits, or nothing ever does."""
+
+from __future__ import annotations
+
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.words import memory_text, node_text, over_text
+
+
+def known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None] | None:
+    """Status, reason and sequence where no search is needed."""
+    graph, budget = instance.graph, instance.budget
+    if instance.baseline.peak <= budget:
+        return "optimal", "the input order fits the budget with every node computed once", instance.order
+    unit = graph.size_unit
+    left = f", which fixed memory of {memory_text(instance.fixed, unit)} leaves" if instance.fixed else ""
+    need = graph.largest_working_set()
+    if need.memory > budget:
+        reason = (
+            f"node {node_text(graph, need.node)} alone needs {memory_text(need.memory, unit)} for its inputs and its "
+            f"output, {over_text(need.memory, budget, unit)}{left}"
+        )
+        return "infeasible", reason, None
+    from moccasin_mzn.bounds.least_budget import least_budget_bound
+
+    least = least_budget_bound(graph)
+    if least.memory > budget:
+        reason = (
+            f"to compute node {node_text(graph, least.node)} takes {memory_text(least.memory, unit)}, however its "
+            f"inputs are recomputed, {over_text(least.memory, budget, unit)}{left}"
+        )
+        return "infeasible", reason, None
+    return None

@@ -1,0 +1,1 @@
+"""FlatZinc on CP-SAT."""

@@ -1,0 +1,241 @@
+"""Bounds of the integer variables that are declared without any, found before a variable is created.
+
+CP-SAT needs a finite domain for everything, and wide ones overflow in products. What the constraints imply is better
+than any guess: interval propagation over those that mention an unbounded variable.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from math import inf, isqrt, log2
+
+from moccasin_mzn.solvers.flatzinc.intset import IntSet
+from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc
+
+MOST_UPDATES = 30
+"""How often the bounds of one variable may improve: some pairs of constraints would go on forever."""
+DIGITS = 62
+"""Binary digits of the numbers that CP-SAT can represent."""
+
+Interval = tuple[float, float]
+"""Least and greatest value; integers, or infinite."""
+
+
+def implied_bounds(file: FlatZinc, limits: Mapping[str, Interval] | None = None) -> dict[str, Interval]:
+    """An interval for every variable declared as plain `var int`, infinite on a side where nothing is known.
+
+    `limits` says more about some variables of any type.
+    """
+    known: dict[str, Interval] = {}
+    for variable in file.variables.values():
+        if variable.domain is None and not variable.is_bool:
+            known[variable.name] = (-inf, inf)
+    for name, (low, high) in (limits or {}).items():
+        domain = file.variables[name].domain if name in file.variables else None
+        ends = (domain.ranges[0][0], domain.ranges[-1][1]) if domain is not None and domain.ranges else (-inf, inf)
+        known[name] = max(low, ends[0]), min(high, ends[1])
+    return _Propagation(file, known).run() if known else {}
+
+
+class _Propagation:
+    def __init__(self, file: FlatZinc, known: dict[str, Interval]) -> None:
+        self.file = file
+        self.known = known
+        self.updates: dict[str, int] = dict.fromkeys(known, 0)
+        self.mentions: dict[str, list[Constraint]] = defaultdict(list)
+        self.rules = {
+            "int_lin_eq": lambda factors, terms, total: self._linear(factors, terms, total, exact=True),
+            "int_lin_le": lambda factors, terms, total: self._linear(factors, terms, total, exact=False),
+            "bool_lin_eq": lambda factors, terms, total: self._linear([*factors, -1], [*terms, total], 0, exact=True),
+            "int_eq": lambda left, right: self._linear([1, -1], [left, right], 0, exact=True),
+            "int_le": lambda left, right: self._linear([1, -1], [left, right], 0, exact=False),
+            "int_lt": lambda left, right: self._linear([1, -1], [left, right], -1, exact=False),
+            "int_plus": lambda left, right, total: self._linear([1, 1, -1], [left, right, total], 0, exact=True),
+            "set_in": lambda term, values: self._narrow(term, self.interval(values)),
+            "int_times": self._times,
+            "int_abs": self._abs,
+            "int_max": lambda left, right, result: self._maximum([left, right], result),
+            "int_min": lambda left, right, result: self._minimum([left, right], result),
+            "array_int_maximum": lambda result, terms: self._maximum(terms, result),
+            "array_int_minimum": lambda result, terms: self._minimum(terms, result),
+            "array_int_element": lambda index, terms, result: self._narrow(result, self._hull(terms)),
+            "array_var_int_element": lambda index, terms, result: self._narrow(result, self._hull(terms)),
+            "array_var_int_element_from": lambda _, index, terms, result: self._narrow(result, self._hull(terms)),
+            "int_div": lambda left, right, result: self._narrow(result, _within(self.interval(left))),
+            "int_mod": lambda left, right, result: self._narrow(result, _within(self.interval(left))),
+            "int_pow": self._power,
+            "int_pow_fixed": self._power,
+            "fzn_count_eq": lambda terms, value, count: self._narrow(count, (0, len(terms))),
+            "fzn_among": lambda count, terms, values: self._narrow(count, (0, len(terms))),
+            "fzn_nvalue": lambda count, terms: self._narrow(count, (0, len(terms))),
+            "fzn_global_cardinality": lambda terms, cover, counts: self._narrow_all(counts, 0, len(terms) + 1),
+            "fzn_global_cardinality_closed": lambda terms, cover, counts: self._narrow_all(counts, 0, len(terms) + 1),
+            "fzn_maximum_arg_int_offset": lambda terms, first, index: self._narrow_all([index], first, len(terms)),
+            "fzn_minimum_arg_int_offset": lambda terms, first, index: self._narrow_all([index], first, len(terms)),
+            "fzn_bin_packing_load_offset": self._loads,
+            "fzn_table_int_flat": self._table,
+            "fzn_circuit_offset": lambda terms, first: self._narrow_all(terms, first, len(terms)),
+            "fzn_subcircuit_offset": lambda terms, first: self._narrow_all(terms, first, len(terms)),
+            "fzn_inverse_offset": self._inverse,
+            "fzn_regular_flat": lambda terms, first, width, *_: self._narrow_all(terms, first, width),
+            "fzn_regular_nfa_flat": lambda terms, first, width, *_: self._narrow_all(terms, first, width),
+            "fzn_cost_regular_flat": self._cost_regular,
+        }
+
+    def run(self) -> dict[str, Interval]:
+        """Propagate until nothing changes."""
+        for item in self.file.constraints:
+            if item.name in self.rules:
+                for name in set(self._names(item.arguments)):
+                    self.mentions[name].append(item)
+        self.queue = deque(dict.fromkeys(self.known))
+        while self.queue:
+            for item in self.mentions[self.queue.popleft()]:
+                try:
+                    self.rules[item.name](*map(self._value, item.arguments))
+                except (TypeError, ValueError):
+                    pass  # not what this constraint takes, which translation tells better
+        return self.known
+
+    def interval(self, value: Expression) -> Interval:
+        """What is known about an operand or a set."""
+        if type(value) is str and value in self.known:
+            return self.known[value]
+        value = self._value(value)
+        if type(value) in (int, bool):
+            return int(value), int(value)
+        variable = self.file.variables.get(value) if type(value) is str else None
+        if variable is not None and variable.is_bool:
+            return 0, 1
+        values = variable.domain if variable is not None else value
+        if not isinstance(values, IntSet) or not values.ranges:
+            return -inf, inf
+        return values.ranges[0][0], values.ranges[-1][1]
+
+    def _names(self, value: Expression) -> Iterator[str]:
+        """The unbounded variables in an expression."""
+        if type(value) is list:
+            for element in value:
+                yield from self._names(element)
+        elif type(value) is str:
+            if value in self.known:
+                yield value
+            elif value in self.file.arrays:
+                elements = self.file.arrays[value].elements
+                yield from (name for name in elements if type(name) is str and name in self.known)
+
+    def _value(self, value: Expression) -> Expression:
+        """An argument with names of arrays and parameters replaced by what they stand for."""
+        if type(value) is str and value in self.file.arrays:
+            return self.file.arrays[value].elements
+        return self.file.parameters.get(value, value) if type(value) is str else value
+
+    def _narrow(self, value: Expression, limits: Interval) -> None:
+        if type(value) is not str or value not in self.known or self.updates[value] == MOST_UPDATES:
+            return
+        low, high = self.known[value]
+        narrowed = max(low, limits[0]), min(high, limits[1])
+        if narrowed[0] > narrowed[1]:  # a contradiction, which any finite domain leaves to the solver to show
+            narrowed = narrowed[::-1]
+        if narrowed != (low, high):
+            self.known[value] = narrowed
+            self.updates[value] += 1
+            self.queue.append(value)
+
+    def _narrow_all(self, terms: list[Expression], first: int, count: int) -> None:
+        """All terms are in first, first + 1, ..., so many numbers."""
+        for term in terms:
+            self._narrow(term, (first, first + count - 1))
+
+    def _table(self, terms: list[Expression], rows: list[int]) -> None:
+        for column, term in enumerate(terms):
+            if rows:
+                values = rows[column :: len(terms)]
+                self._narrow(term, (min(values), max(values)))
+
+    def _loads(self, loads: list[Expression], first: int, bins: list[Expression], weights: list[int]) -> None:
+        least, most = (sum(part(0, weight) for weight in weights) for part in (min, max))
+        self._narrow_all(loads, least, most - least + 1)
+        self._narrow_all(bins, first, len(loads))
+
+    def _inverse(self, terms: list[Expression], inverses: list[Expression], first: int, other: int) -> None:
+        self._narrow_all(terms, other, len(inverses))
+        self._narrow_all(inverses, first, len(terms))
+
+    def _cost_regular(
+        self, terms: list[Expression], first: int, width: int, heads, start, finals, costs: list[int], total: Expression
+    ) -> None:
+        self._narrow_all(terms, first, width)
+        self._narrow(total, (len(terms) * min(costs), len(terms) * max(costs)))
+
+    def _linear(self, factors: list[int], terms: list[Expression], total: int, *, exact: bool) -> None:
+        """sum factors * terms <= total, or = total"""
+        self._at_most(factors, terms, total)
+        if exact:
+            self._at_most([-factor for factor in factors], terms, -total)
+
+    def _at_most(self, factors: list[int], terms: list[Expression], total: int) -> None:
+        least = []
+        for factor, term in zip(factors, terms, strict=True):
+            low, high = self.interval(term)
+            least.append(factor * low if factor > 0 else factor * high if factor else 0)
+        open_ends = [index for index, value in enumerate(least) if value == -inf]
+        if len(open_ends) > 1:
+            return
+        finite = sum(value for value in least if value != -inf)
+        for index in open_ends or range(len(terms)):
+            factor = factors[index]
+            rest = total - finite + (0 if open_ends else least[index])
+            if factor > 0:
+                self._narrow(terms[index], (-inf, rest // factor))
+            elif factor < 0:
+                self._narrow(terms[index], (-(rest // -factor), inf))
+
+    def _times(self, left: Expression, right: Expression, product: Expression) -> None:
+        self._narrow(product, _product(self.interval(left), self.interval(right)))
+        if left == right:
+            self._narrow(product, (0, inf))
+            largest = self.interval(product)[1]
+            if 0 <= largest < inf:
+                self._narrow(left, (-isqrt(int(largest)), isqrt(int(largest))))
+
+    def _power(self, base: Expression, exponent: Expression, result: Expression) -> None:
+        low, high = self.interval(base)
+        most = max(self.interval(exponent)[1], 0)
+        largest = max(-low, high, 1)
+        if most * log2(largest) < DIGITS:
+            self._narrow(result, (0 if low >= 0 else -(largest**most), largest**most))
+
+    def _abs(self, term: Expression, size: Expression) -> None:
+        low, high = self.interval(term)
+        self._narrow(size, (max(0, low, -high), max(-low, high)))
+        largest = self.interval(size)[1]
+        self._narrow(term, (-largest, largest))
+
+    def _maximum(self, terms: list[Expression], result: Expression) -> None:
+        intervals = [self.interval(term) for term in terms]
+        self._narrow(result, (max(low for low, _ in intervals), max(high for _, high in intervals)))
+        for term in terms:
+            self._narrow(term, (-inf, self.interval(result)[1]))
+
+    def _minimum(self, terms: list[Expression], result: Expression) -> None:
+        intervals = [self.interval(term) for term in terms]
+        self._narrow(result, (min(low for low, _ in intervals), min(high for _, high in intervals)))
+        for term in terms:
+            self._narrow(term, (self.interval(result)[0], inf))
+
+    def _hull(self, terms: Iterable[Expression]) -> Interval:
+        intervals = [self.interval(term) for term in terms]
+        return min(low for low, _ in intervals), max(high for _, high in intervals)
+
+
+def _product(left: Interval, right: Interval) -> Interval:
+    corners = [one * other if one and other else 0 for one in left for other in right]
+    return min(corners), max(corners)
+
+
+def _within(interval: Interval) -> Interval:
+    """Quotients and remainders are no larger than the dividend."""
+    largest = max(map(abs, interval))
+    return -largest, largest

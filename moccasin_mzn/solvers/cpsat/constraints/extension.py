@@ -1,0 +1,356 @@
+"""Constraints given by their tuples or by an automaton: table, regular, mdd, cost_regular."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from moccasin_mzn.solvers.cpsat.automata import (
+    MOST_STATES,
+    STUCK,
+    Automaton,
+    TooLargeError,
+    Transition,
+    all_transitions,
+    decision_diagram,
+    determinised,
+    deterministic,
+    layers,
+    nondeterministic,
+    without_dead_ends,
+)
+from moccasin_mzn.solvers.cpsat.builder import TRUE, Builder, ModelError, Term, as_term, constant
+from moccasin_mzn.solvers.cpsat.registry import Bool, Bools, Int, Ints, Par, Pars, Set, Sets, When, function, relation
+from moccasin_mzn.solvers.flatzinc.intset import IntSet
+
+# Tables
+
+
+def in_rows(values: Sequence[int], rows: Sequence[int]) -> bool:
+    """Are the values, one at least, one of the rows that stand one after the other?"""
+    width, values = len(values), list(values)
+    return any(values == rows[start : start + width] for start in range(0, len(rows), width))
+
+
+def not_in_table(builder: Builder, terms: Ints, rows: Pars, when: When) -> None:
+    """the operands take none of the rows"""
+    if rows:
+        _table(builder, terms, rows, when).negated = True
+
+
+@relation("fzn_table_int_flat", opposite=not_in_table, holds=in_rows)
+def table(builder: Builder, terms: Ints, rows: Pars, when: When) -> None:
+    """the operands take one of the rows, which stand one after the other"""
+    if rows:
+        _table(builder, terms, rows, when)
+    else:
+        builder.false(when)
+
+
+def not_in_table_bool(builder: Builder, literals: Bools, rows: Bools, when: When) -> None:
+    """the literals take none of the rows"""
+    not_in_table(builder, *_as_integers(literals, rows), when)
+
+
+@relation("fzn_table_bool_flat", opposite=not_in_table_bool, holds=in_rows)
+def table_bool(builder: Builder, literals: Bools, rows: Bools, when: When) -> None:
+    """the literals take one of the rows, which stand one after the other"""
+    table(builder, *_as_integers(literals, rows), when)
+
+
+def _as_integers(literals: Bools, rows: Bools) -> tuple[list[Term], list[int]]:
+    return [as_term(literal) for literal in literals], [int(value == TRUE) for value in rows]
+
+
+def _table(builder: Builder, terms: Sequence[Term], rows: Sequence[int], when: When):
+    if not terms or len(rows) % len(terms):
+        raise ModelError("the rows of a table are not as long as the array")
+    proto = builder.new(when).table
+    builder.write_all(terms, proto.exprs)
+    proto.values.extend(rows)
+    return proto
+
+
+# Automata
+
+
+@relation("fzn_regular_flat", holds=lambda values, *dfa: deterministic(*dfa).accepts(values))
+def regular(
+    builder: Builder, terms: Ints, first: Par, width: Par, heads: Pars, start: Par, finals: Set, when: When
+) -> None:
+    """a deterministic automaton accepts the operands"""
+    _accept(builder, terms, deterministic(first, width, heads, start, finals), when)
+
+
+@function("fzn_regular_flat_reif", value=lambda values, *dfa: deterministic(*dfa).accepts(values))
+def regular_reif(
+    builder: Builder, terms: Ints, first: Par, width: Par, heads: Pars, start: Par, finals: Set, verdict: Bool
+) -> None:
+    """verdict = a deterministic automaton accepts the operands"""
+    _judge(builder, terms, deterministic(first, width, heads, start, finals), verdict)
+
+
+@relation("fzn_regular_nfa_flat", holds=lambda values, *nfa: nondeterministic(*nfa).accepts(values))
+def regular_nfa(
+    builder: Builder, terms: Ints, first: Par, width: Par, heads: Sets, start: Par, finals: Set, when: When
+) -> None:
+    """a nondeterministic automaton accepts the operands"""
+    _accept(builder, terms, nondeterministic(first, width, heads, start, finals), when)
+
+
+@function("fzn_regular_nfa_flat_reif", value=lambda values, *nfa: nondeterministic(*nfa).accepts(values))
+def regular_nfa_reif(
+    builder: Builder, terms: Ints, first: Par, width: Par, heads: Sets, start: Par, finals: Set, verdict: Bool
+) -> None:
+    """verdict = a nondeterministic automaton accepts the operands"""
+    _judge(builder, terms, nondeterministic(first, width, heads, start, finals), verdict)
+
+
+def _follows_edges(values: list[int], nodes, levels, count, tails, labels, heads) -> bool:
+    return decision_diagram(tails, labels, heads).accepts(values)
+
+
+@relation("fzn_mdd", "fzn_mdd_nondet", holds=_follows_edges)
+def mdd(
+    builder: Builder,
+    terms: Ints,
+    nodes: Par,
+    levels: Pars,
+    count: Par,
+    tails: Pars,
+    labels: Sets,
+    heads: Pars,
+    when: When,
+) -> None:
+    """the operands are the labels along a path of a decision diagram"""
+    _accept(builder, terms, decision_diagram(tails, labels, heads), when)
+
+
+@function("fzn_mdd_reif", "fzn_mdd_nondet_reif", value=_follows_edges)
+def mdd_reif(
+    builder: Builder,
+    terms: Ints,
+    nodes: Par,
+    levels: Pars,
+    count: Par,
+    tails: Pars,
+    labels: Sets,
+    heads: Pars,
+    verdict: Bool,
+) -> None:
+    """verdict = the operands are the labels along a path of a decision diagram"""
+    _judge(builder, terms, decision_diagram(tails, labels, heads), verdict)
+
+
+def _accept(builder: Builder, terms: Sequence[Term], automaton: Automaton, when: When) -> None:
+    """The automaton accepts the operands."""
+    alphabet = IntSet.of_range(automaton.low, automaton.high)
+    symbols = sorted({value for term in set(terms) for value in _common(builder, term, alphabet)})
+    try:
+        transitions, finals = determinised(automaton, symbols, len(terms), total=False)
+    except TooLargeError:
+        return _find_run(builder, terms, automaton, symbols, when)
+    _post(builder, terms, transitions, finals, when)
+
+
+def _judge(builder: Builder, terms: Sequence[Term], automaton: Automaton, verdict: int) -> None:
+    """verdict = the automaton accepts the operands. The verdict is the last symbol of a longer word."""
+    terms = [_narrowed(builder, term, automaton.low, automaton.high) for term in terms]
+    symbols = sorted({value for term in set(terms) for value in builder.values(term)})
+    try:
+        transitions, finals = determinised(automaton, symbols, len(terms), total=True)
+    except TooLargeError:
+        raise ModelError(f"the reified automaton has more than {MOST_STATES} states if made deterministic") from None
+    base = symbols[-1] + 1 if symbols else 0
+    states = {0, *(head for _, _, head in transitions)}
+    end = len(states)
+    known = builder.fixed(verdict)
+    for state in states:
+        accepts = state in finals
+        if known in (None, accepts):
+            transitions.append((state, base + accepts, end))
+    _post(builder, [*terms, as_term(verdict).plus(base)], transitions, {end}, [])
+
+
+def _post(builder: Builder, terms: Sequence[Term], transitions: list[Transition], finals: set[int], when: When) -> None:
+    """The automaton constraint itself, with start 0."""
+    if not terms:
+        return None if 0 in finals else builder.false(when)
+    transitions = without_dead_ends(transitions, finals)
+    if not transitions:
+        return builder.false(when)
+    proto = builder.new(when).automaton
+    proto.starting_state = 0
+    proto.final_states.extend(sorted(finals))
+    proto.transition_tail.extend([tail for tail, _, _ in transitions])
+    proto.transition_label.extend([symbol for _, symbol, _ in transitions])
+    proto.transition_head.extend([head for _, _, head in transitions])
+    builder.write_all(terms, proto.exprs)
+
+
+def _find_run(
+    builder: Builder, terms: Sequence[Term], automaton: Automaton, symbols: Sequence[int], when: When
+) -> None:
+    """The automaton accepts the operands: variables for the states of one of the runs that accept them."""
+    rows = all_transitions(automaton, symbols)
+    states = IntSet.of_values([automaton.start, *(head for _, _, head in rows)])
+    flat = [number for row in rows for number in row]
+    state = constant(automaton.start)
+    for term in terms:
+        head = builder.integer_in(states.flat())
+        table(builder, [state, term, head], flat, when)
+        for condition in when:  # free otherwise
+            builder.equal(head, constant(automaton.start), [~condition])
+        state = head
+    builder.within(state, automaton.finals, when)
+
+
+def _common(builder: Builder, term: Term, values: IntSet) -> Sequence[int]:
+    """Those of the values that the operand can take."""
+    variable, coefficient, offset = term
+    if not coefficient:
+        return [offset] if offset in values else []
+    domain = builder.domain(variable)
+    if (coefficient, offset) == (1, 0):
+        return list(domain & values)
+    pairs = ((value, divmod(value - offset, coefficient)) for value in values)
+    return [value for value, (quotient, rest) in pairs if not rest and quotient in domain]
+
+
+def _narrowed(builder: Builder, term: Term, low: int, high: int) -> Term:
+    """An operand that equals `term` where that is in low..high, and is low - 1 elsewhere."""
+    least, greatest = builder.bounds(term)
+    if low <= least and greatest <= high:
+        return term
+    if greatest < low or high < least:
+        return constant(low - 1)
+    inside = builder.is_in(term, IntSet.of_range(low, high))
+    copy = builder.integer(low - 1, high)
+    builder.equal(copy, term, [inside])
+    builder.equal(copy, constant(low - 1), [~inside])
+
+    def rule(value: Callable[[Term], int | None]) -> int | None:
+        known = value(term)
+        return known if known is None or low <= known <= high else low - 1
+
+    builder.suggest(copy.variable, rule)
+    return copy
+
+
+# Automata with costs
+
+
+def cost_of(
+    word: Sequence[int], first: int, width: int, heads: Sequence[int], start: int, finals: IntSet, costs: Sequence[int]
+) -> int | None:
+    """The sum of the costs of the steps of a deterministic automaton, None if it does not accept the word."""
+    state, total = start, 0
+    for symbol in word:
+        if not state or not first <= symbol < first + width:
+            return None
+        place = (state - 1) * width + symbol - first
+        state, total = heads[place], total + costs[place]
+    return total if state in finals else None
+
+
+@relation("fzn_cost_regular_flat", holds=lambda word, *rest: cost_of(word, *rest[:-1]) == rest[-1])
+def cost_regular(
+    builder: Builder,
+    terms: Ints,
+    first: Par,
+    width: Par,
+    heads: Pars,
+    start: Par,
+    finals: Set,
+    costs: Pars,
+    total: Int,
+    when: When,
+) -> None:
+    """a deterministic automaton accepts the operands, and the costs of its steps sum to `total`"""
+    automaton = deterministic(first, width, heads, start, finals)
+    ends, steps = _flow(builder, terms, automaton, total=bool(when))
+    builder.linear([1] * len(ends), list(map(as_term, ends)), (1, 1), when)
+    builder.linear(*_excess(steps, first, width, costs, total), (0, 0), when)
+
+
+@function("fzn_cost_regular_flat_reif", value=lambda word, *rest: cost_of(word, *rest[:-1]) == rest[-1])
+def cost_regular_reif(
+    builder: Builder,
+    terms: Ints,
+    first: Par,
+    width: Par,
+    heads: Pars,
+    start: Par,
+    finals: Set,
+    costs: Pars,
+    total: Int,
+    verdict: Bool,
+) -> None:
+    """verdict = a deterministic automaton accepts the operands and the costs of its steps sum to `total`"""
+    ends, steps = _flow(builder, terms, deterministic(first, width, heads, start, finals), total=True)
+    exact = builder.truth(*_excess(steps, first, width, costs, total), IntSet.of_range(0, 0))
+    for end in ends:
+        builder.clause([verdict, ~end, ~exact])
+    builder.clause([*ends, ~verdict])
+    builder.clause([exact, ~verdict])
+
+
+Step = tuple[int, int, int]
+"""State, symbol, and the literal that tells whether this step is made."""
+
+
+def _flow(
+    builder: Builder, terms: Sequence[Term], automaton: Automaton, *, total: bool
+) -> tuple[list[int], list[Step]]:
+    """Literals that tell which final state a deterministic automaton ends in, if any, and all steps that can occur.
+
+    The steps are a flow from state to state: their linear relaxation is exact for the costs of one automaton. Unless
+    `total`, the automaton is made to end in a final state.
+    """
+    low, high = automaton.low, automaton.high
+    if total:
+        terms = [_narrowed(builder, term, low, high) for term in terms]
+        low -= 1
+    words = [_common(builder, term, IntSet.of_range(low, high)) for term in terms]
+    states, steps = {automaton.start: TRUE}, []
+    for term, layer in zip(terms, layers(automaton, words, total=total), strict=True):
+        into, parts = defaultdict(list), defaultdict(list)
+        for state, symbol, head in layer:
+            here, read = states[state], builder.equals_value(term, symbol)
+            literal = builder.conjunction([here, read])
+            into[head].append(literal)
+            parts["from", here].append(literal)
+            parts["on", read].append(literal)
+            if head != STUCK:
+                steps.append((state, symbol, literal))
+        for (_, whole), literals in parts.items():
+            _sum_up(builder, literals, whole)
+        states = {head: _one_of(builder, literals) for head, literals in into.items()}
+    return [literal for state, literal in states.items() if state in automaton.finals], steps
+
+
+def _one_of(builder: Builder, literals: Sequence[int]) -> int:
+    """The literal that is true if one of the given ones is, of which there is never more than one."""
+    if len(literals) == 1:
+        return literals[0]
+    result = builder.boolean()
+    _sum_up(builder, literals, result)
+    builder.suggest(result, lambda value: _largest([value(as_term(literal)) for literal in literals]))
+    return result
+
+
+def _sum_up(builder: Builder, parts: Sequence[int], whole: int) -> None:
+    """The whole is the sum of its parts."""
+    builder.linear([*(1 for _ in parts), -1], [*map(as_term, parts), as_term(whole)], (0, 0))
+
+
+def _excess(
+    steps: Sequence[Step], first: int, width: int, costs: Sequence[int], total: Term
+) -> tuple[list[int], list[Term]]:
+    """Factors and terms of the sum of the costs less the total."""
+    factors = [costs[(state - 1) * width + symbol - first] for state, symbol, _ in steps]
+    return [*factors, -1], [*(as_term(literal) for _, _, literal in steps), total]
+
+
+def _largest(values: list[int | None]) -> int | None:
+    return None if None in values else max(values)

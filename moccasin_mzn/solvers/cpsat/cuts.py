@@ -1,0 +1,50 @@
+"""Domains that are cut for want of bounds, and what is proven nevertheless."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from moccasin_mzn.solvers.cpsat.bounds import implied_bounds
+from moccasin_mzn.solvers.flatzinc.syntax import Expression, FlatZinc
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A variable whose domain was cut to low..high."""
+
+    name: str
+    low: int
+    high: int
+
+
+def names_in_constraints(file: FlatZinc) -> set[str]:
+    """All names that constraints and right-hand sides mention, themselves or through an array."""
+    names: set[str] = set()
+
+    def collect(values: Sequence[Expression]) -> None:
+        for value in values:
+            if isinstance(value, list):
+                collect(value)
+            elif isinstance(value, str) and value not in names:
+                names.add(value)
+                if value in file.arrays:
+                    collect(file.arrays[value].elements)
+
+    for item in file.constraints:
+        collect(item.arguments)
+    for variable in file.variables.values():
+        if variable.value is not None:
+            collect([variable.name, variable.value])
+    return names
+
+
+def are_harmless(cuts: Mapping[int, Cut], file: FlatZinc, best: int) -> bool:
+    """Is an optimum within cut domains one of the file? It is if no solution as good has values beyond a cut, by what
+    the constraints imply."""
+    objective, goal = file.solve.objective, file.solve.goal
+    if not isinstance(objective, str):
+        return False
+    bounds = implied_bounds(file, {objective: (-inf, best) if goal == "minimize" else (best, inf)})
+    return all(cut.low <= bounds[cut.name][0] and bounds[cut.name][1] <= cut.high for cut in cuts.values())

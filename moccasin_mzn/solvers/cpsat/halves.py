@@ -1,0 +1,106 @@
+"""Which reified constraints need one direction only.
+
+MiniZinc writes `serves -> start <= end` as b <-> start <= end and a clause, b or not serves. As b is asked for nothing
+else, b -> start <= end does, and b may as well be `serves` itself:
+
+    constraint int_le_reif(start,end,b);        serves -> start <= end
+    constraint bool_clause([b],[serves]);
+
+The same solutions exist for all other variables; b itself may get another value, so that it must not be printed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+from moccasin_mzn.solvers.cpsat.registry import HANDLERS
+from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc
+
+IF_TRUE, IF_FALSE = 0, 1
+"""Indices into `Handler.halves`: the constraint holds if its bool is true; its opposite does if it is false."""
+
+Twin = tuple[Expression, bool]
+"""A bool, and whether its negation is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """What is left of a reified constraint. `clause` is the only one that mentions its bool, if it is a clause of two
+    literals; the bool may then be made one with the `twin`, which makes the clause true."""
+
+    direction: int
+    clause: Constraint | None = None
+    twin: Twin | None = None
+
+
+def find_halves(file: FlatZinc) -> dict[int, Half]:
+    """The reified constraints, by id, that one direction is enough for."""
+    try:
+        return _find_halves(file)
+    except TypeError:  # an array inside of an array, which translation refuses with its place
+        return {}
+
+
+def _find_halves(file: FlatZinc) -> dict[int, Half]:
+    reified = dict(_reified_constraints(file))
+    uses = _count_uses(file, reified)
+    signs: dict[str, list[int]] = {name: [0, 0] for name in reified}
+    clauses: dict[str, Constraint] = {}
+    for item in file.constraints:
+        if item.name in ("bool_clause", "array_bool_or"):
+            for direction, literals in enumerate(_literals(item)):
+                for name in filter(reified.__contains__, literals):
+                    signs[name][direction] += 1
+                    clauses[name] = item
+    halves = {}
+    for name, item in reified.items():
+        for direction in (IF_TRUE, IF_FALSE):
+            if uses[name] == 1 + signs[name][direction] > 1:
+                halves[id(item)] = _half(name, direction, clauses[name] if uses[name] == 2 else None)
+    return halves
+
+
+def _reified_constraints(file: FlatZinc) -> Iterator[tuple[str, Constraint]]:
+    """The constraints that define a bool which is not printed, with its name."""
+    for item in file.constraints:
+        handler = HANDLERS.get(item.name) if item.name.endswith("_reif") else None
+        if handler and handler.halves and len(item.arguments) == len(handler.kinds):
+            variable = file.variables.get(item.arguments[-1]) if type(item.arguments[-1]) is str else None
+            if variable and variable.is_bool and not variable.is_output and variable.value is None:
+                yield variable.name, item
+
+
+def _count_uses(file: FlatZinc, names: Mapping[str, Constraint]) -> Counter[str]:
+    """How often each of the names occurs outside of annotations; in a named array twice, as its use is not known."""
+    arguments = chain.from_iterable(item.arguments for item in file.constraints)
+    occurrences = chain.from_iterable(value if type(value) is list else (value,) for value in arguments)
+    uses = Counter(filter(names.__contains__, occurrences))
+    for array in file.arrays.values():
+        uses.update(filter(names.__contains__, 2 * array.elements))
+    uses.update(filter(names.__contains__, (variable.value for variable in file.variables.values())))
+    return uses
+
+
+def _literals(item: Constraint) -> tuple[list[Expression], list[Expression]]:
+    """The literals of a clause without and with negation, if they stand in the constraint itself."""
+    if item.name == "bool_clause" and len(item.arguments) == 2:
+        positive, negative = item.arguments
+    elif item.name == "array_bool_or" and len(item.arguments) == 2 and item.arguments[1] is True:
+        positive, negative = item.arguments[0], []
+    else:
+        return [], []
+    if type(positive) is list and type(negative) is list:
+        return positive, negative
+    return [], []
+
+
+def _half(name: str, direction: int, clause: Constraint | None) -> Half:
+    literals = [] if clause is None else [(item, sign) for sign, part in enumerate(_literals(clause)) for item in part]
+    if len(literals) != 2:
+        return Half(direction)
+    (other, negated) = literals[literals[0][0] == name]
+    # b or not a: b is a. b or a: b is not a. a or not b: b is a. not a or not b: b is not a.
+    return Half(direction, clause, (other, bool(negated) == bool(direction)))

@@ -1,0 +1,127 @@
+"""The table of constraints that the solver knows, filled by decorators.
+
+A constraint is one function. Its parameters after the builder say by their annotations what they take from FlatZinc:
+
+    Int, Bool        an operand, variable or constant
+    Ints, Bools      an array of them
+    Par, Pars        an integer parameter, an array of them
+    Set              a set parameter
+    Sets             an array of set parameters
+
+and the last one, `when`, is the list of literals under which the constraint is to hold.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term
+from moccasin_mzn.solvers.flatzinc.intset import IntSet
+
+Int = Term
+Ints = list[Term]
+Bool = int
+Bools = list[int]
+Par = int
+Pars = list[int]
+Set = IntSet
+Sets = list[IntSet]
+When = list[int]
+
+KINDS = ("Int", "Ints", "Bool", "Bools", "Par", "Pars", "Set", "Sets")
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """How to post a constraint of this name: the kinds of its arguments, and the function they go to.
+
+    If `value` is there, the argument at `target`, an array of integers perhaps, follows from the values of the others
+    (in order, without it). Warm starts are completed with it. The `halves` of a reified constraint post what follows if
+    its last argument is true, and what follows if it is false.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    post: Callable[..., None]
+    value: Callable[..., int] | None = None
+    target: int = -1
+    halves: tuple[Callable[..., None], Callable[..., None]] | None = None
+
+
+HANDLERS: dict[str, Handler] = {}
+
+
+def relation(
+    *names: str,
+    opposite: Callable[..., None] | None = None,
+    holds: Callable[..., bool] | None = None,
+    value: Callable[..., int] | None = None,
+    target: int = -1,
+) -> Callable:
+    """Register a function under its names, half-reified as `NAME_imp` and, if there is a function for the negation,
+    reified as `NAME_reif`. `holds` decides the relation for given values; `value` and `target` as in `Handler`."""
+
+    def register(post: Callable[..., None]) -> Callable[..., None]:
+        kinds = _kinds(post)
+        for name in names:
+            _add(Handler(name, kinds, _unconditional(post), value, target))
+            _add(Handler(f"{name}_imp", (*kinds, "Bool"), _half_reified(post), holds))
+            if opposite:
+                halves = _half_reified(post), _half_refuted(opposite)
+                _add(Handler(f"{name}_reif", (*kinds, "Bool"), _reified(*halves), holds, halves=halves))
+        return post
+
+    return register
+
+
+def function(*names: str, value: Callable[..., int] | None = None, target: int = -1) -> Callable:
+    """Register a constraint that exists in one form only, without `when`; `value` and `target` as in `Handler`."""
+
+    def register(post: Callable[..., None]) -> Callable[..., None]:
+        for name in names:
+            _add(Handler(name, _kinds(post), post, value, target))
+        return post
+
+    return register
+
+
+def _add(handler: Handler) -> None:
+    if handler.name in HANDLERS:
+        raise ValueError(f"constraint {handler.name} is registered twice")
+    HANDLERS[handler.name] = handler
+
+
+def _kinds(post: Callable[..., None]) -> tuple[str, ...]:
+    annotations = [parameter.annotation for parameter in inspect.signature(post).parameters.values()]
+    kinds = tuple(kind for kind in annotations[1:] if kind != "When")
+    if not set(kinds) <= set(KINDS):
+        raise TypeError(f"{post.__name__}: parameters must be annotated with one of {', '.join(KINDS)}")
+    return kinds
+
+
+def _unconditional(post: Callable[..., None]) -> Callable[..., None]:
+    return lambda builder, *arguments: post(builder, *arguments, when=[])
+
+
+def _half_reified(post: Callable[..., None]) -> Callable[..., None]:
+    def imp(builder: Builder, *arguments) -> None:
+        *operands, condition = arguments
+        if condition != FALSE:
+            post(builder, *operands, when=[] if condition == TRUE else [condition])
+
+    return imp
+
+
+def _half_refuted(opposite: Callable[..., None]) -> Callable[..., None]:
+    fails = _half_reified(opposite)
+    return lambda builder, *arguments: fails(builder, *arguments[:-1], ~arguments[-1])
+
+
+def _reified(holds: Callable[..., None], fails: Callable[..., None]) -> Callable[..., None]:
+    def reif(builder: Builder, *arguments) -> None:
+        holds(builder, *arguments)
+        fails(builder, *arguments)
+
+    return reif

@@ -1,0 +1,134 @@
+"""Annotations of the solve item: search strategies and warm starts."""
+
+from __future__ import annotations
+
+from ortools.sat.python import cp_model
+
+from moccasin_mzn.solvers.cpsat.builder import LIMIT, ModelError, Term, as_term
+from moccasin_mzn.solvers.cpsat.completion import Completion
+from moccasin_mzn.solvers.cpsat.symbols import Symbols
+from moccasin_mzn.solvers.cpsat.translate import Problem
+from moccasin_mzn.solvers.flatzinc.syntax import Call, Expression, calls_in
+
+_VARIABLE_CHOICE = {
+    "input_order": cp_model.CHOOSE_FIRST,
+    "first_fail": cp_model.CHOOSE_MIN_DOMAIN_SIZE,
+    "anti_first_fail": cp_model.CHOOSE_MAX_DOMAIN_SIZE,
+    "smallest": cp_model.CHOOSE_LOWEST_MIN,
+    "largest": cp_model.CHOOSE_HIGHEST_MAX,
+}
+_VALUE_CHOICE = {
+    "indomain": cp_model.SELECT_MIN_VALUE,
+    "indomain_min": cp_model.SELECT_MIN_VALUE,
+    "indomain_max": cp_model.SELECT_MAX_VALUE,
+    "indomain_median": cp_model.SELECT_MEDIAN_VALUE,
+    "indomain_middle": cp_model.SELECT_MEDIAN_VALUE,
+    "indomain_split": cp_model.SELECT_LOWER_HALF,
+    "indomain_reverse_split": cp_model.SELECT_UPPER_HALF,
+    "indomain_random": cp_model.SELECT_RANDOM_HALF,
+}
+_LEAST, _GREATEST = 0, 1
+_FIRST_VALUE = {
+    "indomain": _LEAST,
+    "indomain_min": _LEAST,
+    "indomain_split": _LEAST,
+    "indomain_max": _GREATEST,
+    "indomain_reverse_split": _GREATEST,
+}
+_SEARCHES = {"int_search": "Ints", "bool_search": "Bools"}
+_WARM_STARTS = ("warm_start", "warm_start_int", "warm_start_bool")
+
+
+def add_strategies(problem: Problem) -> int:
+    """Turn the search annotations into decision strategies, in their order; how many there were.
+
+    Choices that CP-SAT does not have become input order and least value.
+    """
+    count = 0
+    for call in calls_in(problem.file.solve.annotations):
+        if call.name in _SEARCHES and len(call.arguments) >= 3:
+            count += _add_strategy(problem, call)
+    return count
+
+
+def _add_strategy(problem: Problem, call: Call) -> int:
+    terms = _searched(problem, call)
+    if not terms:
+        return 0
+    strategy = problem.builder.model.proto.search_strategy.add()
+    problem.builder.write_all(terms, strategy.exprs)
+    _, variable_choice, value_choice = map(_name, call.arguments[:3])
+    strategy.variable_selection_strategy = _VARIABLE_CHOICE.get(variable_choice, cp_model.CHOOSE_FIRST)
+    strategy.domain_reduction_strategy = _VALUE_CHOICE.get(value_choice, cp_model.SELECT_MIN_VALUE)
+    return 1
+
+
+def _name(value: Expression) -> str:
+    """The expression itself if it is a name."""
+    return value if type(value) is str else ""
+
+
+def _searched(problem: Problem, call: Call) -> list[Term]:
+    """The variables of a search annotation as operands, without constants; none if they are of another type."""
+    try:
+        operands = problem.symbols.converters[_SEARCHES[call.name]](call.arguments[0])
+    except ModelError:
+        return []
+    terms = [as_term(operand) if call.name == "bool_search" else operand for operand in operands]
+    return [term for term in terms if term.coefficient]
+
+
+def add_hints(problem: Problem, *, from_strategies: bool = False) -> int:
+    """Turn the warm starts into hints, the first one for each variable; how many variables got one.
+
+    Variables that follow from hinted ones are hinted too, see `completion`. Without a warm start, `from_strategies`
+    hints the value that each search annotation would try first.
+    """
+    hints: dict[int, int] = {}
+    for call in calls_in(problem.file.solve.annotations):
+        if call.name in _WARM_STARTS and len(call.arguments) == 2:
+            _collect_hints(problem, call, hints)
+    if hints:
+        Completion(problem, hints).run()
+    elif from_strategies:
+        _collect_first_values(problem, hints)
+    if hints:
+        proto = problem.builder.model.proto.solution_hint
+        proto.vars.extend(list(hints))
+        proto.values.extend(list(hints.values()))
+    return len(hints)
+
+
+def _collect_first_values(problem: Problem, hints: dict[int, int]) -> None:
+    for call in calls_in(problem.file.solve.annotations):
+        if call.name in _SEARCHES and len(call.arguments) >= 3 and _name(call.arguments[2]) in _FIRST_VALUE:
+            for term in _searched(problem, call):
+                first = problem.builder.bounds(term)[_FIRST_VALUE[call.arguments[2]]]
+                hints.setdefault(term.variable, (first - term.offset) // term.coefficient)
+
+
+def _collect_hints(problem: Problem, call: Call, hints: dict[int, int]) -> None:
+    symbols, file = problem.symbols, problem.file
+    try:
+        variables, values = map(symbols.list, call.arguments)
+    except ModelError:
+        return
+    if len(variables) != len(values):
+        place = file.where(file.solve.position)
+        raise ModelError(f"{place}: {call.name}: {len(variables)} variables, but {len(values)} values")
+    for variable, value in zip(variables, values, strict=True):
+        term, value = _operand(symbols, variable), _operand(symbols, value)
+        if term is None or value is None or not term.coefficient or value.coefficient:
+            continue
+        steps, rest = divmod(value.offset - term.offset, term.coefficient)
+        if rest == 0 and -LIMIT <= steps <= LIMIT:
+            hints.setdefault(term.variable, steps)
+
+
+def _operand(symbols: Symbols, value: Expression) -> Term | None:
+    """An operand that may be bool or int; None for floats and sets."""
+    if type(value) is bool or (type(value) is str and value in symbols.literals):
+        return as_term(symbols.literal(value))
+    if type(value) is int or (type(value) is str and value in symbols.integers):
+        return symbols.term(value)
+    return None

@@ -1,0 +1,201 @@
+"""FlatZinc items -> CP-SAT model."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import inf
+from operator import itemgetter
+
+from ortools.sat.python import cp_model
+
+from moccasin_mzn.solvers.cpsat import constraints  # noqa: F401  (registers the handlers)
+from moccasin_mzn.solvers.cpsat.aliases import Aliases
+from moccasin_mzn.solvers.cpsat.bounds import implied_bounds
+from moccasin_mzn.solvers.cpsat.builder import LIMIT, Builder, ModelError, Term, as_term, constant
+from moccasin_mzn.solvers.cpsat.cuts import Cut, names_in_constraints
+from moccasin_mzn.solvers.cpsat.halves import Half, find_halves
+from moccasin_mzn.solvers.cpsat.registry import HANDLERS
+from moccasin_mzn.solvers.cpsat.symbols import Symbols
+from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc, UnsupportedError, Variable
+
+UNFIT = (ValueError, LookupError, ArithmeticError, TypeError)
+"""What Python raises where arrays differ in length or numbers exceed the 64 bits of a protocol buffer."""
+UNBOUNDED = 2**40
+"""Magnitude at which a domain is cut that neither its type nor a constraint bounds."""
+
+
+@dataclass(slots=True)
+class Problem:
+    """A translated file: the model, the meaning of its names, and what to optimise.
+
+    `objective` is None for satisfaction. `cut` holds the variables whose domain was cut by the index of the CP-SAT
+    variable. `origins` says from which CP-SAT constraint on which place of the text is to answer for them. `halves` are
+    the reified constraints, by id, of which one direction was posted.
+    """
+
+    file: FlatZinc
+    builder: Builder
+    symbols: Symbols
+    objective: Term | None = None
+    maximize: bool = False
+    cut: dict[int, Cut] = field(default_factory=dict)
+    origins: list[tuple[int, int]] = field(default_factory=list)
+    halves: dict[int, Half] = field(default_factory=dict)
+
+    def objective_scale(self) -> tuple[int, int]:
+        """(sign, offset) such that the objective is sign * what CP-SAT minimizes in integers + offset."""
+        assert self.objective is not None
+        return (-1 if self.maximize else 1), self.objective.offset
+
+    def objective_is_free(self) -> bool:
+        """Does nothing in the file mention the objective, so that no bound but that of its type holds it back?"""
+        return self.file.solve.objective not in names_in_constraints(self.file)
+
+    def place_of_refusal(self) -> str:
+        """`file:line:column` of the first item with which CP-SAT finds the model invalid."""
+        file, proto = self.file, self.builder.model.proto
+        posted = list(proto.constraints)
+
+        def invalid(count: int) -> bool:
+            model = cp_model.CpModel()
+            model.proto.variables.extend(proto.variables)
+            model.proto.constraints.extend(posted[:count])
+            return bool(model.validate())
+
+        count = bisect_left(range(len(posted) + 1), True, key=invalid)
+        origin = bisect_right(self.origins, count - 1, key=itemgetter(0)) - 1
+        return file.where(file.solve.position if count > len(posted) else self.origins[max(origin, 0)][1])
+
+
+def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDED) -> Problem:
+    """Build the CP-SAT model of a file; `unique` as for `Builder`. Domains are cut at the magnitude `unbounded`.
+
+    Raises `UnsupportedError` for an unknown constraint and `ModelError` for one that CP-SAT cannot represent.
+    """
+    problem = Problem(file, Builder(unique=unique), Symbols(file))
+    problem.halves = {} if unique else find_halves(file)
+    aliases, bounds = Aliases(file, problem.halves), implied_bounds(file)
+    for variable in file.variables.values():
+        if variable.is_bool:
+            _declare_bool(problem, aliases, variable)
+    try:
+        for variable in file.variables.values():
+            if not variable.is_bool:
+                _declare_int(problem, aliases, variable, bounds.get(variable.name, (-inf, inf)), unbounded)
+    except ModelError as error:
+        raise ModelError(f"{file.where(file.positions[variable.name])}: {error}") from None
+    for variable in file.variables.values():
+        if variable.value is not None:
+            with _item(problem, file.positions[variable.name]):
+                _assign(problem, variable)
+    for array in file.arrays.values():
+        with _item(problem, file.positions[array.name]):
+            problem.symbols.converters["Bools" if array.is_bool else "Ints"](array.name)
+    _post_constraints(problem, aliases)
+    with _item(problem, file.solve.position):
+        _set_objective(problem)
+    if problem.cut:
+        matter = {*names_in_constraints(file), file.solve.objective}
+        problem.cut = {index: cut for index, cut in problem.cut.items() if cut.name in matter}
+    return problem
+
+
+@contextmanager
+def _item(problem: Problem, position: int) -> Iterator[None]:
+    """Let an item of the file answer for what goes wrong, and for the constraints that are added."""
+    problem.origins.append((problem.builder.constraint_count(), position))
+    try:
+        yield
+    except ModelError as error:
+        raise ModelError(f"{problem.file.where(position)}: {error}") from None
+
+
+def _declare_bool(problem: Problem, aliases: Aliases, variable: Variable) -> None:
+    literals = problem.symbols.literals
+    root, negated = aliases.root(variable.name)
+    if root not in literals:
+        literals[root] = problem.builder.boolean()
+    literals[variable.name] = ~literals[root] if negated else literals[root]
+
+
+def _declare_int(
+    problem: Problem, aliases: Aliases, variable: Variable, bounds: tuple[float, float], unbounded: int
+) -> None:
+    """`bounds` are what the constraints imply where the type says nothing."""
+    builder, symbols = problem.builder, problem.symbols
+    twin = aliases.booleans.get(variable.name)
+    if twin is not None:
+        term = symbols.integers[variable.name] = as_term(symbols.literals[twin])
+        if variable.domain is not None and not (0 in variable.domain and 1 in variable.domain):
+            builder.within(term, variable.domain)
+    elif variable.domain is None:
+        term = _declare_unbounded(problem, variable.name, *bounds, unbounded)
+    elif variable.domain.ranges:
+        term = builder.integer_in(variable.domain.flat())
+    else:
+        term = constant(0)
+        builder.false()
+    symbols.integers[variable.name] = term
+
+
+def _declare_unbounded(problem: Problem, name: str, low: float, high: float, unbounded: int) -> Term:
+    below, above = low < -LIMIT, high > LIMIT
+    least = int(low) if not below else -unbounded if above else min(-unbounded, int(high) - unbounded)
+    greatest = int(high) if not above else max(unbounded, least + unbounded)
+    term = problem.builder.integer(max(least, -LIMIT), min(greatest, LIMIT))
+    if below or above:
+        problem.cut[term.variable] = Cut(name, *problem.builder.bounds(term))
+    return term
+
+
+def _assign(problem: Problem, variable: Variable) -> None:
+    """The right-hand side of a scalar variable."""
+    builder, symbols = problem.builder, problem.symbols
+    if variable.is_bool:
+        left, right = symbols.literal(variable.name), symbols.literal(variable.value)
+        if left != right:
+            builder.equal(as_term(left), as_term(right))
+    else:
+        builder.equal(symbols.term(variable.name), symbols.term(variable.value))
+
+
+def _post_constraints(problem: Problem, aliases: Aliases) -> None:
+    builder, file, converters = problem.builder, problem.file, problem.symbols.converters
+    absorbed, origins, halves = aliases.absorbed, problem.origins, problem.halves
+    for item in file.constraints:
+        if id(item) in absorbed:
+            continue
+        handler = HANDLERS.get(item.name)
+        if handler is None:
+            raise UnsupportedError(f"{file.where(item.position)}: unsupported constraint {item.name}")
+        if len(item.arguments) != len(handler.kinds):
+            raise ModelError(f"{file.where(item.position)}: {item.name} takes {len(handler.kinds)} arguments")
+        origins.append((builder.constraint_count(), item.position))
+        try:
+            operands = [converters[kind](value) for kind, value in zip(handler.kinds, item.arguments, strict=True)]
+            half = halves.get(id(item))
+            (handler.halves[half.direction] if half else handler.post)(builder, *operands)
+        except ModelError as error:
+            raise ModelError(f"{file.where(item.position)}: {item.name}: {error}") from None
+        except UNFIT as error:
+            reason = str(error).partition("\n")[0]
+            raise ModelError(f"{file.where(item.position)}: {item.name}: unfit arguments ({reason})") from None
+
+
+def _set_objective(problem: Problem) -> None:
+    solve, builder = problem.file.solve, problem.builder
+    if solve.goal == "satisfy":
+        return
+    problem.objective = problem.symbols.term(solve.objective)
+    problem.maximize = solve.goal == "maximize"
+    variable, coefficient, _ = problem.objective
+    sign, offset = problem.objective_scale()
+    proto = builder.model.proto.objective
+    if coefficient:
+        proto.vars.append(variable)
+        proto.coeffs.append(sign * coefficient)
+    proto.scaling_factor = float(sign)
+    proto.offset = float(sign * offset)

@@ -1,0 +1,131 @@
+"""Makes solvers known to every MiniZinc of this user, and to the MiniZinc IDE."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from moccasin_mzn.solvers.flatzinc.configuration import file_name, solver_configuration, write_configuration
+
+GENERAL_TAGS = {"cp", "mip", "int", "float"}
+"""Tags that name a kind of solver, as many have."""
+
+
+class InstallError(Exception):
+    """Why nothing was changed, in one line."""
+
+
+def user_solver_folder() -> Path:
+    """Where MiniZinc looks for the solver configurations of this user: what the MiniZinc on PATH says, or else what all
+    versions from 2.6 on use."""
+    try:
+        return Path(json.loads(_minizinc("--config-dirs"))["userSolverConfigDir"])
+    except (InstallError, ValueError, KeyError, TypeError):
+        if os.name == "nt":
+            return Path(os.environ.get("APPDATA", Path.home())) / "MiniZinc" / "solvers"
+        return Path.home() / ".minizinc" / "solvers"
+
+
+def check(folder: Path, configurations: Sequence[dict]) -> None:
+    """Raises `InstallError` if one of the configurations has in `folder` the file name of another solver's.
+
+    Called before any of several is installed or removed, it keeps things from being done by halves.
+    """
+    for configuration in configurations:
+        _read_ours(folder, configuration)
+
+
+def install(folder: Path, configuration: dict | None = None) -> tuple[Path, str]:
+    """Write a configuration, by default that of CP-SAT, into `folder`, made if missing; the path of the file, and
+    "wrote", "replaced" or "kept".
+
+    Raises `InstallError` if there is a file of this name that is not ours, the folder cannot be written, or MiniZinc
+    could not start the solver.
+    """
+    configuration = configuration or solver_configuration()
+    path = folder / file_name(configuration)
+    _check_command(configuration)
+    present = _read_ours(folder, configuration)
+    if present == configuration:
+        return path, "kept"
+    try:
+        write_configuration(folder, configuration)
+    except OSError as error:
+        raise InstallError(f"{path}: cannot write: {error.strerror or error}") from None
+    return path, "wrote" if present is None else "replaced"
+
+
+def remove(folder: Path, configuration: dict | None = None) -> tuple[Path, bool]:
+    """Undo `install`; the path of the file, and whether it was there.
+
+    Raises `InstallError` if the file is not ours, or cannot be removed.
+    """
+    configuration = configuration or solver_configuration()
+    path = folder / file_name(configuration)
+    if _read_ours(folder, configuration) is None:
+        return path, False
+    try:
+        path.unlink()
+    except OSError as error:
+        raise InstallError(f"{path}: cannot remove: {error.strerror or error}") from None
+    return path, True
+
+
+def rivals(configuration: dict | None = None) -> list[str]:
+    """Ids of other solvers that MiniZinc also finds under the short name of ours, such as `cp-sat`; none if there is no
+    MiniZinc on PATH."""
+    own = configuration or solver_configuration()
+    try:
+        solvers = json.loads(_minizinc("--solvers-json"))
+    except (InstallError, ValueError):
+        return []
+    found = [item for item in solvers if isinstance(item, dict) and item.get("id") != own["id"]]
+    names = {own["id"].rpartition(".")[2], *own["tags"]} - GENERAL_TAGS
+    return [item["id"] for item in found if names & {item.get("id", "").rpartition(".")[2], *item.get("tags", ())}]
+
+
+def minizinc_is_there() -> bool:
+    """Is there a MiniZinc on PATH?"""
+    return shutil.which("minizinc") is not None
+
+
+def _read_ours(folder: Path, configuration: dict) -> dict | None:
+    """What stands in the file of a configuration, None if there is no file; `InstallError` for one that we did not
+    write."""
+    path = folder / file_name(configuration)
+    try:
+        present = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InstallError(f"{path}: cannot read: {error.strerror or error}") from None
+    except ValueError:
+        present = None
+    if not isinstance(present, dict) or present.get("id") != configuration["id"]:
+        raise InstallError(f"{path}: belongs to another solver, left as it is")
+    return present
+
+
+def _check_command(configuration: dict) -> None:
+    """MiniZinc starts the solver in folders of its own, where only an installed package is found."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [*configuration["executable"], "--help"]
+    with tempfile.TemporaryDirectory() as folder:
+        ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
+    if ended.returncode:
+        raise InstallError(f"{sys.executable} finds no moccasin_mzn outside of its own folder: pip install it first")
+
+
+def _minizinc(option: str) -> str:
+    try:
+        return subprocess.run(
+            ["minizinc", option], capture_output=True, text=True, encoding="utf-8", timeout=60, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InstallError(f"minizinc {option}: {error}") from None

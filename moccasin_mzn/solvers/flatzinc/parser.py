@@ -1,0 +1,329 @@
+"""FlatZinc text -> `syntax.FlatZinc`.
+
+Almost every line of a large file has one of three simple shapes, which `shortcuts` reads. All else goes through the
+grammar below, token by token, and so does a line that a shortcut cannot read: errors are only ever reported by the
+grammar.
+"""
+
+from __future__ import annotations
+
+from moccasin_mzn.solvers.flatzinc.intset import IntSet
+from moccasin_mzn.solvers.flatzinc.shortcuts import Shortcuts
+from moccasin_mzn.solvers.flatzinc.syntax import (
+    Call,
+    Constraint,
+    Expression,
+    FlatZinc,
+    FlatZincSyntaxError,
+    FloatSet,
+    Solve,
+    UnsupportedError,
+    Variable,
+    VariableArray,
+    describe,
+    names_in,
+)
+from moccasin_mzn.solvers.flatzinc.tokens import Tokens, skip_blanks
+
+MAX_DEPTH = 100
+"""How deep arrays and annotations may be nested."""
+MAX_LENGTH = 10_000_000
+"""How many variables an array without a literal may declare."""
+_PARAMETER_TYPES = {"bool": (bool,), "int": (int,), "float": (float, int), "set": (IntSet, FloatSet)}
+
+
+def parse(text: str, source: str = "FlatZinc", *, floats: bool = False) -> FlatZinc:
+    """Read a whole file; `source` is its name in error messages. `floats` allows float variables.
+
+    Raises `FlatZincSyntaxError` with file, line and column, and `UnsupportedError` for set variables and, unless they
+    are allowed, float variables.
+    """
+    file = FlatZinc(source, text)
+    grammar = _Grammar(file, floats)
+    position, end = 0, len(text)
+    shortcuts = Shortcuts(file)
+    while position < end:
+        position = shortcuts.item(position) or grammar.item(position)
+    if file.solve is None:
+        raise FlatZincSyntaxError(f"{file.where(end)}: there is no solve item")
+    return file
+
+
+class _Grammar:
+    """The full grammar, by recursive descent over tokens; every `_` method leaves the head behind what it read."""
+
+    def __init__(self, file: FlatZinc, floats: bool) -> None:
+        self.file = file
+        self.floats = floats
+        self.tokens = Tokens(file)
+        self.position = 0
+        self.depth = 0
+
+    def item(self, position: int) -> int:
+        """Read the item at `position` and return the offset of the next one."""
+        tokens = self.tokens
+        tokens.seek(position)
+        if tokens.kind == "end":
+            return len(self.file.text)
+        self.position = tokens.start
+        readers = {
+            "predicate": self._predicate,
+            "constraint": self._constraint,
+            "solve": self._solve,
+            "var": self._variable,
+            "array": self._array,
+        }
+        reader = readers.get(tokens.text, self._parameter) if tokens.kind == "name" else self._parameter
+        reader()
+        if not tokens.at(";"):
+            raise tokens.unexpected("';'")
+        return skip_blanks(self.file.text, tokens.stop)
+
+    def _predicate(self) -> None:
+        while not self.tokens.at(";"):
+            if self.tokens.kind == "end":
+                raise self.tokens.unexpected("';'")
+            self.tokens.advance()
+
+    def _constraint(self) -> None:
+        self.tokens.advance()
+        name = self.tokens.take_name()
+        self.tokens.expect("(")
+        arguments = self._expressions(")")
+        self._annotations()
+        self.file.constraints.append(Constraint(name, arguments, self.position))
+
+    def _solve(self) -> None:
+        tokens = self.tokens
+        if self.file.solve is not None:
+            raise tokens.error("there is a second solve item")
+        tokens.advance()
+        annotations = self._annotations()
+        if tokens.text not in ("satisfy", "minimize", "maximize"):
+            raise tokens.unexpected("satisfy, minimize or maximize")
+        goal = tokens.take_name()
+        objective = None if goal == "satisfy" else self._expression()
+        self.file.solve = Solve(goal, objective, annotations, self.position)
+
+    def _variable(self) -> None:
+        tokens = self.tokens
+        tokens.advance()
+        kind, domain = self._variable_type()
+        tokens.expect(":")
+        name = self._new_name()
+        is_output = "output_var" in names_in(self._annotations())
+        value = self._expression() if tokens.accept("=") else None
+        self.file.variables[name] = Variable(name, kind == "bool", domain, is_output, value, kind == "float")
+
+    def _array(self) -> None:
+        tokens = self.tokens
+        tokens.advance()
+        length = self._length()
+        tokens.expect("of")
+        if tokens.accept("var"):
+            # An array without elements may be of any type.
+            kind, domain = self._variable_type() if length else (self._parameter_type(), None)
+            tokens.expect(":")
+            name = self._new_name()
+            output = self._output_sets(self._annotations())
+            elements = (
+                self._elements(name, length) if tokens.at("=") else self._own_variables(name, length, kind, domain)
+            )
+            self.file.arrays[name] = VariableArray(name, kind == "bool", elements, output, kind == "float")
+        else:
+            kind = self._parameter_type()
+            tokens.expect(":")
+            name = self._new_name()
+            self._annotations()
+            self.file.parameters[name] = self._elements(name, length, kind)
+
+    def _elements(self, name: str, length: int, kind: str | None = None) -> list[Expression]:
+        """The right-hand side of an array; `kind` is the type of a parameter's elements."""
+        self.tokens.expect("=")
+        start, elements = self.tokens.start, self._expression()
+        if type(elements) is not list:
+            raise self._error(start, "array literal expected")
+        if len(elements) != length:
+            raise self._error(start, f"{name} has {length} elements, but {len(elements)} are given")
+        return elements if kind is None else [self._parameter_value(kind, element, start) for element in elements]
+
+    def _own_variables(self, array: str, length: int, kind: str, domain: IntSet | FloatSet | None) -> list[str]:
+        """The variables of an array that is declared without a literal, as in FlatZinc before MiniZinc 2."""
+        if length > MAX_LENGTH:
+            raise self._error(self.position, f"an array of more than {MAX_LENGTH} variables")
+        names = [f"{array}[{index}]" for index in range(1, length + 1)]
+        for name in names:
+            self.file.variables[name] = Variable(name, kind == "bool", domain, False, None, kind == "float")
+            self.file.positions[name] = self.position
+        return names
+
+    def _length(self) -> int:
+        """The size of the index set `[low..high]`."""
+        self.tokens.expect("[")
+        low = self.tokens.take_int()
+        self.tokens.expect("..")
+        high = self.tokens.take_int()
+        self.tokens.expect("]")
+        return max(high - low + 1, 0)
+
+    def _output_sets(self, annotations: tuple[Expression, ...]) -> tuple[IntSet, ...] | None:
+        for item in annotations:
+            if isinstance(item, Call) and item.name == "output_array":
+                sets = item.arguments[0] if item.arguments else None
+                if type(sets) is not list or not all(isinstance(index, IntSet) for index in sets):
+                    raise self._error(self.position, "output_array needs a list of index sets")
+                return tuple(sets)
+        return None
+
+    def _parameter(self) -> None:
+        tokens = self.tokens
+        if tokens.kind not in ("name", "int", "float") and not tokens.at("{"):
+            raise tokens.unexpected("an item")
+        kind = self._parameter_type()
+        tokens.expect(":")
+        name = self._new_name()
+        self._annotations()
+        tokens.expect("=")
+        start = tokens.start
+        self.file.parameters[name] = self._parameter_value(kind, self._expression(), start)
+
+    def _new_name(self) -> str:
+        """The name that the item declares."""
+        tokens, name = self.tokens, self.tokens.text
+        if name in ("true", "false"):
+            raise tokens.unexpected("name")
+        if name in self.file.positions:
+            raise tokens.error(f"{name} is declared twice")
+        self.file.positions[name] = self.position
+        return tokens.take_name()
+
+    def _parameter_value(self, kind: str, value: Expression, start: int) -> Expression:
+        """The value of a parameter, given as a literal or by the name of one declared before."""
+        if type(value) is str and value in self.file.parameters:
+            value = self.file.parameters[value]
+        if type(value) not in _PARAMETER_TYPES[kind]:
+            raise self._error(start, f"a constant of type {kind} expected, found {describe(value)}")
+        return value
+
+    def _variable_type(self) -> tuple[str, IntSet | FloatSet | None]:
+        """(bool, int or float; domain)"""
+        tokens, start = self.tokens, self.tokens.start
+        if tokens.accept("bool"):
+            return "bool", None
+        if tokens.accept("int"):
+            return "int", None
+        if tokens.at("set") or (tokens.at("float") and not self.floats):
+            raise self._unsupported(start, tokens.text)
+        if tokens.accept("float"):
+            return "float", None
+        is_list, domain = tokens.at("{"), self._expression()
+        if isinstance(domain, (float, FloatSet)):
+            if is_list or not self.floats or isinstance(domain, float):
+                raise self._unsupported(start, "float" if not self.floats else "float of listed values")
+            return "float", domain
+        if not isinstance(domain, IntSet):
+            raise self._error(start, "type expected")
+        return "int", domain
+
+    def _parameter_type(self) -> str:
+        """Step over the type of a parameter: bool, int, float or set."""
+        tokens, start = self.tokens, self.tokens.start
+        is_set = tokens.accept("set")
+        if is_set:
+            tokens.expect("of")
+        for name in ("bool", "int", "float"):
+            if tokens.accept(name):
+                return "set" if is_set else name
+        if tokens.kind == "name":
+            raise tokens.unexpected("type" if is_set or start != self.position else "an item")
+        domain = self._expression()
+        if not isinstance(domain, (IntSet, FloatSet)):
+            raise self._error(start, "type expected")
+        return "set" if is_set else "int" if isinstance(domain, IntSet) else "float"
+
+    def _annotations(self) -> tuple[Expression, ...]:
+        annotations = []
+        while self.tokens.accept("::"):
+            if self.tokens.kind != "name":
+                raise self.tokens.unexpected("annotation")
+            annotations.append(self._expression())
+        return tuple(annotations)
+
+    def _expressions(self, closing: str) -> list[Expression]:
+        """A comma-separated list up to and with `closing`."""
+        tokens, values = self.tokens, []
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise tokens.error(f"nested more than {MAX_DEPTH} deep")
+        while not tokens.at(closing):
+            values.append(self._expression())
+            if not tokens.accept(","):
+                break
+        tokens.expect(closing)
+        self.depth -= 1
+        return values
+
+    def _expression(self) -> Expression:
+        tokens = self.tokens
+        if tokens.kind == "int":
+            low = tokens.take_int()
+            return IntSet.of_range(low, tokens.take_int()) if tokens.accept("..") else low
+        if tokens.kind == "float":
+            return self._float()
+        if tokens.kind == "string":
+            return tokens.take_string()
+        if tokens.accept("["):
+            return self._expressions("]")
+        if tokens.at("{"):
+            return self._set()
+        if tokens.kind == "name":
+            return self._named()
+        raise tokens.unexpected("expression")
+
+    def _float(self) -> Expression:
+        tokens = self.tokens
+        value = float(tokens.text)
+        tokens.advance()
+        if not tokens.accept(".."):
+            return value
+        if tokens.kind == "int":
+            return FloatSet(value, float(tokens.take_int()))
+        if tokens.kind != "float":
+            raise tokens.unexpected("float")
+        high = float(tokens.text)
+        tokens.advance()
+        return FloatSet(value, high)
+
+    def _set(self) -> Expression:
+        start = self.tokens.start
+        self.tokens.advance()
+        types = set(map(type, values := self._expressions("}")))
+        if types <= {int}:
+            return IntSet.of_values(values)
+        if types <= {int, float}:
+            return FloatSet(min(values), max(values))
+        raise self._error(start, "a set of integers expected")
+
+    def _named(self) -> Expression:
+        """true, false, an identifier, a call, or one element of an array declared before."""
+        tokens, start = self.tokens, self.tokens.start
+        name = tokens.take_name()
+        if name in ("true", "false"):
+            return name == "true"
+        if tokens.accept("("):
+            return Call(name, tuple(self._expressions(")")))
+        if not tokens.accept("["):
+            return name
+        index = tokens.take_int()
+        tokens.expect("]")
+        array = self.file.arrays.get(name)
+        elements = array.elements if array else self.file.parameters.get(name)
+        if type(elements) is not list or not 1 <= index <= len(elements):
+            raise self._error(start, f"there is no element {name}[{index}]")
+        return elements[index - 1]
+
+    def _error(self, position: int, message: str) -> FlatZincSyntaxError:
+        return FlatZincSyntaxError(f"{self.file.where(position)}: {message}")
+
+    def _unsupported(self, position: int, kind: str) -> UnsupportedError:
+        return UnsupportedError(f"{self.file.where(position)}: var {kind} is not supported")

@@ -1,0 +1,156 @@
+"""The solution stream on stdout, as MiniZinc's solns2out reads it."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TextIO
+
+from moccasin_mzn.solvers.flatzinc.options import Options
+from moccasin_mzn.solvers.flatzinc.statistics import Statistic, statistics_block
+
+Values = Any
+"""A solution, as the solver and the output items understand it."""
+
+BOUND_INTERVAL = 1.0
+"""Least number of seconds between two statistics blocks that only tell of a better bound."""
+REPEATS = 1000
+"""How often a solution may come again before enumeration is given up for blocking."""
+
+
+class Item(Protocol):
+    """An output item."""
+
+    def text(self, values: Values) -> str:
+        """Its line for a solution."""
+
+
+class SolutionStream:
+    """Prints solutions, statistics and the final status; may be used from several threads.
+
+    Improving solutions are printed at once under -i and -a, else only the last one when the search ends. Solutions of
+    satisfaction problems are always printed at once, each one once. `evaluate` is the objective of a solution, None if
+    any solution is as good as another.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        options: Options,
+        out: TextIO,
+        evaluate: Callable[[Values], int | float] | None = None,
+        maximize: bool = False,
+    ) -> None:
+        self.evaluate = evaluate
+        self.maximize = maximize
+        self.options = options
+        self.out = out
+        self.printed = 0
+        self.repeats = 0
+        self.distinct: list[Values] = []
+        self.values: Values | None = None
+        self.objective: int | float | None = None
+        self.bound: int | float | None = None
+        self.refuted = False
+        """Was there a solution better than a bound? The bound is forgotten, the solution kept."""
+        self.finished = False
+        self._items = items
+        self._seen: set[str] = set()
+        self._lock = threading.RLock()
+        self._unprinted = ""
+        self._bound_told: int | float | None = None
+        self._bound_time = -math.inf
+
+    @property
+    def wanted(self) -> float:
+        """How many solutions of a satisfaction problem to print."""
+        return math.inf if self.options.all_solutions else self.options.count
+
+    @property
+    def satisfied(self) -> bool:
+        """Are there as many solutions as wanted? Never so when optimising."""
+        return self.evaluate is None and self.printed >= self.wanted
+
+    @property
+    def flooded(self) -> bool:
+        """Do far too many solutions differ in nothing that is printed?"""
+        return self.repeats > REPEATS and self.repeats > 10 * self.printed
+
+    def solution(self, values: Values, statistics: dict[str, Statistic]) -> None:
+        """Take a solution from the solver; one that is not better, or was printed before, is dropped."""
+        with self._lock:
+            if self.finished or self.satisfied or not self._improves(values):
+                return
+            text = "".join(item.text(values) for item in self._items)
+            if self.evaluate is None:
+                if text in self._seen:
+                    self.repeats += 1
+                    return
+                if self.wanted > 1:
+                    self._seen.add(text)
+                    self.distinct.append(values)
+            self.values = values
+            block = self._statistics(statistics) + text + "----------\n"
+            if self.evaluate is None or self.options.streaming:
+                self._write(block)
+                self.printed += 1
+            else:
+                self._unprinted = block
+
+    def better_bound(self, bound: int | float | None) -> None:
+        """Take a bound of the objective from the solver; None, and a worse one than before, are dropped."""
+        with self._lock:
+            if bound is not None and (self.bound is None or (bound < self.bound) == self.maximize):
+                self.bound = bound
+
+    def tell_bound(self, statistics: dict[str, Statistic]) -> None:
+        """Print the bound if it has changed and the last one was not printed just now."""
+        with self._lock:
+            due = time.monotonic() - self._bound_time >= BOUND_INTERVAL
+            if self.options.statistics and due and self.bound not in (None, self._bound_told) and not self.finished:
+                self._write(self._statistics(statistics))
+
+    def finish(self, status: str, statistics: dict[str, Statistic]) -> None:
+        """End the stream. `status` is "complete" (the search space is exhausted), "stopped" or "unbounded"; called
+        twice, it does nothing."""
+        with self._lock:
+            if self.finished:
+                return
+            text, self._unprinted = self._unprinted, ""
+            if status == "unbounded":
+                text = "=====UNBOUNDED=====\n" if self.printed == 0 else ""
+            elif self.values is None:
+                text = "=====UNSATISFIABLE=====\n" if status == "complete" else "=====UNKNOWN=====\n"
+            elif status == "complete" and not (self.satisfied and self.wanted == 1):
+                text += "==========\n"
+            self._write(text + self._statistics(statistics))
+            self.finished = True
+
+    def _improves(self, values: Values) -> bool:
+        if self.evaluate is None:
+            return True
+        objective = self.evaluate(values)
+        if self.objective is not None:
+            gain = objective - self.objective
+            if (gain if self.maximize else -gain) <= 0:
+                return False
+        self.objective = objective
+        if self.bound not in (None, objective) and (objective > self.bound) == self.maximize:
+            self.bound, self.refuted = None, True
+        return True
+
+    def _statistics(self, statistics: dict[str, Statistic]) -> str:
+        if not self.options.statistics:
+            return ""
+        values: dict[str, Statistic] = {}
+        if self.evaluate is not None:
+            self._bound_told, self._bound_time = self.bound, time.monotonic()
+            values["objective"] = self.objective
+            values["objectiveBound"] = self.bound
+        return statistics_block({**values, **statistics})
+
+    def _write(self, text: str) -> None:
+        self.out.write(text)
+        self.out.flush()

@@ -1,0 +1,152 @@
+"""HiGHS as an engine."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from moccasin_mzn.solvers.linear.engine import Ending, EngineError, Listener, RowWeights, Settings
+from moccasin_mzn.solvers.linear.highs_model import load
+from moccasin_mzn.solvers.linear.program import LinearProgram
+from moccasin_mzn.solvers.linear.relaxation import solve_relaxation
+
+if TYPE_CHECKING:
+    import highspy
+
+COMPLETION_SECONDS = 10.0
+"""The longest search for the values that a start lacks; a fifth of the time limit if that is less."""
+
+LARGEST_PRESOLVED = 1e10
+"""With larger coefficients in rows, the presolve of HiGHS 1.15 has divided by zero, which kills the process: common
+divisors are sought in 64 bits."""
+
+
+def solve(program: LinearProgram, settings: Settings, listener: Listener) -> Ending:
+    """An `Engine`. HiGHS tells improving solutions and bounds, keeps the time limit to some tenths of a second, and
+    follows no search annotation."""
+    import highspy
+
+    begun = time.monotonic()
+    if np.abs(program.row_coefficient).max(initial=0.0) > LARGEST_PRESOLVED:
+        settings = replace(settings, presolve=False)
+    start = _complete(program, settings) if settings.start else None
+    highs = load(program, integer=True)
+    _configure(highs, settings)
+    if settings.seconds is not None:
+        highs.setOptionValue("time_limit", max(settings.seconds - (time.monotonic() - begun), 0.0))
+    if start is not None:
+        listener.solution(start)
+        solution = highspy.HighsSolution()
+        solution.col_value = start.tolist()
+        highs.setSolution(solution)
+    _listen(highs, settings, listener)
+    highs.run()
+    return _ending(highs, program)
+
+
+def relax(program: LinearProgram, settings: Settings) -> RowWeights:
+    """A `Relaxer`."""
+    relaxation = solve_relaxation(program, settings.seconds)
+    return RowWeights(relaxation.duals, relaxation.ray)
+
+
+def _complete(program: LinearProgram, settings: Settings) -> np.ndarray | None:
+    """The best solution, as far as a short search finds it, with the values of the start; None if it finds none.
+
+    HiGHS would do the same by itself, but with bounds told on the way that hold for such solutions only, and without a
+    limit on time.
+    """
+    columns, values = list(settings.start), list(settings.start.values())
+    lower, upper = program.lower.copy(), program.upper.copy()
+    lower[columns] = upper[columns] = values
+    seconds = COMPLETION_SECONDS if settings.seconds is None else min(COMPLETION_SECONDS, settings.seconds / 5)
+    highs = load(replace(program, lower=lower, upper=upper), integer=True)
+    _configure(highs, replace(settings, seconds=seconds, log=None))
+    highs.run()
+    return _ending(highs, program).values
+
+
+def _ending(highs: highspy.Highs, program: LinearProgram) -> Ending:
+    import highspy
+
+    info, status = highs.getInfo(), highs.getModelStatus()
+    kinds = highspy.HighsModelStatus
+    ended = {
+        kinds.kOptimal: "optimal",
+        kinds.kInfeasible: "infeasible",
+        kinds.kUnbounded: "unbounded",
+        kinds.kUnboundedOrInfeasible: "undecided",
+        kinds.kSolveError: "failed",
+    }.get(status, "stopped")
+    values = None
+    if info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible and ended in (
+        "optimal",
+        "stopped",
+    ):
+        values = np.array(highs.getSolution().col_value, dtype=float)
+    is_integer = bool(program.is_integer.any())  # or HiGHS has solved a linear program, without a bound
+    bound = info.mip_dual_bound if is_integer else info.objective_function_value if ended == "optimal" else math.nan
+    return Ending(ended, values, bound, max(info.mip_node_count, 0))
+
+
+def _configure(highs: highspy.Highs, settings: Settings) -> None:
+    options = {
+        "mip_rel_gap": 0.0,
+        "mip_abs_gap": settings.gap,
+        "presolve": "choose" if settings.presolve else "off",
+        "mip_feasibility_tolerance": settings.tolerance,
+        "primal_feasibility_tolerance": settings.tolerance,
+        "threads": settings.threads or os.cpu_count() or 1,
+    }
+    if settings.seed is not None:
+        options["random_seed"] = settings.seed % 2**31
+    if settings.seconds is not None:
+        options["time_limit"] = max(settings.seconds, 0.0)
+    if settings.log:
+        options |= {"output_flag": True, "log_to_console": False}
+    for name, value in options.items():
+        highs.setOptionValue(name, value)
+    for word in settings.parameters.split():
+        name, _, value = word.partition("=")
+        _set_parameter(highs, name, value)
+    highs.resetGlobalScheduler(True)  # or HiGHS refuses another number of threads than in an earlier run
+
+
+def _set_parameter(highs: highspy.Highs, name: str, text: str) -> None:
+    """Set an option to a value that is given as text, as in `mip_heuristic_effort=0.1`."""
+    import highspy
+
+    status, kind = highs.getOptionType(name)
+    words = {"true": True, "false": False, "on": True, "off": False}
+    try:
+        if status != highspy.HighsStatus.kOk:
+            raise ValueError
+        value = {
+            highspy.HighsOptionType.kBool: lambda: words[text.lower()],
+            highspy.HighsOptionType.kInt: lambda: int(text),
+            highspy.HighsOptionType.kDouble: lambda: float(text),
+            highspy.HighsOptionType.kString: lambda: text,
+        }[kind]()
+        if highs.setOptionValue(name, value) != highspy.HighsStatus.kOk:
+            raise ValueError
+    except (ValueError, KeyError):
+        raise EngineError(f"--params: HiGHS does not understand {name}={text}") from None
+
+
+def _listen(highs: highspy.Highs, settings: Settings, listener: Listener) -> None:
+    def improved(event: highspy.HighsCallbackEvent) -> None:
+        listener.solution(np.array(event.data_out.mip_solution, dtype=float))
+
+    def went_on(event: highspy.HighsCallbackEvent) -> None:
+        listener.progress(event.data_out.mip_dual_bound, max(event.data_out.mip_node_count, 0))
+
+    highs.cbMipImprovingSolution.subscribe(improved)
+    highs.cbMipInterrupt.subscribe(went_on)
+    if settings.log:
+        log = settings.log
+        highs.cbLogging.subscribe(lambda event: log(event.message.rstrip("\n")))

@@ -1,0 +1,308 @@
+"""One run of a model: improving solutions as they come, and how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import queue
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from moccasin_mzn.errors import InputError, out_of_memory
+from moccasin_mzn.solvers.minizinc.solvers import Backend
+
+GRACE_SECONDS = 10
+"""How long after its time limit MiniZinc may take to end before it is stopped from here."""
+POLL_SECONDS = 0.1
+"""How often a run looks whether it should stop."""
+LONGEST_SECONDS = 2_000_000
+"""MiniZinc 2.6 counts milliseconds in 32 bits."""
+
+
+class SolverError(InputError):
+    """MiniZinc or the solver failed; the message is its own, in one line."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Resources of a run. None: no limit, the solver's own number of threads, the solver's own seed."""
+
+    seconds: float | None = None
+    threads: int | None = None
+    seed: int | None = None
+    parameters: str = ""
+    """Of CP-SAT, as text protocol buffer; other solvers do not get them."""
+
+
+@dataclass
+class Outcome:
+    """How a run ended."""
+
+    status: str = "unknown"
+    """"optimal" (proven), "feasible", "infeasible" (proven) or "unknown"."""
+    claim: str = ""
+    """"optimal" or "infeasible": what one of our solvers in doubles claims and could not prove; else empty."""
+    confirmed_by: str = ""
+    """Who confirmed its claim; empty if its own word is enough."""
+    interrupted: bool = False
+    """True if the user stopped the run."""
+    flatten_seconds: float = 0.0
+    """Time MiniZinc took to compile the model."""
+    seconds: float = 0.0
+    """Time of the whole run."""
+    solver_version: str = ""
+    """What the process that solved said of itself, such as "OR-Tools 9.15.6755"; empty if it did not."""
+
+
+@dataclass(frozen=True)
+class Listener:
+    """What is called while a run goes on."""
+
+    solution: Callable[[Any], None]
+    """Gets the arrays of every improving solution, as attributes."""
+    bound: Callable[[int], None]
+    """Gets the bound on the objective, whenever it is reported."""
+    confirmed: Callable[[str], None] = lambda by: None
+    """Gets the name of who has confirmed what the solver claims, before the bound that is now proven."""
+
+
+def run_model(
+    backend: Backend,
+    model: Path,
+    data: str,
+    limits: Limits,
+    listener: Listener,
+    stop: Callable[[], bool] = lambda: False,
+    warm_start: bool = True,
+) -> Outcome:
+    """Compile `model` with the `.dzn` text `data` and solve it, unless `stop()`, asked ten times a second, says to end.
+
+    MiniZinc is driven from a thread of its own, so that this works inside a running event loop too; the listener is
+    called in the caller's thread. An interrupt from the keyboard stops the run and is reported in the outcome, not
+    raised. Whatever ends the run, MiniZinc and the solver are stopped before this returns. `warm_start` tells whether
+    there may be a schedule in the data to start from.
+
+    Raises:
+        SolverError: MiniZinc or the solver failed.
+    """
+    outcome = Outcome()
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="moccasin-") as folder:
+        data_file = Path(folder) / "instance.dzn"
+        data_file.write_text(data, encoding="utf-8")
+        options = _options(backend, limits, warm_start)
+        patience = None if limits.seconds is None else limits.seconds + GRACE_SECONDS
+        events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        options["debug_output"] = Path(folder) / "stderr"
+        job = _Job(lambda: _stream(backend, [model, data_file], options, patience, events.put), events.put)
+        job.start()
+        try:
+            _dispatch(events, listener, outcome, stop, job)
+        except KeyboardInterrupt:
+            outcome.interrupted = True
+            job.cancel()
+            with contextlib.suppress(SolverError):  # MiniZinc got the same signal
+                _dispatch(events, listener, outcome, lambda: False, job)
+        finally:
+            job.cancel()
+            job.join(GRACE_SECONDS)
+    outcome.seconds = time.monotonic() - begin
+    return outcome
+
+
+def version_told(backend: Backend | None, outcomes: Sequence[Outcome]) -> str | None:
+    """The solver and its version for a result: as a process that solved said; else what `backend` is known as."""
+    told = [outcome.solver_version for outcome in outcomes if outcome.solver_version]
+    return told[-1] if told else backend and backend.solver_version
+
+
+Event = tuple[str, Any]
+"""What the thread tells: ("solution", arrays), ("status", Status), ("statistics", dict), and ("end", None or error)."""
+
+
+def _dispatch(
+    events: queue.SimpleQueue[Event], listener: Listener, outcome: Outcome, stop: Callable[[], bool], job: _Job
+) -> None:
+    """Take events up to the end of the run.
+
+    Raises:
+        SolverError: the run ended with one, and not because it was stopped.
+    """
+    stopped, asked = False, time.monotonic()
+    while True:
+        if not stopped and time.monotonic() > asked + POLL_SECONDS:
+            stopped, asked = stop(), time.monotonic()
+            if stopped:
+                job.cancel()
+        try:
+            kind, content = events.get(timeout=POLL_SECONDS)
+        except queue.Empty:
+            continue
+        if kind == "end" and (stopped or stop()):
+            return
+        if kind == "solution":
+            outcome.status = "feasible"
+            listener.solution(content)
+        elif kind == "status":
+            _note_status(content, outcome)
+        elif kind == "statistics":
+            _note_statistics(content, listener, outcome)
+        elif content is None:
+            return
+        else:
+            raise content
+
+
+class _Job(threading.Thread):
+    """Runs a coroutine in an event loop of its own, until it ends or is cancelled."""
+
+    def __init__(self, coroutine: Callable[[], Coroutine], put: Callable[[Event], None]) -> None:
+        super().__init__(name="minizinc", daemon=True)
+        self._coroutine = coroutine
+        self._put = put
+        self._lock = threading.Lock()
+        self._cancel_task: Callable[[], None] | None = None
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Stop the coroutine, which ends its processes; without effect after its end."""
+        with self._lock:
+            self._cancelled = True
+            if self._cancel_task is not None:
+                self._cancel_task()
+
+    def run(self) -> None:
+        error: Exception | None = None
+        try:
+            asyncio.run(self._main())
+        except asyncio.CancelledError:
+            pass
+        except Exception as failure:
+            error = out_of_memory(failure) or failure
+        self._put(("end", error))
+
+    async def _main(self) -> None:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: None)  # of what is cancelled while it starts
+        with self._lock:
+            if self._cancelled:
+                return
+            self._cancel_task = lambda: loop.call_soon_threadsafe(task.cancel)
+        try:
+            await self._coroutine()
+        finally:
+            with self._lock:
+                self._cancel_task = None
+
+
+async def _stream(
+    backend: Backend, files: list[Path], options: dict[str, Any], patience: float | None, put: Callable[[Event], None]
+) -> None:
+    import minizinc
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", minizinc.error.MiniZincWarning)
+            instance = _listening(minizinc.Instance)(backend.solver, None, backend.driver)
+            instance.heard = lambda statistics: put(("statistics", dict(statistics)))
+            for file in files:
+                instance.add_file(file, parse_data=False)
+            said = False
+            async with asyncio.timeout(patience):
+                async for result in instance.solutions(**options):
+                    if result.solution is not None:
+                        put(("solution", result.solution))
+                    put(("status", result.status))
+                    said = said or result.solution is not None or result.status != minizinc.Status.UNKNOWN
+            if not said:
+                _check_silence(backend, options["debug_output"])
+    except TimeoutError:
+        pass  # what was found until then stands
+    except minizinc.error.MiniZincError as error:
+        # A message of the package's own instead of MiniZinc's means that there was none.
+        text = "" if "did not output an error message" in str(error) else str(error)
+        raise SolverError(f"{backend.name}: {backend.found.real_message(text)}") from None
+    except UnicodeDecodeError as error:
+        text = error.object.decode(errors="replace")
+        raise SolverError(f"{backend.name}: {backend.found.real_message(text)}") from None
+    except OSError as error:
+        raise SolverError(f"{backend.name}: MiniZinc cannot be run: {error.strerror or error}") from None
+
+
+def _check_silence(backend: Backend, stderr: Path) -> None:
+    """Some solvers end without a word, and successfully, although they cannot work, as for want of a licence.
+
+    Raises:
+        SolverError: one that found and proved nothing told of an error on stderr.
+    """
+    message = backend.found.real_message(stderr.read_text(encoding="utf-8", errors="replace"))
+    if "rror" in message:
+        raise SolverError(f"{backend.name}: {message}")
+
+
+def _options(backend: Backend, limits: Limits, warm_start: bool = True) -> dict[str, Any]:
+    """Flags, as far as the solver has them.
+
+    Chuffed must not search freely from a warm start: it then returns solutions that violate constraints, and calls them
+    optimal (libminizinc issue 928). Without a warm start it is much slower if it may not.
+    """
+    flags = backend.solver.stdFlags
+    options: dict[str, Any] = {"free_search": "-f" in flags and not (warm_start and backend.is_chuffed)}
+    if {"-i", "-a"} & set(flags):
+        options["intermediate_solutions"] = True
+    if limits.seconds is not None:
+        options["time_limit"] = timedelta(seconds=min(max(limits.seconds, 0.001), LONGEST_SECONDS))
+    if limits.threads is not None and "-p" in flags and not backend.found.webassembly:  # that has no threads
+        options["processes"] = limits.threads
+    if limits.seed is not None and "-r" in flags:
+        options["random_seed"] = limits.seed
+    if limits.parameters and backend.is_cp_sat:
+        options["params"] = limits.parameters
+    return options
+
+
+def _listening(instance_class: type) -> type:
+    """`minizinc.Instance` hands statistics over only together with a solution; this also tells of those in between."""
+
+    class ListeningInstance(instance_class):
+        def _parse_stream_obj(self, obj, statistics):
+            parsed = super()._parse_stream_obj(obj, statistics)
+            if obj["type"] == "statistics":
+                self.heard(parsed[2])
+            return parsed
+
+    return ListeningInstance
+
+
+def _note_statistics(statistics: dict[str, Any], listener: Listener, outcome: Outcome) -> None:
+    flatten = statistics.get("flatTime")
+    if flatten is not None:
+        outcome.flatten_seconds = flatten.total_seconds()
+    outcome.solver_version = str(statistics.get("solverVersion", outcome.solver_version))
+    outcome.claim = str(statistics.get("claim", outcome.claim))
+    if "confirmedBy" in statistics:
+        outcome.confirmed_by = str(statistics["confirmedBy"])
+        listener.confirmed(outcome.confirmed_by)
+    bound = statistics.get("objectiveBound")
+    if isinstance(bound, int | float) and math.isfinite(bound):
+        # Durations and sizes are integers; the bound may have passed through a double, which is exact up to 2**53 only.
+        listener.bound(math.ceil(bound - max(1e-6, abs(bound) * 2**-51)))
+
+
+def _note_status(status: Any, outcome: Outcome) -> None:
+    import minizinc
+
+    named = {
+        minizinc.Status.OPTIMAL_SOLUTION: "optimal",
+        minizinc.Status.ALL_SOLUTIONS: "optimal",
+        minizinc.Status.UNSATISFIABLE: "infeasible",
+    }
+    outcome.status = named.get(status, outcome.status)

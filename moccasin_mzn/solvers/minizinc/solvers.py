@@ -1,0 +1,302 @@
+"""Finding solvers: which MiniZinc drives them, and in which version."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.own_code import python_path
+from moccasin_mzn.solvers.flatzinc.configuration import solver_configuration as cp_sat_configuration
+from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
+from moccasin_mzn.solvers.linear.configuration import ENGINES
+from moccasin_mzn.solvers.linear.configuration import solver_configuration as linear_configuration
+from moccasin_mzn.solvers.minizinc.drivers import (
+    Driver,
+    NoNativeMiniZinc,
+    drivers,
+    native_drivers,
+    one_line,
+    webassembly_driver,
+    webassembly_folder,
+)
+
+if TYPE_CHECKING:
+    import minizinc
+
+CP_SAT = "cp-sat"
+OWN = (CP_SAT, *ENGINES)
+"""The solvers of this package, which need no installation."""
+OWN_TITLES = {CP_SAT: "OR-Tools", "highs": "HiGHS", "scip": "SCIP of OR-Tools"}
+"""What solves behind them; the versions are those of the packages."""
+BY_WEBASSEMBLY = {"chuffed", "coin-bc", "org.minizinc.chuffed", "org.minizinc.mip.coin-bc", "org.minizinc.mip.highs"}
+"""Solvers that `scripts/install_solvers.sh` brings."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A MiniZinc and one of the solvers it can drive."""
+
+    found: Driver
+    solver: minizinc.Solver
+    name: str
+    """As asked for, such as "cp-sat" or "gecode"."""
+
+    @property
+    def driver(self) -> minizinc.Driver:
+        """The MiniZinc executable."""
+        return self.found.minizinc
+
+    @property
+    def driver_title(self) -> str:
+        """Which MiniZinc it is, such as "MiniZinc 2.6.4" or "MiniZinc 2.10.0 (WebAssembly)"."""
+        return self.found.title
+
+    @property
+    def solver_version(self) -> str:
+        """The solver behind the name, such as "Gecode 6.2.0" or "OR-Tools 9.15.6755", as MiniZinc's list has it or, for
+        our own, as the packages here are. What a process of our own tells of itself counts more, see `run.Outcome`."""
+        return _titled(self.solver, OWN_TITLES.get(self.name.partition("@")[0]))
+
+    @property
+    def title(self) -> str:
+        """The solver's name for people, such as "Gecode" or "HiGHS"."""
+        return OWN_TITLES.get(self.name.partition("@")[0], self.solver.name)
+
+    @property
+    def is_own(self) -> bool:
+        """True for the solvers of this package."""
+        return self.name.partition("@")[0] in OWN
+
+    @property
+    def in_doubles(self) -> bool:
+        """True for a MIP solver, whose arithmetic is in doubles."""
+        return "mip" in self.solver.tags
+
+    @property
+    def is_chuffed(self) -> bool:
+        """True for Chuffed, as part of MiniZinc or beside it."""
+        return self.solver.id.rpartition(".")[2] == "chuffed"
+
+    @property
+    def is_cp_sat(self) -> bool:
+        """True for this package's own solver."""
+        return self.solver.id == own_configuration(CP_SAT)["id"]
+
+
+@dataclass(frozen=True)
+class KnownSolver:
+    """A solver that `find_backend` finds."""
+
+    name: str
+    """By which it is asked for."""
+    version: str
+    """Its name for people and its version, such as "Gecode 6.2.0"."""
+    driver: str
+    """The MiniZinc that drives it, such as "MiniZinc 2.6.4"."""
+    needs: str
+    """What it lacks to run: the flag that names its library to MiniZinc, such as "--cplex-dll", or the path of its
+    executable; empty if nothing."""
+
+
+def own_configuration(name: str) -> dict:
+    """The content of the `.msc` file of one of the solvers in `OWN`."""
+    return cp_sat_configuration() if name == CP_SAT else linear_configuration(name)
+
+
+def find_backend(name: str) -> Backend:
+    """Look up a solver: those in `OWN` are this package's own, any other name is an id or tag known to a MiniZinc.
+
+    It is taken from the first MiniZinc in which it can run, native ones first. A solver that MiniZinc has under the
+    name of one in `OWN`, such as its HiGHS, is reached by its full id. "name@version", such as "gecode@6.4.0" or
+    "gecode@6.4", asks for a version, from whichever MiniZinc has it.
+
+    Raises:
+        InputError: MiniZinc is not installed or too old; none knows the solver, and the message lists those known; or
+            it cannot run, for want of a library or of its executable.
+    """
+    plain, _, version = name.partition("@")
+    if plain in OWN:
+        return _own_backend(name, plain, version)
+    unusable = None
+    for driver in drivers():
+        for solver in _answering(driver, plain):
+            if _is_version(solver.version, version):
+                lack = _lack(driver, solver)
+                if not lack:
+                    return Backend(driver, solver, name)
+                unusable = unusable or f"solver {shown(name)} cannot run by {driver.title}: {lack_text(lack)}"
+    raise InputError(unusable or _unknown(name, plain))
+
+
+def check_solvers(names: Iterable[str]) -> None:
+    """Check names where no solver is needed after all; for those in `OWN` no MiniZinc is needed either.
+
+    Raises:
+        InputError: as `find_backend`.
+    """
+    for name in names:
+        plain, _, version = name.partition("@")
+        if plain in OWN:
+            _check_own_version(name, own_configuration(plain)["version"])
+        else:
+            find_backend(name)
+
+
+def lack_text(lack: str) -> str:
+    """What a solver lacks (`KnownSolver.needs`), in words."""
+    what = "its library" if lack.startswith("-") else "its executable"
+    return f"{what} is not here ({lack})"
+
+
+def known_solvers() -> list[str]:
+    """The names that `find_backend` knows, each once: our own first, then those of every MiniZinc.
+
+    Raises:
+        InputError: as `find_backend`.
+    """
+    return [solver.name for solver in solver_list()]
+
+
+def solver_list() -> list[KnownSolver]:
+    """What `find_backend` knows by name: our own first, then others by name.
+
+    Raises:
+        InputError: as `find_backend`.
+    """
+    from importlib.metadata import version
+
+    own, others = [], {}
+    own_ids = {own_configuration(name)["id"] for name in OWN}
+    for driver in drivers():
+        if not own and not driver.webassembly:
+            packages = {CP_SAT: "ortools", **{name: package for name, (_, package, _) in ENGINES.items()}}
+            own = [KnownSolver(name, f"{OWN_TITLES[name]} {version(packages[name])}", driver.title, "") for name in OWN]
+        for solver in _unique(driver):
+            short = solver.id.rpartition(".")[2]
+            name = solver.id if short in OWN else short
+            known = KnownSolver(name, _titled(solver), driver.title, _lack(driver, solver))
+            if solver.id not in own_ids and (known.name not in others or others[known.name].needs):
+                others[known.name] = known
+    return [*own, *(others[name] for name in sorted(others))]
+
+
+def _own_backend(name: str, plain: str, version: str) -> Backend:
+    """One of our own solvers, by the first native MiniZinc.
+
+    Raises:
+        NoNativeMiniZinc: there is none.
+        InputError: it does not run, or the version is another.
+    """
+    try:
+        driver = next(native_drivers())
+    except NoNativeMiniZinc as error:
+        if webassembly_driver() is None:
+            raise
+        raise NoNativeMiniZinc(
+            f"{error}: MiniZinc as WebAssembly cannot start {plain}, only solvers of its own"
+        ) from None
+    configuration = own_configuration(plain)
+    _check_own_version(name, configuration["version"])
+    return Backend(driver, _own_solver(configuration), name)
+
+
+def _check_own_version(name: str, version: str) -> None:
+    plain, _, asked = name.partition("@")
+    if not _is_version(version, asked):
+        raise InputError(f"unknown version {shown(name)}: here is {plain}@{version}")
+
+
+def _own_solver(configuration: dict) -> minizinc.Solver:
+    """A solver that MiniZinc gets to know by a file for each run.
+
+    MiniZinc up to 2.7 reads such a file and then looks its id up, where an installed solver of the same id and version
+    comes first, be it of another environment: hence an id that nobody else has. Flags that the user has set for the
+    installed one do not reach it either. The solver is that of this very package.
+    """
+    import minizinc
+
+    command, path = configuration["executable"], python_path()
+    if path is not None and os.name == "posix":
+        command = ["/usr/bin/env", f"PYTHONPATH={path}", *(word for word in command if word != "/usr/bin/env")]
+    identifier = f"org.moccasin-mzn.run-{uuid.uuid4().hex}"
+
+    class OwnSolver(minizinc.Solver):
+        @contextlib.contextmanager
+        def configuration(self) -> Iterator[str]:
+            with tempfile.TemporaryDirectory(prefix="moccasin-") as folder:
+                content = {**configuration, "id": identifier, "executable": command}
+                yield str(write_configuration(Path(folder), content))
+
+    return OwnSolver(**configuration)
+
+
+def _unique(driver: Driver) -> Iterator[minizinc.Solver]:
+    """All solvers of a MiniZinc, each once, in its order.
+
+    Raises:
+        InputError: it cannot list them.
+    """
+    import minizinc
+
+    try:
+        by_tag = driver.minizinc.available_solvers()
+    except (minizinc.error.MiniZincError, ValueError) as error:  # or what it prints is no JSON
+        raise InputError(f"{driver.title} cannot list its solvers: {one_line(error)}") from None
+    yield from {id(solver): solver for solvers in by_tag.values() for solver in solvers}.values()
+
+
+def _lack(driver: Driver, solver: minizinc.Solver) -> str:
+    """What a solver lacks to run, see `KnownSolver.needs`.
+
+    Flags in the user's configuration of MiniZinc may name the library, and relative paths are MiniZinc's to resolve:
+    then its own account of the solver is asked for.
+    """
+    command = solver.executable
+    if not solver.requiredFlags and (command is None or os.access(command, os.X_OK) and os.path.isabs(command)):
+        return ""
+    listed = driver.listed(solver.id, solver.version)
+    flags = [flag for flag in solver.requiredFlags if flag not in listed.get("defaultFlags", ())]
+    if flags or command is None:
+        return " ".join(flags)
+    return "" if os.access(listed.get("executable", ""), os.X_OK) else command
+
+
+def _answering(driver: Driver, name: str) -> list[minizinc.Solver]:
+    """Solvers of a MiniZinc whose id, last part of the id or tag is `name`, in this order, as MiniZinc has it."""
+    ranked = []
+    for solver in _unique(driver):
+        names = [{solver.id}, {solver.id.rpartition(".")[2]}, set(solver.tags)]
+        rank = next((rank for rank, some in enumerate(names) if name in some), None)
+        if rank is not None:
+            ranked.append((rank, solver))
+    return [solver for _, solver in sorted(ranked, key=lambda pair: pair[0])]
+
+
+def _is_version(version: str, asked: str) -> bool:
+    """Is it the version asked for, if one is? "6.4" stands for "6.4.0" and "6.4.1"."""
+    return not asked or version == asked or version.startswith(asked + ".")
+
+
+def _titled(solver: minizinc.Solver, title: str | None = None) -> str:
+    known = solver.version if solver.version[:1].isdigit() else ""
+    return f"{title or solver.name} {known}".strip()
+
+
+def _unknown(name: str, plain: str) -> str:
+    """What to say of a solver that nobody knows, or not in this version."""
+    versions = [
+        f"{plain}@{solver.version} ({driver.title})" for driver in drivers() for solver in _answering(driver, plain)
+    ]
+    if versions:
+        return f"unknown version {shown(name)}: here is {', '.join(versions)}"
+    message = f"unknown solver {shown(name)}, MiniZinc knows {', '.join(known_solvers())}"
+    if plain in BY_WEBASSEMBLY and not webassembly_folder().is_dir():
+        message += f"; scripts/install_solvers.sh installs {plain}"
+    return message

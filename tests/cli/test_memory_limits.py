@@ -1,0 +1,133 @@
+"""Too little memory: one line that says so, and what is found is kept."""
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from moccasin_mzn.errors import InputError, OutOfMemoryError, out_of_memory
+from moccasin_mzn.graphs.formats import write_graph
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.search.threads import Beside
+
+SKIP = ComputationGraph(
+    ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
+)
+
+
+def limited(mebibytes, *words):
+    """Exit status, stdout and stderr of a command that may map so much."""
+    script = f'ulimit -v {1024 * mebibytes} && exec "$@"'
+    command = ["sh", "-c", script, "sh", sys.executable, "-m", "moccasin_mzn", *map(str, words)]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return answer.returncode, answer.stdout, answer.stderr
+
+
+@pytest.fixture
+def graph(tmp_path):
+    path = tmp_path / "g.json"
+    write_graph(SKIP, path)
+    return path
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ulimit -v is heeded on Linux")
+@pytest.mark.parametrize("mebibytes", [50, 100, 200, 400, 500])
+@pytest.mark.parametrize("words", ["solve", "order", "frontier"])
+def test_a_limit_that_is_too_small_is_one_line(graph, tmp_path, mebibytes, words):
+    output = tmp_path / "o.json"
+    output.write_text("kept")
+    budget = [] if words == "order" else ["--budget", 8]
+    status, out, err = limited(mebibytes, words, graph, *budget, "--output", output)
+    assert (status, out) == (2, ""), err
+    assert err.startswith("error: out of memory") and err.count("\n") == 1, err
+    if mebibytes < 200:
+        assert f"this program needs 200 MiB of address space, ulimit -v allows {mebibytes} MiB" in err
+    if mebibytes > 300:
+        assert f"a search needs 600 MiB of address space, ulimit -v allows {mebibytes} MiB" in err
+    assert output.read_text() == "kept"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ulimit -v is heeded on Linux")
+def test_an_ordinary_limit_is_enough(graph):
+    status, out, err = limited(1500, "solve", graph, "--budget", 8, "--search", "only", "--threads", 1, "--json")
+    assert status == 0 and json.loads(out)["duration"] == 14, err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ulimit -v is heeded on Linux")
+def test_a_large_graph_says_how_much_was_needed(tmp_path):
+    code = """
+import resource, sys
+import numpy
+from moccasin_mzn.cli.main import main, run
+import click
+@main.command()
+def large():
+    resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
+    numpy.zeros((2**16, 2**16))
+sys.exit(run(["large"]))
+"""
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("error: out of memory (ulimit -v: 2,048 MiB): Unable to allocate 32.0 GiB for ")
+    assert answer.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MemoryError(), "out of memory"),
+        (RuntimeError("can't start new thread"), "out of memory: can't start new thread"),
+        (ImportError("No\n\nOriginal error was: libx.so: failed to map segment"), "libx.so: failed to map segment"),
+        (OSError(12, "Cannot allocate memory"), "Cannot allocate memory"),
+    ],
+)
+def test_forms_of_lack(error, message):
+    assert str(out_of_memory(error)).endswith(message)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("other"), ImportError("no module"), OSError(2, "none"), ValueError()])
+def test_other_errors_are_no_lack(error):
+    assert out_of_memory(error) is None
+
+
+class Searches(Beside):
+    """One search that lacks memory, and one that waits for that and then finds something, or not."""
+
+    def __init__(self, finds):
+        super().__init__()
+        self.finds, self.found, self.failed = finds, False, threading.Event()
+        self.record = type("Record", (), {"ended": threading.Event(), "news": queue.SimpleQueue(), "seconds": 0.0})()
+        self.options = type("Options", (), {"time_limit": None})()
+
+    def _start(self):
+        self._run_beside(self._fail, "one")
+        self._run_beside(self._find, "other")
+
+    def _fail(self):
+        self.failed.set()
+        raise MemoryError("Unable to allocate 9 GiB")
+
+    def _find(self):
+        self.failed.wait()
+        self.found = self.finds
+
+    def _lonely(self):
+        return False
+
+    def _answered(self):
+        return self.found
+
+
+def test_a_search_without_memory_does_not_take_the_others_along():
+    searches = Searches(True)
+    searches.run(lambda progress: None)
+    assert searches.found and "Unable to allocate 9 GiB" in searches._ended_before("")
+
+
+def test_without_an_answer_the_lack_is_told():
+    with pytest.raises(OutOfMemoryError, match="out of memory.*: Unable to allocate 9 GiB") as told:
+        Searches(False).run(lambda progress: None)
+    assert isinstance(told.value, InputError)

@@ -1,0 +1,40 @@
+"""The models of paging under MiniZinc 2.10, against brute force."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import test_minizinc_210 as newer
+from paging_cases import best, draw_problem
+
+from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.problem.plan import Action
+from moccasin_mzn.problem.platform import OBJECTIVES
+from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+
+pytestmark = newer.pytestmark
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["staged", "general"])
+@pytest.mark.parametrize("seed", [5, 17])
+def test_it_finds_the_same_and_its_checker_agrees(tmp_path, seed, form):
+    problem, formulation = draw_problem(seed), PagingFormulation(form)
+    found = best(problem, form)
+    data = formulation.data(problem)
+    incumbent = tuple(Action(*action) for action in found.plan)
+    (tmp_path / "data.dzn").write_text(dzn_text(formulation.data_items(data, incumbent)))
+    objective = newer.cp_sat_objective(newer.NEWER, f"paging_{form}", tmp_path / "data.dzn", tmp_path)
+    expected = found.totals[OBJECTIVES.index(problem.goal.objective)]
+    assert formulation.objective(data, objective) == expected
+    out = newer.execute(
+        newer.NEWER,
+        "--solver",
+        "gecode",
+        formulation.model(),
+        newer.MODELS / formulation.checker,
+        tmp_path / "data.dzn",
+    )
+    assert "INCORRECT" not in out
+    assert int(re.findall(r"CORRECT: cost (\d+)", out)[-1]) * data.totals[0].scale == expected

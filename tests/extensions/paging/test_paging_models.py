@@ -1,0 +1,138 @@
+"""The models of paging against brute force, and what must hold between costs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import oracle
+import pytest
+from cases import draw_case
+from paging_cases import best, draw_problem
+
+from moccasin_mzn.extensions.paging.arrays import decode_plan, encode_plan
+from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
+from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.formulations.plan_formulation import PlanProblem
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.plans import judge_plan
+from moccasin_mzn.problem.plan import Action
+from moccasin_mzn.problem.platform import OBJECTIVES, Goal
+from moccasin_mzn.search.plan_options import PlanOptions
+from moccasin_mzn.search.plan_staged_search import solve_plan
+
+GRAPHS = 200
+WITH_PAGING = (5,)
+"""Seeds of problems whose best plans read back; they are run by default, the others are slow."""
+ALONE = PlanOptions(search="off", threads=1, seed=0, time_limit=120)
+TOGETHER = PlanOptions(threads=1, seed=0, time_limit=120)
+
+
+def cases(quick) -> list:
+    return [pytest.param(seed, marks=[] if seed in quick else [pytest.mark.slow]) for seed in range(GRAPHS)]
+
+
+def check(problem: PlanProblem, form: str, options: PlanOptions) -> None:
+    """Compare one call of `solve_plan` with the oracle."""
+    found = best(problem, form)
+    expected = None if found is None else found.totals[OBJECTIVES.index(problem.goal.objective)]
+    result = solve_plan(problem, PagingFormulation(form), options)
+    assert (result.status, result.value) == ("infeasible" if expected is None else "optimal", expected)
+    if result.found:
+        assert judge_plan(problem.platform, result.plan, problem.goal).feasible
+        assert problem.out_of_scope(result.plan) is None
+        assert result.bound == result.value
+
+
+@pytest.mark.parametrize("form", ["staged", "general"])
+@pytest.mark.parametrize("seed", cases(WITH_PAGING))
+def test_cp_sat_finds_what_brute_force_finds(seed, form):
+    check(draw_problem(seed), form, ALONE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["staged", "general"])
+@pytest.mark.parametrize("seed", range(20))
+def test_gecode_finds_what_brute_force_finds(seed, form):
+    check(draw_problem(seed, most_nodes=3), form, replace(ALONE, solver="gecode"))
+
+
+@pytest.mark.parametrize("seed", cases(()))
+def test_search_and_model_together_find_what_brute_force_finds(seed):
+    check(draw_problem(seed), "staged", TOGETHER)
+
+
+def paging_problem(seed: int, cost: Fraction | None, form_nodes: int = 5) -> PlanProblem:
+    case = draw_case(seed, form_nodes)
+    instance = Instance.build(case.graph, case.budget, max_computations=2)
+    return PlanProblem(instance, paging_platform(case.graph, case.budget, PagingCosts(cost, cost)), Goal())
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_the_oracle_says_of_costs(seed):
+    """Nothing: no increase wherever recomputation fits; dearer is never better; not possible: recomputation alone."""
+    values = []
+    for cost in (Fraction(0), Fraction(1, 4), Fraction(1), Fraction(4), None):
+        found = best(paging_problem(seed, cost), "staged")
+        values.append(None if found is None else found.totals[0])
+    case = draw_case(seed, 5)
+    plain = oracle.best_fixed_order(case.graph, case.graph.input_order(), case.budget, 2)
+    assert values[-1] == plain
+    if plain is not None:
+        assert values[0] == case.graph.total_duration
+        assert values == sorted(values)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(30))
+def test_proofs_are_monotone_in_the_cost(seed):
+    results = []
+    for cost in (Fraction(0), Fraction(1, 4), Fraction(1), None):
+        result = solve_plan(paging_problem(seed, cost), PagingFormulation(), ALONE)
+        assert result.status in ("optimal", "infeasible")
+        results.append(result.value)
+    if results[-1] is not None:
+        assert results == sorted(results)
+        assert results[0] == draw_case(seed, 5).graph.total_duration
+
+
+@pytest.mark.parametrize("form", ["staged", "general"])
+@pytest.mark.parametrize("seed", [5, 8, 17, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(18, 50))])
+def test_arrays_come_back_as_the_plan_they_stand_for(seed, form):
+    problem = draw_problem(seed)
+    problem = replace(problem, goal=replace(problem.goal, max_duration=None, max_energy=None, max_traffic=None))
+    found = best(problem, form)
+    if found is None:
+        return
+    plan = tuple(Action(*action) for action in found.plan)
+    formulation = PagingFormulation(form)
+    data = formulation.data(problem)
+    n = len(problem.instance.order)  # no room is left out, or the plan might not be a solution
+    open_model = replace(
+        data.model,
+        max_computations=problem.instance.max_computations,
+        earliest_stage=(1,) * n,
+        latest_stage=(n,) * n,
+    )
+    again = decode_plan(open_model, encode_plan(problem.platform, open_model, plan, formulation.staged))
+    before, after = (judge_plan(problem.platform, of, problem.goal) for of in (plan, again))
+    assert after.feasible
+    assert problem.value(after) <= problem.value(before)
+    assert [a for a in again if a.memory == 0] == [a for a in plan if a.memory == 0]
+
+
+def test_scarce_slow_memory_is_kept_to():
+    """A U of six nodes, in which the outputs of the first two are read again at the end."""
+    graph = ComputationGraph(range(6), [5] * 6, [2] * 6, [*((v, v + 1) for v in range(5)), (0, 5), (1, 4)])
+    instance = Instance.build(graph, 6)
+    values = {}
+    for capacity in (0, 2):
+        where = paging_platform(graph, 6, PagingCosts(Fraction(1, 2), Fraction(1, 2)), capacity)
+        problem = PlanProblem(instance, where)
+        result = solve_plan(problem, PagingFormulation(), ALONE)
+        assert result.status == "optimal"
+        assert result.simulation.peaks[1] <= capacity
+        values[capacity] = result.value
+        assert result.value == best(problem, "staged").totals[0]
+    assert values[0] > values[2]

@@ -1,0 +1,78 @@
+"""The command `import onnx`."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx_tool")
+
+from moccasin_mzn.graphs.formats import read_graph  # noqa: E402
+
+SQUEEZENET = Path(onnx.__file__).parent / "backend/test/data/light/light_squeezenet.onnx"
+
+
+def test_the_graph_and_its_record(command, tmp_path):
+    path = tmp_path / "g.json"
+    status, out, err = command("import", "onnx", SQUEEZENET, "-o", path)
+    assert (status, err) == (0, "")
+    graph = read_graph(path)
+    assert (len(graph.nodes), len(graph.edges), graph.total_size) == (66, 73, 28_191_616)
+    record = graph.attributes["made_by"]
+    assert record["command"] == "python -m moccasin_mzn import onnx light_squeezenet.onnx"
+    assert record["source"]["sha256"] == hashlib.sha256(SQUEEZENET.read_bytes()).hexdigest()
+    assert record["versions"].keys() == {"moccasin_mzn", "onnx", "onnx-tool"}
+
+
+def test_views_may_share_memory(command, tmp_path):
+    path = tmp_path / "g.json"
+    command("import", "onnx", SQUEEZENET, "--views", "shared", "-o", path)
+    assert len(read_graph(path).nodes) == 65  # without Dropout
+
+
+def test_measured_durations(command, tmp_path):
+    pytest.importorskip("onnxruntime")
+    path = tmp_path / "g.json"
+    assert command("import", "onnx", SQUEEZENET, "--profile", "1", "-o", path)[0] == 0
+    graph = read_graph(path)
+    assert graph.duration_unit == "ns"
+    assert all(duration > 0 for duration in graph.durations)
+    assert "onnxruntime" in graph.attributes["made_by"]["versions"]
+
+
+def test_open_dimensions_are_fixed_and_what_is_unknown_is_named(command, tmp_path):
+    node = onnx.helper.make_node("Odd", ["x"], ["y"], domain="mine", name="odd")
+    inputs, outputs = (
+        [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", 3])] for name in ("x", "y")
+    )
+    graph = onnx.helper.make_graph([node], "g", inputs, outputs)
+    sets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("mine", 1)]
+    model, path = tmp_path / "m.onnx", tmp_path / "g.json"
+    model.write_bytes(onnx.helper.make_model(graph, opset_imports=sets).SerializeToString())
+
+    status, out, err = command("import", "onnx", model, "-o", path)
+    assert (status, out) == (2, "")
+    assert "give a number for each open dimension" in err and "batch" in err
+    assert not path.exists()
+
+    status, _, err = command("import", "onnx", model, "--dim", "batch=8", "-o", path)
+    assert status == 0
+    assert err == "note: duration unknown, one for each element of the output taken: 1 node (1 mine.Odd): odd\n"
+    assert (read_graph(path).sizes, read_graph(path).durations) == ((96,), (24,))
+    assert read_graph(path).attributes["assumed"] == [err.removeprefix("note: ").strip()]
+
+    status, _, err = command("import", "onnx", model, "--dim", "batch=8", "--unknown-duration", "stop")
+    assert (status, err) == (
+        2,
+        f"error: {model}: the duration is unknown of 1 node (1 mine.Odd): odd; say what to take (--unknown-duration)\n",
+    )
+
+
+@pytest.mark.parametrize("dim", ["batch", "=3", "batch=-1", "batch=x", "a\nb"])
+def test_nonsense_for_a_dimension(command, dim):
+    status, out, err = command("import", "onnx", SQUEEZENET, "--dim", dim)
+    assert (status, out) == (2, "")
+    assert err.startswith("error: --dim ") and err.count("\n") == 1 and "expected NAME=N" in err

@@ -1,0 +1,150 @@
+"""Compiling the searches: said once, kept, before any clock, and once for all processes of a run."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+FIRST = (
+    "compiling the costs of evictions, once after an installation; `python -m moccasin_mzn compile` does it beforehand"
+)
+NOT_KEPT = (
+    "no folder for what is compiled can be written to, so every run compiles: "
+    "set NUMBA_CACHE_DIR to a folder that can be"
+)
+DTR = ["-m", "moccasin_mzn", "solve", "skip.json", "--budget", "8", "--strategy", "dtr", "--json"]
+NODES = [("x", 5, 2), ("a", 1, 1), ("b", 1, 7), ("c", 1, 1), ("z", 1, 1)]
+SKIP = {
+    "format": "moccasin-graph",
+    "version": 1,
+    "nodes": [{"id": node, "duration": duration, "size": size} for node, duration, size in NODES],
+    "edges": [{"source": u, "target": v} for u, v in ("xa", "xz", "ab", "bc", "cz")],
+}
+
+
+@pytest.fixture
+def python(tmp_path):
+    """Runs Python in a folder with a graph, with an empty cache; gives exit status, stdout and the lines of stderr."""
+    (tmp_path / "skip.json").write_text(json.dumps(SKIP))
+    (tmp_path / "tmp").mkdir()
+
+    def call(*words, **environment):
+        environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp"), **environment}
+        answer = subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, env={**os.environ, **environment}, capture_output=True, text=True
+        )
+        return answer.returncode, answer.stdout, answer.stderr.splitlines()
+
+    return call
+
+
+def test_it_is_said_once(python):
+    status, out, err = python(*DTR)
+    assert status == 0 and json.loads(out)["valid"] and FIRST in err
+    assert FIRST not in python(*DTR)[2]
+
+
+def test_it_is_not_in_the_time_that_is_told_nor_limited(python):
+    code = """
+import time
+from moccasin_mzn.cli.compiled_searches import ready, seconds_spent
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.graphs.formats import read_graph
+from moccasin_mzn.strategies import find_strategy
+from moccasin_mzn.search.apply_strategy import apply
+instance = Instance.build(read_graph("skip.json"), 8)
+begin = time.monotonic()
+told = apply(instance, find_strategy("dtr"), begin=begin).seconds.total
+all_of_it, compiling = time.monotonic() - begin, seconds_spent()
+assert 0 < compiling < all_of_it and told <= all_of_it - compiling, (told, compiling, all_of_it)
+assert ready("costs of evictions") == 0
+"""
+    status, _, err = python("-c", code)
+    assert status == 0, err
+
+
+def test_everything_is_compiled_beforehand():
+    """A search after `ready` finds all its compiled functions there, for all the types that it calls them with."""
+    code = """
+import sys
+from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
+from moccasin_mzn.problem.arena import Buffer
+from moccasin_mzn.cli.compiled_searches import SEARCHES, ready
+from moccasin_mzn.graphs.generators.random_layered import random_layered
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
+from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
+from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.formulations.plan_formulation import PlanProblem
+from moccasin_mzn.search.plan_options import PlanOptions
+from moccasin_mzn.extensions.solve import solve_on_platform
+from moccasin_mzn.search.solve import solve
+from moccasin_mzn.strategies import find_strategy
+from moccasin_mzn.search.apply_strategy import apply
+
+def compiled():
+    modules = [module for name, module in sorted(sys.modules.items()) if name.startswith("moccasin_mzn")]
+    made = {f for module in modules for f in vars(module).values() if hasattr(f, "nopython_signatures")}
+    return {str(f.py_func): len(f.signatures) for f in made}
+
+ready(*SEARCHES)
+before = compiled()
+assert len(before) > 80 and sum(before.values()) > 10
+graph = random_layered(40, 1)
+limits = {"time_limit": 1.5, "search": "only"}
+assert solve(graph, 0.85, **limits).found and solve(graph, 0.85, order="free", **limits).found
+instance = Instance.build(graph, 0.85)
+warm = solve(graph, 0.85, time_limit=0.5, search="only").sequence
+assert solve(graph, 0.85, warm_start=warm, time_limit=0.5, search="only").found
+problem = PlanProblem(instance, paging_platform(graph, instance.budget, PagingCosts()))
+assert solve_on_platform(problem, PagingFormulation(), PlanOptions(time_limit=1.5, search="only")).found
+for name in ("dtr", "dtr-eq", "dtr-local"):
+    apply(instance, find_strategy(name))
+least_peak_order(graph, time_limit=1)
+lives = [(11 * at % 40, 11 * at % 40 + 3 + 7 * at % 17, 1 + 29 * at % 23) for at in range(60)]
+allocate_buffers([Buffer(str(at), *life) for at, life in enumerate(lives)], time_limit=1)
+assert compiled() == before, {f: n for f, n in compiled().items() if before.get(f) != n}
+"""
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr[-3000:]
+
+
+NOWHERE = {
+    "NUMBA_CACHE_DIR": "",
+    "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator,UserWideCacheLocator",
+    "XDG_CACHE_HOME": "/proc/nowhere",
+}
+"""As where the package is installed read-only, for a user without a folder of their own."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
+def test_where_nothing_can_be_kept(python, tmp_path):
+    status, out, err = python(*DTR, **NOWHERE)
+    assert status == 0 and json.loads(out)["valid"] and err.count(f"note: {NOT_KEPT}") == 1 and FIRST not in err
+    assert os.listdir(tmp_path / "tmp") == []
+    assert python("-m", "moccasin_mzn", "compile", **NOWHERE) == (2, "", [f"error: {NOT_KEPT}"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
+def test_where_nothing_can_be_kept_a_run_compiles_once(python):
+    code = """
+import subprocess, sys
+from moccasin_mzn.cli.compiled_searches import EVICTIONS, ready
+assert ready(EVICTIONS) > 0
+again = "from moccasin_mzn.cli.compiled_searches import EVICTIONS, ready; assert ready(EVICTIONS) == 0"
+sys.exit(subprocess.run([sys.executable, "-c", again]).returncode)
+"""
+    status, _, err = python("-c", code, **NOWHERE)
+    assert status == 0 and err == [f"note: {NOT_KEPT}"]
+
+
+@pytest.mark.slow
+def test_the_command_compiles_all_that_is_needed(python):
+    status, out, _ = python("-m", "moccasin_mzn", "compile")
+    assert status == 0 and out.count(": compiled in ") == 6
+    status, out, err = python("-m", "moccasin_mzn", "compile")
+    assert (status, out.count(": was compiled already"), err) == (0, 6, [])
+    for words in ("solve skip.json --budget 8 --order free", "order skip.json", "solve skip.json --budget 8 --paging"):
+        assert not [line for line in python("-m", "moccasin_mzn", *words.split())[2] if "compiling" in line]

@@ -1,0 +1,61 @@
+"""Hints of what to install name a path that pip takes; the package is on no index."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from moccasin_mzn import extras
+from moccasin_mzn.errors import missing
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def in_folder(monkeypatch, folder: Path) -> None:
+    """Have the package there, as far as hints go."""
+    monkeypatch.setattr(extras, "__file__", str(folder / "moccasin_mzn" / "extras.py"))
+
+
+def test_in_a_checkout_it_is_the_checkout(monkeypatch, tmp_path):
+    assert extras.install_command("onnx") == shlex.join(["pip", "install", "-e", f"{ROOT}[onnx]"])
+    assert str(missing("plotly", "plot")) == f"plotly is missing: pip install -e '{ROOT}[plot]'"
+    checkout = tmp_path / "it's here"
+    checkout.mkdir()
+    (checkout / "pyproject.toml").touch()
+    in_folder(monkeypatch, checkout)
+    assert shlex.split(extras.install_command("onnx,profile"))[-1] == f"{checkout}[onnx,profile]"
+
+
+def test_installed_from_nowhere_it_is_a_checkout_to_come(monkeypatch, tmp_path):
+    in_folder(monkeypatch, tmp_path)
+
+    def nothing(name):
+        raise metadata.PackageNotFoundError
+
+    monkeypatch.setattr(metadata, "distribution", nothing)
+    assert extras.install_command("torch") == "pip install '.[torch]' in a checkout of moccasin_mzn"
+
+
+@pytest.mark.slow
+def test_a_wheel_is_named_as_long_as_it_is_there(tmp_path):
+    wheels, site = tmp_path / "some wheels", tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", wheels, ROOT], check=True, capture_output=True)
+    (wheel,) = wheels.glob("*.whl")
+    subprocess.run([*pip, "install", "--no-deps", "--target", site, wheel], check=True, capture_output=True)
+
+    def told() -> str:
+        code = f"import sys; sys.path.insert(0, {str(site)!r})\n"
+        code += "from moccasin_mzn.extras import install_command; print(install_command('onnx'))"
+        return subprocess.check_output([sys.executable, "-c", code], text=True, cwd=tmp_path).strip()
+
+    assert told() == f"pip install '{wheel}[onnx]'"
+    again = [*pip, *shlex.split(told())[1:], "--dry-run", "--no-deps", "--no-index"]
+    assert subprocess.run(again, capture_output=True, check=False).returncode == 0
+    wheel.rename(tmp_path / "elsewhere.whl")
+    assert told() == "pip install '.[onnx]' in a checkout of moccasin_mzn"

@@ -1,0 +1,50 @@
+"""The wheel alone, without the checkout, runs from any folder; the source distribution has what `make` needs."""
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_wheel_runs_from_any_folder(tmp_path):
+    wheels, site, elsewhere = tmp_path / "wheels", tmp_path / "site", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", wheels, ROOT]
+    subprocess.run(pip, check=True, capture_output=True)
+    (wheel,) = wheels.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(site)
+    where = "import moccasin_mzn.formulations as f; print(f.models_folder())"
+    environment = {**os.environ, "PYTHONPATH": str(site)}  # before the checkout that is installed for the tests
+    folder = subprocess.check_output([sys.executable, "-c", where], cwd=elsewhere, env=environment, text=True)
+    assert Path(folder.strip()) == site / "moccasin_mzn" / "models"
+    assert {path.relative_to(ROOT / "models") for path in (ROOT / "models").rglob("*.mzn")} == {
+        path.relative_to(site / "moccasin_mzn" / "models") for path in (site / "moccasin_mzn" / "models").rglob("*.mzn")
+    }
+    assert (site / "moccasin_mzn" / "flatzinc" / "mznlib" / "redefinitions.mzn").is_file()
+    graph = ROOT / "data" / "unet_training.json"
+    command = [sys.executable, "-m", "moccasin_mzn", "solve", graph, "--budget", "0.8", "--json"]
+    answer = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(answer.stdout)["status"] == "optimal"
+    example = site / "moccasin_mzn" / "data" / "unet_training.json"
+    assert example.read_bytes() == graph.read_bytes() and list(example.parent.iterdir()) == [example]
+    first = [sys.executable, "-m", "moccasin_mzn", "solve", "--solver", "cp-sat", "--json"]  # as one begins
+    answer = subprocess.run(first, cwd=elsewhere, env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(answer.stdout)["status"] == "optimal" and f"with the package, {example}," in answer.stderr
+
+
+def test_the_source_distribution_has_what_make_needs(tmp_path):
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", tmp_path]
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        names = {name.partition("/")[2] for name in file.getnames()}
+    assert {"Makefile", "pyproject.toml", "README.md", "scripts/setup.sh", "data/unet_training.json"} <= names
+    for folder in ("moccasin_mzn", "models", "tests"):
+        there = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.py")}
+        assert there <= names
+    assert not [name for name in names if name.startswith((".venv", "build/"))]

@@ -1,0 +1,69 @@
+"""The record of a search for plans believes nobody but the judge."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from platform_support import DIAMOND, PLAN, compute, platform
+
+from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.formulations.plan_formulation import PlanProblem
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.plan import plan_of_sequence
+from moccasin_mzn.problem.platform import Goal
+from moccasin_mzn.search.best_known import JudgeError
+from moccasin_mzn.search.plan_record import PlanRecord
+
+SHORT = plan_of_sequence(range(4))
+
+
+@pytest.fixture
+def record() -> PlanRecord:
+    problem = PlanProblem(Instance.build(DIAMOND, 14), platform(14), Goal(max_traffic=16))
+    return PlanRecord(problem, PagingFormulation(), time.monotonic())
+
+
+def test_the_best_plan_is_kept(record):
+    assert (record.bound, record.value, record.gap) == (10, None, None)
+    record.offer(PLAN, "one")
+    assert (record.value, record.plan_source) == (120, "one")
+    assert not record.ended.is_set()
+    record.offer(SHORT, "two")
+    record.offer(PLAN, "three")
+    assert (record.plan, record.value, record.plan_source) == (SHORT, 10, "two")
+    assert record.ended.is_set()
+    assert [(point.value, point.bound) for point in record.trace] == [(120, 10), (10, 10)]
+    assert record.news.get().plan == PLAN
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (SHORT[:3], "node d is never computed"),
+        ((*PLAN, compute(0)), "node a has 3 retention intervals in local, at most 2 allowed"),
+        ((*SHORT[:2], *SHORT[1::-1], *SHORT[2:]), "position 4: node a is out of place in stages of the input order"),
+    ],
+)
+def test_what_is_no_solution_is_an_error_of_whoever_offers_it(record, plan, message):
+    with pytest.raises(JudgeError, match=f"somebody returned a plan that the judge rejects: {message}"):
+        record.offer(plan, "somebody")
+
+
+def test_a_bound_above_a_plan_is_an_error(record):
+    record.offer(PLAN, "one")
+    record.improve_bound(120, "two")
+    with pytest.raises(JudgeError, match="two claims that no plan has less duration than 121, but the simulator"):
+        record.improve_bound(121, "two")
+
+
+def test_a_plan_below_a_bound_is_an_error(record):
+    record.improve_bound(11, "one")
+    with pytest.raises(JudgeError, match="one claims that no plan has less duration than 11, .* accepts 10 of two"):
+        record.offer(SHORT, "two")
+
+
+def test_a_plan_after_a_refutation_is_an_error(record):
+    record.refute("one")
+    with pytest.raises(JudgeError, match="one claims that there is no plan"):
+        record.offer(SHORT, "two")

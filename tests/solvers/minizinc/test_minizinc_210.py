@@ -1,0 +1,231 @@
+"""The models under MiniZinc 2.10, run as WebAssembly by `scripts/minizinc-wasm.cjs`, against brute force.
+
+What 2.10 compiles for CP-SAT is also compared with what the MiniZinc on PATH compiles.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cases import CHECKER_NAMES, MODEL_NAMES, MODELS, Case, data_text, draw_case, least_capacity, least_duration
+
+from moccasin_mzn.solvers.flatzinc.configuration import LIBRARY, write_configuration
+from moccasin_mzn.solvers.minizinc.drivers import webassembly_folder
+
+ROOT = Path(__file__).resolve().parents[3]
+RUNNER = ROOT / "scripts" / "minizinc-wasm.cjs"
+PACKAGE = Path(os.environ.get("MINIZINC_WASM") or webassembly_folder() / "node_modules" / "minizinc")
+NEWER = ["env", f"MINIZINC_WASM={PACKAGE}", "node", RUNNER]
+NATIVE = ["minizinc"]
+
+
+def _few(first, *others) -> list:
+    """Parameters of which only the first is run by default."""
+    return [first, *(pytest.param(value, marks=pytest.mark.slow) for value in others)]
+
+
+def _why_not() -> str | None:
+    if shutil.which("node") is None:
+        return "node is not on PATH"
+    if not any((folder / "minizinc.wasm").is_file() for folder in (PACKAGE, PACKAGE / "dist")):
+        return f"the npm package minizinc is not in {PACKAGE}: sh scripts/install_solvers.sh, or set MINIZINC_WASM"
+    return None
+
+
+pytestmark = pytest.mark.skipif(_why_not() is not None, reason=str(_why_not()))
+
+
+def execute(command, *arguments) -> str:
+    """What the command prints; it must not fail."""
+    words = [str(word) for word in (*command, *arguments)]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def question(seed: int, folder: Path) -> tuple[Case, Path]:
+    """A case with two computations per node, which Gecode can prove too, and its data file."""
+    case = draw_case(seed)
+    case = Case(case.graph, case.budget, 2)
+    data = folder / "data.dzn"
+    data.write_text(data_text(case))
+    return case, data
+
+
+def expected_objective(case: Case, model: str) -> int:
+    formulation = model.split("_")[0]
+    return (least_capacity if model.endswith("_peak") else least_duration)(case, formulation)
+
+
+def cp_sat_objective(command, model: str, data: Path, folder: Path) -> int:
+    """Compile with our solver's library, solve the FlatZinc with our solver."""
+    flatzinc = folder / "model.fzn"
+    solver = write_configuration(folder)
+    execute(command, "-c", "--solver", solver, "--no-output-ozn", MODELS / f"{model}.mzn", data, "--fzn", flatzinc)
+    out = execute([sys.executable, "-m", "moccasin_mzn.solvers.cpsat"], "-f", "-p", 1, "-s", flatzinc)
+    assert "==========" in out
+    return int(re.findall(r"objective=(-?\d+)", out)[-1])
+
+
+@pytest.mark.parametrize("seed", _few(14, 2, 8, 16, 23, 27, 34))
+@pytest.mark.parametrize("model", _few(*sorted(MODEL_NAMES, key="staged".__ne__)))
+def test_models_compile_for_cp_sat(tmp_path, model, seed):
+    case, data = question(seed, tmp_path)
+    objectives = {cp_sat_objective(NEWER, model, data, tmp_path)}
+    if shutil.which("minizinc"):
+        objectives.add(cp_sat_objective(NATIVE, model, data, tmp_path))
+    assert objectives == {expected_objective(case, model)}
+
+
+@pytest.mark.parametrize("seed", _few(8, 16, 23, 27, 34))
+@pytest.mark.parametrize("solver", _few("chuffed", "gecode"))
+@pytest.mark.parametrize("model", _few(*sorted(MODEL_NAMES, key="staged".__ne__)))
+def test_models_compile_for_the_standard_library(tmp_path, model, solver, seed):
+    case, data = question(seed, tmp_path)
+    checker = MODELS / CHECKER_NAMES[model.split("_")[0]]
+    out = execute(
+        NEWER, "--solver", solver, "--output-objective", "--output-mode", "dzn", MODELS / f"{model}.mzn", checker, data
+    )
+    assert "==========" in out
+    assert "CORRECT: duration" in out
+    assert "INCORRECT" not in out
+    assert int(re.findall(r"_objective = (-?\d+)", out)[-1]) == expected_objective(case, model)
+
+
+GLOBALS = {
+    "extension": """
+        constraint table(x[1..2], [|1,2|2,3|3,1|4,4|]);
+        constraint b -> regular(x, 2, 4, [|1,2,0,0|2,1,2,0|], 1, {2});
+    """,
+    "circuit": "constraint circuit(x); constraint b -> x[1] > 2;",
+    "subcircuit": "constraint b -> subcircuit(x); constraint b \\/ x[1] = x[2]; constraint x[3] = 1;",
+    "inverse": "array [1..4] of var 1..4: y; constraint inverse(x, y); constraint b <-> y[1] < 3;",
+    "counting": """
+        constraint count(x, 2) >= 1; constraint b -> among(2, x, {1, 3});
+        constraint global_cardinality(x, [1, 2], [y, z]); var 0..2: y; var 0..2: z;
+        constraint b <-> at_most(1, x, 4);
+    """,
+    "ordering": "constraint lex_less(x[1..2], x[3..4]); constraint b <-> value_precede_chain([1, 2, 3], x);",
+    "packing": """
+        constraint bin_packing_load([y, z, 2, 0], x, [1, 2, 1, 2]); var 0..5: y; var 0..5: z;
+        constraint b -> diffn([x[1], x[2]], [x[3], x[4]], [2, 1], [1, 2]);
+    """,
+    "scheduling": """
+        constraint cumulative(x, [1, 2, 1, 3], [1, 1, 2, 1], 2); constraint b -> disjunctive(x[1..3], [1, 2, 1]);
+    """,
+    "optional": """
+        array [1..2] of var opt 1..3: s; constraint cumulative(s, [2, 2], [1, 1], 1);
+        constraint b -> disjunctive(s, [1, 2]);
+        constraint x[1] = (s[1] default 4) /\\ x[2] = (s[2] default 4) /\\ x[3] = x[4];
+    """,
+    "extremes": """
+        constraint max(x) = 3 /\\ min(x) = 1; constraint arg_max(x) = 2; constraint b <-> all_different(x[1..3]);
+    """,
+    "arithmetic": """
+        constraint x[1] * x[2] = x[3] + 2; constraint x[4] div x[1] = x[2] mod 3; constraint b -> pow(x[1], 2) > 5;
+    """,
+    "sets": """
+        var set of 1..4: s; constraint forall (i in 1..4) (x[i] in s); constraint b <-> card(s) = 2;
+        constraint x[1] = x[3];
+    """,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", GLOBALS)
+def test_globals_mean_the_same_to_both(tmp_path, family):
+    """What 2.10 and the MiniZinc on PATH compile for our solver has the same solutions, all of them."""
+    model = tmp_path / "model.mzn"
+    items = 'include "globals.mzn"; array [1..4] of var 1..4: x; var bool: b; solve satisfy;'
+    model.write_text(items + GLOBALS[family])
+    solver, found = write_configuration(tmp_path), []
+    for command in (NEWER, NATIVE) if shutil.which("minizinc") else (NEWER,):
+        flatzinc = tmp_path / "model.fzn"
+        execute(command, "-c", "--solver", solver, "--no-output-ozn", model, "--fzn", flatzinc)
+        out = execute([sys.executable, "-m", "moccasin_mzn.solvers.cpsat"], "-a", flatzinc)
+        assert out.endswith("==========\n")
+        found.append({tuple(re.findall(r"^[xb] = .*", block, re.MULTILINE)) for block in out.split("-" * 10)[:-1]})
+    assert len(found[0]) > 3
+    assert all(solutions == found[0] for solutions in found)
+
+
+def test_the_whole_library_compiles(tmp_path):
+    model, flatzinc, solver = tmp_path / "model.mzn", tmp_path / "model.fzn", write_configuration(tmp_path)
+    files = sorted(path.name for path in LIBRARY.glob("fzn_*.mzn"))
+    model.write_text("".join(f'include "{name}";' for name in ["globals.mzn", *files]) + "solve satisfy;")
+    command = [*NEWER, "-c", "--warn-non-authoritative-names", "--solver", solver, model, "--fzn", flatzinc]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert flatzinc.read_text().endswith("solve  satisfy;\n")
+
+
+def test_the_version_is_new_enough():
+    major, minor = map(int, re.search(r"version (\d+)\.(\d+)", execute(NEWER, "--version")).groups())
+    assert (major, minor) >= (2, 10)
+
+
+def test_what_minizinc_complains_about_is_passed_on(tmp_path):
+    model = tmp_path / "wrong.mzn"
+    model.write_text("var 1..2: x; constraint y > 1;")
+    command = [*NEWER, "--solver", "gecode", model]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert "undefined identifier" in ended.stderr
+    assert f"\n{model}:1." in ended.stderr
+    ended = subprocess.run([*command, "--json-stream"], capture_output=True, text=True, timeout=60, check=False)
+    told = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [entry["location"]["filename"] for entry in told if entry["type"] == "error"] == [str(model)]
+
+
+def test_included_files_are_found_in_their_folders(tmp_path):
+    (tmp_path / "models" / "lib").mkdir(parents=True)
+    (tmp_path / "models" / "lib" / "a.mzn").write_text('include "b.mzn";')
+    (tmp_path / "models" / "lib" / "b.mzn").write_text("int: answer = 42;")
+    model = tmp_path / "models" / "model.mzn"
+    model.write_text('include "lib/a.mzn"; output ["\\(answer)"];')
+    assert execute(NEWER, "--solver", "gecode", model).startswith("42\n")
+
+
+def test_files_are_found_where_options_and_parameter_files_name_them(tmp_path):
+    folder = tmp_path / "a folder, with 100 % odd names"
+    (folder / "library").mkdir(parents=True)
+    (folder / "library" / "more.mzn").write_text("int: more = 100;")
+    (folder / "model.mzn").write_text('include "more.mzn"; int: n; output ["\\(n + more)"];')
+    (folder / "data.dzn").write_text("n = 7;")
+    (folder / "data.json").write_text('{"n": 8}')
+    parameters = {
+        "solver": "chuffed",
+        "model": "model.mzn",
+        "data": ["data.dzn"],
+        "search-dir": str(folder / "library"),
+    }
+    (folder / "run.mpc").write_text(json.dumps(parameters))
+    library = ["-I", folder / "library"]
+    assert execute(NEWER, "--param-file", folder / "run.mpc").startswith("107\n")
+    assert execute(NEWER, folder / "run.mpc").startswith("107\n")
+    assert (
+        execute(NEWER, *library, "--solver", "gecode", folder / "model.mzn", "-d", folder / "data.json")[:4] == "108\n"
+    )
+    execute(NEWER, *library, "--solver", "gecode", "-m", folder / "model.mzn", "-D", "n = 9;", "-o", folder / "out.txt")
+    assert (folder / "out.txt").read_text().startswith("109\n")
+
+
+def test_only_the_files_that_a_model_includes_are_read(tmp_path):
+    (tmp_path / "unreadable.mzn").write_bytes(b"\xff" * 10)
+    (tmp_path / "part.mzn").write_text("int: answer = 42;")
+    (tmp_path / "model.mzn").write_text('include "globals.mzn"; include "part.mzn"; output ["\\(answer)"];')
+    (tmp_path / "loop.mzn").symlink_to(tmp_path, target_is_directory=True)
+    assert execute(NEWER, "--solver", "gecode", tmp_path / "model.mzn").startswith("42\n")
+
+
+def test_models_may_call_deeply(tmp_path):
+    model = tmp_path / "model.mzn"
+    model.write_text('function int: f(int: n) = if n = 0 then 0 else 1 + f(n - 1) endif; output ["\\(f(3000))"];')
+    assert execute(NEWER, "--solver", "gecode", model).startswith("3000\n")

@@ -1,0 +1,122 @@
+"""Random problems of several devices, and what brute force answers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import plan_oracle
+from plan_oracle import BestPlan, Places, places_of
+
+from moccasin_mzn.formulations.plan_formulation import PlanProblem
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.platform import OBJECTIVES, Goal, Link, Memory, Platform
+
+__all__ = ["BestPlan", "best", "best_staged", "draw_problem", "limits_of", "random_graph"]
+
+
+def random_graph(rng: random.Random, nodes: int) -> ComputationGraph:
+    """Mostly a chain with further edges, in a random numbering; the input order is its own."""
+    order = rng.sample(range(nodes), nodes)
+    distant = rng.choice([0.2, 0.4, 0.6])
+    edges = [
+        (order[i], order[j]) for j in range(nodes) for i in range(j) if rng.random() < (0.9 if j == i + 1 else distant)
+    ]
+    return ComputationGraph(
+        nodes=[10 * v for v in range(nodes)],
+        durations=[rng.randint(0, 9) for _ in range(nodes)],
+        sizes=[rng.choice([0, 1, 2, 2, 3, 4, 6]) for _ in range(nodes)],
+        edges=edges,
+        order=order,
+    )
+
+
+def draw_problem(seed: int, memories: int = 2, most_nodes: int = 5) -> PlanProblem:
+    """A random problem. Nodes that cannot be computed on a device, costs of 0, missing links, slow memory, limits and
+    budgets that only just do or do not suffice are all there now and then."""
+    rng = random.Random(seed)
+    n = most_nodes if rng.random() < 0.7 else rng.randint(1, most_nodes)
+    graph = random_graph(rng, n)
+    peak = simulate(graph, graph.input_order()).peak
+    least = graph.largest_working_set().memory
+    devices = rng.choice([1, 2, 2, 2]) if memories == 2 else memories - rng.randint(0, 1)
+    able = [[rng.random() < 0.85 for _ in range(n)] for _ in range(devices)]
+    for v in range(n):
+        able[rng.randrange(devices)][v] = True
+    places = []
+    for m in range(memories):
+        budget = max(0, rng.randint(least - 1, max(least, peak - 1))) if m == 0 or rng.random() < 0.4 else None
+        if rng.random() < 0.3:
+            budget = rng.randint(0, max(1, least))
+        durations = energies = None
+        if m < devices:
+            durations = [rng.randint(0, 9) if able[m][v] else None for v in range(n)]
+            energies = [None if d is None else rng.randint(0, 9) for d in durations]
+        places.append(Memory(f"m{m}", budget, durations, energies))
+    links = []
+    free = rng.random() < 0.2
+    for a in range(memories):
+        for b in range(memories):
+            if a != b and rng.random() < 0.9:
+                rate, fixed = (0, 0) if free else (rng.choice([0, 1, 1, 2]), rng.choice([0, 0, 1, 3]))
+                costs = [fixed + rate * size for size in graph.sizes]
+                links.append(Link(a, b, costs, [rng.randint(0, 4) for _ in range(n)]))
+    platform = Platform(graph, places, links)
+    instance = Instance(graph, graph.input_order(), peak, tuple([rng.choice([1, 2, 2, 2, 3])] * n))
+    return PlanProblem(instance, platform, draw_goal(rng, platform))
+
+
+def draw_goal(rng: random.Random, platform: Platform) -> Goal:
+    limits = {}
+    if rng.random() < 0.4:
+        limits["max_traffic"] = rng.randint(0, 2 * platform.graph.total_size)
+    if rng.random() < 0.3:
+        limits["max_energy"] = rng.randint(0, 12 * len(platform.graph.nodes))
+    objective = rng.choice(["duration", "duration", "energy", "traffic"])
+    if objective == "traffic" or rng.random() < 0.2:
+        limits["max_duration"] = rng.randint(0, 14 * len(platform.graph.nodes))
+    return Goal(objective, **limits)
+
+
+def limits_of(goal: Goal) -> dict[str, int]:
+    return {what: goal.limit(what) for what in OBJECTIVES if goal.limit(what) is not None}
+
+
+def places(problem: PlanProblem) -> Places:
+    return places_of(problem.platform, problem.instance.max_computations)
+
+
+def best(problem: PlanProblem) -> BestPlan | None:
+    """In any order."""
+    return plan_oracle.best_plan(places(problem), problem.goal.objective, limits_of(problem.goal))
+
+
+def best_staged(problem: PlanProblem) -> BestPlan | None:
+    """In stages of the input order, as `models/lib/devices_staged.mzn` defines them, by dynamic programming over slots.
+
+    Rules of states and of what dominates what are those of the oracle for any order.
+    """
+    rules = plan_oracle._Rules(places(problem))
+    goal, caps = OBJECTIVES.index(problem.goal.objective), [problem.goal.limit(what) for what in OBJECTIVES]
+    memories, order = range(len(problem.platform.memories)), problem.instance.order
+    reached = {rules.start: {(0, 0, 0): ()}}
+    for stage, last in enumerate(order, start=1):
+        for v in order[:stage]:
+            computed = [[(v, m, None)] for m in memories]
+            copied = [[(v, m, source) for source in memories if source != m] for m in memories]
+            for actions in computed + copied:
+                reached = _slot(rules, reached, actions, caps)
+            if v == last:
+                reached = {state: ways for state, ways in reached.items() if state[2] >> last & 1}
+    ends = [(totals[goal], totals, plan) for ways in reached.values() for totals, plan in ways.items()]
+    return BestPlan(*min(ends, key=lambda end: end[:2])[1:]) if ends else None
+
+
+def _slot(rules, reached: dict, actions: Sequence, caps: Sequence[int | None]) -> dict:
+    """The states after one of the actions, or none of them."""
+    following = {state: dict(ways) for state, ways in reached.items()}
+    for action in actions:
+        plan_oracle._follow(rules, reached, following, action, caps)
+    return following

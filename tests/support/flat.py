@@ -1,0 +1,69 @@
+"""Models solved with fewer processes around them: MiniZinc compiles, and the solver gets what it has compiled.
+
+A fraction of the time of `solve`, for checks on hundreds of graphs.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from moccasin_mzn.formulations import Formulation
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.solvers.cpsat.output import evaluate
+from moccasin_mzn.solvers.cpsat.translate import translate
+from moccasin_mzn.solvers.flatzinc.parser import parse
+from moccasin_mzn.solvers.minizinc.compile import compile_model
+from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+from moccasin_mzn.solvers.minizinc.solvers import find_backend
+
+
+def least_duration(
+    form: Formulation,
+    instance: Instance,
+    solver: str,
+    model: Path | None = None,
+    incumbent: Sequence[int] | None = None,
+) -> int | None:
+    """The optimum of a formulation by "cp-sat" or "highs", in the graph's duration unit; None if there is no schedule.
+
+    Args:
+        model: another model file with the same data; None: the formulation's own.
+        incumbent: a warm start in the data.
+    """
+    data = form.presolve(instance)
+    text = dzn_text(form.data_items(instance.graph, data, incumbent))
+    flat = compile_model(find_backend(solver), model or form.model("duration"), text)
+    optimum = {"cp-sat": _by_cp_sat, "highs": _by_highs}[solver](flat)
+    return None if optimum is None else optimum * data.duration_scale
+
+
+def _by_cp_sat(flat: str) -> int | None:
+    from ortools.sat.python import cp_model
+
+    problem = translate(parse(flat), unique=False)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.catch_sigint_signal = False  # it would take Ctrl-C from all tests after this one
+    status = solver.solve(problem.builder.model)
+    assert status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+    if status == cp_model.INFEASIBLE:
+        return None
+    return evaluate(problem.objective, list(solver.response_proto.solution))
+
+
+def _by_highs(flat: str) -> int | None:
+    """In a process of its own: beside OR-Tools, which CP-SAT needs, highspy cannot be loaded."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.fzn"
+        file.write_text(flat)
+        command = [sys.executable, "-m", "moccasin_mzn.solvers.linear", "--engine", "highs", "-s", str(file)]
+        out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    if "=====UNSATISFIABLE=====" in out:
+        return None
+    assert "==========" in out
+    return int(re.findall(r"mzn-stat: objective=(-?\d+)", out)[-1])
