@@ -7,7 +7,7 @@ import time
 import pytest
 from cases import draw_case
 from oracle import best_free_order
-from test_oracle import U_SHAPE, graph_of
+from tiny_graphs import U_SHAPE, graph_of
 
 from moccasin_mzn.bounds.least_budget import LeastBudget, least_budget_bound
 from moccasin_mzn.graphs.graph import ComputationGraph

@@ -9,21 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import Best, best_fixed_order, best_free_order, fixed_order_schedule, free_order_schedule
+from tiny_graphs import CHAIN, DIAMOND, STRAY, U_SHAPE
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import judge
-
-
-def graph_of(durations, sizes, edges) -> ComputationGraph:
-    return ComputationGraph(nodes=range(len(sizes)), durations=durations, sizes=sizes, edges=edges)
-
-
-CHAIN = graph_of([3, 2, 4], [5, 1, 2], [(0, 1), (1, 2)])
-DIAMOND = graph_of([3, 1, 2, 1], [4, 2, 2, 1], [(0, 1), (0, 2), (1, 3), (2, 3)])
-U_SHAPE = graph_of([1] * 6, [1] * 6, [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)])
-"""A forward chain 0 1 2 and a backward chain 3 4 5 that reads its outputs in reverse."""
-STRAY = graph_of([1, 1, 1, 1], [3, 3, 1, 1], [(0, 2), (1, 3)])
-"""Two independent pairs, interleaved in the input order."""
 
 
 @st.composite

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+import newer_minizinc as newer
 import pytest
-import test_minizinc_210 as newer
 from paging_cases import best, draw_problem
 
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
@@ -13,7 +13,7 @@ from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 
-pytestmark = newer.pytestmark
+pytestmark = newer.needs_newer
 
 
 @pytest.mark.slow

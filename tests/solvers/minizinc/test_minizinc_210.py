@@ -6,7 +6,6 @@ What 2.10 compiles for CP-SAT is also compared with what the MiniZinc on PATH co
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -15,39 +14,16 @@ from pathlib import Path
 
 import pytest
 from cases import CHECKER_NAMES, MODEL_NAMES, MODELS, Case, data_text, draw_case, least_capacity, least_duration
+from newer_minizinc import NATIVE, NEWER, cp_sat_objective, execute, needs_newer
 
 from moccasin_mzn.solvers.flatzinc.configuration import LIBRARY, write_configuration
-from moccasin_mzn.solvers.minizinc.drivers import webassembly_folder
 
-ROOT = Path(__file__).resolve().parents[3]
-RUNNER = ROOT / "scripts" / "minizinc-wasm.cjs"
-PACKAGE = Path(os.environ.get("MINIZINC_WASM") or webassembly_folder() / "node_modules" / "minizinc")
-NEWER = ["env", f"MINIZINC_WASM={PACKAGE}", "node", RUNNER]
-NATIVE = ["minizinc"]
+pytestmark = needs_newer
 
 
 def _few(first, *others) -> list:
     """Parameters of which only the first is run by default."""
     return [first, *(pytest.param(value, marks=pytest.mark.slow) for value in others)]
-
-
-def _why_not() -> str | None:
-    if shutil.which("node") is None:
-        return "node is not on PATH"
-    if not any((folder / "minizinc.wasm").is_file() for folder in (PACKAGE, PACKAGE / "dist")):
-        return f"the npm package minizinc is not in {PACKAGE}: sh scripts/install_solvers.sh, or set MINIZINC_WASM"
-    return None
-
-
-pytestmark = pytest.mark.skipif(_why_not() is not None, reason=str(_why_not()))
-
-
-def execute(command, *arguments) -> str:
-    """What the command prints; it must not fail."""
-    words = [str(word) for word in (*command, *arguments)]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
 
 
 def question(seed: int, folder: Path) -> tuple[Case, Path]:
@@ -62,16 +38,6 @@ def question(seed: int, folder: Path) -> tuple[Case, Path]:
 def expected_objective(case: Case, model: str) -> int:
     formulation = model.split("_")[0]
     return (least_capacity if model.endswith("_peak") else least_duration)(case, formulation)
-
-
-def cp_sat_objective(command, model: str, data: Path, folder: Path) -> int:
-    """Compile with our solver's library, solve the FlatZinc with our solver."""
-    flatzinc = folder / "model.fzn"
-    solver = write_configuration(folder)
-    execute(command, "-c", "--solver", solver, "--no-output-ozn", MODELS / f"{model}.mzn", data, "--fzn", flatzinc)
-    out = execute([sys.executable, "-m", "moccasin_mzn.solvers.cpsat"], "-f", "-p", 1, "-s", flatzinc)
-    assert "==========" in out
-    return int(re.findall(r"objective=(-?\d+)", out)[-1])
 
 
 @pytest.mark.parametrize("seed", _few(14, 2, 8, 16, 23, 27, 34))
