@@ -12,7 +12,7 @@ def main() -> None:
     """Run the command line and exit with its status."""
     try:
         from moccasin_mzn.cli.main import EXIT_BAD_INPUT, run
-        from moccasin_mzn.cli.streams import complaint, make_streams_last
+        from moccasin_mzn.report.streams import complaint, make_streams_last
         from moccasin_mzn.temporary import own_folder
 
         make_streams_last()

@@ -79,3 +79,15 @@ def shown(value: object) -> str:
     if len(text) > _SHOWN_CHARACTERS:
         text = f"{text[: _SHOWN_CHARACTERS - 4]} ..."
     return text
+
+
+class JudgeError(InputError):
+    """The simulator contradicts a solver: an error of a model or of the solver, never an answer."""
+
+
+CONTRADICTED = "the simulator "
+"""In the message of every `JudgeError`, and of no other error of a solver."""
+
+
+REFUTED = f", but {CONTRADICTED}accepts "
+"""In the message of one about a claim that a schedule refutes: between the two."""

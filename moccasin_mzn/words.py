@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from moccasin_mzn.graphs.graph import ComputationGraph
+    pass
 
 _BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
@@ -38,24 +38,3 @@ def count_text(count: int, noun: str, plural: str | None = None) -> str:
 def over_text(amount: int, limit: int, unit: str, what: str = "the budget") -> str:
     """By how much an amount of memory exceeds a limit, and the limit."""
     return f"{memory_text(amount - limit, unit)} over {what} {memory_text(limit, unit)}"
-
-
-def total_text(graph: ComputationGraph, what: str, amount: int) -> str:
-    """A total of a plan: a duration, a traffic of memory, or an energy, which has no unit."""
-    if what == "traffic":
-        return memory_text(amount, graph.size_unit)
-    return duration_text(amount, graph.duration_unit if what == "duration" else "unit")
-
-
-def node_text(graph: ComputationGraph, v: int) -> str:
-    """The id of a node, with its human name if it has one, in one line."""
-    if not graph.labels:
-        return str(graph.nodes[v])
-    label = graph.labels[v]
-    return f"{graph.nodes[v]} ({label if label.isprintable() else repr(label)[1:-1]})"
-
-
-def graph_text(graph: ComputationGraph) -> str:
-    """The name of a graph and its counts."""
-    nodes, edges = count_text(len(graph.nodes), "node"), count_text(len(graph.edges), "edge")
-    return f"{graph.name or 'graph'}: {nodes}, {edges}"

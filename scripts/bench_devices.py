@@ -17,11 +17,11 @@ from pathlib import Path
 
 from moccasin_mzn.extensions.devices.build import CopyCosts, Device, device_platform
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.plan_options import PlanOptions
 from moccasin_mzn.search.plan_result import PlanResult
 from moccasin_mzn.search.plan_staged_search import solve_plan

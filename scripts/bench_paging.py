@@ -20,11 +20,11 @@ from fractions import Fraction
 
 from moccasin_mzn.extensions.paging.build import LOCAL, SLOW, PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.plan_options import PlanOptions
 from moccasin_mzn.search.plan_staged_search import solve_plan
 

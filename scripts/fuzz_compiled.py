@@ -29,7 +29,6 @@ from moccasin_mzn.extensions.addresses.attach import buffers_of
 from moccasin_mzn.extensions.addresses.release import Reserved, Window, near_by
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
@@ -38,6 +37,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.problem.plan import plan_of_sequence
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.problem.pruning import without_tail
 from moccasin_mzn.search.apply_strategy import apply

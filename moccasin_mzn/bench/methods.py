@@ -9,9 +9,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from moccasin_mzn.bench.fields import Fields
+from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.problem.instance import FREE
-from moccasin_mzn.search.options import Options, check_time_limit, parse_count, parse_gap
+from moccasin_mzn.search.options import Options, parse_count, parse_gap
 from moccasin_mzn.strategies import find_strategy, strategies
 
 MODEL_OPTIONS = (

@@ -37,12 +37,12 @@ def allocate(
     Without --capacity the arena is made as small as possible. Offsets that are in the file are where the search begins.
     Ctrl-C keeps the best arena found.
     """
-    from moccasin_mzn.cli.compiled_searches import seconds_spent
+    from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
     from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
     from moccasin_mzn.files import check_writable
+    from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.arena import check_alignment
     from moccasin_mzn.problem.files.buffers import buffers_text, read_buffers
-    from moccasin_mzn.search.options import check_seed, check_threads, check_time_limit
     from moccasin_mzn.words import over_text
 
     begin = time.monotonic()

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, stopped_by_signals
-from moccasin_mzn.cli.streams import own_stderr
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.report.streams import own_stderr
 from moccasin_mzn.words import count_text
 
 if TYPE_CHECKING:
@@ -138,11 +138,12 @@ def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, worke
         if scheduler is None:
             click.echo(f"{count_text(len(missing), 'run')} to do, {_at_most(missing)}")
         from moccasin_mzn.bench.cluster import run_all
-        from moccasin_mzn.cli.compiled_searches import SEARCHES, ready
+        from moccasin_mzn.cli.compiling import searches
+        from moccasin_mzn.heuristics.compiled_searches import ready
 
         try:
             if scheduler is None:
-                ready(*SEARCHES)  # once, not in all runs at the same time
+                ready(*searches())  # once, not in all runs at the same time
             with stopped_by_signals(), own_stderr():  # an interrupt has dask's workers print where they were
                 run_all(
                     missing, scheduler=scheduler, workers=workers, on_outcome=progress.take, on_missing=progress.miss,

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_FOUND, stopped_by_signals
-from moccasin_mzn.cli.streams import is_read
 from moccasin_mzn.cli.strict import command
+from moccasin_mzn.report.streams import is_read
 
 
 @command()
@@ -34,9 +34,9 @@ def compare(
     from moccasin_mzn.bench.compare import Effort, contenders, read_published
     from moccasin_mzn.bench.compare import compare as run_all
     from moccasin_mzn.bench.compare_table import ComparisonTable
+    from moccasin_mzn.checks import check_time_limit
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.budget import Budget
-    from moccasin_mzn.search.options import check_time_limit
 
     check_time_limit(time_limit)
     for budget in budgets:

@@ -24,8 +24,9 @@ from moccasin_mzn.cli.strict import command
 def complexity(graph: Path, budget: str, max_computations: str, order: str, solver: str, as_json: bool) -> int:
     """Count variables and constraints of each formulation of GRAPH after flattening, beside their order of growth."""
     from moccasin_mzn.formulations.complexity import sizes
-    from moccasin_mzn.graphs.formats import read_counts, read_graph
+    from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.budget import Budget
+    from moccasin_mzn.problem.files.counts import read_counts
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.report.schedules import print_sizes
     from moccasin_mzn.search.options import parse_count

@@ -21,8 +21,8 @@ from moccasin_mzn.cli.common import (
     file_jobs,
     stopped_by_signals,
 )
-from moccasin_mzn.cli.device_options import first_device_swept
 from moccasin_mzn.cli.memory_options import asks_for_platform, platform_options, taken_out
+from moccasin_mzn.cli.memory_problem import first_device_swept
 from moccasin_mzn.cli.outputs import Job, check_apart, write_files
 from moccasin_mzn.cli.strict import command
 
@@ -73,11 +73,11 @@ def frontier(
     Each point has a schedule and a bound. Ctrl-C ends the sweep and keeps what is found. With --paging or --device the
     budgets are those of local memory, or of the first device, which is then given by its name alone.
     """
-    from moccasin_mzn.cli.compiled_searches import ready
+    from moccasin_mzn.checks import check_time_limit
     from moccasin_mzn.extensions.frontier.sweep import Plan, sweep
     from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.heuristics.compiled_searches import ready
     from moccasin_mzn.problem.budget import Budget
-    from moccasin_mzn.search.options import check_time_limit
 
     begin = time.monotonic()
     check_time_limit(time_limit)
@@ -113,7 +113,7 @@ def _check_files(plot: Path | None, *others: Path | None) -> None:
 def _variant(given: dict[str, Any]) -> Callable[[ComputationGraph], Rematerialization]:
     """What makes the problem of a graph; the options are checked before any file is read."""
     from moccasin_mzn.extensions.frontier.solving import Rematerialization
-    from moccasin_mzn.graphs.formats import read_counts
+    from moccasin_mzn.problem.files.counts import read_counts
     from moccasin_mzn.search.options import Options, parse_count, parse_gap
 
     problem = {name: given.pop(name) for name in ("order", "count_fixed")}

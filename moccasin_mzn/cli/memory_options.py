@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import click
 
-from moccasin_mzn.cli.device_options import DEVICE_NAMES, DEVICE_OPTIONS
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError
 
-_LIMIT = re.compile(r"[0-9]{1,30}", re.ASCII)
-_PERCENT = re.compile(r"\+\s*([0-9]{1,6}(?:\.[0-9]{1,30})?)\s*%", re.ASCII)
+DEVICE_OPTIONS = (
+    click.option("--device", multiple=True, metavar="NAME=BUDGET[:K]",
+                 help="A device and its memory, such as gpu=0.8; once for each, in place of --budget. K: that many "
+                 "times slower than the graph's durations, inf: computes nothing."),
+    click.option("--copy-time", metavar="X",
+                 help="Duration of a copy between devices per size unit; inf: not possible.  [default: 0]"),
+    click.option("--copy-latency", metavar="N", help="Duration of each copy besides; inf: not possible.  [default: 0]"),
+    click.option("--copy-energy", metavar="X", help="Energy of a copy per size unit.  [default: 0]"),
+)  # fmt: skip
 
+
+DEVICE_NAMES = ("device", "copy_time", "copy_latency", "copy_energy")
+"""Names of their values."""
 _PAGING = (
     click.option("--paging", is_flag=True, help="There is slow memory to write outputs to and read them back from."),
     click.option("--slow-memory", metavar="BYTES|64GiB", help="Capacity of slow memory.  [default: none]"),
@@ -82,71 +88,3 @@ def asks_for_platform(given: dict[str, Any]) -> bool:
     if given:
         raise InputError(f"--{next(iter(given)).replace('_', '-')} is for --paging or --device")
     return False
-
-
-def goal_of(given: dict[str, Any], baseline_duration: int) -> Any:
-    """The `Goal` that the options say.
-
-    Args:
-        baseline_duration: of the input order with every node computed once, for a limit such as +5%.
-    """
-    from moccasin_mzn.problem.platform import Goal
-
-    limits = {}
-    for what in ("max_duration", "max_energy", "max_traffic"):
-        if what in given:
-            base = baseline_duration if what == "max_duration" else None
-            limits[what] = _limit(f"--{what.replace('_', '-')}", given[what], base)
-    return Goal(given.get("objective", "duration"), **limits)
-
-
-def _limit(option: str, text: str, base: int | None) -> int:
-    percent = _PERCENT.fullmatch(text.strip())
-    if percent is not None and base is not None:
-        return math.floor(base * (1 + Fraction(percent[1]) / 100))
-    if not _LIMIT.fullmatch(text.strip()):
-        more = "" if base is None else ", or an increase such as +5%"
-        raise InputError(f"{option} {shown(text)}: expected an integer of 0 or more{more}")
-    return int(text)
-
-
-def paging_costs(given: dict[str, Any]) -> Any:
-    """The `PagingCosts` that the options say.
-
-    Raises:
-        InputError: a broken number, or no time of writing.
-    """
-    from moccasin_mzn.extensions.paging.build import PagingCosts, parse_cost
-
-    def cost(name: str, default: Fraction | None, finite: bool = True) -> Fraction | None:
-        if name not in given:
-            return default
-        option = f"--{name.replace('_', '-')}"
-        value = parse_cost(option, given[name])
-        if value is None and finite:
-            raise InputError(f"{option} inf: expected a number; a time of inf says that there is no link")
-        return value
-
-    if "page_out_time" not in given:
-        raise InputError("--paging: give --page-out-time, the duration of writing per size unit (0 if it takes none)")
-    out_time = cost("page_out_time", None, finite=False)
-    out_energy = cost("page_out_energy", Fraction(0))
-    return PagingCosts(
-        out_time=out_time,
-        in_time=cost("page_in_time", out_time, finite=False),
-        out_energy=out_energy,
-        in_energy=cost("page_in_energy", out_energy),
-        power=cost("compute_power", Fraction(1)),
-    )
-
-
-def slow_capacity(given: dict[str, Any], peak: int) -> int | None:
-    """Capacity of slow memory in size units; None: as much as there may be.
-
-    Args:
-        peak: of the input order, for a fraction of it.
-    """
-    from moccasin_mzn.problem.budget import Budget
-
-    text = given.get("slow_memory")
-    return None if text is None else 0 if text.strip() == "0" else Budget.parse(text).resolve(peak)

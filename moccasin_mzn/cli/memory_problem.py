@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import re
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.cli.device_options import device_problem
-from moccasin_mzn.cli.memory_options import goal_of, paging_costs, slow_capacity
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.cli.memory_options import DEVICE_NAMES
+from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from moccasin_mzn.formulations.plan_formulation import PlanFormulation, PlanProblem
+    from moccasin_mzn.formulations.plan_formulation import PlanFormulation
     from moccasin_mzn.graphs.graph import ComputationGraph
+    from moccasin_mzn.problem.plan_problem import PlanProblem
     from moccasin_mzn.search.plan_options import PlanOptions
 
 _SEARCHING = ("solver", "search", "time_limit", "until_gap", "threads", "seed")
@@ -68,9 +71,9 @@ def platform_problem(
     """
     from moccasin_mzn.extensions.paging.build import paging_platform
     from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-    from moccasin_mzn.formulations.plan_formulation import PlanProblem
-    from moccasin_mzn.graphs.formats import read_counts
+    from moccasin_mzn.problem.files.counts import read_counts
     from moccasin_mzn.problem.instance import Instance
+    from moccasin_mzn.problem.plan_problem import PlanProblem
     from moccasin_mzn.search.options import parse_count
 
     if "device" in given:
@@ -83,3 +86,190 @@ def platform_problem(
     capacity = slow_capacity(given, instance.baseline.peak)
     platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
     return PlanProblem(instance, platform, goal_of(given, instance.baseline.duration)), formulation
+
+
+_LIMIT = re.compile(r"[0-9]{1,30}", re.ASCII)
+
+
+_PERCENT = re.compile(r"\+\s*([0-9]{1,6}(?:\.[0-9]{1,30})?)\s*%", re.ASCII)
+
+
+def goal_of(given: dict[str, Any], baseline_duration: int) -> Any:
+    """The `Goal` that the options say.
+
+    Args:
+        baseline_duration: of the input order with every node computed once, for a limit such as +5%.
+    """
+    from moccasin_mzn.problem.platform import Goal
+
+    limits = {}
+    for what in ("max_duration", "max_energy", "max_traffic"):
+        if what in given:
+            base = baseline_duration if what == "max_duration" else None
+            limits[what] = _limit(f"--{what.replace('_', '-')}", given[what], base)
+    return Goal(given.get("objective", "duration"), **limits)
+
+
+def _limit(option: str, text: str, base: int | None) -> int:
+    percent = _PERCENT.fullmatch(text.strip())
+    if percent is not None and base is not None:
+        return math.floor(base * (1 + Fraction(percent[1]) / 100))
+    if not _LIMIT.fullmatch(text.strip()):
+        more = "" if base is None else ", or an increase such as +5%"
+        raise InputError(f"{option} {shown(text)}: expected an integer of 0 or more{more}")
+    return int(text)
+
+
+def paging_costs(given: dict[str, Any]) -> Any:
+    """The `PagingCosts` that the options say.
+
+    Raises:
+        InputError: a broken number, or no time of writing.
+    """
+    from moccasin_mzn.extensions.paging.build import PagingCosts, parse_cost
+
+    def cost(name: str, default: Fraction | None, finite: bool = True) -> Fraction | None:
+        if name not in given:
+            return default
+        option = f"--{name.replace('_', '-')}"
+        value = parse_cost(option, given[name])
+        if value is None and finite:
+            raise InputError(f"{option} inf: expected a number; a time of inf says that there is no link")
+        return value
+
+    if "page_out_time" not in given:
+        raise InputError("--paging: give --page-out-time, the duration of writing per size unit (0 if it takes none)")
+    out_time = cost("page_out_time", None, finite=False)
+    out_energy = cost("page_out_energy", Fraction(0))
+    return PagingCosts(
+        out_time=out_time,
+        in_time=cost("page_in_time", out_time, finite=False),
+        out_energy=out_energy,
+        in_energy=cost("page_in_energy", out_energy),
+        power=cost("compute_power", Fraction(1)),
+    )
+
+
+def slow_capacity(given: dict[str, Any], peak: int) -> int | None:
+    """Capacity of slow memory in size units; None: as much as there may be.
+
+    Args:
+        peak: of the input order, for a fraction of it.
+    """
+    from moccasin_mzn.problem.budget import Budget
+
+    text = given.get("slow_memory")
+    return None if text is None else 0 if text.strip() == "0" else Budget.parse(text).resolve(peak)
+
+
+FORMS = ("staged", "general")
+
+
+def device_problem(
+    graph: Any, budget: str | None, order: str, count_fixed: bool, given: dict[str, Any], options: dict[str, Any]
+) -> tuple[Any, Any]:
+    """The `PlanProblem`, and the formulation for it; see `solve_platform`.
+
+    Raises:
+        InputError: nonsense in an option, or options that do not go together.
+    """
+    from moccasin_mzn.cli.memory_problem import goal_of, paging_costs, slow_capacity
+    from moccasin_mzn.extensions.devices.build import CopyCosts, device_platform, with_slow_memory
+    from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
+    from moccasin_mzn.problem.files.counts import read_counts
+    from moccasin_mzn.problem.instance import Instance
+    from moccasin_mzn.problem.plan_problem import PlanProblem
+    from moccasin_mzn.search.options import parse_count
+
+    if budget is not None:
+        raise InputError("--budget is for one memory: with --device each has its own")
+    if count_fixed:
+        raise InputError("--count-fixed is for one memory, it does not go with --device")
+    form = options.get("formulation", "staged")
+    if form not in FORMS:
+        raise InputError(f"devices are formulated as {' or '.join(FORMS)}, not as {form}")
+    devices, copies = _devices(given), _copy_costs(given)
+    _check_names(graph, devices)
+    most = parse_count(options["max_computations"]) if "max_computations" in options else 2
+    counts = read_counts(most, graph) if isinstance(most, Path) else most
+    first = next(iter(devices.values())).budget
+    instance = Instance.build(graph, first or "100%", order=order, max_computations=counts)
+    peak = instance.baseline.peak
+    platform = device_platform(graph, devices, copies, peak)
+    if "paging" in given:
+        costs = paging_costs(given)
+        out, back = (
+            None if time is None else CopyCosts(time, 0, energy)
+            for time, energy in ((costs.out_time, costs.out_energy), (costs.in_time, costs.in_energy))
+        )
+        platform = with_slow_memory(platform, slow_capacity(given, peak), out, back)
+    return PlanProblem(instance, platform, goal_of(given, instance.baseline.duration)), DevicesFormulation(
+        form == "staged"
+    )
+
+
+def _devices(given: dict[str, Any]) -> dict[str, Any]:
+    from dataclasses import replace
+
+    from moccasin_mzn.extensions.devices.build import exact, parse_device
+
+    power = exact("--compute-power", given["compute_power"]) if "compute_power" in given else Fraction(1)
+    devices: dict[str, Any] = {}
+    for text in given["device"]:
+        name, device = parse_device(text)
+        if name in devices:
+            raise InputError(f"device {name} is given twice")
+        devices[name] = replace(device, power=power)
+    return devices
+
+
+def first_device_swept(devices: tuple[str, ...]) -> tuple[str, ...]:
+    """Devices with the first one, NAME or NAME:K, given no budget, as that is what is varied.
+
+    Raises:
+        InputError: it has one.
+    """
+    name, told, slowness = devices[0].partition(":")
+    if "=" in name:
+        name = name.partition("=")[0]
+        raise InputError(f"device {name}: its budget is what is varied: give its name alone, --device {name}")
+    return (f"{name}=inf{told}{slowness}", *devices[1:])
+
+
+def _check_names(graph: Any, devices: dict[str, Any]) -> None:
+    """Where the graph has durations by device, one that it does not name is more likely misspelt than meant.
+
+    Raises:
+        InputError: one without a slowness of its own.
+    """
+    known = graph.device_durations
+    for name, device in devices.items():
+        if known and name not in known and device.computes and device.slowness is None:
+            expected = f"expected one of them, or a slowness, as in {name}=16GiB:4"
+            raise InputError(f"device {name}: the graph has durations of {', '.join(known)}; {expected}")
+
+
+def _copy_costs(given: dict[str, Any]) -> Any:
+    """The `CopyCosts` that the options say; None: nothing can be copied.
+
+    Raises:
+        InputError: a broken number.
+    """
+    from moccasin_mzn.extensions.devices.build import CopyCosts, exact
+
+    amounts, possible = {}, True
+    for name in DEVICE_NAMES[1:]:
+        option = f"--{name.replace('_', '-')}"
+        if name not in given:
+            continue
+        if given[name].strip() != "inf":
+            amounts[name.removeprefix("copy_")] = exact(option, given[name])
+        elif name == "copy_energy":
+            raise InputError(f"{option} inf: expected a number; a time of inf says that there is no link")
+        else:
+            possible = False
+    if "latency" in amounts:
+        if amounts["latency"].denominator != 1:
+            raise InputError(f"--copy-latency {given['copy_latency']}: expected an integer of 0 or more")
+        amounts["latency"] = int(amounts["latency"])
+    return CopyCosts(**amounts) if possible else None

@@ -30,7 +30,8 @@ def plot(
     SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes, of which only the sequence and
     the budget are used. It may exceed the budget. Drawing needs more packages: pip install '.[plot]' in the checkout.
     """
-    from moccasin_mzn.graphs.formats import read_graph, read_schedule
+    from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.problem.files.schedules import read_schedule
     from moccasin_mzn.problem.instance import Instance, chosen_order
     from moccasin_mzn.report.plots.files import check_picture_file, write_picture
     from moccasin_mzn.report.plots.picture import Picture, check_axis

@@ -83,9 +83,9 @@ def solve(
 
     Ctrl-C ends the search and keeps the best schedule found.
     """
-    from moccasin_mzn.cli.compiled_searches import seconds_spent
     from moccasin_mzn.files import check_writable
     from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.arena import check_alignment
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.report.json_lines import JsonStream
@@ -161,7 +161,8 @@ def _example(budget: str | None, platform: dict[str, Any]) -> tuple[Path, str | 
 
 def _of_model(given: dict[str, Any]) -> Callable[..., tuple[Any, Run]]:
     """What to do with the options of a model, which are checked before any file is read."""
-    from moccasin_mzn.graphs.formats import read_counts, read_schedule
+    from moccasin_mzn.problem.files.counts import read_counts
+    from moccasin_mzn.problem.files.schedules import read_schedule
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.search.options import STOP, Options, default_if_none, parse_count, parse_gap
     from moccasin_mzn.search.solve import solve_instance
@@ -201,9 +202,9 @@ def _refuse_strategy(name: str | None) -> None:
 
 def _of_strategy(name: str, given: dict[str, Any]) -> Callable[..., tuple[Any, Run]]:
     """What to do with the options of a strategy, which has few."""
+    from moccasin_mzn.checks import check_time_limit
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.search.apply_strategy import apply
-    from moccasin_mzn.search.options import check_time_limit
     from moccasin_mzn.strategies import find_strategy
 
     strategy = find_strategy(name)

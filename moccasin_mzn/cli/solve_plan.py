@@ -37,9 +37,9 @@ def solve_platform(
         given: of the options for several memories, those that are there.
         options: all others of `solve` that are there; not all of them apply.
     """
-    from moccasin_mzn.cli.compiled_searches import seconds_spent
     from moccasin_mzn.extensions.solve import solve_on_platform
     from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.files.plans import read_plan
     from moccasin_mzn.report.plans import PlanProgressLines, print_plan_result
 

@@ -30,9 +30,10 @@ def validate(graph: Path, schedule: Path, budget: str | None, order: str, count_
     judged by the platform in its file. --order matters only for a budget given as a fraction.
     """
     from moccasin_mzn.files import load_json
-    from moccasin_mzn.graphs.formats import read_graph, read_schedule
+    from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.arena_claims import judged_arena
     from moccasin_mzn.problem.files.plans import is_plan, read_plan
+    from moccasin_mzn.problem.files.schedules import read_schedule
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.problem.judges.schedules import simulate
     from moccasin_mzn.problem.validate import validate_schedule
@@ -67,9 +68,10 @@ def _tell(figures: str, violations: Sequence[Violation], arenas: Sequence[str]) 
 
 
 def _validate_plan(claimed: ClaimedPlan, budget: str | None) -> int:
+    from moccasin_mzn.graphs.wording import total_text
     from moccasin_mzn.problem.platform import OBJECTIVES
     from moccasin_mzn.problem.validate_plan import judged_arenas, validate_plan
-    from moccasin_mzn.words import memory_text, total_text
+    from moccasin_mzn.words import memory_text
 
     if budget is not None:
         raise InputError("--budget: a plan is judged by the budgets of its memories, which its file tells")

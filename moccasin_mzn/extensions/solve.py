@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from moccasin_mzn.cli.compiled_searches import ADDRESSES, compiled_for, ready
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation, PlanProblem
+from moccasin_mzn.extensions.addresses import ADDRESSES
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.plan_options import PlanOptions
 from moccasin_mzn.search.plan_record import PlanListener
 from moccasin_mzn.search.plan_result import PlanResult

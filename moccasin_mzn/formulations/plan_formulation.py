@@ -3,46 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan import Plan
-from moccasin_mzn.problem.platform import Goal, Platform
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.solvers.minizinc.integers import Sum
-from moccasin_mzn.words import count_text, node_text
-
-
-@dataclass(frozen=True)
-class PlanProblem:
-    """What is to be planned."""
-
-    instance: Instance
-    """Graph, input order and C_v: how many retention intervals each node may have in a memory that computes."""
-    platform: Platform
-    goal: Goal = Goal()
-
-    def value(self, simulation: PlanSimulation) -> int:
-        """What is to be least, of a plan."""
-        return simulation.total(self.goal.objective)
-
-    def most_intervals(self, node: int, memory: int) -> int:
-        """How many retention intervals a node may have in a memory: one where nothing computes."""
-        return 1 if self.platform.memories[memory].durations is None else self.instance.max_computations[node]
-
-    def out_of_scope(self, plan: Plan) -> str | None:
-        """The first node with too many retention intervals in a memory, in one line; None: there is none."""
-        graph, memories = self.platform.graph, self.platform.memories
-        for (v, m), count in Counter((action.node, action.memory) for action in plan).items():
-            most = self.most_intervals(v, m)
-            if count > most:
-                held = count_text(count, "retention interval")
-                return f"node {node_text(graph, v)} has {held} in {memories[m].name}, at most {most} allowed"
-        return None
 
 
 class PlanFormulation(ABC):
@@ -54,7 +23,7 @@ class PlanFormulation(ABC):
     """Do first computations keep to the input order? Then so do its proofs."""
     checker: str
     """The solution checker, a file of the models' folder."""
-    compiled: tuple[str, ...] = ()
+    compiled: tuple[CompiledSearch, ...] = ()
     """What its search needs of `compiled_searches`, beside what schedules for one memory need."""
 
     @abstractmethod

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.formulation import Formulation
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
 from moccasin_mzn.problem.pruning import without_tail
-from moccasin_mzn.words import count_text, node_text
+from moccasin_mzn.words import count_text
 
 
 def check_warm_start(instance: Instance, formulation: Formulation, sequence: Sequence[int]) -> None:

@@ -26,9 +26,10 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import Intervals
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.window_nodes import Cut, Freedom, window_data
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.words import count_text, node_text
+from moccasin_mzn.words import count_text
 
 EVERYTHING_NEAR = Freedom()
 """Windows of 50 to 200 stages of a graph of 1000 nodes are then improved, or proven best, in seconds."""

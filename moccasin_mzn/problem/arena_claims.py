@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule
 from moccasin_mzn.problem.judges.arenas import flaws
 from moccasin_mzn.problem.judges.schedules import Violation
-from moccasin_mzn.words import count_text, exact_memory_text, memory_text, node_text, over_text
+from moccasin_mzn.words import count_text, exact_memory_text, memory_text, over_text
 
 
 def check_offsets(graph: ComputationGraph, schedule: ClaimedSchedule, budget: int | None) -> list[Violation]:

@@ -9,9 +9,9 @@ from functools import cached_property
 from os import PathLike
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.graphs.formats import read_order
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.files.schedules import read_order
 from moccasin_mzn.problem.judges.schedules import Simulation, simulate
 from moccasin_mzn.words import count_text
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.arena_claims import check_offsets
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule
 from moccasin_mzn.problem.judges.schedules import Interval, Simulation, Violation, in_order, judge, simulate
-from moccasin_mzn.words import duration_text, exact_memory_text, node_text
+from moccasin_mzn.words import duration_text, exact_memory_text
 
 
 def validate_schedule(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.arena_claims import arena_text
 from moccasin_mzn.problem.files.plans import ClaimedInterval, ClaimedPlan
 from moccasin_mzn.problem.judges.arenas import flaws
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.judges.schedules import Violation
-from moccasin_mzn.words import duration_text, exact_memory_text, memory_text, node_text, over_text
+from moccasin_mzn.words import duration_text, exact_memory_text, memory_text, over_text
 
 
 def validate_plan(claimed: ClaimedPlan) -> PlanSimulation:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, TextIO
 
-from moccasin_mzn.cli.streams import is_read
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.report.streams import is_read
 from moccasin_mzn.search.result import Progress
 
 

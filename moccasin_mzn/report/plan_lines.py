@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TextIO
 
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.problem.files.plans import plan_document
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.report.json_lines import JsonLines
 from moccasin_mzn.search.plan_record import PlanProgress

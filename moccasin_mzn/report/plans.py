@@ -7,12 +7,13 @@ from typing import TextIO
 from rich.console import Console
 from rich.table import Table
 
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
+from moccasin_mzn.graphs.wording import graph_text, node_text, total_text
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.report.tables import console, plain_table, print_table
 from moccasin_mzn.search.plan_record import PlanProgress
 from moccasin_mzn.search.plan_result import PlanResult
-from moccasin_mzn.words import count_text, duration_text, graph_text, memory_text, node_text, total_text
+from moccasin_mzn.words import count_text, duration_text, memory_text
 
 _SECONDS_BETWEEN_LINES = 0.25
 _NODES_SHOWN = 20

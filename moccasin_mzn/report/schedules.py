@@ -11,13 +11,14 @@ from rich.text import Text
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.formulations.complexity import ModelSize
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.wording import graph_text, node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.report.tables import console, plain_table, print_table
 from moccasin_mzn.search.catalogue import Entry
 from moccasin_mzn.search.result import Progress, Result, percent_over
 from moccasin_mzn.search.shortfall import NOT_TRIED
-from moccasin_mzn.words import count_text, duration_text, graph_text, memory_text, node_text
+from moccasin_mzn.words import count_text, duration_text, memory_text
 
 if TYPE_CHECKING:
     from moccasin_mzn.graphs.generators.catalogue import Architecture

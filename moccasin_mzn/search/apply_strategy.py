@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moccasin_mzn.cli.compiled_searches import ready
+from moccasin_mzn.errors import JudgeError
+from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, judge
-from moccasin_mzn.search.best_known import JudgeError
 from moccasin_mzn.search.result import Listener, Progress, Result, Seconds, TracePoint
 from moccasin_mzn.search.shortfall import NOT_TRIED, Help, shortfall
 from moccasin_mzn.strategies.strategy import Strategy

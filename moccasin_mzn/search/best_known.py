@@ -12,20 +12,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import REFUTED, JudgeError
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, judge
 from moccasin_mzn.problem.pruning import without_tail
 from moccasin_mzn.search.result import Progress, TracePoint
-
-CONTRADICTED = "the simulator "
-"""In the message of every `JudgeError`, and of no other error of a solver."""
-REFUTED = f", but {CONTRADICTED}accepts "
-"""In the message of one about a claim that a schedule refutes: between the two."""
-
-
-class JudgeError(InputError):
-    """The simulator contradicts a solver: an error of a model or of the solver, never an answer."""
 
 
 @dataclass

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.problem.pruning import pruned
-from moccasin_mzn.search.best_known import JudgeError, Record
+from moccasin_mzn.search.best_known import Record
 from moccasin_mzn.search.doubles import doubtful, said, source
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, run_model

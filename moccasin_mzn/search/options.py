@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations import Formulation, find_formulation
 
@@ -95,36 +95,6 @@ class Options:
 def default_if_none(max_computations: Any) -> str:
     """See `Options.if_none`: who says how often a node may be computed gets no answer that does it more often."""
     return MORE if max_computations is None else HINT
-
-
-def check_time_limit(seconds: float | None) -> None:
-    """Check a number of seconds; None: no limit.
-
-    Raises:
-        InputError: it is not positive, or no number.
-    """
-    if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < math.inf):  # NaN fails too
-        raise InputError(f"time limit {shown(seconds)} is not a positive number of seconds")
-
-
-def check_threads(threads: int | None) -> None:
-    """Check a number of threads; None: one per core.
-
-    Raises:
-        InputError: it is no positive integer.
-    """
-    if threads is not None and (type(threads) is not int or threads < 1):
-        raise InputError(f"threads {shown(threads)} is not a positive integer")
-
-
-def check_seed(seed: int | None) -> None:
-    """Check a random seed; None: any.
-
-    Raises:
-        InputError: it is no integer of 31 bits.
-    """
-    if seed is not None and (type(seed) is not int or not 0 <= seed < 2**31):
-        raise InputError(f"seed {shown(seed)} is not an integer in 0..2147483647")
 
 
 def parse_gap(text: str) -> float:

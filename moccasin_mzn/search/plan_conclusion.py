@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation, PlanProblem
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.plan_record import PlanRecord
 from moccasin_mzn.words import count_text
 

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation, PlanProblem
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Plan, plan_of_sequence
-from moccasin_mzn.problem.totals import why_impossible
+from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.search.plan_conclusion import conclude_plan, plan_scope
 from moccasin_mzn.search.plan_options import PlanOptions
 from moccasin_mzn.search.plan_record import PlanListener, PlanProgress, PlanRecord

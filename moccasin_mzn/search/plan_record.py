@@ -12,13 +12,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation, PlanProblem
+from moccasin_mzn.errors import REFUTED, InputError, JudgeError
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.problem.plan_problem import PlanProblem, least_total
 from moccasin_mzn.problem.plan_pruning import pruned_plan
-from moccasin_mzn.problem.totals import least_total
-from moccasin_mzn.search.best_known import REFUTED, JudgeError
 
 
 @dataclass(frozen=True)

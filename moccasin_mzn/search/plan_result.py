@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation, PlanProblem
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.files.plans import goal_document, intervals_document, plan_document, platform_document
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_arenas import PlanArenas
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.search.plan_record import PlanPoint
 from moccasin_mzn.search.result import Seconds, percent_over

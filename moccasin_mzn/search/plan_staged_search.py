@@ -10,11 +10,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation, PlanProblem
+from moccasin_mzn.errors import JudgeError
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.problem.plan_pruning import pruned_plan
-from moccasin_mzn.problem.totals import why_impossible
-from moccasin_mzn.search.best_known import JudgeError
 from moccasin_mzn.search.doubles import doubtful, said
 from moccasin_mzn.search.plan_conclusion import conclude_plan, plan_scope
 from moccasin_mzn.search.plan_options import PlanOptions

@@ -7,19 +7,20 @@ from collections.abc import Sequence
 from fractions import Fraction
 from os import PathLike
 
-from moccasin_mzn.cli.compiled_searches import compiled_for, ready
-from moccasin_mzn.extensions.trials import Trials
+from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.formulations.warm_start import check_warm_start
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.search.best_known import JudgeError, Record
+from moccasin_mzn.search.best_known import Record
 from moccasin_mzn.search.free_search import FreeSearch, check_free_order
 from moccasin_mzn.search.options import Options, default_if_none
 from moccasin_mzn.search.result import Listener, Result, Seconds
 from moccasin_mzn.search.staged_search import Search
+from moccasin_mzn.search.trials import Trials
 from moccasin_mzn.search.trivial import known_at_once
 from moccasin_mzn.solvers.minizinc.solvers import check_solvers
 

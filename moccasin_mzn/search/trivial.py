@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.words import memory_text, node_text, over_text
+from moccasin_mzn.words import memory_text, over_text
 
 
 def known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None] | None:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.formulations import Formulation, Intervals
 from moccasin_mzn.formulations.windows import Incumbent, Window
-from moccasin_mzn.search.best_known import JudgeError, Record
+from moccasin_mzn.search.best_known import Record
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, run_model
 from moccasin_mzn.solvers.minizinc.run import Listener as RunListener

@@ -29,12 +29,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from moccasin_mzn.cli.compiled_searches import EVICTIONS
 from moccasin_mzn.graphs.arrays import graph_arrays
+from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, small_instance
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.dtr_costs import ClassesCost, NoCost, OwnCost, RelativesCost
 from moccasin_mzn.strategies.dtr_executor import EvictionRule, Executor
 from moccasin_mzn.strategies.strategy import Stop, Strategy
+
+EVICTIONS = CompiledSearch("costs of evictions", __name__)
 
 THRESHOLDS = 4
 """Thresholds tried: budget * (peak / budget) ** (k / THRESHOLDS) for k = 0, 1, ..."""
@@ -99,3 +101,10 @@ DTR: tuple[Strategy, ...] = tuple(
     )
     for name, rule in RULES.items()
 )
+
+
+def compile_all() -> None:
+    """Call every compiled function once."""
+    for name in ("dtr", "dtr-eq"):
+        for _ in _schedules(RULES[name], small_instance(), lambda: False):
+            pass

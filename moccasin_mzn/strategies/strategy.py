@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.instance import Instance
 
 Stop = Callable[[], bool]
@@ -38,5 +39,5 @@ class Strategy:
     guarantee: str
     """One line: what is known of its schedules, and for which graphs it is."""
     schedules: Callable[[Instance, Stop], Iterable[Sequence[int]]]
-    compiled: tuple[str, ...] = ()
+    compiled: tuple[CompiledSearch, ...] = ()
     """What it needs of `compiled_searches`."""

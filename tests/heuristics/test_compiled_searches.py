@@ -49,7 +49,7 @@ def test_it_is_said_once(python):
 def test_it_is_not_in_the_time_that_is_told_nor_limited(python):
     code = """
 import time
-from moccasin_mzn.cli.compiled_searches import ready, seconds_spent
+from moccasin_mzn.heuristics.compiled_searches import ready, seconds_spent
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.strategies import find_strategy
@@ -59,7 +59,8 @@ begin = time.monotonic()
 told = apply(instance, find_strategy("dtr"), begin=begin).seconds.total
 all_of_it, compiling = time.monotonic() - begin, seconds_spent()
 assert 0 < compiling < all_of_it and told <= all_of_it - compiling, (told, compiling, all_of_it)
-assert ready("costs of evictions") == 0
+from moccasin_mzn.strategies.dtr import EVICTIONS
+assert ready(EVICTIONS) == 0
 """
     status, _, err = python("-c", code)
     assert status == 0, err
@@ -71,7 +72,8 @@ def test_everything_is_compiled_beforehand():
 import sys
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.problem.arena import Buffer
-from moccasin_mzn.cli.compiled_searches import SEARCHES, ready
+from moccasin_mzn.heuristics.compiled_searches import ready
+from moccasin_mzn.cli.compiling import searches
 from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
@@ -89,7 +91,7 @@ def compiled():
     made = {f for module in modules for f in vars(module).values() if hasattr(f, "nopython_signatures")}
     return {str(f.py_func): len(f.signatures) for f in made}
 
-ready(*SEARCHES)
+ready(*searches())
 before = compiled()
 assert len(before) > 80 and sum(before.values()) > 10
 graph = random_layered(40, 1)
@@ -131,9 +133,11 @@ def test_where_nothing_can_be_kept(python, tmp_path):
 def test_where_nothing_can_be_kept_a_run_compiles_once(python):
     code = """
 import subprocess, sys
-from moccasin_mzn.cli.compiled_searches import EVICTIONS, ready
+from moccasin_mzn.heuristics.compiled_searches import ready
+from moccasin_mzn.strategies.dtr import EVICTIONS
 assert ready(EVICTIONS) > 0
-again = "from moccasin_mzn.cli.compiled_searches import EVICTIONS, ready; assert ready(EVICTIONS) == 0"
+again = "from moccasin_mzn.heuristics.compiled_searches import ready; from moccasin_mzn.strategies.dtr import EVICTIONS"
+again += "; assert ready(EVICTIONS) == 0"
 sys.exit(subprocess.run([sys.executable, "-c", again]).returncode)
 """
     status, _, err = python("-c", code, **NOWHERE)

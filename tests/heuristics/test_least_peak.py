@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from order_oracle import all_orders, memory_of, random_graph
 from strategies import graphs
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, JudgeError
 from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.generators.random_layered import random_layered
@@ -21,7 +21,6 @@ from moccasin_mzn.heuristics.orders.order_search import OrderSearch
 from moccasin_mzn.heuristics.orders.precedence_bound import PrecedenceBound, promising
 from moccasin_mzn.heuristics.orders.windows import improve_order
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.search.best_known import JudgeError
 
 
 def never():

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from moccasin_mzn.graphs.arrays import graph_arrays
-from moccasin_mzn.graphs.formats import read_graph, read_order, write_graph
+from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.heuristics.orders.cut_bound import CutBound
+from moccasin_mzn.problem.files.schedules import read_order
 from moccasin_mzn.problem.judges.schedules import simulate
 
 DATA = Path(__file__).resolve().parents[2] / "data"

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.wording import graph_text, node_text, total_text
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
@@ -13,16 +14,7 @@ from moccasin_mzn.problem.validate import validate_schedule
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.trivial import known_at_once
 from moccasin_mzn.strategies import find_strategy
-from moccasin_mzn.words import (
-    count_text,
-    duration_text,
-    exact_memory_text,
-    graph_text,
-    memory_text,
-    node_text,
-    over_text,
-    total_text,
-)  # fmt: skip
+from moccasin_mzn.words import count_text, duration_text, exact_memory_text, memory_text, over_text
 
 MIB = 2**20
 GRAPH = ComputationGraph(

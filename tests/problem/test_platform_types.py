@@ -8,12 +8,11 @@ import pytest
 from platform_support import DIAMOND, PLAN, A, compute, platform, read, write
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
+from moccasin_mzn.problem.plan_problem import PlanProblem, least_total, why_impossible
 from moccasin_mzn.problem.plan_pruning import pruned_plan
 from moccasin_mzn.problem.platform import Goal, Link, Memory, Platform, scaled
-from moccasin_mzn.problem.totals import least_total, why_impossible
 from moccasin_mzn.search.plan_options import PlanOptions
 
 COSTS = (1, 1, 1, 1)

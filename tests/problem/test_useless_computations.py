@@ -17,7 +17,6 @@ from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.paging.sets import problem_of as paging_problem_of
 from moccasin_mzn.extensions.paging.sets import set_of
 from moccasin_mzn.formulations import find_formulation
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.formulations.warm_start import check_warm_start, first_out_of_stage
 from moccasin_mzn.formulations.windows import Incumbent
 from moccasin_mzn.graphs.formats import read_graph
@@ -27,6 +26,7 @@ from moccasin_mzn.heuristics.staged.state import NONE, problem_of, sequence_of, 
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.problem.plan import plan_of_sequence
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.pruning import without_tail
 from moccasin_mzn.search.best_known import Record
 from moccasin_mzn.search.options import Options

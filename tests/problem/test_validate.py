@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import graphs, valid_sequences
 
-from moccasin_mzn.graphs.formats import ClaimedSchedule
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.files.schedules import ClaimedSchedule
 from moccasin_mzn.problem.judges.schedules import Interval, simulate
 from moccasin_mzn.problem.validate import validate_schedule
 

@@ -8,9 +8,10 @@ from datetime import timedelta
 import minizinc
 import pytest
 
+from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.search.best_known import JudgeError, Record
+from moccasin_mzn.search.best_known import Record
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.doubles import LARGEST, Said, doubtful, said
 from moccasin_mzn.search.options import Options

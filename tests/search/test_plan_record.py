@@ -7,12 +7,12 @@ import time
 import pytest
 from platform_support import DIAMOND, PLAN, compute, platform
 
+from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan import plan_of_sequence
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
-from moccasin_mzn.search.best_known import JudgeError
 from moccasin_mzn.search.plan_record import PlanRecord
 
 SHORT = plan_of_sequence(range(4))

@@ -2,10 +2,10 @@
 
 import pytest
 
+from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.apply_strategy import apply
-from moccasin_mzn.search.best_known import JudgeError
 from moccasin_mzn.strategies.strategy import Strategy
 
 SKIP = ComputationGraph(tuple("xabcz"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4)))

@@ -11,7 +11,6 @@ from cases import draw_case
 
 from moccasin_mzn.bounds.least_budget import held_bound
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.trials import Trials
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
@@ -20,6 +19,7 @@ from moccasin_mzn.search.best_known import Record
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.solve import solve
 from moccasin_mzn.search.staged_search import Search
+from moccasin_mzn.search.trials import Trials
 
 # x is read by a, b and z, and has to leave while the wide A and B are there: computed three times it fits 9, else 13.
 #

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import plan_oracle
 from plan_oracle import BestPlan, Places, places_of
 
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Goal, Link, Memory, Platform
 
 __all__ = ["BestPlan", "best", "best_staged", "draw_problem", "limits_of", "random_graph"]

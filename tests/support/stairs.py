@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.extensions.frontier.questions import Answer, Judged, Question
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.search.best_known import JudgeError
 
 GRAPH = ComputationGraph(range(2), [1, 1], [1, 1], [(0, 1)], name="stairs")
 

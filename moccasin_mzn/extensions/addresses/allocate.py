@@ -6,8 +6,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moccasin_mzn.cli.compiled_searches import ADDRESSES, ready
+from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
+from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.arena import Arena, Buffer, bound_of, check_buffers
 
 MOST_MODELLED = 300

@@ -16,13 +16,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.cli.compiled_searches import ADDRESSES, compiled_for, ready
+from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.attach import buffers_of, carried_over
 from moccasin_mzn.extensions.addresses.exact import least_arena
 from moccasin_mzn.extensions.addresses.joint import MOST_COMPUTATIONS, JointAnswer, solve_jointly
 from moccasin_mzn.extensions.addresses.release import Reserved, Window, near_by, released, runs, windows
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT
+from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.arena import Arena, check_buffers
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge

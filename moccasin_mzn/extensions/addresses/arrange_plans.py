@@ -17,11 +17,11 @@ from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.extensions.addresses.attach import buffers_of
 from moccasin_mzn.extensions.addresses.search import search_arena
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.problem.arena import Arena, check_buffers
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_arenas import PlanArenas, buffers_in
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.plan_record import PlanListener, PlanProgress
 from moccasin_mzn.search.plan_result import PlanResult
 from moccasin_mzn.words import over_text

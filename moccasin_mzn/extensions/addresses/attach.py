@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.arena import Arena, Buffer
 from moccasin_mzn.problem.judges.schedules import Simulation
-from moccasin_mzn.words import node_text
 
 
 def buffers_of(graph: ComputationGraph, simulation: Simulation) -> tuple[Buffer, ...]:

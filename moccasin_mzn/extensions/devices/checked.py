@@ -10,10 +10,11 @@ from typing import Any
 from moccasin_mzn.extensions.devices.data import DevicesData
 from moccasin_mzn.extensions.devices.intervals import COMPUTED, arrays_of_plan
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
+from moccasin_mzn.graphs.wording import total_text
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.platform import OBJECTIVES
-from moccasin_mzn.words import memory_text, total_text
+from moccasin_mzn.words import memory_text
 
 _VERDICT = re.compile(r"CORRECT: duration (\d+), energy (\d+), traffic (\d+), peaks ([\d ]+)")
 

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from itertools import accumulate
 
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
 
 NOT_HERE = -1

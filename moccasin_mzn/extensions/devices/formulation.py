@@ -11,12 +11,13 @@ from moccasin_mzn.extensions.devices.data import DevicesData, devices_data
 from moccasin_mzn.extensions.devices.intervals import COMPUTED, PlacedIntervals, decode, encode
 from moccasin_mzn.extensions.devices.stages import stages_of_plan
 from moccasin_mzn.formulations import models_folder
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation, PlanProblem
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.solvers.minizinc.integers import Sum
-from moccasin_mzn.words import node_text
 
 NO_INCUMBENT = PlacedIntervals()
 

@@ -10,7 +10,7 @@ import math
 from bisect import bisect_left
 
 from moccasin_mzn.extensions.devices.slots import Slots
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
+from moccasin_mzn.problem.plan_problem import PlanProblem
 
 
 def greedy_slots(problem: PlanProblem, device: int, store: int) -> Slots | None:

@@ -17,9 +17,9 @@ from moccasin_mzn.extensions.devices.greedy import greedy_slots
 from moccasin_mzn.extensions.devices.improve import Improver, valued
 from moccasin_mzn.extensions.devices.slots import plan_of
 from moccasin_mzn.extensions.devices.stages import stages_of_plan
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan import Plan, plan_of_sequence
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.plan_pruning import pruned_plan
 from moccasin_mzn.search.trivial import known_at_once
 

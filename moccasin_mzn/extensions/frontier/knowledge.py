@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from moccasin_mzn.errors import REFUTED, JudgeError
 from moccasin_mzn.extensions.frontier.points import FrontierPoint
 from moccasin_mzn.extensions.frontier.questions import Answer, Variant
-from moccasin_mzn.search.best_known import REFUTED, JudgeError
 from moccasin_mzn.words import memory_text
 
 

@@ -10,20 +10,19 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
-from moccasin_mzn.cli.compiled_searches import compiled_for
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, JudgeError
 from moccasin_mzn.extensions.frontier.listener import EnoughError, Listener
 from moccasin_mzn.extensions.frontier.questions import Answer, Judged, Question
 from moccasin_mzn.extensions.solve import solve_on_platform
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation, PlanProblem
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.plans import goal_document, plan_document, platform_document
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.plan import Plan, plan_of_sequence
+from moccasin_mzn.problem.plan_problem import PlanProblem, least_total
 from moccasin_mzn.problem.platform import Platform
-from moccasin_mzn.problem.totals import least_total
-from moccasin_mzn.search.best_known import JudgeError
 from moccasin_mzn.search.plan_conclusion import plan_scope
 from moccasin_mzn.search.plan_options import PlanOptions
 from moccasin_mzn.words import memory_text
@@ -52,7 +51,7 @@ class Plans:
         self.graph = self.problem.platform.graph
 
     @property
-    def compiled(self) -> tuple[str, ...]:
+    def compiled(self) -> tuple[CompiledSearch, ...]:
         """What it needs of `compiled_searches`."""
         return (*self.formulation.compiled, *compiled_for(self.problem.instance.free_order))
 

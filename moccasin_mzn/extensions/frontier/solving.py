@@ -11,18 +11,17 @@ from os import PathLike
 from typing import Any, ClassVar
 
 from moccasin_mzn.bounds.least_budget import least_budget_bound
-from moccasin_mzn.cli.compiled_searches import compiled_for
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, JudgeError
 from moccasin_mzn.extensions.frontier.fitting import fitting_schedule
 from moccasin_mzn.extensions.frontier.listener import EnoughError, Listener
 from moccasin_mzn.extensions.frontier.questions import Answer, Judged, Question
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.formulations.warm_start import check_warm_start
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.search.best_known import JudgeError
 from moccasin_mzn.search.conclusion import scope
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.solve import solve_instance
@@ -71,7 +70,7 @@ class Rematerialization:
         return cls(built, options)
 
     @property
-    def compiled(self) -> tuple[str, ...]:
+    def compiled(self) -> tuple[CompiledSearch, ...]:
         """What it needs of `compiled_searches`."""
         return compiled_for(self.instance.free_order)
 

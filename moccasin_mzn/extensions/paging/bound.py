@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from moccasin_mzn.bounds.cover import cover_bound
-from moccasin_mzn.extensions.paging.formulation import can_page, costs_of, local_instance
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
+from moccasin_mzn.extensions.paging.data import can_page, costs_of, local_instance
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.stages import Stages
 
 

@@ -8,18 +8,20 @@ from dataclasses import replace
 
 from moccasin_mzn.extensions.paging.arrays import decode_plan, encode_plan
 from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
-from moccasin_mzn.extensions.paging.formulation import PagingFormulation, totals_of
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
+from moccasin_mzn.extensions.paging.data import totals_of
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
+from moccasin_mzn.graphs.wording import total_text
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.plan import Plan
-from moccasin_mzn.words import memory_text, total_text
+from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.words import memory_text
 
 _VERDICT = re.compile(r"CORRECT: cost (\d+), peak (\d+), slow (\d+)")
 
 
-def check_plan(problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> str:
-    """Have a plan in any order checked, as retention intervals of free events.
+def check_plan(form: PlanFormulation, problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> str:
+    """Have a plan in any order checked, as retention intervals of free events, by the general form of paging.
 
     The intervals do not tell of writes that nothing reads back, nor of when the others take place: peaks are compared
     with those of the plan that has each write as late as can be.
@@ -31,7 +33,6 @@ def check_plan(problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> 
         CheckError: it is rejected, or its cost or peaks differ from the judge's.
         InputError: MiniZinc is missing or failed.
     """
-    form = PagingFormulation("general")
     data = form.data(problem)
     used = Counter(action.node for action in plan if action.memory == LOCAL)
     model = replace(data.model, max_computations=tuple(used[v] for v in data.model.order))
@@ -57,14 +58,14 @@ def check_plan(problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> 
     return f"{form.checker}: CORRECT: {what} {total_text(graph, what, cost)}, peaks {local} and {slow}"
 
 
-def check_paging_solution(solution: dict) -> str:
+def check_paging_solution(checker: str, solution: dict) -> str:
     """Have a solution, as a solver left it, with the data of its model checked.
 
     Raises:
         CheckError: it is rejected.
         InputError: MiniZinc is missing or failed.
     """
-    verdict = run_checker(PagingFormulation.checker, solution)
+    verdict = run_checker(checker, solution)
     if not _VERDICT.fullmatch(verdict):
-        raise CheckError(f"{PagingFormulation.checker} rejects the solver's solution: {verdict}")
-    return f"{PagingFormulation.checker}: CORRECT, the solver's own solution"
+        raise CheckError(f"{checker} rejects the solver's solution: {verdict}")
+    return f"{checker}: CORRECT, the solver's own solution"

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from moccasin_mzn.extensions.paging.build import LOCAL
-from moccasin_mzn.extensions.paging.formulation import local_instance
+from moccasin_mzn.extensions.paging.build import LOCAL, PagingCosts, paging_platform
+from moccasin_mzn.extensions.paging.data import local_instance
 from moccasin_mzn.extensions.paging.kernel import BEST, CHANGES, LIMIT_PRICE, LOCAL_PRICE, NONE, TEMPERATURE, anneal
 from moccasin_mzn.extensions.paging.sets import NO_LIMIT, plan_of, problem_of, room_for, set_of, useful_edges
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.heuristics.compiled_searches import ignore, small_instance
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Plan, plan_of_sequence
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.plan_pruning import pruned_plan
 
 EVENTS_PER_CHUNK = 5_000_000
@@ -163,3 +164,10 @@ class PagingSearch:
             self._control[BEST] = value
             for mine, new in zip(self._best, chosen, strict=True):
                 mine[:] = new
+
+
+def compile_all() -> None:
+    """Call every compiled function once."""
+    instance = small_instance()
+    problem = PlanProblem(instance, paging_platform(instance.graph, instance.budget, PagingCosts()))
+    PagingSearch(problem).run(ignore, lambda: False, max_rounds=1)

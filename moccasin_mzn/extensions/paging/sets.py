@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
-from moccasin_mzn.extensions.paging.formulation import can_page, costs_of, local_instance
+from moccasin_mzn.extensions.paging.data import can_page, costs_of, local_instance
 from moccasin_mzn.extensions.paging.kernel import NONE, Problem, Room
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan import Action, Plan
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
 
 NO_LIMIT = 2**62

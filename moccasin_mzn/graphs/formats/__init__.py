@@ -14,10 +14,8 @@ from moccasin_mzn.files import load_text, parse_json
 from moccasin_mzn.graphs.formats import checkmate, dot, graphml, node_link, random_layered
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.problem.files.counts import read_counts
-from moccasin_mzn.problem.files.schedules import ClaimedSchedule, read_order, read_schedule
 
-__all__ = ["ClaimedSchedule", "read_counts", "read_graph", "read_order", "read_schedule", "write_graph"]
+__all__ = ["read_graph", "write_graph"]
 
 # The own format first: it says what it is.
 _DIALECTS = (node_link, random_layered, checkmate)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.torch_memory import CONSTANT, INPUT, STATE
 from moccasin_mzn.graphs.importers.torch_paths import mark_path
-from moccasin_mzn.graphs.importers.torch_trace import Traced
+from moccasin_mzn.graphs.importers.torch_traced import Traced
 
 if TYPE_CHECKING:
     import torch

@@ -35,6 +35,7 @@ from moccasin_mzn.graphs.importers.torch_spec import (
     place,
     users_code,
 )
+from moccasin_mzn.graphs.importers.torch_traced import Traced
 from moccasin_mzn.graphs.optimizers import NONE, OPTIMIZERS
 
 if TYPE_CHECKING:
@@ -46,18 +47,6 @@ _DEPENDS_ON_VALUES = {
     "GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException",
 }  # fmt: skip
 """Exceptions of PyTorch."""
-
-
-@dataclass(frozen=True)
-class Traced:
-    """What the tracer of a mode hands over."""
-
-    graph_module: fx.GraphModule
-    """Of one flat list of tensors to one flat list of results."""
-    kinds: Mapping[str, str] = field(hash=False)
-    """For each placeholder, by name, `INPUT`, `STATE` or `CONSTANT` of `torch_memory`."""
-    backward: frozenset[str] = frozenset()
-    """Names of the traced nodes of the backward pass, the loss included."""
 
 
 @dataclass(frozen=True)

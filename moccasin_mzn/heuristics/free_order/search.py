@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from moccasin_mzn.heuristics.compiled_searches import Later, ignore, small_instance
 from moccasin_mzn.heuristics.free_order.anneal import ADAPTION, BEST, BEST_PRICE, LEAST, PRICE, TEMPERATURE, anneal
 from moccasin_mzn.heuristics.free_order.moves import Mix
 from moccasin_mzn.heuristics.free_order.state import (
@@ -185,3 +186,8 @@ class OrderAnnealing:
 def _mean_of_positive(values: np.ndarray) -> float:
     """1 if none is."""
     return float(values[values > 0].mean()) if np.any(values > 0) else 1.0
+
+
+def compile_all() -> None:
+    """Call every compiled function once."""
+    OrderAnnealing(small_instance("free")).run(ignore, Later(1))

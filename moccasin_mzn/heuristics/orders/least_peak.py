@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from moccasin_mzn.cli.compiled_searches import ORDERS, ready
+from moccasin_mzn.checks import check_seed, check_time_limit
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.search.options import check_seed, check_time_limit
+from moccasin_mzn.heuristics.compiled_searches import ORDERS, ready
 
 
 @dataclass(frozen=True)

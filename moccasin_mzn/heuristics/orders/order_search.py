@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 
+from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.arrays import GraphArrays, graph_arrays
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.orders.beam import Beam, Taste, widest_beam
@@ -15,7 +16,6 @@ from moccasin_mzn.heuristics.orders.cut_bound import CutBound
 from moccasin_mzn.heuristics.orders.precedence_bound import Forced, PrecedenceBound, promising
 from moccasin_mzn.heuristics.orders.windows import improve_order
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.search.best_known import JudgeError
 from moccasin_mzn.words import count_text
 
 WINDOW_WIDTH = 64

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from moccasin_mzn.heuristics.compiled_searches import Later, ignore, small_instance
 from moccasin_mzn.heuristics.staged.anneal import BEST, PRICE, TEMPERATURE, anneal
 from moccasin_mzn.heuristics.staged.moves import Mix
 from moccasin_mzn.heuristics.staged.state import (
@@ -246,3 +247,8 @@ def _useful_edges(problem: Problem, instance: Instance) -> tuple[np.ndarray, np.
     recomputable = np.diff(problem.slot_ptr)[tail] > 0
     useful = recomputable & (over[head] > over[previous + 1])
     return tail[useful], head[useful]
+
+
+def compile_all() -> None:
+    """Call every compiled function once."""
+    LocalSearch(small_instance()).run(ignore, Later(1))

@@ -28,10 +28,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from moccasin_mzn.errors import shown
+from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.problem.judges.schedules import Violation
 from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.problem.platform import OBJECTIVES, Goal, Platform
-from moccasin_mzn.words import memory_text, node_text, over_text, total_text
+from moccasin_mzn.words import memory_text, over_text
 
 
 @dataclass(frozen=True)

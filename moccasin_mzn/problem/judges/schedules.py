@@ -25,7 +25,8 @@ from itertools import accumulate
 
 from moccasin_mzn.errors import shown
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.words import memory_text, node_text, over_text
+from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.words import memory_text, over_text
 
 
 @dataclass(frozen=True)

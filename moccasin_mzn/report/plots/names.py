@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.words import node_text
+from moccasin_mzn.graphs.wording import node_text
 
 _LONGEST = 28
 _STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import CONTRADICTED, REFUTED, InputError, JudgeError
 from moccasin_mzn.formulations.model_size import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
 from moccasin_mzn.formulations.warm_start import check_warm_start
-from moccasin_mzn.search.best_known import CONTRADICTED, REFUTED, JudgeError, Record
+from moccasin_mzn.search.best_known import Record
 from moccasin_mzn.search.conclusion import SEARCH, conclude
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.race.racer import Course, Racer, line_up, run_racer

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.formats import read_graph, read_schedule, write_graph
+from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.arena import Arena, Buffer
 from moccasin_mzn.problem.files.buffers import buffers_text, parse_buffers
+from moccasin_mzn.problem.files.schedules import read_schedule
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.words import node_text
 
 EXAMPLE = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"
 """Of minimalloc's documentation, which gives it an arena of 12."""

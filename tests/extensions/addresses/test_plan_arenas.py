@@ -15,13 +15,13 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.arrange_plans import plan_with_arenas
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.solve import solve_on_platform
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.problem.files.plans import read_plan
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import plan_of_sequence
 from moccasin_mzn.problem.plan_arenas import buffers_in
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.problem.validate_plan import validate_plan
 from moccasin_mzn.search.plan_options import PlanOptions

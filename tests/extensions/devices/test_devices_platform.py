@@ -24,12 +24,12 @@ from moccasin_mzn.extensions.devices.greedy import greedy_slots
 from moccasin_mzn.extensions.devices.improve import Improver
 from moccasin_mzn.extensions.devices.search import moved_out, search_plans
 from moccasin_mzn.extensions.devices.slots import plan_of, slots_of
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Action
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Goal
 
 GRAPH = ComputationGraph(

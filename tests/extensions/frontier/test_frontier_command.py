@@ -13,9 +13,9 @@ import sys
 import pytest
 from drawing_of_fronts import groups, uses
 
-from moccasin_mzn.graphs.formats import read_schedule
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.files.schedules import read_schedule
 from moccasin_mzn.problem.judges.schedules import judge
 
 SKIP = ComputationGraph(

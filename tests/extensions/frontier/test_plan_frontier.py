@@ -17,10 +17,10 @@ from moccasin_mzn.extensions.frontier.plans import Plans
 from moccasin_mzn.extensions.frontier.points import Frontier
 from moccasin_mzn.extensions.frontier.sweep import Plan, sweep
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal, Link, Memory, Platform
 from moccasin_mzn.report.frontier_files import as_dict
 from moccasin_mzn.report.plots.frontier_interactive import render as render_page

@@ -12,9 +12,9 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.paging.bound import instant_bound
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Link, Platform
 from moccasin_mzn.problem.stages import Stages
 from moccasin_mzn.search.plan_options import PlanOptions

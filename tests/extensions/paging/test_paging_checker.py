@@ -13,11 +13,11 @@ from platform_support import PLAN, A, B, C, D, compute, platform, read, write
 from moccasin_mzn.extensions.paging.arrays import encode_plan
 from moccasin_mzn.extensions.paging.checking import check_plan
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Action
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
 
 pytestmark = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
@@ -81,7 +81,7 @@ def test_plans_in_any_order_are_checked(seed):
     if found is None:
         return
     plan = tuple(Action(*action) for action in found.plan)
-    line = check_plan(problem, plan, judge_plan(problem.platform, plan, problem.goal))
+    line = check_plan(FORM, problem, plan, judge_plan(problem.platform, plan, problem.goal))
     value = problem.value(judge_plan(problem.platform, plan))
     assert re.fullmatch(rf"paging.mzc.mzn: CORRECT: \w+ {value}, peaks \d+ and \d+", line)
 
@@ -92,10 +92,10 @@ def test_writes_that_the_intervals_do_not_tell_of():
     simulation = judge_plan(WHERE, plan)
     assert simulation.feasible
     assert simulation.duration == 1 + 10 + 1 + 2 + 3 + 100 + 4 + 40
-    line = check_plan(replace(PROBLEM, goal=Goal()), plan, simulation)
+    line = check_plan(FORM, replace(PROBLEM, goal=Goal()), plan, simulation)
     assert line == "paging.mzc.mzn: CORRECT: duration 121, peaks 12 and 8"
 
 
 def test_other_figures_than_the_judge_has_are_an_error():
     with pytest.raises(CheckError, match="rejects the plan: INCORRECT: total 1 is 10, the actions take 120"):
-        check_plan(PROBLEM, PLAN, judge_plan(platform(), tuple(map(compute, range(4)))))
+        check_plan(FORM, PROBLEM, PLAN, judge_plan(platform(), tuple(map(compute, range(4)))))

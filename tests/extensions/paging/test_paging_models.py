@@ -13,11 +13,11 @@ from paging_cases import best, draw_problem
 from moccasin_mzn.extensions.paging.arrays import decode_plan, encode_plan
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Action
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Goal
 from moccasin_mzn.search.plan_options import PlanOptions
 from moccasin_mzn.search.plan_staged_search import solve_plan

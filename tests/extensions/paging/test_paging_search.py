@@ -16,11 +16,11 @@ from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.paging.kernel import LIMIT_EXCESS, LOCAL_EXCESS, NONE, SLOW_EXCESS, VALUE, run
 from moccasin_mzn.extensions.paging.search import PagingSearch
 from moccasin_mzn.extensions.paging.sets import plan_of, problem_of, room_for, set_of
-from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Goal
 
 

@@ -14,11 +14,11 @@ from cases import draw_case, least_duration
 
 import moccasin_mzn.search.race.race as race_module
 from moccasin_mzn.cli.main import run
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, JudgeError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.search.best_known import JudgeError, Record
+from moccasin_mzn.search.best_known import Record
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.processes.guarded import Ending
 from moccasin_mzn.search.processes.solve_process import Attempt

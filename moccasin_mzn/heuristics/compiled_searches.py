@@ -1,0 +1,113 @@
+"""The compiled searches, made ready before a clock starts: loaded if they were kept by an earlier process."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from importlib import import_module
+
+from moccasin_mzn.errors import require_address_space
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.instance import Instance
+
+FIRST_TIME = "compiling the {}, once after an installation; `python -m moccasin_mzn compile` does it beforehand"
+NOT_KEPT = (
+    "note: no folder for what is compiled can be written to, so every run compiles: "
+    "set NUMBA_CACHE_DIR to a folder that can be"
+)
+LEAST_ADDRESS_SPACE = 600 * 2**20
+"""In bytes."""
+_ready: dict[CompiledSearch, float] = {}
+"""Seconds that compiling took."""
+_noted: set[str] = set()
+
+
+@dataclass(frozen=True)
+class CompiledSearch:
+    """A search by compiled functions."""
+
+    name: str
+    """As told to people."""
+    module: str
+    """Its `compile_all()` calls every compiled function of the search once, as the search itself does."""
+
+
+def ready(*searches: CompiledSearch) -> float:
+    """Have the functions of searches compiled; stderr says so if they have to be compiled now.
+
+    Returns:
+        The seconds that compiling took, which are not for a time limit to count; 0 if all was kept.
+
+    Raises:
+        OutOfMemoryError: this process may not map as much as searches need.
+    """
+    require_address_space("a search", LEAST_ADDRESS_SPACE)
+    return sum(_made_ready(search) for search in searches if search not in _ready)
+
+
+def compiled_for(free_order: bool) -> tuple[CompiledSearch, ...]:
+    """The searches of one memory, along the input order or any."""
+    return (LOCAL, ORDERS, FREE) if free_order else (LOCAL,)
+
+
+def seconds_spent() -> float:
+    """What compiling has taken so far in this process."""
+    return sum(_ready.values())
+
+
+def _made_ready(search: CompiledSearch) -> float:
+    from numba.core import event
+
+    from moccasin_mzn.heuristics.compiling import keeps
+
+    begin, told = time.monotonic(), []
+
+    class Compiling(event.Listener):
+        def on_start(self, event: event.Event) -> None:
+            if not told:
+                told.append(search)
+                _say(FIRST_TIME.format(search.name) if keeps() else NOT_KEPT)
+
+        def on_end(self, event: event.Event) -> None: ...
+
+    listener = Compiling()
+    event.register("numba:compile", listener)
+    try:
+        import_module(search.module).compile_all()
+    finally:
+        event.unregister("numba:compile", listener)
+    _ready[search] = time.monotonic() - begin if told else 0.0
+    return _ready[search]
+
+
+def _say(line: str) -> None:
+    if line not in _noted:
+        _noted.add(line)
+        print(line, file=sys.stderr, flush=True)
+
+
+def small_instance(order: str = "input") -> Instance:
+    """To compile on: it needs 8 with a recomputation and 10 without."""
+    graph = ComputationGraph(range(5), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4)))
+    return Instance.build(graph, 8, order=order)
+
+
+class Later:
+    """Says so often that it is not time to stop yet."""
+
+    def __init__(self, times: int) -> None:
+        self._left = times
+
+    def __call__(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+
+def ignore(found: object) -> None:
+    """Schedules are of no use where only compiling matters."""
+
+
+LOCAL = CompiledSearch("local search", "moccasin_mzn.heuristics.staged.search")
+ORDERS = CompiledSearch("search for orders", "moccasin_mzn.heuristics.orders.order_search")
+FREE = CompiledSearch("annealing of orders", "moccasin_mzn.heuristics.free_order.search")

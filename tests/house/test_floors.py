@@ -1,0 +1,106 @@
+"""Who imports whom in the package, lazy imports and those for types included: floors, circles, and walls."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = "moccasin_mzn"
+GROUND = "ground"
+"""The loose modules, but for the face (`__init__`) and `__main__`."""
+FACE = "face"
+FLOORS = (
+    (GROUND,), ("solvers",), ("graphs",), ("problem",), ("heuristics",), ("bounds", "formulations"), ("strategies",),
+    ("search",), ("extensions",), ("bench",), ("report",), ("cli",), (FACE,),
+)  # fmt: skip
+"""From below; a room imports lower ones only."""
+GROUND_FILES = {"checks", "errors", "extras", "files", "own_code", "temporary", "words"}
+JUDGES_IMPORT = {
+    GROUND: None,
+    "graphs": {"graph", "wording"},
+    "problem": {"plan", "platform", "arena", "judges"},
+}
+"""Rooms, and modules of them, that the judges may import: what they judge, and nothing else. None: all."""
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_of(path): path for path in sorted((ROOT / PACKAGE).rglob("*.py"))}
+
+
+def imported(module: str) -> set[str]:
+    """The modules of the package that one imports, and the names of packages outside."""
+    package = module if FILES[module].name == "__init__.py" else module.rpartition(".")[0]
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(FILES[module].read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*parents, *([node.module] if node.module else [])])
+            found |= {f"{base}.{name.name}" if f"{base}.{name.name}" in FILES else base for name in node.names}
+    return found - {module}
+
+
+IMPORTS = {module: imported(module) for module in FILES}
+INSIDE = nx.DiGraph([(one, other) for one, others in IMPORTS.items() for other in others if other in FILES])
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    if len(parts) == 1 or parts[1] == "__main__":
+        return FACE
+    return GROUND if parts[1] in GROUND_FILES else parts[1]
+
+
+def test_every_room_has_a_floor():
+    assert {room_of(module) for module in FILES} == {room for floor in FLOORS for room in floor}
+    assert len([room for floor in FLOORS for room in floor]) <= 16
+
+
+def test_no_room_imports_one_above():
+    floor = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+    upwards = [
+        (one, other)
+        for one, other in INSIDE.edges
+        if room_of(one) != room_of(other) and floor[room_of(other)] >= floor[room_of(one)]
+    ]
+    assert upwards == []
+
+
+def test_no_circles():
+    assert [circle for circle in nx.strongly_connected_components(INSIDE) if len(circle) > 1] == []
+
+
+def test_levels_of_rooms():
+    rooms = nx.DiGraph(
+        [(room_of(one), room_of(other)) for one, other in INSIDE.edges if room_of(one) != room_of(other)]
+    )
+    assert nx.is_directed_acyclic_graph(rooms)
+    assert len(list(nx.topological_generations(rooms))) <= 12
+
+
+def test_judges_import_what_they_judge_and_nothing_else():
+    for module in FILES:
+        if module.startswith(f"{PACKAGE}.problem.judges"):
+            for other in IMPORTS[module] & set(FILES):
+                allowed = JUDGES_IMPORT.get(room_of(other), set())
+                assert allowed is None or other.split(".")[2] in allowed, (module, other)
+
+
+@pytest.mark.parametrize(("package", "room"), [("click", "cli"), ("rich", "report")])
+def test_packages_that_one_room_imports(package, room):
+    users = {module for module, others in IMPORTS.items() if any(other.split(".")[0] == package for other in others)}
+    assert users and {room_of(module) for module in users} == {room}
+
+
+def test_solvers_know_nothing_of_rematerialization():
+    others = {room_of(other) for one, other in INSIDE.edges if room_of(one) == "solvers"}
+    assert others <= {"solvers", GROUND}
