@@ -67,6 +67,7 @@ def flattened(name: str, folder: Path, plain: bool) -> tuple[str, float]:
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.problem.instance import Instance
+    from moccasin_mzn.solvers.cpsat.configuration import solver_configuration
     from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
     from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 
@@ -76,7 +77,13 @@ def flattened(name: str, folder: Path, plain: bool) -> tuple[str, float]:
     data = folder / "data.dzn"
     data.write_text(dzn_text(formulation.data_items(graph, presolve(instance, staged=True))))
     file = folder / "staged.fzn"
-    command = ["minizinc", "-c", "--solver", write_configuration(folder), *(["-G", "std"] if plain else [])]
+    command = [
+        "minizinc",
+        "-c",
+        "--solver",
+        write_configuration(folder, solver_configuration()),
+        *(["-G", "std"] if plain else []),
+    ]
     begin = time.monotonic()
     subprocess.run(
         [*command, formulation.model("duration"), data, "--fzn", file, "--no-output-ozn"], check=True, timeout=600

@@ -25,7 +25,7 @@ def test_the_wheel_runs_from_any_folder(tmp_path):
     assert {path.relative_to(ROOT / "models") for path in (ROOT / "models").rglob("*.mzn")} == {
         path.relative_to(site / "moccasin_mzn" / "models") for path in (site / "moccasin_mzn" / "models").rglob("*.mzn")
     }
-    assert (site / "moccasin_mzn" / "flatzinc" / "mznlib" / "redefinitions.mzn").is_file()
+    assert (site / "moccasin_mzn" / "solvers" / "cpsat" / "mznlib" / "redefinitions.mzn").is_file()
     graph = ROOT / "data" / "unet_training.json"
     command = [sys.executable, "-m", "moccasin_mzn", "solve", graph, "--budget", "0.8", "--json"]
     answer = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, check=True)

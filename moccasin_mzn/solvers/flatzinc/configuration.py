@@ -5,28 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from importlib.metadata import version
 from pathlib import Path
-
-LIBRARY = Path(__file__).resolve().parent / "mznlib"
-"""The MiniZinc library of the solver."""
-
-
-def solver_configuration() -> dict:
-    """The content of the `.msc` file of CP-SAT, in keys that MiniZinc 2.6 to 2.10 accept: 2.6 rejects the file for any
-    other."""
-    return {
-        "id": "org.moccasin-mzn.cp-sat",
-        "name": "CP-SAT (moccasin_mzn)",
-        "description": "OR-Tools CP-SAT behind the FlatZinc reader of moccasin_mzn",
-        "version": version("ortools"),
-        "executable": solver_command("moccasin_mzn.solvers.cpsat"),
-        "mznlib": str(LIBRARY),
-        "tags": ["cp", "int", "cp-sat"],
-        "extraFlags": [["--params", "CP-SAT parameters as text protocol buffer", "string", ""]],
-        **COMMON,
-    }
-
 
 COMMON = {
     "stdFlags": ["-a", "-i", "-n", "-f", "-p", "-r", "-s", "-t", "-v"],
@@ -56,10 +35,9 @@ def file_name(configuration: dict) -> str:
     return configuration["id"].rpartition(".")[2] + ".msc"
 
 
-def write_configuration(folder: Path, configuration: dict | None = None) -> Path:
-    """Write a configuration, by default `cp-sat.msc`, into `folder`, made if missing; with the folder in
-    MZN_SOLVER_PATH, `minizinc --solver cp-sat` works. Returns the path of the file."""
-    configuration = configuration or solver_configuration()
+def write_configuration(folder: Path, configuration: dict) -> Path:
+    """Write a configuration into `folder`, made if missing; with the folder in MZN_SOLVER_PATH, MiniZinc knows the
+    solver. Returns the path of the file."""
     path = Path(folder) / file_name(configuration)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(configuration, indent=2, ensure_ascii=False) + "\n"  # MiniZinc 2.6 does not read \\u escapes

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from moccasin_mzn.solvers.flatzinc.configuration import file_name, solver_configuration, write_configuration
+from moccasin_mzn.solvers.flatzinc.configuration import file_name, write_configuration
 
 GENERAL_TAGS = {"cp", "mip", "int", "float"}
 """Tags that name a kind of solver, as many have."""
@@ -41,14 +41,13 @@ def check(folder: Path, configurations: Sequence[dict]) -> None:
         _read_ours(folder, configuration)
 
 
-def install(folder: Path, configuration: dict | None = None) -> tuple[Path, str]:
-    """Write a configuration, by default that of CP-SAT, into `folder`, made if missing; the path of the file, and
+def install(folder: Path, configuration: dict) -> tuple[Path, str]:
+    """Write a configuration into `folder`, made if missing; the path of the file, and
     "wrote", "replaced" or "kept".
 
     Raises `InstallError` if there is a file of this name that is not ours, the folder cannot be written, or MiniZinc
     could not start the solver.
     """
-    configuration = configuration or solver_configuration()
     path = folder / file_name(configuration)
     _check_command(configuration)
     present = _read_ours(folder, configuration)
@@ -61,12 +60,11 @@ def install(folder: Path, configuration: dict | None = None) -> tuple[Path, str]
     return path, "wrote" if present is None else "replaced"
 
 
-def remove(folder: Path, configuration: dict | None = None) -> tuple[Path, bool]:
+def remove(folder: Path, configuration: dict) -> tuple[Path, bool]:
     """Undo `install`; the path of the file, and whether it was there.
 
     Raises `InstallError` if the file is not ours, or cannot be removed.
     """
-    configuration = configuration or solver_configuration()
     path = folder / file_name(configuration)
     if _read_ours(folder, configuration) is None:
         return path, False
@@ -77,10 +75,9 @@ def remove(folder: Path, configuration: dict | None = None) -> tuple[Path, bool]
     return path, True
 
 
-def rivals(configuration: dict | None = None) -> list[str]:
+def rivals(own: dict) -> list[str]:
     """Ids of other solvers that MiniZinc also finds under the short name of ours, such as `cp-sat`; none if there is no
     MiniZinc on PATH."""
-    own = configuration or solver_configuration()
     try:
         solvers = json.loads(_minizinc("--solvers-json"))
     except (InstallError, ValueError):

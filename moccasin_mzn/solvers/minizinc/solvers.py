@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.own_code import python_path
-from moccasin_mzn.solvers.flatzinc.configuration import solver_configuration as cp_sat_configuration
+from moccasin_mzn.solvers.cpsat.configuration import solver_configuration as cp_sat_configuration
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
 from moccasin_mzn.solvers.linear.configuration import ENGINES
 from moccasin_mzn.solvers.linear.configuration import solver_configuration as linear_configuration

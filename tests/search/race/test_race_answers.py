@@ -26,7 +26,7 @@ from moccasin_mzn.search.race.race import _Race
 from moccasin_mzn.search.race.racer import run_racer
 from moccasin_mzn.search.solve import solve
 from moccasin_mzn.search.trivial import known_at_once
-from moccasin_mzn.solvers.flatzinc.configuration import LIBRARY
+from moccasin_mzn.solvers.cpsat.configuration import LIBRARY
 from moccasin_mzn.solvers.minizinc.run import SolverError
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 from moccasin_mzn.words import count_text

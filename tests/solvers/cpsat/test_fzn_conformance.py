@@ -21,8 +21,9 @@ from pathlib import Path
 import pytest
 from fzn_support import ENVIRONMENT, minizinc, solve
 
+from moccasin_mzn.solvers.cpsat.configuration import solver_configuration
 from moccasin_mzn.solvers.cpsat.registry import HANDLERS
-from moccasin_mzn.solvers.flatzinc.configuration import file_name, solver_configuration
+from moccasin_mzn.solvers.flatzinc.configuration import file_name
 
 FORMS = {
     "plain": r"constraint \1;",

@@ -19,7 +19,8 @@ from moccasin_mzn.formulations import Moccasin
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.solve import solve
-from moccasin_mzn.solvers.flatzinc.configuration import LIBRARY, write_configuration
+from moccasin_mzn.solvers.cpsat.configuration import LIBRARY
+from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
 from moccasin_mzn.solvers.minizinc.compile import compile_model
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import OWN, find_backend, own_configuration
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("minizinc")
 PACKAGE = Path(moccasin_mzn.__file__).parent
 SLOW = pytest.mark.slow
 FOLDER = "dürf ñ 模型 und mehr"
-TITLES = {"cp-sat": "flatzinc/run.py", "highs": "linear/versions.py", "scip": "linear/versions.py"}
+TITLES = {"cp-sat": "flatzinc/run.py", "highs": "solvers/linear/versions.py", "scip": "linear/versions.py"}
 """Where the executables name themselves."""
 
 
