@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("minizinc")
 PACKAGE = Path(moccasin_mzn.__file__).parent
 SLOW = pytest.mark.slow
 FOLDER = "dürf ñ 模型 und mehr"
-TITLES = {"cp-sat": "flatzinc/run.py", "highs": "solvers/linear/versions.py", "scip": "linear/versions.py"}
+TITLES = {"cp-sat": "solvers/cpsat/run.py", "highs": "solvers/linear/versions.py", "scip": "solvers/linear/versions.py"}
 """Where the executables name themselves."""
 
 
