@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import click
+from cloup import Section
 
 from moccasin_mzn.cli.allocate import allocate
 from moccasin_mzn.cli.bench import bench
@@ -36,11 +37,14 @@ def main() -> None:
     """Decide which tensors of a computation graph to drop and recompute, so that peak memory stays within a budget."""
 
 
-for command in (
-    solve, compare, frontier, order, list_methods, complexity, info, validate, plot, generate, import_, reduce, convert,
-    install_solver, bench, allocate, compile_searches,
-):  # fmt: skip
-    main.add_command(command)
+SECTIONS = {
+    "Solve": (solve, frontier, order, compare, allocate),
+    "Judge and draw": (validate, plot),
+    "Graphs": (info, generate, import_, reduce, convert),
+    "Models, solvers, experiments": (list_methods, complexity, bench, install_solver, compile_searches),
+}
+for title, commands in SECTIONS.items():
+    main.add_section(Section(title, commands))
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -95,7 +95,7 @@ def test_judges_import_what_they_judge_and_nothing_else():
                 assert allowed is None or other.split(".")[2] in allowed, (module, other)
 
 
-@pytest.mark.parametrize(("package", "room"), [("click", "cli"), ("rich", "report")])
+@pytest.mark.parametrize(("package", "room"), [("click", "cli"), ("cloup", "cli"), ("rich", "report")])
 def test_packages_that_one_room_imports(package, room):
     users = {module for module, others in IMPORTS.items() if any(other.split(".")[0] == package for other in others)}
     assert users and {room_of(module) for module in users} == {room}
