@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, NotApplicableError, shown
 from moccasin_mzn.files import load_text
 from moccasin_mzn.formulations.warm_start import check_warm_start
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -21,7 +21,6 @@ from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.strategies import find_strategy, strategies
-from moccasin_mzn.strategies.strategy import NotApplicableError
 from moccasin_mzn.words import count_text
 
 BUDGET_TOLERANCE = 0.005

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import click
@@ -59,16 +60,24 @@ def run(arguments: list[str] | None = None) -> int:
         click.echo(error.ctx.get_help())
         return EXIT_BAD_INPUT
     except click.ClickException as error:
-        message = error.format_message()
+        refusal = InputError(error.format_message())
     except InputError as error:
-        message = str(error)
+        refusal = error
     except click.Abort:
-        message = "interrupted"
+        refusal = InputError("interrupted")
     except Exception as error:
         lack = out_of_memory(error)
         if lack is None and not isinstance(error, OSError):
             raise
         # Another is of stdout: those of files are told by who opens them.
-        message = str(lack) if lack is not None else f"{error.filename or 'stdout'}: {error.strerror or error}"
-    click.echo(f"error: {' '.join(message.split())}", err=True)
+        refusal = lack or InputError(f"{error.filename or 'stdout'}: {error.strerror or error}")
+    _tell(refusal, sys.argv[1:] if arguments is None else arguments)
     return EXIT_BAD_INPUT
+
+
+def _tell(refusal: InputError, arguments: list[str]) -> None:
+    """One line on stderr; and an object on stdout, if that is what stdout is for."""
+    told = refusal.as_dict()
+    if not {"--json", "--json-stream"}.isdisjoint(arguments):
+        click.echo(json.dumps(told))
+    click.echo(f"error: {told['message']}", err=True)

@@ -26,6 +26,8 @@ _VERDICT = re.compile(r"CORRECT: duration (\d+), peak (\d+)")
 class CheckError(InputError):
     """A solution checker rejects what the simulator accepts, or finds other figures: an error of one of them."""
 
+    kind = "judge"
+
 
 def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simulation) -> str:
     """Have a schedule in any order checked by `models/schedule.mzc.mzn`, as retention intervals of free events.

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from moccasin_mzn.errors import REFUTED, JudgeError
+from moccasin_mzn.errors import JudgeError, RefutedError
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, judge
 from moccasin_mzn.problem.pruning import without_tail
@@ -171,7 +171,7 @@ class Record:
         elif self.simulation is not None and self.duration < self.bound:
             claim = f"{self.bound_source} claims that no schedule is shorter than {self.bound}"
         if claim is not None:
-            raise JudgeError(f"{claim}{REFUTED}{self.duration} of {self.sequence_source}")
+            raise RefutedError(claim, f"{self.duration} of {self.sequence_source}")
 
     def _note(self, phase: str, source: str, new: bool = False) -> None:
         self.trace.append(TracePoint(self.seconds, self.duration, self.bound))

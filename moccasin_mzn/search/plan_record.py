@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from moccasin_mzn.errors import REFUTED, InputError, JudgeError
+from moccasin_mzn.errors import InputError, JudgeError, RefutedError
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.plan import Plan
@@ -169,7 +169,7 @@ class PlanRecord:
         elif self.simulation is not None and self.value < self.bound:
             claim = f"{self.bound_source} claims that no plan has less {self.problem.goal.objective} than {self.bound}"
         if claim is not None:
-            raise JudgeError(f"{claim}{REFUTED}{self.value} of {self.plan_source}")
+            raise RefutedError(claim, f"{self.value} of {self.plan_source}")
 
     def _note(self, source: str, new: bool = False) -> None:
         self.trace.append(PlanPoint(self.seconds, self.value, self.bound))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+import cloup
 import pytest
 
 from moccasin_mzn.cli.main import main
@@ -10,7 +11,7 @@ from moccasin_mzn.cli.solve import solve
 
 
 def test_every_option_of_solve_is_in_a_named_group():
-    context = click.Context(solve)
+    context = cloup.Context(solve)
     named = [option for group in solve.option_groups for option in group.options]
     assert {option.name for option in named} == {
         option.name for option in solve.params if isinstance(option, click.Option)
@@ -26,5 +27,5 @@ def test_every_option_of_solve_is_in_a_named_group():
 
 @pytest.mark.parametrize("name", list(main.commands))
 def test_every_command_is_in_a_section(name):
-    listed = [command for section in main.list_sections(click.Context(main)) for command in section.commands]
+    listed = [command for section in main.list_sections(cloup.Context(main)) for command in section.commands]
     assert listed.count(name) == 1

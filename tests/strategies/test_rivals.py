@@ -11,6 +11,7 @@ from cases import Case, draw_case
 from flat import least_duration
 
 from moccasin_mzn.bench.compare import contenders
+from moccasin_mzn.errors import NotApplicableError
 from moccasin_mzn.formulations import Checkmate, Moccasin, staged_events
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.solution_checkers import check_schedule
@@ -21,7 +22,6 @@ from moccasin_mzn.problem.pruning import pruned
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.solve import solve
 from moccasin_mzn.strategies import strategies
-from moccasin_mzn.strategies.strategy import NotApplicableError
 
 GRAPHS = 300
 QUICK_GRAPHS = 8

@@ -23,6 +23,8 @@ class Attempt:
     sequence: tuple[str | int, ...] | None
     """Ids of the nodes of the latest schedule within the budget, as in the graph's file."""
     ending: Ending
+    error: dict[str, str] | None = None
+    """The error that it ended with, as `InputError.as_dict` has it."""
 
 
 def ignore(event: dict[str, Any]) -> None:
@@ -55,7 +57,7 @@ def run_solve(
         command, hard_limit=hard_limit, memory_limit=memory_limit, cores=cores, on_line=heard.take, stop=stop,
         grace=grace,
     )  # fmt: skip
-    return Attempt(heard.result, tuple(heard.trace), heard.sequence, ending)
+    return Attempt(heard.result, tuple(heard.trace), heard.sequence, ending, heard.error)
 
 
 @dataclass
@@ -64,6 +66,7 @@ class _Heard:
     result: dict[str, Any] | None = None
     trace: list[TracePoint] = field(default_factory=list)
     sequence: tuple[str | int, ...] | None = None
+    error: dict[str, str] | None = None
 
     def take(self, line: str) -> None:
         """Note one line of the stream; a line cut short by the end of the process is none."""
@@ -78,6 +81,9 @@ class _Heard:
             self.trace = [TracePoint(*point) for point in event["trace"]]  # with the bounds before any schedule
             if event["valid"]:
                 self.sequence = tuple(event["sequence"])
+        elif event.get("type") == "error":
+            self.error = event
+            return
         elif event.get("type") == "progress":
             if event["duration"] is not None:
                 self.trace.append(TracePoint(event["seconds"], event["duration"], event["bound"]))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.errors import CONTRADICTED, REFUTED, InputError, JudgeError
+from moccasin_mzn.errors import InputError, JudgeError, RefutedError
 from moccasin_mzn.formulations.model_size import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
 from moccasin_mzn.formulations.warm_start import check_warm_start
 from moccasin_mzn.search.best_known import Record
@@ -266,8 +266,8 @@ class _Race:
         if kind == "error":
             raise content
         racer.note_end(content)
-        if racer.failed and CONTRADICTED in racer.ending:  # a `JudgeError` of its own process
-            found = f", found by {self.record.sequence_source}" if REFUTED in racer.ending else ""
+        if racer.failed and racer.error_kind in (JudgeError.kind, RefutedError.kind):
+            found = f", found by {self.record.sequence_source}" if racer.error_kind == RefutedError.kind else ""
             raise JudgeError(f"{racer.name}: {racer.ending}{found}")
         if self.stopped:
             return

@@ -30,6 +30,8 @@ LONGEST_SECONDS = 2_000_000
 class SolverError(InputError):
     """MiniZinc or the solver failed; the message is its own, in one line."""
 
+    kind = "solver"
+
 
 @dataclass(frozen=True)
 class Limits:
