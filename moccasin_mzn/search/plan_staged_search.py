@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.plan import Plan
@@ -21,7 +22,7 @@ from moccasin_mzn.search.plan_options import PlanOptions
 from moccasin_mzn.search.plan_record import PlanListener, PlanRecord
 from moccasin_mzn.search.plan_result import PlanResult
 from moccasin_mzn.search.result import Seconds
-from moccasin_mzn.search.threads import POLL_SECONDS, Beside
+from moccasin_mzn.search.threads import Beside
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.integers import check_integers
 from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Outcome, run_model, version_told

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.formulations.model_size import READS_PER_SECOND, reads_by_copies, why_too_large
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.problem.instance import Instance
@@ -27,7 +28,7 @@ from moccasin_mzn.search.conclusion import LOCAL_SEARCH, RELAXATION, conclude
 from moccasin_mzn.search.model_search import ModelSearch
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Progress, Result, Seconds
-from moccasin_mzn.search.threads import POLL_SECONDS, Beside
+from moccasin_mzn.search.threads import Beside
 from moccasin_mzn.search.window_search import WindowSearch
 from moccasin_mzn.solvers.minizinc.integers import check_integers
 from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, version_told

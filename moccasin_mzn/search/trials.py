@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from moccasin_mzn.bounds.least_budget import least_budget_bound
+from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, FREE, Instance
 from moccasin_mzn.search.best_known import Record
 from moccasin_mzn.search.conclusion import conclude
@@ -22,7 +23,6 @@ from moccasin_mzn.search.options import HINT, MORE, STOP, Options
 from moccasin_mzn.search.result import Progress, Result, percent_over
 from moccasin_mzn.search.shortfall import FOUND, NONE_FOUND, NONE_THERE, NOT_TRIED, Help, Shortfall, shortfall
 from moccasin_mzn.search.staged_search import MOMENT, Search
-from moccasin_mzn.search.threads import POLL_SECONDS
 
 ORDER_FREE = f"--order {FREE}"
 SHARES = {MORE: 0.25, HINT: 0.1}

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.errors import InputError, JudgeError, RefutedError
 from moccasin_mzn.formulations.model_size import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
 from moccasin_mzn.formulations.warm_start import check_warm_start
@@ -39,7 +40,6 @@ FIRST_SECONDS, FIRST_SHARE = 10.0, 0.5
 """Seconds, and share of the time left, that local search gets first where it shares a single thread with the others."""
 OVERTAKEN_SECONDS, OVERTAKEN_SHARE = 60.0, 0.5
 """Seconds, and share of its time, after which a local search that others have overtaken begins again from the best."""
-POLL_SECONDS = 0.05
 
 
 def race(record: Record, options: Options, on_progress: Listener) -> Result:
