@@ -15,7 +15,7 @@ COMMON = """graph nodes edges formulation solver solver_version driver order max
 SCHEDULE = """strategy precedence index budget fixed_memory claim notes peak duration duration_bound shortfall racers
     sequence"""
 PLAN = """form peaks duration energy traffic recomputations copies bound plan goal platform"""
-SCHEDULE_LINE = "type seconds phase peak duration bound recomputations"
+SCHEDULE_LINE = "type seconds phase peak duration bound recomputations source"
 PLAN_LINE = "type seconds phase peaks duration energy traffic bound source"
 PAGING = ("--paging", "--page-out-time", "1")
 DEVICES = ("--device", "gpu=6", "--device", "cpu=30:2")
