@@ -12,7 +12,6 @@ from typing import Any
 
 from moccasin_mzn.errors import InputError, NotApplicableError, shown
 from moccasin_mzn.files import load_text
-from moccasin_mzn.formulations.warm_start import check_warm_start
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.budget import UNITS, Budget
 from moccasin_mzn.problem.instance import Instance
@@ -233,7 +232,7 @@ def _shortest_usable(instance: Instance, options: Options, known: Sequence[tuple
     durations = instance.graph.durations
     for sequence in sorted(known, key=lambda sequence: sum(durations[v] for v in sequence)):
         try:
-            check_warm_start(instance, options.form, sequence)
+            options.form.check_start(instance, sequence)
         except InputError:
             continue
         return sequence

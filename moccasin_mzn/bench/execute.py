@@ -78,9 +78,7 @@ def execute(run: Run, stop: Callable[[], bool] = never, folder: str | None = Non
         "machine": machine(),
         "version": version("moccasin_mzn"),
     }
-    trace = tuple(
-        {"seconds": point.seconds, "duration": point.duration, "bound": point.bound} for point in attempt.trace
-    )
+    trace = tuple({"seconds": point.seconds, "duration": point.value, "bound": point.bound} for point in attempt.trace)
     return _storable(Outcome(row, trace))
 
 

@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     from moccasin_mzn.extensions.frontier.solving import Rematerialization
     from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.report.frontier_files import Shower
-    from moccasin_mzn.search.options import Options
-    from moccasin_mzn.search.plan_options import PlanOptions
+    from moccasin_mzn.search.options import Options, SearchOptions
 
-_Options = TypeVar("_Options", "Options", "PlanOptions")
+_Options = TypeVar("_Options", "Options", "SearchOptions")
 
 
 @command()

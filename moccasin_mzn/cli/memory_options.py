@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -40,6 +41,8 @@ _GOAL = (
     option("--max-energy", metavar="N", help="Most energy."),
     option("--max-traffic", metavar="N", help="Most that is copied between memories, in size units."),
 )  # fmt: skip
+_FILE = option("--platform", type=click.Path(path_type=Path), hidden=True,
+               help="Memories, links and goal as in the file of a plan, in place of all these.")  # fmt: skip
 GROUPS = {
     "Slow memory": _PAGING,
     "Several devices": DEVICE_OPTIONS,
@@ -52,12 +55,12 @@ def platform_options(command: Callable) -> Callable:
     """Adds the options to a command."""
     for title, options in reversed(GROUPS.items()):
         command = option_group(title, *options)(command)
-    return command
+    return _FILE(command)
 
 
 PLATFORM_NAMES = (
     "paging", "slow_memory", "page_out_time", "page_in_time", "page_out_energy", "page_in_energy", "compute_power",
-    "objective", "max_duration", "max_energy", "max_traffic", *DEVICE_NAMES,
+    "objective", "max_duration", "max_energy", "max_traffic", "platform", *DEVICE_NAMES,
 )  # fmt: skip
 """Names of their values."""
 
@@ -69,12 +72,12 @@ def taken_out(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def require_budget(budget: str | None, given: dict[str, Any]) -> None:
-    """Only devices have budgets of their own.
+    """Only devices have budgets of their own, and a platform in a file.
 
     Raises:
         click.MissingParameter: no budget, and no device.
     """
-    if budget is None and "device" not in given:
+    if budget is None and not {"device", "platform"} & given.keys():
         raise click.MissingParameter(ctx=click.get_current_context(), param_hint="'--budget'", param_type="option")
 
 
@@ -88,7 +91,7 @@ def asks_for_platform(given: dict[str, Any]) -> bool:
         for name in names:
             if name in given and needed not in given:
                 raise InputError(f"--{name.replace('_', '-')} is for --{needed}")
-    if "paging" in given or "device" in given:
+    if {"paging", "device", "platform"} & given.keys():
         return True
     if given:
         raise InputError(f"--{next(iter(given)).replace('_', '-')} is for --paging or --device")

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.retention import Intervals, encode
+from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.minizinc.integers import Sum
+from moccasin_mzn.words import count_text
 
 
 class Formulation(ABC):
@@ -53,6 +58,51 @@ class Formulation(ABC):
     @abstractmethod
     def copies_counted(self, data: ModelData) -> tuple[int, ...]:
         """How many times the size of each node may occur in one sum of the model."""
+
+    # As searches take any formulation, see `PlanFormulation`
+
+    def data(self, problem: Instance) -> ModelData:
+        """The reduced data."""
+        return self.presolve(problem)
+
+    def answer(self, data: ModelData, values: Any) -> tuple[int, ...]:
+        """The sequence."""
+        return self.sequence(data, values)
+
+    def objective(self, data: ModelData, value: int) -> int:
+        """An objective or a bound of the model in the graph's duration unit."""
+        return value * data.duration_scale
+
+    def items(
+        self, problem: Instance, data: ModelData, incumbent: Sequence[int] | None, limit: int | None
+    ) -> dict[str, Any]:
+        """The items of the `.dzn` file; `limit` is in the graph's duration unit."""
+        limit = None if limit is None else limit // data.duration_scale
+        return self.data_items(problem.graph, data, incumbent, limit)
+
+    def check_start(self, problem: Instance, sequence: Sequence[int]) -> Sequence[int]:
+        """A schedule to start from: within the budget, and a solution but for what is at its end to no use.
+
+        Raises:
+            InputError: it is not; the message names the position and the node.
+        """
+        graph, most = problem.graph, problem.max_computations
+        flaws = [violation.message for violation in problem.judge(sequence).violations]
+        if not flaws and self.limited:
+            often = [(v, count) for v, count in Counter(sequence).items() if count > most[v]]
+            flaws = [
+                f"node {node_text(graph, v)} is computed {count_text(count, 'time')}, at most {most[v]} allowed"
+                for v, count in often
+            ]
+        position = first_out_of_stage(problem.order, problem.useful(sequence)) if self.staged and not flaws else None
+        if position is not None:
+            node = node_text(graph, sequence[position - 1])
+            flaws = [f"position {position}: node {node} is out of place in stages of the input order"]
+        if flaws:
+            raise InputError(f"warm start: {flaws[0]}")
+        return sequence
+
+    # What follows has a default.
 
     def sums(self, data: ModelData) -> tuple[Sum, ...]:
         """The largest sums of the model."""

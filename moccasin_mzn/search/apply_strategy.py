@@ -11,7 +11,9 @@ from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, judge
-from moccasin_mzn.search.result import Listener, Progress, Result, Seconds, TracePoint
+from moccasin_mzn.search.best_known import INSTANT
+from moccasin_mzn.search.progress import Listener, Progress, TracePoint
+from moccasin_mzn.search.result import Result, Seconds
 from moccasin_mzn.search.shortfall import NOT_TRIED, Help, shortfall
 from moccasin_mzn.strategies.strategy import Strategy
 from moccasin_mzn.words import count_text, memory_text, over_text
@@ -83,11 +85,10 @@ class _Best:
         return Progress(
             seconds=time.monotonic() - self.begin,
             phase="duration" if fits else "peak",
-            peak=simulation.peak,
-            duration=simulation.duration if fits else None,
+            value=simulation.duration if fits else None,
             bound=self.instance.baseline.duration,
-            recomputations=len(simulation.memory) - len(self.instance.graph.nodes),
-            sequence=self.sequence if fits else None,
+            figures=self.instance.figures(simulation) | ({} if fits else {"duration": None}),
+            answer=self.sequence if fits else None,
             source=self.strategy.name,
         )
 
@@ -101,6 +102,7 @@ class _Best:
         return Result(
             self.instance, None, "", status, reason, self.sequence, self.simulation, self.instance.baseline.duration,
             Seconds(total=time.monotonic() - self.begin), interrupted, self.trace, strategy=self.strategy.name,
+            found_by=self.strategy.name if self.sequence else "", proved_by=INSTANT if status == "optimal" else "",
             shortfall=lacking,
         )  # fmt: skip
 

@@ -14,7 +14,7 @@ def test_every_option_of_solve_is_in_a_named_group():
     context = cloup.Context(solve)
     named = [option for group in solve.option_groups for option in group.options]
     assert {option.name for option in named} == {
-        option.name for option in solve.params if isinstance(option, click.Option)
+        option.name for option in solve.params if isinstance(option, click.Option) and not option.hidden
     }
     titles = [group.title for group in solve.option_groups]
     assert titles[:3] == ["Problem", "Search", "Output"] and titles[-1].endswith("devices")

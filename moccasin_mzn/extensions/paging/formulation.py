@@ -53,7 +53,7 @@ class PagingFormulation(PlanFormulation):
     def in_any_order(self) -> PagingFormulation:
         return PagingFormulation("general")
 
-    def model(self) -> Path:
+    def model(self, objective: str = "") -> Path:
         return models_folder() / f"paging_{self.form}.mzn"
 
     def data(self, problem: PlanProblem) -> PagingData:

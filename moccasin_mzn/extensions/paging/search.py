@@ -20,7 +20,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Plan, plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.plan_pruning import pruned_plan
+from moccasin_mzn.problem.pruning import pruned_plan
 
 EVENTS_PER_CHUNK = 5_000_000
 """Moves between two looks at the clock, times events."""

@@ -113,10 +113,9 @@ def read_plan(path: str | PathLike[str], graph: ComputationGraph) -> ClaimedPlan
     try:
         if not is_plan(document) or not isinstance(document["plan"], list):
             raise InputError('expected an object with a key "plan" and a list of actions')
-        platform = platform_of(graph, document.get("platform"))
-        plan = tuple(_action(platform, f"plan[{at}]", entry) for at, entry in enumerate(document["plan"]))
-        claims = _claims(platform, document)
-        return ClaimedPlan(platform, plan, _goal(document.get("goal")), *claims, **_offsets(platform, document))
+        platform, goal = platform_of(graph, document.get("platform")), goal_in(document.get("goal"))
+        plan, claims = plan_of(platform, document["plan"]), _claims(platform, document)
+        return ClaimedPlan(platform, plan, goal, *claims, **_offsets(platform, document))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
@@ -143,6 +142,15 @@ def platform_of(graph: ComputationGraph, document: Any) -> Platform:
         ends = [_memory(names, where, entry.get(key)) for key in ("from", "to")]
         between.append(Link(*ends, *(_list(entry, where, key) for key in ("durations", "energies"))))
     return Platform(graph, tuple(known), tuple(between))
+
+
+def plan_of(platform: Platform, document: list[Any]) -> Plan:
+    """The plan that `plan_document` describes.
+
+    Raises:
+        InputError: it is broken.
+    """
+    return tuple(_action(platform, f"plan[{at}]", entry) for at, entry in enumerate(document))
 
 
 def _action(platform: Platform, where: str, entry: Any) -> Action:
@@ -180,7 +188,12 @@ def _list(entry: dict[str, Any], where: str, key: str, optional: bool = False) -
     return tuple(values)
 
 
-def _goal(document: Any) -> Goal:
+def goal_in(document: Any) -> Goal:
+    """The goal that `goal_document` describes.
+
+    Raises:
+        InputError: it is broken.
+    """
     if document is None:
         return Goal()
     known = {"objective", *(f"max_{what}" for what in OBJECTIVES)}

@@ -21,8 +21,8 @@ from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Goal, Link, Memory, Platform
-from moccasin_mzn.search.plan_options import PlanOptions
-from moccasin_mzn.search.plan_staged_search import solve_plan
+from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.plan_search import solve_plan
 
 pytestmark = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
 
@@ -125,7 +125,7 @@ def test_slow_memory_is_paging(seed):
     instance = Instance(case.graph, case.graph.input_order(), case.budget, (case.max_computations,) * n)
     problem = PlanProblem(instance, platform)
     status, value = proven(problem, staged=False)
-    paging = solve_plan(problem, PagingFormulation("general"), PlanOptions(threads=1, seed=0, search="off"))
+    paging = solve_plan(problem, PagingFormulation("general"), SearchOptions(threads=1, seed=0, search="off"))
     assert (paging.status, paging.value) == (status, value)
 
 

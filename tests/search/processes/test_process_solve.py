@@ -28,7 +28,7 @@ def test_the_stream_ends_with_the_result(skip_file, command):
     assert status == 0
     assert "incumbent" in err
     assert [line["type"] for line in progress] == ["progress"] * len(progress)
-    keys = {"type", "seconds", "phase", "peak", "duration", "bound", "recomputations"}
+    keys = {"type", "seconds", "phase", "peak", "duration", "bound", "recomputations", "source"}
     assert set(progress[0]) - {"sequence"} == keys
     assert (result["type"], result["status"], result["duration"]) == ("result", "optimal", 14)
     last = [line for line in progress if "sequence" in line][-1]
