@@ -193,10 +193,9 @@ def _of_model(given: dict[str, Any]) -> Callable[..., tuple[Any, Run]]:
 
 
 def _refuse_strategy(name: str | None) -> None:
-    from moccasin_mzn.formulations import FORMULATIONS
     from moccasin_mzn.strategies import strategies
 
-    if name is not None and name not in FORMULATIONS and name in {rule.name for rule in strategies()}:
+    if name in {rule.name for rule in strategies()}:
         raise InputError(f"{name} is a strategy: --strategy {name}")
 
 

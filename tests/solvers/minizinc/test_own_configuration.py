@@ -15,7 +15,7 @@ import pytest
 from others import SKIP, installed, script
 
 import moccasin_mzn
-from moccasin_mzn.formulations import Moccasin
+from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.solve import solve
@@ -65,7 +65,7 @@ def test_nor_one_on_the_path_of_solvers_nor_flags_that_the_user_gave_it(home, mo
 
 @pytest.mark.parametrize("name", OWN)
 def test_models_are_compiled_for_our_own_library(home, name):
-    form = Moccasin("staged")
+    form = find_formulation("staged")
     text = dzn_text(form.data_items(SKIP, form.presolve(Instance.build(SKIP, 8, max_computations=2))))
 
     def kinds() -> Counter[str]:
