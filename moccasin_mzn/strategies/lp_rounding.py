@@ -83,3 +83,5 @@ LP_ROUNDING = Strategy(
     schedules=lp_rounding,
     family="rounding",
 )
+
+STRATEGIES = (LP_ROUNDING,)
