@@ -11,7 +11,7 @@ from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
 
-__all__ = ["read_graph", "write_graph"]
+__all__ = ["kinds_text", "read_graph", "write_graph"]
 
 MODULES = ("graphml", "dot", "node_link", "random_layered", "checkmate")
 """The modules of formats; of dialects of JSON our own first, which says what it is."""
@@ -24,7 +24,7 @@ def read_graph(path: str | PathLike[str]) -> ComputationGraph:
         InputError: the file cannot be read, is broken, is in no known dialect, or holds no valid graph.
     """
     content = load_text(path)
-    readers: list[Reader] = [import_module(f"{__name__}.{module}").READER for module in MODULES]
+    readers = _readers()
     found = next((one for one in readers if not one.is_json and one.matches(content)), None)
     if found is None:
         content = parse_json(content, path)
@@ -35,6 +35,16 @@ def read_graph(path: str | PathLike[str]) -> ComputationGraph:
         return found.parse(content)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def kinds_text() -> str:
+    """What a file of a graph may be, in words."""
+    *others, last = ("JSON", *(one.looks for one in _readers() if not one.is_json))
+    return f"{', '.join(others)} or {last}"
+
+
+def _readers() -> list[Reader]:
+    return [import_module(f"{__name__}.{module}").READER for module in MODULES]
 
 
 def _expected(readers: list[Reader]) -> str:
