@@ -67,7 +67,7 @@ def flattened(name: str, folder: Path, plain: bool) -> tuple[str, float]:
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.problem.instance import Instance
-    from moccasin_mzn.solvers.cpsat.configuration import solver_configuration
+    from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
     from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
     from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 
@@ -81,7 +81,7 @@ def flattened(name: str, folder: Path, plain: bool) -> tuple[str, float]:
         "minizinc",
         "-c",
         "--solver",
-        write_configuration(folder, solver_configuration()),
+        write_configuration(folder, CP_SAT.configuration()),
         *(["-G", "std"] if plain else []),
     ]
     begin = time.monotonic()
