@@ -36,3 +36,5 @@ class Strategy:
     schedules: Callable[[Instance, Stop], Iterable[Sequence[int]]]
     compiled: tuple[CompiledSearch, ...] = ()
     """What it needs of `compiled_searches`."""
+    family: str = ""
+    """Whose published figures are its own, as columns of a table of published figures name it; empty: nobody's."""

@@ -46,6 +46,8 @@ def imported(module: str) -> set[str]:
             parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*parents, *([node.module] if node.module else [])])
             found |= {f"{base}.{name.name}" if f"{base}.{name.name}" in FILES else base for name in node.names}
+        elif isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["MODULES"]:
+            found |= {f"{package}.{name}" for name in ast.literal_eval(node.value)}  # a list of what is found by name
     return found - {module}
 
 

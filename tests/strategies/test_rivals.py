@@ -12,7 +12,7 @@ from flat import least_duration
 
 from moccasin_mzn.bench.compare import contenders
 from moccasin_mzn.errors import NotApplicableError
-from moccasin_mzn.formulations import Checkmate, Moccasin, staged_events
+from moccasin_mzn.formulations import find_formulation, staged_events
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.solution_checkers import check_schedule
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -69,7 +69,7 @@ def sequences(
 @pytest.mark.parametrize("seed", seeds())
 def test_checkmate_finds_the_best_staged_schedule(seed, solver):
     instance = instance_of(drawn(seed), "unlimited")
-    for form in (Checkmate("checkmate-milp"), Checkmate("checkmate-milp-strengthened")):
+    for form in (find_formulation("checkmate-milp"), find_formulation("checkmate-milp-strengthened")):
         assert least_duration(form, instance, solver) == staged_optimum(seed, len(instance.order)), form.name
 
 
@@ -77,7 +77,8 @@ def test_checkmate_finds_the_best_staged_schedule(seed, solver):
 def test_staged_finds_the_best_staged_schedule_for_each_limit(seed):
     """C = n, which is no limit, and C = 1, 2, 3, none of them better than the next."""
     n = len(drawn(seed).graph.nodes)
-    found = [least_duration(Moccasin(), instance_of(drawn(seed), most), "cp-sat") for most in (1, 2, 3, max(3, n))]
+    staged = find_formulation("staged")
+    found = [least_duration(staged, instance_of(drawn(seed), most), "cp-sat") for most in (1, 2, 3, max(3, n))]
     assert found == [staged_optimum(seed, most) for most in (1, 2, 3, max(3, n))]
     feasible = [duration for duration in found if duration is not None]
     assert feasible == found[len(found) - len(feasible) :]  # once there is a schedule, there is one for larger C
@@ -88,7 +89,7 @@ def test_staged_finds_the_best_staged_schedule_for_each_limit(seed):
 def test_general_finds_the_best_of_all_sequences(tmp_path, seed):
     """The model with at most n + 2 computations, each node at most three times, against all such sequences."""
     case = drawn(seed)
-    form = Moccasin("general")
+    form = find_formulation("general")
     model = tmp_path / "short.mzn"
     model.write_text(f"""
         include "{form.model("duration")}";
@@ -139,7 +140,7 @@ def test_checkmates_warm_start_is_a_solution(tmp_path, seed, name):
     case = drawn(seed)
     n = len(case.graph.nodes)
     best = oracle.fixed_order_schedule(case.graph, case.graph.input_order(), case.budget, n)
-    form = Checkmate(name)
+    form = find_formulation(name)
     instance = instance_of(case, "unlimited")
     if best is None:
         return

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from fzn_support import ENVIRONMENT, minizinc, solve
 
-from moccasin_mzn.solvers.cpsat.configuration import solver_configuration
+from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
 from moccasin_mzn.solvers.cpsat.registry import HANDLERS
 from moccasin_mzn.solvers.flatzinc.configuration import file_name
 
@@ -105,7 +105,7 @@ class Workplace:
         script = folder / "solver"
         script.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >"{self.request}"\nexec cat "{self.answer}"\n')
         script.chmod(0o755)
-        configuration = {**solver_configuration(), "executable": str(script)}
+        configuration = {**CP_SAT.configuration(), "executable": str(script)}
         (folder / file_name(configuration)).write_text(json.dumps(configuration))
         self.environment = {**ENVIRONMENT, "MZN_SOLVER_PATH": str(folder)}
 

@@ -16,7 +16,7 @@ import pytest
 from cases import CHECKER_NAMES, MODEL_NAMES, MODELS, Case, data_text, draw_case, least_capacity, least_duration
 from newer_minizinc import NATIVE, NEWER, cp_sat_objective, execute, needs_newer
 
-from moccasin_mzn.solvers.cpsat.configuration import LIBRARY, solver_configuration
+from moccasin_mzn.solvers.cpsat.configuration import CP_SAT, LIBRARY
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
 
 pytestmark = needs_newer
@@ -112,7 +112,7 @@ def test_globals_mean_the_same_to_both(tmp_path, family):
     model = tmp_path / "model.mzn"
     items = 'include "globals.mzn"; array [1..4] of var 1..4: x; var bool: b; solve satisfy;'
     model.write_text(items + GLOBALS[family])
-    solver, found = write_configuration(tmp_path, solver_configuration()), []
+    solver, found = write_configuration(tmp_path, CP_SAT.configuration()), []
     for command in (NEWER, NATIVE) if shutil.which("minizinc") else (NEWER,):
         flatzinc = tmp_path / "model.fzn"
         execute(command, "-c", "--solver", solver, "--no-output-ozn", model, "--fzn", flatzinc)
@@ -127,7 +127,7 @@ def test_the_whole_library_compiles(tmp_path):
     model, flatzinc, solver = (
         tmp_path / "model.mzn",
         tmp_path / "model.fzn",
-        write_configuration(tmp_path, solver_configuration()),
+        write_configuration(tmp_path, CP_SAT.configuration()),
     )
     files = sorted(path.name for path in LIBRARY.glob("fzn_*.mzn"))
     model.write_text("".join(f'include "{name}";' for name in ["globals.mzn", *files]) + "solve satisfy;")
