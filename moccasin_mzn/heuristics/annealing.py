@@ -94,7 +94,7 @@ class Annealing(ABC):
         plans = self._rounds()
         for number in itertools.count() if max_rounds is None else range(max_rounds):
             if (known := better(self.duration)) is not None:
-                self._adopt(known)
+                self.adopt(known)
             for near in itertools.islice(iter(draft, None), self._drafts_before(number)):
                 if not self._round(*self._begin_with(near), on_incumbent, stop):
                     return
@@ -157,7 +157,7 @@ class Annealing(ABC):
         """The best so far, as an answer."""
 
     @abstractmethod
-    def _adopt(self, known: Any) -> None:
+    def adopt(self, known: Any) -> None:
         """Go on from an answer from elsewhere, if it is better."""
 
     def _drafts_before(self, number: int) -> int | None:

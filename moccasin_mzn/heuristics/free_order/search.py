@@ -119,7 +119,7 @@ class OrderAnnealing(Annealing):
     def _best_slots(self) -> np.ndarray:
         return self._best[: self._best[-1]]
 
-    def _adopt(self, known: Sequence[int]) -> None:
+    def adopt(self, known: Sequence[int]) -> None:
         enter(self._problem, self._state, slots_of(self.instance, self._problem, known))
         self._note()
 

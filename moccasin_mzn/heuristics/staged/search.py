@@ -148,7 +148,7 @@ class LocalSearch(Annealing):
     def _found(self) -> tuple[int, ...]:
         return sequence_of(self.instance, self._problem, self._best_stage)
 
-    def _adopt(self, known: Sequence[int]) -> None:
+    def adopt(self, known: Sequence[int]) -> None:
         stages = stages_of(self.instance, self._problem, known)
         enter(self._problem, self._state, stages)
         if self._state.totals[EXCESS] == 0 and self._state.totals[EXTRA] < self._control[BEST]:
