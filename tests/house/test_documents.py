@@ -8,12 +8,14 @@ import json
 import re
 import tomllib
 from contextlib import redirect_stdout
+from fnmatch import fnmatch
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
 import pytest
 from documents import PAGES, ROOT, page, words
+from test_floors import FLOORS, GROUND_FILES
 
 import moccasin_mzn
 from moccasin_mzn.cli.main import main
@@ -271,6 +273,21 @@ def test_every_key_of_json_is_told(command, tmp_path):
     )[1]
     told = [key for row in table.splitlines()[2:] for key in row.split("|")[1].strip(" `").split()]
     assert status == 0 and set(told) == set(json.loads(out))
+
+
+def test_the_architecture_has_the_floors():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| (?:`moccasin_mzn/(\w+)`|(ground|face):.*?) \|", text, re.M)
+    floors = {room: number for number, rooms in enumerate(FLOORS, start=1) for room in rooms}
+    assert {room or other: int(floor) for floor, room, other in rows} == floors
+    ground = re.search(r"^\| 1 \| ground: (.*?) \|", text, re.M)[1]
+    assert set(re.findall(r"`(\w+)\.py`", ground)) == GROUND_FILES
+
+
+def test_every_model_is_told():
+    told = [path for path in paths_of("models/README.md") if path.endswith(".mzn")]
+    there = {path.relative_to(ROOT / "models").as_posix() for path in (ROOT / "models").rglob("*.mzn")}
+    assert {name for name in there if not any(fnmatch(name, path.removeprefix("models/")) for path in told)} == set()
 
 
 def test_citation_and_licence_agree_with_the_package():
