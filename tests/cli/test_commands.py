@@ -52,8 +52,8 @@ def test_list_prints_tables(command):
 
 
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.name)
-def test_the_readme_has_a_row_for_each(entry):
-    assert f"| `{entry.name}` |" in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_documents_have_a_row_for_each(entry):
+    assert f"| `{entry.name}` |" in (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
 
 
 # rivals
