@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from cases import Case, draw_case, least_capacity, least_duration
+from few import few
 from oracle import fixed_order_schedule
 
 from moccasin_mzn.formulations import Formulation, Intervals, decode, find_formulation
@@ -29,7 +30,7 @@ QUICK_GRAPHS = 10
 
 def seeds(quick: int) -> list:
     """Of all graphs; only the first `quick` are run by default."""
-    return [pytest.param(seed, marks=[pytest.mark.slow] if seed >= quick else []) for seed in range(GRAPHS)]
+    return few(range(GRAPHS), keep=range(quick), mark=pytest.mark.slow)
 
 
 SEEDS = seeds(QUICK_GRAPHS)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from cases import MODELS, Case, draw_case
+from few import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import best_fixed_order, fixed_order_schedule
@@ -167,7 +168,7 @@ def check(cut: Window, solved: Solved, expected: int) -> None:
 
 
 def seeds(quick: int, total: int) -> list:
-    return [pytest.param(seed, marks=[pytest.mark.slow] if seed >= quick else []) for seed in range(total)]
+    return few(range(total), keep=range(quick), mark=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("seed", seeds(20, 400))

@@ -8,6 +8,7 @@ from functools import cache
 import oracle
 import pytest
 from cases import Case, draw_case
+from few import few
 from flat import least_duration
 
 from moccasin_mzn.bench.compare import contenders
@@ -31,7 +32,7 @@ EXTRA_COMPUTATIONS = 2
 
 
 def seeds(quick: int = QUICK_GRAPHS) -> list:
-    return [pytest.param(seed, marks=[pytest.mark.slow] if seed >= quick else []) for seed in range(GRAPHS)]
+    return few(range(GRAPHS), keep=range(quick), mark=pytest.mark.slow)
 
 
 @cache

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from cases import CHECKER_NAMES, MODEL_NAMES, MODELS, Case, data_text, draw_case, least_capacity, least_duration
+from few import few
 from newer_minizinc import NATIVE, NEWER, cp_sat_objective, execute, needs_newer
 
 from moccasin_mzn.solvers.cpsat.configuration import CP_SAT, LIBRARY
@@ -22,9 +23,8 @@ from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
 pytestmark = needs_newer
 
 
-def _few(first, *others) -> list:
-    """Parameters of which only the first is run by default."""
-    return [first, *(pytest.param(value, marks=pytest.mark.slow) for value in others)]
+FIRST = {"keep": 1, "mark": pytest.mark.slow}
+MODELS_TO_COMPILE = few(sorted(MODEL_NAMES, key="staged".__ne__), **FIRST)
 
 
 def question(seed: int, folder: Path) -> tuple[Case, Path]:
@@ -41,8 +41,8 @@ def expected_objective(case: Case, model: str) -> int:
     return (least_capacity if model.endswith("_peak") else least_duration)(case, formulation)
 
 
-@pytest.mark.parametrize("seed", _few(14, 2, 8, 16, 23, 27, 34))
-@pytest.mark.parametrize("model", _few(*sorted(MODEL_NAMES, key="staged".__ne__)))
+@pytest.mark.parametrize("seed", few([14, 2, 8, 16, 23, 27, 34], **FIRST))
+@pytest.mark.parametrize("model", MODELS_TO_COMPILE)
 def test_models_compile_for_cp_sat(tmp_path, model, seed):
     case, data = question(seed, tmp_path)
     objectives = {cp_sat_objective(NEWER, model, data, tmp_path)}
@@ -51,9 +51,9 @@ def test_models_compile_for_cp_sat(tmp_path, model, seed):
     assert objectives == {expected_objective(case, model)}
 
 
-@pytest.mark.parametrize("seed", _few(8, 16, 23, 27, 34))
-@pytest.mark.parametrize("solver", _few("chuffed", "gecode"))
-@pytest.mark.parametrize("model", _few(*sorted(MODEL_NAMES, key="staged".__ne__)))
+@pytest.mark.parametrize("seed", few([8, 16, 23, 27, 34], **FIRST))
+@pytest.mark.parametrize("solver", few(["chuffed", "gecode"], **FIRST))
+@pytest.mark.parametrize("model", MODELS_TO_COMPILE)
 def test_models_compile_for_the_standard_library(tmp_path, model, solver, seed):
     case, data = question(seed, tmp_path)
     checker = MODELS / CHECKER_NAMES[model.split("_")[0]]
