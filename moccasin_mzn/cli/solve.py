@@ -17,17 +17,19 @@ from moccasin_mzn.cli.common import (
     ORDER_OR_FREE,
     file_jobs,
     json_line,
+    pictures,
     stopped_by_signals,
     told,
     with_verdicts,
 )
 from moccasin_mzn.cli.memory_options import asks_for_platform, platform_options, require_budget, taken_out
-from moccasin_mzn.cli.outputs import Job, check_apart
+from moccasin_mzn.cli.outputs import check_apart
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.errors import InputError
 
 if TYPE_CHECKING:
     from moccasin_mzn.problem.instance import Instance
+    from moccasin_mzn.report.plots.picture import Picture
     from moccasin_mzn.search.result import Listener, Progress, Result
 
 Run = Callable[..., "Result"]
@@ -102,10 +104,10 @@ def solve(
     if asks_for_platform(platform):
         from moccasin_mzn.cli.solve_plan import solve_platform
 
-        named = {"strategy": strategy, "plot": plot, "json_stream": json_stream or None, **options}
+        named = {"strategy": strategy, "json_stream": json_stream or None, **options}
         named |= {"addresses": addresses or None, "alignment": alignment, "buffers": buffers}
         others = {name: value for name, value in named.items() if value is not None}
-        return solve_platform(graph, budget, order, count_fixed, check, output, as_json, platform, others)
+        return solve_platform(graph, budget, order, count_fixed, check, output, plot, as_json, platform, others)
     if as_json and json_stream:
         raise InputError("--json and --json-stream: give one of them")
     if output is not None:
@@ -145,7 +147,9 @@ def solve(
     if result.shortfall is not None and (as_json or json_stream):
         print_shortfall(result, sys.stderr)
     files = file_jobs((output, lambda: json_line(result)), (buffers, lambda: _buffers_text(result)))
-    status = told(result, result.valid, [*files, *_pictures(result, plot)], as_json, stream, print_result)
+    status = told(
+        result, result.valid, [*files, *pictures(plot, lambda: _picture(result))], as_json, stream, print_result
+    )
     return status if accepted else EXIT_BAD_INPUT
 
 
@@ -260,15 +264,8 @@ def _verdicts(result: Result) -> list[str]:
     return verdicts
 
 
-def _pictures(result: Result, path: Path | None) -> list[Job]:
-    """What draws the schedule, if that is asked for."""
+def _picture(result: Result) -> Picture:
+    from moccasin_mzn.report.plots.picture import Picture
 
-    def draw() -> None:
-        from moccasin_mzn.report.plots.files import write_picture
-        from moccasin_mzn.report.plots.picture import Picture
-
-        instance = result.instance
-        write_picture(path, Picture(instance.graph, result.sequence, instance.order, instance.budget))
-        click.echo(f"picture: {path}", err=True)
-
-    return [] if path is None else [(path, draw)]
+    instance = result.instance
+    return Picture.of_schedule(instance.graph, result.sequence, instance.order, instance.budget)

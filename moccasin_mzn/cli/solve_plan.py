@@ -12,6 +12,7 @@ from moccasin_mzn.cli.common import (
     EXIT_BAD_INPUT,
     file_jobs,
     json_line,
+    pictures,
     stopped_by_signals,
     told,
     with_verdicts,
@@ -21,6 +22,7 @@ from moccasin_mzn.errors import InputError
 
 if TYPE_CHECKING:
     from moccasin_mzn.report.plan_lines import PlanStream
+    from moccasin_mzn.report.plots.picture import Picture
     from moccasin_mzn.search.plan_record import PlanProgress
     from moccasin_mzn.search.plan_result import PlanResult
 
@@ -28,8 +30,8 @@ _MORE = frozenset(("warm_start", "json_stream", "addresses", "alignment"))
 
 
 def solve_platform(
-    graph: Path, budget: str | None, order: str, count_fixed: bool, check: bool, output: Path | None, as_json: bool,
-    given: dict[str, Any], options: dict[str, Any],
+    graph: Path, budget: str | None, order: str, count_fixed: bool, check: bool, output: Path | None,
+    plot: Path | None, as_json: bool, given: dict[str, Any], options: dict[str, Any],
 ) -> int:  # fmt: skip
     """Find a best plan, and tell it.
 
@@ -44,7 +46,7 @@ def solve_platform(
     from moccasin_mzn.report.plans import PlanProgressLines, print_plan_result
 
     begin = time.monotonic()
-    _check_answer(output, as_json, given, options)
+    _check_answer(output, plot, as_json, given, options)
     how = plan_options(options)
     computation_graph = read_graph(graph)
     read_seconds = time.monotonic() - begin
@@ -58,7 +60,7 @@ def solve_platform(
     def tell(progress: PlanProgress) -> None:
         lines(progress)
         if stream is not None:
-            stream.progress(progress, needed=output is None)
+            stream.progress(progress, needed=output is None and plot is None)
 
     with stopped_by_signals():
         result = solve_on_platform(
@@ -70,12 +72,14 @@ def solve_platform(
         result, accepted = with_verdicts(result, lambda: _verdicts(result))
     seconds = replace(result.seconds, read=read_seconds, total=time.monotonic() - begin - seconds_spent())
     result = replace(result, seconds=seconds)
-    files = file_jobs((output, lambda: json_line(result)))
+    files = [*file_jobs((output, lambda: json_line(result))), *pictures(plot, lambda: _picture(result))]
     status = told(result, result.found, files, as_json, stream, print_plan_result, "plan")
     return status if accepted else EXIT_BAD_INPUT
 
 
-def _check_answer(output: Path | None, as_json: bool, given: dict[str, Any], options: dict[str, Any]) -> None:
+def _check_answer(
+    output: Path | None, plot: Path | None, as_json: bool, given: dict[str, Any], options: dict[str, Any]
+) -> None:
     """Refuse before the search what cannot be told after it."""
     from moccasin_mzn.files import check_writable
 
@@ -86,12 +90,22 @@ def _check_answer(output: Path | None, as_json: bool, given: dict[str, Any], opt
         raise InputError("--alignment goes with --addresses")
     if output is not None:
         check_writable(output)
+    if plot is not None:
+        from moccasin_mzn.report.plots.files import check_picture_file
+
+        check_picture_file(plot)
 
 
 def _stream(problem: Any) -> PlanStream:
     from moccasin_mzn.report.plan_lines import PlanStream
 
     return PlanStream(problem, sys.stdout)
+
+
+def _picture(result: PlanResult) -> Picture:
+    from moccasin_mzn.report.plots.picture import Picture
+
+    return Picture(result.problem.platform, result.plan, result.problem.instance.order)
 
 
 def _verdicts(result: PlanResult) -> tuple[str, ...]:
