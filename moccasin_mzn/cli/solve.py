@@ -22,10 +22,11 @@ from moccasin_mzn.cli.common import (
     told,
     with_verdicts,
 )
-from moccasin_mzn.cli.memory_options import asks_for_platform, platform_options, require_budget, taken_out
+from moccasin_mzn.cli.memory_options import platform_options, require_budget, taken_out
 from moccasin_mzn.cli.outputs import check_apart
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.memory_problem import asks_for_platform
 
 if TYPE_CHECKING:
     from moccasin_mzn.problem.instance import Instance

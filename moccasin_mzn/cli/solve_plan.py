@@ -17,8 +17,8 @@ from moccasin_mzn.cli.common import (
     told,
     with_verdicts,
 )
-from moccasin_mzn.cli.memory_problem import plan_options, platform_problem, refuse_others
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.memory_problem import plan_options, platform_problem, refuse_others
 
 if TYPE_CHECKING:
     from moccasin_mzn.report.plan_lines import PlanStream

@@ -8,7 +8,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.cli.memory_options import DEVICE_NAMES
 from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -19,8 +18,32 @@ if TYPE_CHECKING:
 
 _SEARCHING = ("solver", "search", "time_limit", "until_gap", "threads", "seed")
 _ASKING = ("formulation", "max_computations")
+DEVICE_NAMES = ("device", "copy_time", "copy_latency", "copy_energy")
+"""Names of the options of devices."""
+PLATFORM_NAMES = (
+    "paging", "slow_memory", "page_out_time", "page_in_time", "page_out_energy", "page_in_energy", "compute_power",
+    "objective", "max_duration", "max_energy", "max_traffic", *DEVICE_NAMES,
+)  # fmt: skip
+"""Names of all options for several memories."""
 TAKEN = frozenset((*_SEARCHING, *_ASKING))
 """Options of one memory that go with several."""
+
+
+def asks_for_platform(given: dict[str, Any]) -> bool:
+    """Is there slow memory, or are there devices?
+
+    Raises:
+        InputError: neither, but an option that is about them.
+    """
+    for needed, names in (("device", DEVICE_NAMES), ("paging", [n for n in given if n.startswith(("page_", "slow_"))])):
+        for name in names:
+            if name in given and needed not in given:
+                raise InputError(f"--{name.replace('_', '-')} is for --{needed}")
+    if "paging" in given or "device" in given:
+        return True
+    if given:
+        raise InputError(f"--{next(iter(given)).replace('_', '-')} is for --paging or --device")
+    return False
 
 
 def refuse_others(options: dict[str, Any], given: dict[str, Any], more: frozenset[str] = frozenset()) -> None:
@@ -173,7 +196,6 @@ def device_problem(
     Raises:
         InputError: nonsense in an option, or options that do not go together.
     """
-    from moccasin_mzn.cli.memory_problem import goal_of, paging_costs, slow_capacity
     from moccasin_mzn.extensions.devices.build import CopyCosts, device_platform, with_slow_memory
     from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
     from moccasin_mzn.problem.files.counts import read_counts
