@@ -245,8 +245,8 @@ def _devices(given: dict[str, Any]) -> dict[str, Any]:
     return devices
 
 
-def first_device_swept(devices: tuple[str, ...]) -> tuple[str, ...]:
-    """Devices with the first one, NAME or NAME:K, given no budget, as that is what is varied.
+def first_device_swept(devices: tuple[str, ...], budget: str = "inf") -> tuple[str, ...]:
+    """Devices with the first one, NAME or NAME:K, given `budget`, as that is what is varied.
 
     Raises:
         InputError: it has one.
@@ -255,7 +255,7 @@ def first_device_swept(devices: tuple[str, ...]) -> tuple[str, ...]:
     if "=" in name:
         name = name.partition("=")[0]
         raise InputError(f"device {name}: its budget is what is varied: give its name alone, --device {name}")
-    return (f"{name}=inf{told}{slowness}", *devices[1:])
+    return (f"{name}={budget}{told}{slowness}", *devices[1:])
 
 
 def _check_names(graph: Any, devices: dict[str, Any]) -> None:

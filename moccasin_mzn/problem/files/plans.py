@@ -111,14 +111,23 @@ def read_plan(path: str | PathLike[str], graph: ComputationGraph) -> ClaimedPlan
     """
     document = load_json(path)
     try:
-        if not is_plan(document) or not isinstance(document["plan"], list):
-            raise InputError('expected an object with a key "plan" and a list of actions')
-        platform = platform_of(graph, document.get("platform"))
-        plan = tuple(_action(platform, f"plan[{at}]", entry) for at, entry in enumerate(document["plan"]))
-        claims = _claims(platform, document)
-        return ClaimedPlan(platform, plan, _goal(document.get("goal")), *claims, **_offsets(platform, document))
+        return claimed_plan(document, graph)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def claimed_plan(document: Any, graph: ComputationGraph) -> ClaimedPlan:
+    """What the content of such a file says.
+
+    Raises:
+        InputError: it is broken, or a node or a memory is not there.
+    """
+    if not is_plan(document) or not isinstance(document["plan"], list):
+        raise InputError('expected an object with a key "plan" and a list of actions')
+    platform = platform_of(graph, document.get("platform"))
+    plan = tuple(_action(platform, f"plan[{at}]", entry) for at, entry in enumerate(document["plan"]))
+    claims = _claims(platform, document)
+    return ClaimedPlan(platform, plan, _goal(document.get("goal")), *claims, **_offsets(platform, document))
 
 
 def platform_of(graph: ComputationGraph, document: Any) -> Platform:

@@ -23,6 +23,8 @@ class Attempt:
     sequence: tuple[str | int, ...] | None
     """Ids of the nodes of the latest schedule within the budget, as in the graph's file."""
     ending: Ending
+    plan: tuple[dict[str, str | int], ...] | None = None
+    """Actions of the latest plan, as in its file, where there are several memories."""
 
 
 def ignore(event: dict[str, Any]) -> None:
@@ -55,7 +57,7 @@ def run_solve(
         command, hard_limit=hard_limit, memory_limit=memory_limit, cores=cores, on_line=heard.take, stop=stop,
         grace=grace,
     )  # fmt: skip
-    return Attempt(heard.result, tuple(heard.trace), heard.sequence, ending)
+    return Attempt(heard.result, tuple(heard.trace), heard.sequence, ending, heard.plan)
 
 
 @dataclass
@@ -64,6 +66,7 @@ class _Heard:
     result: dict[str, Any] | None = None
     trace: list[TracePoint] = field(default_factory=list)
     sequence: tuple[str | int, ...] | None = None
+    plan: tuple[dict[str, str | int], ...] | None = None
 
     def take(self, line: str) -> None:
         """Note one line of the stream; a line cut short by the end of the process is none."""
@@ -73,14 +76,16 @@ class _Heard:
             return
         if not isinstance(event, dict):
             return
+        good = True
         if event.get("type") == "result":
-            self.result = event
+            self.result, good = event, event["valid"]
             self.trace = [TracePoint(*point) for point in event["trace"]]  # with the bounds before any schedule
-            if event["valid"]:
-                self.sequence = tuple(event["sequence"])
         elif event.get("type") == "progress":
-            if event["duration"] is not None:
-                self.trace.append(TracePoint(event["seconds"], event["duration"], event["bound"]))
-            if "sequence" in event:
-                self.sequence = tuple(event["sequence"])
+            value = event[event["phase"] if "peaks" in event else "duration"]  # a plan's phase is its objective
+            if value is not None:
+                self.trace.append(TracePoint(event["seconds"], value, event["bound"]))
+        if good and "sequence" in event:
+            self.sequence = tuple(event["sequence"])
+        if good and "plan" in event:
+            self.plan = tuple(event["plan"])
         self.on_event(event)
