@@ -111,13 +111,22 @@ def read_plan(path: str | PathLike[str], graph: ComputationGraph) -> ClaimedPlan
     """
     document = load_json(path)
     try:
-        if not is_plan(document) or not isinstance(document["plan"], list):
-            raise InputError('expected an object with a key "plan" and a list of actions')
-        platform, goal = platform_of(graph, document.get("platform")), goal_in(document.get("goal"))
-        plan, claims = plan_of(platform, document["plan"]), _claims(platform, document)
-        return ClaimedPlan(platform, plan, goal, *claims, **_offsets(platform, document))
+        return claimed_plan(document, graph)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def claimed_plan(document: Any, graph: ComputationGraph) -> ClaimedPlan:
+    """What the content of such a file says.
+
+    Raises:
+        InputError: it is broken, or a node or a memory is not there.
+    """
+    if not is_plan(document) or not isinstance(document["plan"], list):
+        raise InputError('expected an object with a key "plan" and a list of actions')
+    platform = platform_of(graph, document.get("platform"))
+    goal, plan = goal_in(document.get("goal")), plan_of(platform, document["plan"])
+    return ClaimedPlan(platform, plan, goal, *_claims(platform, document), **_offsets(platform, document))
 
 
 def platform_of(graph: ComputationGraph, document: Any) -> Platform:
