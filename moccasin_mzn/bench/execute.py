@@ -18,7 +18,7 @@ import psutil
 from moccasin_mzn.bench.graphs import parsed, unpacked
 from moccasin_mzn.bench.matrix import Run
 from moccasin_mzn.bench.rows import INTEGER_BITS, Row
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, NotApplicableError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
@@ -26,7 +26,6 @@ from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.processes.solve_process import Attempt, run_solve
 from moccasin_mzn.search.result import percent_over
 from moccasin_mzn.strategies import find_strategy
-from moccasin_mzn.strategies.strategy import NotApplicableError
 from moccasin_mzn.words import count_text, memory_text
 
 _KILLED = {"time": "out-of-time", "memory": "out-of-memory"}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from cloup import option
 
 from moccasin_mzn.cli.outputs import Job, write_files
 from moccasin_mzn.errors import InputError
@@ -33,11 +34,11 @@ ORDER = click.option(
     "--order", default="input", show_default=True, metavar="input|topological|FILE", callback=_not_free,
     help=_ORDER_HELP,
 )  # fmt: skip
-ORDER_OR_FREE = click.option(
+ORDER_OR_FREE = option(
     "--order", default="input", show_default=True, metavar="input|topological|free|FILE",
     help=f"{_ORDER_HELP} free: search for the order too; fractions and TDI refer to the input order.",
 )  # fmt: skip
-COUNT_FIXED = click.option(
+COUNT_FIXED = option(
     "--count-fixed", is_flag=True, help="The budget is for the graph's fixed memory too (parameters, optimizer state)."
 )
 

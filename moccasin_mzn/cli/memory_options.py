@@ -7,50 +7,55 @@ from pathlib import Path
 from typing import Any
 
 import click
+from cloup import option, option_group
 
 from moccasin_mzn.errors import InputError
 
 DEVICE_OPTIONS = (
-    click.option("--device", multiple=True, metavar="NAME=BUDGET[:K]",
+    option("--device", multiple=True, metavar="NAME=BUDGET[:K]",
                  help="A device and its memory, such as gpu=0.8; once for each, in place of --budget. K: that many "
                  "times slower than the graph's durations, inf: computes nothing."),
-    click.option("--copy-time", metavar="X",
+    option("--copy-time", metavar="X",
                  help="Duration of a copy between devices per size unit; inf: not possible.  [default: 0]"),
-    click.option("--copy-latency", metavar="N", help="Duration of each copy besides; inf: not possible.  [default: 0]"),
-    click.option("--copy-energy", metavar="X", help="Energy of a copy per size unit.  [default: 0]"),
+    option("--copy-latency", metavar="N", help="Duration of each copy besides; inf: not possible.  [default: 0]"),
+    option("--copy-energy", metavar="X", help="Energy of a copy per size unit.  [default: 0]"),
 )  # fmt: skip
 
 
 DEVICE_NAMES = ("device", "copy_time", "copy_latency", "copy_energy")
 """Names of their values."""
 _PAGING = (
-    click.option("--paging", is_flag=True, help="There is slow memory to write outputs to and read them back from."),
-    click.option("--slow-memory", metavar="BYTES|64GiB", help="Capacity of slow memory.  [default: none]"),
-    click.option("--page-out-time", metavar="X",
+    option("--paging", is_flag=True, help="There is slow memory to write outputs to and read them back from."),
+    option("--slow-memory", metavar="BYTES|64GiB", help="Capacity of slow memory.  [default: none]"),
+    option("--page-out-time", metavar="X",
                  help="Duration of writing to slow memory per size unit; inf: not possible."),
-    click.option("--page-in-time", metavar="X", help="The same of reading back.  [default: that of writing]"),
-    click.option("--page-out-energy", metavar="X", help="Energy of writing per size unit.  [default: 0]"),
-    click.option("--page-in-energy", metavar="X", help="The same of reading back.  [default: that of writing]"),
+    option("--page-in-time", metavar="X", help="The same of reading back.  [default: that of writing]"),
+    option("--page-out-energy", metavar="X", help="Energy of writing per size unit.  [default: 0]"),
+    option("--page-in-energy", metavar="X", help="The same of reading back.  [default: that of writing]"),
 )  # fmt: skip
 _GOAL = (
-    click.option("--compute-power", metavar="P", help="Energy of computing per unit of duration.  [default: 1]"),
-    click.option("--objective", metavar="duration|energy|traffic",
-                 help="With slow memory or devices: what is to be least.  [default: duration]"),
-    click.option("--max-duration", metavar="N|+5%", help="With another objective: most duration, or increase of it."),
-    click.option("--max-energy", metavar="N", help="Most energy."),
-    click.option("--max-traffic", metavar="N", help="Most that is copied between memories, in size units."),
+    option("--compute-power", metavar="P", help="Energy of computing per unit of duration.  [default: 1]"),
+    option("--objective", metavar="duration|energy|traffic",
+                 help="What is to be least.  [default: duration]"),
+    option("--max-duration", metavar="N|+5%", help="With another objective: most duration, or increase of it."),
+    option("--max-energy", metavar="N", help="Most energy."),
+    option("--max-traffic", metavar="N", help="Most that is copied between memories, in size units."),
 )  # fmt: skip
-_FILE = click.option("--platform", type=click.Path(path_type=Path), hidden=True,
-                     help="Memories, links and goal as in the file of a plan, in place of all these.")  # fmt: skip
-GROUPS = (DEVICE_OPTIONS, _PAGING, _GOAL)
+_FILE = option("--platform", type=click.Path(path_type=Path), hidden=True,
+               help="Memories, links and goal as in the file of a plan, in place of all these.")  # fmt: skip
+GROUPS = {
+    "Slow memory": _PAGING,
+    "Several devices": DEVICE_OPTIONS,
+    "With slow memory or devices": _GOAL,
+}
 """In the order of the help text."""
 
 
 def platform_options(command: Callable) -> Callable:
     """Adds the options to a command."""
-    for option in reversed([*(option for group in GROUPS for option in group), _FILE]):
-        command = option(command)
-    return command
+    for title, options in reversed(GROUPS.items()):
+        command = option_group(title, *options)(command)
+    return _FILE(command)
 
 
 PLATFORM_NAMES = (

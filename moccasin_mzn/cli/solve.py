@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from cloup import option, option_group
 
 from moccasin_mzn.cli.common import (
     COUNT_FIXED,
@@ -34,42 +35,57 @@ if TYPE_CHECKING:
 
 @command()
 @click.argument("graph", required=False, type=click.Path(path_type=Path))
-@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB",
-              help="Most memory: a fraction of the input order's peak, or an amount.")  # fmt: skip
-@click.option("--formulation", metavar="NAME", help="A model, see the command list.  [default: staged]")
-@click.option("--strategy", metavar="NAME", help="Instead of a model: a rule, see the command list.")
-@click.option("--solver", metavar="NAME",
-              help="cp-sat, highs, scip, or any solver MiniZinc knows; A,B,C race.  [default: cp-sat]")  # fmt: skip
-@click.option("--precedence", metavar="served-by|reservoir", help="Form of the precedence constraints.")
-@click.option("--index", metavar="affine|triangular",
-              help="Numbering of staged events: without holes, or as published.")  # fmt: skip
-@click.option("--max-computations", metavar="C|auto|FILE",
-              help="How often a node may be computed; a JSON file may say it for each.  [default: 2]")  # fmt: skip
-@click.option("--search", metavar="on|off|only",
-              help="Local search and bounds beside the model, the model alone, or none.  [default: on]")  # fmt: skip
-@ORDER_OR_FREE
-@COUNT_FIXED
+@option_group(
+    "Problem",
+    option("--budget", metavar="0.8|80%|BYTES|1.5GiB",
+           help="Most memory: a fraction of the input order's peak, or an amount."),
+    option("--max-computations", metavar="C|auto|FILE",
+           help="How often a node may be computed; a JSON file may say it for each.  [default: 2]"),
+    ORDER_OR_FREE,
+    COUNT_FIXED,
+)  # fmt: skip
+@option_group(
+    "Search",
+    option("--solver", metavar="NAME",
+           help="cp-sat, highs, scip, or any solver MiniZinc knows; A,B,C race.  [default: cp-sat]"),
+    option("--time-limit", type=float, metavar="SECONDS", help="Default: until proven."),
+    option("--until-gap", metavar="1%|0.01", help="Stop at this gap between duration and bound.  [default: 0]"),
+    option("--threads", type=int, metavar="N", help="Default: one per core."),
+    option("--seed", type=int, metavar="N", help="Random seed of all searches."),
+    option("--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="A schedule to start from."),
+    option("--search", metavar="on|off|only",
+           help="Local search and bounds beside the model, the model alone, or none.  [default: on]"),
+    option("--if-none", metavar="more|hint|stop",
+           help="No schedule found: try more computations per node and answer with that; try it, and a free order, and "
+           "tell; or neither.  [default: more, hint if --max-computations is given]"),
+)  # fmt: skip
+@option_group(
+    "Output",
+    option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
+    option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the schedule: .png, .svg or .html."),
+    option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
+    option("--json-stream", is_flag=True,
+           help="Print JSON objects, one a line: every improvement as it comes, then that of --json."),
+    option("--check", is_flag=True, help="Have MiniZinc's solution checkers judge the schedule as well."),
+)  # fmt: skip
+@option_group(
+    "Model",
+    option("--formulation", metavar="NAME", help="A model, see the command list.  [default: staged]"),
+    option("--strategy", metavar="NAME", help="Instead of a model: a rule, see the command list."),
+    option("--precedence", metavar="served-by|reservoir", help="Form of the precedence constraints."),
+    option("--index", metavar="affine|triangular",
+           help="Numbering of staged events: without holes, or as published."),
+    option("--two-phase/--one-phase", default=None,
+           help="Seek any schedule within the budget first. Default: with cp-sat."),
+)  # fmt: skip
+@option_group(
+    "Addresses",
+    option("--addresses", is_flag=True, help="Give outputs offsets in one arena, which the budget is then for."),
+    option("--alignment", type=click.IntRange(min=1), metavar="N", help="Offsets are multiples of it.  [default: 1]"),
+    option("--buffers", type=click.Path(path_type=Path), metavar="FILE.csv",
+           help="Write outputs, lifespans and offsets as minimalloc's CSV."),
+)  # fmt: skip
 @platform_options
-@click.option("--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="A schedule to start from.")
-@click.option("--time-limit", type=float, metavar="SECONDS", help="Default: until proven.")
-@click.option("--until-gap", metavar="1%|0.01", help="Stop at this gap between duration and bound.  [default: 0]")
-@click.option("--threads", type=int, metavar="N", help="Default: one per core.")
-@click.option("--seed", type=int, metavar="N", help="Random seed of all searches.")
-@click.option("--two-phase/--one-phase", default=None,
-              help="Seek any schedule within the budget first. Default: with cp-sat.")  # fmt: skip
-@click.option("--if-none", metavar="more|hint|stop",
-              help="No schedule found: try more computations per node and answer with that; try it, and a free order, "
-              "and tell; or neither.  [default: more, hint if --max-computations is given]")  # fmt: skip
-@click.option("--check", is_flag=True, help="Have MiniZinc's solution checkers judge the schedule as well.")
-@click.option("--addresses", is_flag=True, help="Give outputs offsets in one arena, which the budget is then for.")
-@click.option("--alignment", type=click.IntRange(min=1), metavar="N", help="Offsets are multiples of it.  [default: 1]")
-@click.option("--buffers", type=click.Path(path_type=Path), metavar="FILE.csv",
-              help="Write outputs, lifespans and offsets as minimalloc's CSV.")  # fmt: skip
-@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON.")
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the schedule: .png, .svg or .html.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
-@click.option("--json-stream", is_flag=True,
-              help="Print JSON objects, one a line: every improvement as it comes, then that of --json.")  # fmt: skip
 def solve(
     graph: Path | None, budget: str | None, order: str, count_fixed: bool, strategy: str | None, check: bool,
     output: Path | None, plot: Path | None, as_json: bool, json_stream: bool, addresses: bool, alignment: int | None,
@@ -147,8 +163,8 @@ def _check_answer(outputs: dict[str, Path | None], twice: bool, addresses: bool,
     if not addresses and (alignment is not None or outputs["--buffers"] is not None):
         raise InputError(f"--{'buffers' if alignment is None else 'alignment'} goes with --addresses")
     check_alignment(alignment or 1)
-    for option, path in outputs.items():
-        if path is not None and option == "--plot":
+    for name, path in outputs.items():
+        if path is not None and name == "--plot":
             from moccasin_mzn.report.plots.files import check_picture_file
 
             check_picture_file(path)

@@ -69,10 +69,9 @@ def of_model(given: dict[str, Any], alignment: int | None) -> Prepare:
 
 
 def _refuse_strategy(name: str | None) -> None:
-    from moccasin_mzn.formulations import FORMULATIONS
     from moccasin_mzn.strategies import strategies
 
-    if name is not None and name not in FORMULATIONS and name in {rule.name for rule in strategies()}:
+    if name in {rule.name for rule in strategies()}:
         raise InputError(f"{name} is a strategy: --strategy {name}")
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.instance import Instance
@@ -40,22 +41,18 @@ def apply(
         NotApplicableError: the strategy is for other graphs.
         InputError: a candidate is no schedule of the graph at all, or what the strategy needs is missing or failed.
     """
-    begin = (time.monotonic() if begin is None else begin) + ready(*strategy.compiled)
-    best = _Best(instance, strategy, begin)
+    deadline = Deadline(time_limit, (time.monotonic() if begin is None else begin) + ready(*strategy.compiled))
+    best = _Best(instance, strategy, deadline.begin)
     interrupted = False
-
-    def over() -> bool:
-        return time_limit is not None and time.monotonic() - begin > time_limit
-
     try:
-        for sequence in strategy.schedules(instance, over):
+        for sequence in strategy.schedules(instance, deadline.over):
             if best.takes(sequence) and on_progress is not None:
                 on_progress(best.progress())
-            if over():
+            if deadline.over():
                 break
     except KeyboardInterrupt:
         interrupted = True
-    return best.result(interrupted, over())
+    return best.result(interrupted, deadline.over())
 
 
 @dataclass

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from moccasin_mzn.errors import REFUTED, JudgeError
+from moccasin_mzn.errors import JudgeError, RefutedError
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.instance import Instance
@@ -208,7 +208,7 @@ class BestKnown:
         elif self.simulation is not None and self.value < self.bound:
             claim = f"{self.bound_source} claims that no {problem.noun} {problem.better} than {self.bound}"
         if claim is not None:
-            raise JudgeError(f"{claim}{REFUTED}{self.value} of {self.found_by}")
+            raise RefutedError(claim, f"{self.value} of {self.found_by}")
 
     def _note(self, phase: str, source: str, new: bool = False) -> None:
         problem, simulation = self.problem, self.simulation

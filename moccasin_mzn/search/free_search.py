@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.problem.instance import Instance
@@ -27,7 +28,6 @@ from moccasin_mzn.search.model_search import ModelSearch
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.staged_search import Search
 from moccasin_mzn.search.starts import starts
-from moccasin_mzn.search.threads import POLL_SECONDS
 from moccasin_mzn.solvers.minizinc.run import Limits, SolverError
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 

@@ -15,6 +15,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.model_size import READS_PER_SECOND, reads_by_copies
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
@@ -23,7 +24,7 @@ from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.model_search import ModelSearch
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.result import Result, Seconds
-from moccasin_mzn.search.threads import POLL_SECONDS, Beside
+from moccasin_mzn.search.threads import Beside
 from moccasin_mzn.solvers.minizinc.integers import check_integers
 from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, version_told
 from moccasin_mzn.solvers.minizinc.solvers import Backend, find_backend

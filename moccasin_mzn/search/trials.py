@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from moccasin_mzn.bounds.least_budget import least_budget_bound
+from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, FREE, Instance
 from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.conclusion import conclude
@@ -23,7 +24,6 @@ from moccasin_mzn.search.progress import Progress
 from moccasin_mzn.search.result import Result, percent_over
 from moccasin_mzn.search.shortfall import FOUND, NONE_FOUND, NONE_THERE, NOT_TRIED, Help, Shortfall, shortfall
 from moccasin_mzn.search.staged_search import MOMENT, Search
-from moccasin_mzn.search.threads import POLL_SECONDS
 
 ORDER_FREE = f"--order {FREE}"
 SHARES = {MORE: 0.25, HINT: 0.1}

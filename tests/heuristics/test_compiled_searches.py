@@ -122,6 +122,7 @@ NOWHERE = {
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
+@pytest.mark.full
 def test_where_nothing_can_be_kept(python, tmp_path):
     status, out, err = python(*DTR, **NOWHERE)
     assert status == 0 and json.loads(out)["valid"] and err.count(f"note: {NOT_KEPT}") == 1 and FIRST not in err
@@ -130,6 +131,7 @@ def test_where_nothing_can_be_kept(python, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
+@pytest.mark.full
 def test_where_nothing_can_be_kept_a_run_compiles_once(python):
     code = """
 import subprocess, sys

@@ -17,7 +17,7 @@ import pytest
 from process_support import hard_graph
 
 from moccasin_mzn.cli.main import run
-from moccasin_mzn.formulations import Moccasin
+from moccasin_mzn.formulations.moccasin import Moccasin
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.search.solve import JudgeError, solve

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.formulations import Moccasin
+from moccasin_mzn.formulations.moccasin import Moccasin
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import judge, simulate

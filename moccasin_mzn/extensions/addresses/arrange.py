@@ -209,7 +209,7 @@ class _Arrangement:
     def _jointly(self, first: Result) -> None:
         """Schedule and offsets in one model, if that is small and the formulation has one."""
         form = first.formulation
-        if form is None or form.name not in ("staged", "general") or form.index != "affine":
+        if form is None or not form.limited or form.index != "affine":
             return
         if sum(self.instance.max_computations) > MOST_COMPUTATIONS:
             return

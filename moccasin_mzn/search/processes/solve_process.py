@@ -24,6 +24,8 @@ class Attempt:
     sequence: tuple[Any, ...] | None
     """Ids of the nodes of the latest schedule within the budget, as in the graph's file; of a plan, its actions."""
     ending: Ending
+    error: dict[str, str] | None = None
+    """The error that it ended with, as `InputError.as_dict` has it."""
 
 
 def ignore(event: dict[str, Any]) -> None:
@@ -56,7 +58,7 @@ def run_solve(
         command, hard_limit=hard_limit, memory_limit=memory_limit, cores=cores, on_line=heard.take, stop=stop,
         grace=grace,
     )  # fmt: skip
-    return Attempt(heard.result, tuple(heard.trace), heard.sequence, ending)
+    return Attempt(heard.result, tuple(heard.trace), heard.sequence, ending, heard.error)
 
 
 @dataclass
@@ -65,6 +67,7 @@ class _Heard:
     result: dict[str, Any] | None = None
     trace: list[TracePoint] = field(default_factory=list)
     sequence: tuple[Any, ...] | None = None
+    error: dict[str, str] | None = None
 
     def take(self, line: str) -> None:
         """Note one line of the stream; a line cut short by the end of the process is none."""
@@ -79,6 +82,9 @@ class _Heard:
             self.trace = [TracePoint(*point) for point in event["trace"]]  # with the bounds before any schedule
             if event["valid"]:
                 self._keep(event)
+        elif event.get("type") == "error":
+            self.error = event
+            return
         elif event.get("type") == "progress":
             value = event[event["phase"] if event["phase"] in OBJECTIVES else "duration"]
             if value is not None:

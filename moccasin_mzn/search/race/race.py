@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.errors import CONTRADICTED, REFUTED, InputError, JudgeError
+from moccasin_mzn.clock import POLL_SECONDS
+from moccasin_mzn.errors import InputError, JudgeError, RefutedError
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.model_size import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
@@ -42,7 +43,6 @@ FIRST_SECONDS, FIRST_SHARE = 10.0, 0.5
 """Seconds, and share of the time left, that local search gets first where it shares a single thread with the others."""
 OVERTAKEN_SECONDS, OVERTAKEN_SHARE = 60.0, 0.5
 """Seconds, and share of its time, after which a local search that others have overtaken begins again from the best."""
-POLL_SECONDS = 0.05
 
 
 def race(
@@ -277,8 +277,8 @@ class _Race:
         if kind == "error":
             raise content
         racer.note_end(content)
-        if racer.failed and CONTRADICTED in racer.ending:  # a `JudgeError` of its own process
-            found = f", found by {self.record.found_by}" if REFUTED in racer.ending else ""
+        if racer.failed and racer.error_kind in (JudgeError.kind, RefutedError.kind):
+            found = f", found by {self.record.found_by}" if racer.error_kind == RefutedError.kind else ""
             raise JudgeError(f"{racer.name}: {racer.ending}{found}")
         if self.stopped:
             return

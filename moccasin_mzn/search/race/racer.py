@@ -62,6 +62,8 @@ class Racer:
     bound: int = 0
     status: str = "not-started"
     ending: str = "not started"
+    error_kind: str | None = None
+    """Of the error that its latest run ended with, see `InputError`."""
     seconds: float = 0.0
     cpu_seconds: float = 0.0
 
@@ -85,7 +87,7 @@ class Racer:
         """Take note of the end of a run."""
         self.seconds += attempt.ending.seconds
         self.cpu_seconds += attempt.ending.cpu_seconds
-        result = attempt.result
+        result, self.error_kind = attempt.result, (attempt.error or {}).get("kind")
         self.status = result["status"] if result else "unknown"
         late = self.seconds_given is not None and attempt.ending.seconds > self.seconds_given - SLACK_SECONDS
         if result is None and attempt.ending.how == "exited":  # even if it was just about to be stopped
@@ -119,6 +121,8 @@ class Racer:
 def failure(attempt: Attempt) -> str:
     """Why a process gave no answer, in one line."""
     ending = attempt.ending
+    if attempt.error is not None:
+        return attempt.error["message"]
     if ending.how == "lost":
         return "its supervisor died"
     if ending.exit_status is not None and ending.exit_status < 0:
@@ -126,7 +130,7 @@ def failure(attempt: Attempt) -> str:
     lines = [line.strip() for line in ending.stderr.splitlines() if line.strip()]
     if not lines:
         return f"it ended with status {ending.exit_status}"
-    return lines[-1].removeprefix("error: ")
+    return lines[-1]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pytest
 from cases import draw_case, least_duration
 from device_cases import best, best_staged, draw_problem
 from device_runs import proven
+from few import few
 
 from moccasin_mzn.extensions.devices.data import devices_data
 from moccasin_mzn.extensions.devices.intervals import decode, encode
@@ -32,7 +33,7 @@ FORMS = [pytest.param(True, id="staged"), pytest.param(False, id="general")]
 
 
 def seeds(count: int, quick: list[int]) -> list:
-    return [pytest.param(seed, marks=[] if seed in quick else [pytest.mark.slow]) for seed in range(count)]
+    return few(range(count), keep=quick, mark=pytest.mark.slow)
 
 
 def check_against_oracle(problem: PlanProblem, staged: bool, warm: bool, solver: str = "cp-sat") -> None:

@@ -8,6 +8,7 @@ from fractions import Fraction
 import oracle
 import pytest
 from cases import draw_case
+from few import few
 from paging_cases import best, draw_problem
 
 from moccasin_mzn.extensions.paging.arrays import decode_plan, encode_plan
@@ -30,7 +31,7 @@ TOGETHER = SearchOptions(threads=1, seed=0, time_limit=120)
 
 
 def cases(quick) -> list:
-    return [pytest.param(seed, marks=[] if seed in quick else [pytest.mark.slow]) for seed in range(GRAPHS)]
+    return few(range(GRAPHS), keep=quick, mark=pytest.mark.slow)
 
 
 def check(problem: PlanProblem, form: str, options: SearchOptions) -> None:

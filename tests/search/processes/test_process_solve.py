@@ -57,7 +57,8 @@ def test_a_phase_that_seeks_a_schedule_has_none_to_tell(skip_file, command):
 
 def test_one_form_of_json_at_a_time(skip_file, command):
     status, out, err = command("solve", skip_file, "--budget", 8, "--json", "--json-stream")
-    assert (status, out, err) == (2, "", "error: --json and --json-stream: give one of them\n")
+    assert (status, err) == (2, "error: --json and --json-stream: give one of them\n")
+    assert json.loads(out) == {"type": "error", "kind": "input", "message": err.removeprefix("error: ").strip()}
 
 
 def test_an_attempt_that_succeeds(skip_file):
@@ -75,6 +76,7 @@ def test_an_attempt_that_is_refused(skip_file):
     attempt = run_solve([skip_file, "--budget", "eight"], hard_limit=60)
     assert (attempt.ending.exit_status, attempt.result, attempt.sequence, attempt.trace) == (2, None, None, ())
     assert attempt.ending.stderr.startswith("error: budget 'eight'")
+    assert attempt.error["kind"] == "input" and attempt.ending.stderr.strip() == f"error: {attempt.error['message']}"
 
 
 def test_an_attempt_that_is_killed_keeps_what_it_told(tmp_path):
