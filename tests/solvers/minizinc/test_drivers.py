@@ -218,7 +218,7 @@ def test_each_solver_finds_the_optimum(command, tmp_path, name):
 def test_chuffed_is_right_without_a_warm_start(layered):
     result = solve(layered, 0.9, solver="chuffed", search="off", time_limit=120)
     assert (result.status, result.duration) == ("optimal", 8222)
-    assert len([point for point in result.trace if point.duration is not None]) > 3
+    assert len([point for point in result.trace if point.value is not None]) > 3
 
 
 @webassembly
