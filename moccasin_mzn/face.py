@@ -134,7 +134,7 @@ def solve(
         formulation=formulation, precedence=precedence, index=index, solver=solver, search=search, threads=threads,
         until_gap=until_gap, seed=seed, two_phase=two_phase, if_none=if_none,
     )  # fmt: skip
-    problem = {"order": order, "max_computations": max_computations, "count_fixed": count_fixed}
+    problem: dict[str, Any] = {"order": order, "max_computations": max_computations, "count_fixed": count_fixed}
     arena = alignment if addresses else None
     if several:
         _refuse(_given(strategy=strategy), "one memory", "a plan of several")
@@ -228,8 +228,8 @@ def frontier(
         formulation=formulation, precedence=precedence, index=index, solver=solver, search=search, threads=threads,
         until_gap=until_gap, seed=seed,
     )  # fmt: skip
-    problem = {"order": order, "max_computations": max_computations, "count_fixed": count_fixed}
-    variant: Plans | Rematerialization
+    problem: dict[str, Any] = {"order": order, "max_computations": max_computations, "count_fixed": count_fixed}
+    variant: Any
     if several:
         whole = None if devices else "100%"
         asked = _asked_problem(graph, whole, several, problem, how.pop("formulation", "staged"))
@@ -271,7 +271,7 @@ def compare(
     Raises:
         InputError: nonsense in an argument.
     """
-    from moccasin_mzn.bench.compare import Effort, contenders
+    from moccasin_mzn.bench.compare import Effort, Row, contenders
     from moccasin_mzn.bench.compare import compare as run_all
 
     check_time_limit(time_limit)
@@ -280,7 +280,7 @@ def compare(
     for amount in amounts:
         Budget.parse(amount)
     chosen, computation_graph = contenders(only), _graph(graph)
-    effort, rows = Effort(time_limit, threads, seed, warm_start), []
+    effort, rows = Effort(time_limit, threads, seed, warm_start), list[Row]()
     for amount in amounts:
         rows += run_all(computation_graph.name, computation_graph, amount, chosen, effort, count_fixed=count_fixed)
         if rows and rows[-1].result is not None and rows[-1].result.interrupted:
@@ -341,8 +341,9 @@ def _schedule(
         part = replace(options, time_limit=seconds, if_none=STOP)
         return solve_instance(other, part, on_progress, warm_start=start if other is instance else None)
 
-    effort = {"time_limit": options.time_limit, "threads": options.threads, "seed": options.seed or 0}
-    return Result(solve_with_addresses(instance, search, alignment, **effort))
+    limit, threads, seed = options.time_limit, options.threads, options.seed or 0
+    found = solve_with_addresses(instance, search, alignment, time_limit=limit, threads=threads, seed=seed)
+    return Result(found)
 
 
 def _follow(

@@ -73,7 +73,8 @@ class Method:
     @property
     def strategy(self) -> str | None:
         """Its name; None for a model."""
-        return self.options.get("strategy")
+        name = self.options.get("strategy")
+        return None if name is None else str(name)
 
     def fits(self, graph: str) -> bool:
         """Is it for the graph of this label?"""
@@ -107,7 +108,8 @@ class Method:
         }
 
     def _resolve(self, seed: int) -> tuple[Options, Any]:
-        given = {name: value for name, value in self.options.items() if name not in ("order", "max_computations")}
+        own = ("order", "max_computations")
+        given: dict[str, Any] = {name: value for name, value in self.options.items() if name not in own}
         if "until_gap" in given:
             given["until_gap"] = parse_gap(str(given["until_gap"]))
         options = Options(**given, time_limit=self.time_limit, threads=self.threads, seed=seed)
@@ -128,7 +130,7 @@ def read_methods(fields: Fields, top: Fields) -> Iterator[Method]:
     """
     named = "strategy" in fields.values
     fields.only((*_OWN_KEYS, "strategy", *MODEL_OPTIONS), _REFUSED)
-    effort = {
+    effort: dict[str, Any] = {
         "time_limit": fields.seconds("time_limit", top.seconds("time_limit", 60)),
         "threads": fields.count("threads", 1 if named else top.count("threads", 1)),
         "seeds": fields.integers("seeds", () if named else top.integers("seeds", (1,))),

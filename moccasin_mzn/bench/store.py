@@ -35,7 +35,9 @@ VERSION = 1
 """Of the tables; a store of another version is not opened."""
 BUSY_SECONDS = 60
 
-_TYPES = {str: sqlalchemy.Text, int: sqlalchemy.BigInteger, float: sqlalchemy.Float, bool: sqlalchemy.Boolean}
+_TYPES: dict[type, Any] = {
+    str: sqlalchemy.Text, int: sqlalchemy.BigInteger, float: sqlalchemy.Float, bool: sqlalchemy.Boolean
+}  # fmt: skip
 _METADATA = MetaData()
 
 

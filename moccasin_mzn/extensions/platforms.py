@@ -47,7 +47,7 @@ def asked_problem(
     if slow_memory is not None and costs is None:
         raise InputError("slow memory goes with paging")
     most = 2 if max_computations is None else max_computations
-    how = {"order": order, "max_computations": most, "count_fixed": count_fixed}
+    how: dict[str, Any] = {"order": order, "max_computations": most, "count_fixed": count_fixed}
     if devices is None:
         if budget is None:
             raise InputError("budget: expected one, of local memory")

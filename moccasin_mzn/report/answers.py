@@ -150,13 +150,11 @@ class Result(Answer):
     @property
     def peaks(self) -> dict[str, int]:
         """Most memory in use in each memory by its name, in the graph's size unit; empty without an answer."""
-        simulation = self.details.simulation
-        if simulation is None:
-            return {}
         if isinstance(self.details, PlanResult):
-            memories = self.details.problem.platform.memories
-            return {memory.name: self.details.simulation.peaks[m] for m, memory in enumerate(memories)}
-        return {"memory": self.details.simulation.peak}
+            peaks = self.details.simulation.peaks if self.details.simulation else ()
+            names = [memory.name for memory in self.details.problem.platform.memories]
+            return dict(zip(names, peaks, strict=False))
+        return {} if self.details.peak is None else {"memory": self.details.peak}
 
     @property
     def peak(self) -> int | None:
@@ -212,9 +210,9 @@ class Result(Answer):
         if isinstance(self.details, PlanResult):
             memories = self.details.problem.platform.memories
             return {f"peak, {memory.name}": (self.peaks.get(memory.name), memory.budget) for memory in memories}
-        told = {"peak": (self.peak, self.details.instance.budget)}
-        arena = self.details.arena
-        return told if arena is None else {**told, "arena": (arena.size, self.details.instance.budget)}
+        told, arena = {"peak": self.peak}, self.details.arena
+        told |= {} if arena is None else {"arena": arena.size}
+        return {what: (amount, self.details.instance.budget) for what, amount in told.items()}
 
     def records(self) -> list[dict[str, Any]]:
         """Retention intervals: node, memory if there are several, first and last step, offset if there are addresses,

@@ -143,7 +143,7 @@ class _Joint:
         )
         sequence = tuple(data.order[node - 1] for _, node, _ in performed)
         simulation = simulate(graph, sequence)
-        arena = Arena(buffers_of(graph, simulation), [offset for *_, offset in performed], self.alignment)
+        arena = Arena(buffers_of(graph, simulation), tuple(offset for *_, offset in performed), self.alignment)
         claimed = values.objective * data.duration_scale
         if simulation.violations or arena.size > self.instance.budget or simulation.duration != claimed:
             flaw = simulation.violations[0].message if simulation.violations else f"arena {arena.size}"

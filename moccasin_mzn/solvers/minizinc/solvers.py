@@ -172,7 +172,8 @@ def solver_list() -> list[KnownSolver]:
     """
     from importlib.metadata import version
 
-    own, others = [], {}
+    own: list[KnownSolver] = []
+    others: dict[str, KnownSolver] = {}
     own_ids = {own_configuration(name)["id"] for name in OWN}
     for driver in drivers():
         if not own and not driver.webassembly:
