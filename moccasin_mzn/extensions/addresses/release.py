@@ -19,6 +19,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
@@ -180,6 +181,6 @@ def near_by(
     deadline, starts = time.monotonic() + seconds, [reserved.inserted(sequence)]
     found: list[tuple[int, ...]] = []
     search = LocalSearch(reserved.extended(), seed, None if within is None else reserved.stages_of(within))
-    start = {"draft" if within is None else "better": lambda *_: starts.pop() if starts else None}
+    start: dict[str, Any] = {"draft" if within is None else "better": lambda *_: starts.pop() if starts else None}
     search.run(found.append, lambda: stop() or time.monotonic() >= deadline, **start)
     return reserved.stripped(found[-1]) if found else None
