@@ -73,8 +73,7 @@ class Method:
     @property
     def strategy(self) -> str | None:
         """Its name; None for a model."""
-        name = self.options.get("strategy")
-        return None if name is None else str(name)
+        return self.options.get("strategy")
 
     def fits(self, graph: str) -> bool:
         """Is it for the graph of this label?"""
@@ -108,8 +107,7 @@ class Method:
         }
 
     def _resolve(self, seed: int) -> tuple[Options, Any]:
-        own = ("order", "max_computations")
-        given: dict[str, Any] = {name: value for name, value in self.options.items() if name not in own}
+        given = {name: value for name, value in self.options.items() if name not in ("order", "max_computations")}
         if "until_gap" in given:
             given["until_gap"] = parse_gap(str(given["until_gap"]))
         options = Options(**given, time_limit=self.time_limit, threads=self.threads, seed=seed)
@@ -130,7 +128,7 @@ def read_methods(fields: Fields, top: Fields) -> Iterator[Method]:
     """
     named = "strategy" in fields.values
     fields.only((*_OWN_KEYS, "strategy", *MODEL_OPTIONS), _REFUSED)
-    effort: dict[str, Any] = {
+    effort = {
         "time_limit": fields.seconds("time_limit", top.seconds("time_limit", 60)),
         "threads": fields.count("threads", 1 if named else top.count("threads", 1)),
         "seeds": fields.integers("seeds", () if named else top.integers("seeds", (1,))),

@@ -114,7 +114,7 @@ class PagingSearch:
         """The problem without slow memory, with what the objective counts as durations."""
         if self._asked.goal.objective != "energy":
             return self._instance
-        energies = tuple(self._asked.platform.memories[LOCAL].cost(v)[1] for v in range(len(self._instance.order)))
+        energies = self._asked.platform.memories[LOCAL].energies
         return replace(self._instance, graph=replace(self._instance.graph, durations=energies))
 
     def _offer_ways(self, sequence: tuple[int, ...], offer: Offer) -> None:

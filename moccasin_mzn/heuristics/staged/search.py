@@ -156,10 +156,10 @@ class LocalSearch:
                 latest = stages_of(self.instance, self._problem, near)
                 if not self._round(Round(DRAFT, CHILLY, 2 * first), latest, on_incumbent, stop):
                     return
+            if plan.start == DRAFT and latest is None:
+                continue
             nothing = np.full_like(self._best_stage, NONE)
             start = {NOTHING: nothing, INCUMBENT: self._best_stage, DRAFT: latest}[plan.start]
-            if start is None:
-                continue
             if not self._round(plan, start, on_incumbent, stop):
                 return
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.report.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, KINDS, PALE
 from moccasin_mzn.report.plots.names import MemoryScale, clean, row_name
@@ -94,7 +94,7 @@ def _recomputations(picture: Picture, again: list[Bar]) -> list[Scatter]:
     """A dotted line from where each output was dropped to where it is computed again, and a diamond there."""
     from plotly.graph_objects import Scatter
 
-    edges, last, x, y = picture.edges, dict[int, int](), list[Any](), list[Any]()
+    edges, last, x, y = picture.edges, {}, [], []
     for bar in picture.bars:
         if bar.kind == "again":
             row = str(picture.rows[bar.node])

@@ -111,7 +111,7 @@ class Picture:
     @cached_property
     def bars(self) -> tuple[Bar, ...]:
         """All retention intervals in order of their start."""
-        copies, seen, bars = Counter(self.sequence), Counter[int](), []
+        copies, seen, bars = Counter(self.sequence), Counter(), []
         for interval in self.after.intervals:
             v = interval.node
             seen[v] += 1
@@ -134,7 +134,7 @@ class Picture:
         """Where the pieces of the horizontal axis meet, 1 more than there are positions, from 0.5 on."""
         if self.by == "event":
             return tuple(p + 0.5 for p in range(len(self.sequence) + 1))
-        width, edges, inside = Counter(self.stages), [0.5], Counter[int]()
+        width, edges, inside = Counter(self.stages), [0.5], Counter()
         for k in self.stages:
             inside[k] += 1
             edges.append(k - 0.5 + inside[k] / width[k])
@@ -187,7 +187,7 @@ def check_axis(by: str) -> None:
 
 def stages(sequence: Sequence[int]) -> tuple[int, ...]:
     """The stage of each position, from 1: stage k ends with the k-th first computation, the last with the sequence."""
-    most, done, found = len(set(sequence)), set[int](), []
+    most, done, found = len(set(sequence)), set(), []
     for v in sequence:
         found.append(min(len(done) + 1, most))
         done.add(v)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.report.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, KINDS, PALE
 from moccasin_mzn.report.plots.names import MemoryScale, clean, row_name, spread
@@ -27,7 +27,7 @@ _HALF_OF_RECOMPUTED = 1.0  # points: what is recomputed is seen even where rows 
 _DOTS_PER_INCH = 150
 _MOST_PATHS = 8000
 """More bars than this are drawn as pixels inside an SVG, which keeps it small."""
-_SETTINGS: dict[Any, Any] = {
+_SETTINGS = {
     "svg.hashsalt": "moccasin_mzn",
     "svg.fonttype": "none",
     "font.size": 9.0,
@@ -112,7 +112,7 @@ def _mark_recomputations(picture: Picture, axes: Axes, again: list[Bar], size: f
     """A diamond of `size` points where a recomputation starts, and a thin line from where the output was dropped."""
     from matplotlib.collections import LineCollection
 
-    colour, edges, last, gaps = COLOURS["again"], picture.edges, dict[int, int](), []
+    colour, edges, last, gaps = COLOURS["again"], picture.edges, {}, []
     for bar in picture.bars:
         if bar.kind == "again":
             row = picture.rows[bar.node]
@@ -174,7 +174,7 @@ def _draw_memory(picture: Picture, axes: Axes) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, borderaxespad=0.2)
 
 
-def _draw_profile(axes: Axes, profile: Profile, scale: MemoryScale, *, gid: str, color: str, **style: Any) -> None:
+def _draw_profile(axes: Axes, profile: Profile, scale: MemoryScale, *, gid: str, color: str, **style: object) -> None:
     """A step line with its peak marked."""
     values = [memory / scale.step for memory in profile.memory]
     axes.stairs(values, profile.edges, baseline=0 if style.get("fill") else None, gid=gid, edgecolor=color, **style)

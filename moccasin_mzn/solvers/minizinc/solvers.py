@@ -172,8 +172,7 @@ def solver_list() -> list[KnownSolver]:
     """
     from importlib.metadata import version
 
-    own: list[KnownSolver] = []
-    others: dict[str, KnownSolver] = {}
+    own, others = [], {}
     own_ids = {own_configuration(name)["id"] for name in OWN}
     for driver in drivers():
         if not own and not driver.webassembly:
