@@ -35,7 +35,9 @@ VERSION = 2
 """Of the tables; one of version 1 gets the columns it lacks once it is written to, others are not opened."""
 BUSY_SECONDS = 60
 
-_TYPES = {str: sqlalchemy.Text, int: sqlalchemy.BigInteger, float: sqlalchemy.Float, bool: sqlalchemy.Boolean}
+_TYPES: dict[type, Any] = {
+    str: sqlalchemy.Text, int: sqlalchemy.BigInteger, float: sqlalchemy.Float, bool: sqlalchemy.Boolean
+}  # fmt: skip
 _METADATA = MetaData()
 
 

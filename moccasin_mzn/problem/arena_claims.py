@@ -26,7 +26,7 @@ def check_offsets(graph: ComputationGraph, schedule: ClaimedSchedule, budget: in
     violations = []
     for flaw in flaws([box if box[0] < box[1] else (0, 1, 0, step) for box in boxes], offsets):
         node, at = intervals[flaw.buffer].node, flaw.time or intervals[flaw.buffer].start
-        if flaw.kind == "overlap":
+        if flaw.other is not None:
             other = node_text(graph, intervals[flaw.other].node)
             text = f"the outputs of nodes {other} and {node_text(graph, node)} overlap at addresses {flaw.detail}"
             violations.append(Violation("overlap", at, node, f"position {at}: {text}"))
@@ -77,5 +77,5 @@ def arena_text(
 
 def _top(graph: ComputationGraph, schedule: ClaimedSchedule) -> int:
     """Where the topmost interval ends."""
-    pairs = zip(schedule.intervals, schedule.offsets, strict=True)
+    pairs = zip(schedule.intervals or (), schedule.offsets or (), strict=True)
     return max((offset + graph.sizes[of.node] for of, offset in pairs if graph.sizes[of.node]), default=0)

@@ -46,7 +46,7 @@ def _wrong_intervals(claimed: ClaimedPlan, simulation: PlanSimulation) -> Iterat
     """Copies that the plan holds otherwise than claimed, or that have no offset; in order of their start."""
     true = {(of.node, of.memory, of.start): of.end for of in simulation.intervals}
     told: dict[tuple[int, int, int], int] = {}
-    for of in claimed.placed:
+    for of in claimed.placed or ():
         key, text = (of.node, of.memory, of.start), None
         if key not in true:
             text = "begins where there is none"
@@ -81,7 +81,7 @@ def judged_arenas(claimed: ClaimedPlan) -> list[str]:
 
 
 def _placed_in(claimed: ClaimedPlan, m: int) -> list[ClaimedInterval]:
-    return [of for of in claimed.placed if of.memory == m and of.start <= of.end]
+    return [of for of in claimed.placed or () if of.memory == m and of.start <= of.end]
 
 
 def _top(claimed: ClaimedPlan, m: int) -> int:
@@ -97,7 +97,7 @@ def _wrong_arena(claimed: ClaimedPlan, m: int) -> Iterator[Violation]:
     boxes = [(of.start, of.end + 1, graph.sizes[of.node], max(1, claimed.alignment)) for of in placed]
     for flaw in flaws(boxes, [of.offset for of in placed]):
         of = placed[flaw.buffer]
-        if flaw.kind == "overlap":
+        if flaw.other is not None and flaw.time is not None:
             other = node_text(graph, placed[flaw.other].node)
             text = f"overlaps that of node {other}: addresses {flaw.detail}"
             yield _violation(claimed, "overlap", (of.node, m, flaw.time), text)

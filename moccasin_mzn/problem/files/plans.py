@@ -139,7 +139,7 @@ def platform_of(graph: ComputationGraph, document: Any) -> Platform:
     known = []
     for at, entry in enumerate(memories):
         where = f"platform.memories[{at}]"
-        lists = [_list(entry, where, key, optional=True) for key in ("durations", "energies")]
+        lists = [None if entry.get(key) is None else _list(entry, where, key) for key in ("durations", "energies")]
         name = entry.get("name")
         if not isinstance(name, str):
             raise InputError(f"{where}: expected a name, got {shown(name)}")
@@ -148,8 +148,9 @@ def platform_of(graph: ComputationGraph, document: Any) -> Platform:
     between = []
     for at, entry in enumerate(links):
         where = f"platform.links[{at}]"
-        ends = [_memory(names, where, entry.get(key)) for key in ("from", "to")]
-        between.append(Link(*ends, *(_list(entry, where, key) for key in ("durations", "energies"))))
+        source, target = (_memory(names, where, entry.get(key)) for key in ("from", "to"))
+        durations, energies = (_list(entry, where, key) for key in ("durations", "energies"))
+        between.append(Link(source, target, durations, energies))
     return Platform(graph, tuple(known), tuple(between))
 
 
@@ -188,10 +189,8 @@ def _entries(document: Any, where: str, key: str) -> list[dict[str, Any]]:
     return found
 
 
-def _list(entry: dict[str, Any], where: str, key: str, optional: bool = False) -> tuple[int | None, ...] | None:
+def _list(entry: dict[str, Any], where: str, key: str) -> tuple[Any, ...]:
     values = entry.get(key)
-    if values is None and optional:
-        return None
     if not isinstance(values, list):
         raise InputError(f"{where}.{key}: expected a list, got {shown(values)}")
     return tuple(values)
