@@ -13,8 +13,7 @@ from moccasin_mzn.bench.plan_methods import EXTENSIONS, FLAGS, extension_text, h
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.problem.instance import FREE
-from moccasin_mzn.search.options import Options, parse_count, parse_gap
-from moccasin_mzn.search.plan_options import PlanOptions
+from moccasin_mzn.search.options import Options, SearchOptions, parse_count, parse_gap
 from moccasin_mzn.strategies import find_strategy, strategies
 
 MODEL_OPTIONS = (
@@ -123,7 +122,7 @@ class Method:
             **told,
         }
 
-    def _resolve(self, seed: int) -> tuple[Options | PlanOptions, Any]:
+    def _resolve(self, seed: int) -> tuple[SearchOptions, Any]:
         most = self.options.get("max_computations")
         if most is not None and not (most == "auto" or type(most) is int):
             raise InputError(f"max_computations {shown(most)}: expected an integer or auto")

@@ -24,7 +24,7 @@ from moccasin_mzn.extensions.memory_problem import (
 from moccasin_mzn.extensions.paging.build import parse_cost
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.search.plan_options import PlanOptions
+from moccasin_mzn.search.options import SearchOptions
 
 EXTENSIONS = (*PLATFORM_NAMES, "addresses", "alignment")
 """Options of `solve` beyond schedules of one memory, as in the file."""
@@ -47,7 +47,7 @@ def several_memories(options: Values) -> bool:
     return asks_for_platform(_platform(options, "100%"))
 
 
-def how_to_plan(options: Values, **effort: Any) -> PlanOptions:
+def how_to_plan(options: Values, **effort: Any) -> SearchOptions:
     """How a method for several memories searches.
 
     Raises:

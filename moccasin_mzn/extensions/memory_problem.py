@@ -46,19 +46,20 @@ def asks_for_platform(given: dict[str, Any]) -> bool:
     return False
 
 
-def refuse_others(options: dict[str, Any], given: dict[str, Any]) -> None:
+def refuse_others(options: dict[str, Any], given: dict[str, Any], more: frozenset[str] = frozenset()) -> None:
     """Refuse what is for one memory only.
 
     Args:
         options: those that are there, by name.
         given: of the options for several memories, those that are there.
+        more: what goes with several memories besides `TAKEN`.
 
     Raises:
         InputError: the first of them.
     """
     asked = "--device" if "device" in given else "--paging"
     for name in options:
-        if name not in TAKEN:
+        if name not in TAKEN | more:
             raise InputError(f"--{name.replace('_', '-')} is for one memory, it does not go with {asked}")
 
 
