@@ -95,7 +95,12 @@ def question(options: Values, budget: str) -> list[str]:
 
 def extension_text(options: Values) -> str | None:
     """These options in one line, the first device without a budget; None without them."""
-    return shlex.join(_words({name: options[name] for name in EXTENSIONS if name in options})) or None
+    return shlex.join(extension_words(options)) or None
+
+
+def extension_words(options: Values) -> list[str]:
+    """These options as they stand."""
+    return _words({name: options[name] for name in EXTENSIONS if name in options})
 
 
 def _words(options: Values) -> list[str]:
