@@ -115,7 +115,7 @@ def test_plans_are_run_judged_recorded_and_reported(tmp_path, command, methods, 
     assert row["extension"] and row["arena"] is None and row["formulation"] == "staged"
     assert row["solver_version"].startswith("OR-Tools")
     lines = [line for line in reported(tmp_path, command, [outcome]) if f"{memories[1]}: " in line]
-    assert len(lines) == 1 and f"{memories[0]}: {row['peak']} / {row['budget_amount']}" in lines[0], lines
+    assert len(lines) == 1 and f"{memories[0]}: {row['peak']:,} / {row['budget_amount']:,}" in lines[0], lines
     actions = Counter(action["in"] for action in json.loads(row["schedule"]) if "compute" in action)
     assert all(f"{count} in {name}" in lines[0] for name, count in actions.items())
 
