@@ -93,7 +93,7 @@ class Method:
     @property
     def allocates(self) -> bool:
         """Is it for buffers, not for graphs?"""
-        return bool(self.options.get(ALLOCATE))
+        return ALLOCATE in self.options
 
     def fits(self, graph: str, buffers: bool = False) -> bool:
         """Is it for the graph, or the buffers, of this label?"""
@@ -206,13 +206,15 @@ def _choices(fields: Fields) -> dict[str, tuple[Any, ...]]:
 
 
 _EXPECTED = {
-    "max_computations": "an integer or auto", "until_gap": '"1%" or 0.01', "alignment": "a positive integer",
-    **dict.fromkeys(("two_phase", ALLOCATE, *FLAGS), "true or false"),
+    "max_computations": "an integer or auto", "until_gap": '"1%" or 0.01', "alignment": "a positive integer", ALLOCATE: "true",
+    **dict.fromkeys(("two_phase", *FLAGS), "true or false"),
     **dict.fromkeys(set(EXTENSIONS) - {*FLAGS, "alignment", "objective", "device"}, "a number or a string"),
 }  # fmt: skip
 
 
 def _is_value(name: str, value: Any) -> bool:
+    if name == ALLOCATE:
+        return value is True
     if _EXPECTED.get(name) == "true or false":
         return type(value) is bool
     if name == "alignment":

@@ -206,6 +206,7 @@ def test_words_and_keys(tmp_path):
         ("alignment = 2", "alignment = 0", "methods[2].alignment: 0, expected a positive integer"),
         ("addresses = true\nalign", "align", "alignment goes with addresses"),
         ("alignment = 2", "aligment = 2", "did you mean alignment?"),
+        ("alignment = 2", "allocate = false", "methods[2].allocate: False, expected true"),
         ("alignment = 2", "allocate = true", "addresses does not go with allocate"),
         ("paging = true", 'paging = true\ngraphs = ["B"]', "methods: 'paging page out time 0.1x' is for none of"),
         ('generate = "u-shaped --nodes 8 --seed 1"', 'path = "g.json"\nbuffers = "b.csv"', "or buffers"),
