@@ -206,7 +206,8 @@ def _choices(fields: Fields) -> dict[str, tuple[Any, ...]]:
 
 
 _EXPECTED = {
-    "max_computations": "an integer or auto", "until_gap": '"1%" or 0.01', "alignment": "a positive integer", ALLOCATE: "true",
+    "max_computations": "an integer or auto", "until_gap": '"1%" or 0.01', "alignment": "a positive integer",
+    ALLOCATE: "true",
     **dict.fromkeys(("two_phase", *FLAGS), "true or false"),
     **dict.fromkeys(set(EXTENSIONS) - {*FLAGS, "alignment", "objective", "device"}, "a number or a string"),
 }  # fmt: skip
