@@ -198,6 +198,7 @@ def test_words_and_keys(tmp_path):
         ("paging = true", 'paging = true\nstrategy = "dtr"', "paging is for models, dtr is a strategy"),
         ('"0.1x", "inf"', '"much"', "paging on graph U, budget '0.8': --page-out-time 'much': expected a number"),
         ('"0.1x", "inf"', '"muchx"', "page_out_time 'much': expected a number"),
+        ('"0.1x", "inf"', '"infx"', "page_out_time 'inf': expected a number"),
         ('["0.1x", "inf"]', "true", "methods[0].page_out_time: True, expected a number or a string"),
         ("gpu, cpu", "gpu=3, cpu", "device gpu: its budget is what is varied"),
         ("gpu, cpu=100%:4", "gpu, cpu", "device 'cpu': expected NAME=BUDGET"),
