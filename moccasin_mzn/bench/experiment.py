@@ -201,6 +201,8 @@ def _graph(fields: Fields, budgets: tuple[str, ...]) -> GraphSource:
     except ValueError as error:
         raise InputError(f"{fields.key('generate')}: {shown(line)}: {error}") from None
     buffers = fields.text("buffers", None)
+    if buffers is not None and "budgets" in fields.values:
+        raise InputError(f"{fields.key('budgets')}: buffers have none, their arena is to be least")
     file = path or buffers
     default = Path(file).stem if file is not None else line
     values = {

@@ -64,6 +64,8 @@ class Method:
         check_time_limit(self.time_limit)
         if self.options.get("order", "input") not in ORDERS:
             raise InputError(f"order {shown(self.options['order'])}: expected one of {', '.join(ORDERS)}")
+        if self.strategy is None and not self.seeds:
+            raise InputError("seeds: a model needs one at least")
         if self.allocates:
             odd = [name for name in self.options if name not in (ALLOCATE, "alignment")]
             if odd:
@@ -82,8 +84,6 @@ class Method:
             return
         for seed in self.seeds:
             self._resolve(seed)
-        if not self.seeds:
-            raise InputError("seeds: a model needs one at least")
 
     @property
     def strategy(self) -> str | None:

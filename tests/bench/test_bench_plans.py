@@ -207,6 +207,12 @@ def test_words_and_keys(tmp_path):
         ("alignment = 2", "alignment = 0", "methods[2].alignment: 0, expected a positive integer"),
         ("addresses = true\nalign", "align", "alignment goes with addresses"),
         ("alignment = 2", "aligment = 2", "did you mean alignment?"),
+        (
+            "alignment = 2\n",
+            "alignment = 2\n[[graphs]]\nbuffers = 'b.csv'\nbudgets = '1'\n",
+            "graphs[1].budgets: buffers",
+        ),
+        ("addresses = true\nalignment", "allocate = true\nseeds = []\nalignment", "seeds: a model needs one at least"),
         ("alignment = 2", "allocate = false", "methods[2].allocate: False, expected true"),
         ("alignment = 2", "allocate = true", "addresses does not go with allocate"),
         ("paging = true", 'paging = true\ngraphs = ["B"]', "methods: 'paging page out time 0.1x' is for none of"),
