@@ -13,12 +13,14 @@ from moccasin_mzn.bench.report.text import amount, percent
 
 
 def extension_table(runs: Runs) -> Table | None:
-    """A row for the best run of each problem and method that has several memories, or arenas; None without any."""
-    asked = runs.runs[(runs.runs["extension"] != "") | runs.runs["arena"].notna()]
+    """A row for the best run of each method on each problem that one has several memories, or arenas, for; None without
+    any."""
+    frame, order = runs.runs, {method: place for place, method in enumerate(runs.methods)}
+    asked = frame[frame["problem"].isin(frame[(frame["extension"] != "") | frame["arena"].notna()]["problem"])]
+    ranked = asked.assign(rank=asked["value"].where(asked["found"]), place=asked["method"].map(order))
+    best = ranked.sort_values("rank", kind="stable").drop_duplicates(["problem", "method"])
     groups: dict[int, list[tuple[Cell, ...]]] = {}
-    ranked = asked.assign(rank=asked["value"].where(asked["found"])).sort_values("rank", kind="stable")
-    best = ranked.drop_duplicates(["problem", "method"])
-    for _, run in best.sort_values(["problem", "key"], kind="stable").iterrows():
+    for _, run in best.sort_values(["problem", "place"]).iterrows():
         groups.setdefault(int(run["problem"]), []).append(_cells(run))
     if not groups:
         return None
