@@ -71,7 +71,7 @@ Run = Callable[..., "Result"]
 @click.option("--buffers", type=click.Path(path_type=Path), metavar="FILE.csv",
               help="Write outputs, lifespans and offsets as minimalloc's CSV.")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON.")
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the schedule: .png, .svg or .html.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the answer: .png, .svg or .html.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
 @click.option("--json-stream", is_flag=True,
               help="Print JSON objects, one a line: every improvement as it comes, then that of --json.")  # fmt: skip
