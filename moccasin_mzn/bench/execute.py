@@ -21,6 +21,8 @@ from moccasin_mzn.bench.plan_methods import plan_problem, several_memories
 from moccasin_mzn.bench.rows import INTEGER_BITS, Row
 from moccasin_mzn.errors import InputError, NotApplicableError
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.arena import Arena
+from moccasin_mzn.problem.files.buffers import parse_buffers
 from moccasin_mzn.problem.files.plans import claimed_plan, goal_document, platform_document
 from moccasin_mzn.problem.files.schedules import claimed_schedule
 from moccasin_mzn.problem.instance import Instance
@@ -28,7 +30,7 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.validate import validate_schedule
 from moccasin_mzn.problem.validate_plan import validate_plan
 from moccasin_mzn.search.processes.guarded import never
-from moccasin_mzn.search.processes.solve_process import Attempt, run_solve
+from moccasin_mzn.search.processes.solve_process import Attempt, run_allocate, run_solve
 from moccasin_mzn.search.result import percent_over
 from moccasin_mzn.strategies import find_strategy
 from moccasin_mzn.words import count_text, memory_text
@@ -62,14 +64,14 @@ def execute(run: Run, stop: Callable[[], bool] = never, folder: str | None = Non
     started = datetime.now(UTC).isoformat(timespec="seconds")
     text = unpacked(run.graph)
     with tempfile.TemporaryDirectory(prefix="moccasin-run-", dir=folder) as temporary:
-        path = Path(temporary, "graph.json")
-        path.write_text(text, encoding="utf-8")
-        attempt = run_solve(
+        path = Path(temporary, "buffers.csv" if run.allocates else "graph.json")
+        path.write_text(text, encoding="utf-8", newline="")
+        attempt = (run_allocate if run.allocates else run_solve)(
             [str(path), *run.arguments], hard_limit=run.hard_limit, memory_limit=run.row["memory_limit"], stop=stop
         )
         if attempt.ending.how == "stopped":
             return None
-        graph = parsed(text)
+        graph = None if run.allocates else parsed(text)
         status, reason = _status(run, attempt, graph)
     ending, result = attempt.ending, attempt.result or {}
     row = {
@@ -77,7 +79,7 @@ def execute(run: Run, stop: Callable[[], bool] = never, folder: str | None = Non
         "status": status,
         "reason": " ".join(reason.replace(str(path), run.row["graph"]).split())[:_REASON_CHARACTERS],
         **{name: result.get(name) for name in ("solver_version", "driver")},
-        **_schedule(run, attempt, graph),
+        **(_judged_arena(run, attempt, text) if run.allocates else _schedule(run, attempt, graph)),
         "seconds": round(ending.seconds, 3),
         "cpu_seconds": round(ending.cpu_seconds, 3),
         "memory_peak": ending.memory_peak,
@@ -105,7 +107,7 @@ def _is_large(value: object) -> bool:
     return type(value) is int and value.bit_length() > INTEGER_BITS
 
 
-def _status(run: Run, attempt: Attempt, graph: ComputationGraph) -> tuple[str, str]:
+def _status(run: Run, attempt: Attempt, graph: ComputationGraph | None) -> tuple[str, str]:
     """Status and reason; an answer counts even if the process was killed after it."""
     ending, result = attempt.ending, attempt.result
     if result is not None:
@@ -122,7 +124,7 @@ def _status(run: Run, attempt: Attempt, graph: ComputationGraph) -> tuple[str, s
     return "crashed", f"exit status {ending.exit_status}: {last}"
 
 
-def _applies(run: Run, graph: ComputationGraph) -> bool:
+def _applies(run: Run, graph: ComputationGraph | None) -> bool:
     """False for a strategy that is for other graphs."""
     if run.row["strategy"] is None:
         return True
@@ -162,6 +164,22 @@ def _schedule(run: Run, attempt: Attempt, graph: ComputationGraph) -> Row:
         "gap_percent": gap if judged["valid"] and bound is not None else None,
         "schedule": _json(steps),
     }
+
+
+def _judged_arena(run: Run, attempt: Attempt, text: str) -> Row:
+    """What the judge says of the offsets of buffers."""
+    if attempt.result is None:
+        return {"valid": False}
+    told = attempt.result
+    buffers, _ = parse_buffers(text, run.row["graph"])
+    offsets = tuple(told["offsets"].get(buffer.name) for buffer in buffers)
+    try:
+        arena = Arena(buffers, offsets, run.options.get("alignment", 1))
+    except InputError:
+        return {"valid": False}
+    gap = 100 * (arena.size - told["arena_bound"]) / arena.size if arena.size else 0.0
+    found = {"value": arena.size, "arena": arena.size, "bound": told["arena_bound"], "peak": arena.peak}
+    return {"valid": True, **found, "gap_percent": gap, "schedule": _json(offsets)}
 
 
 def _judged_schedule(run: Run, told: dict[str, Any], graph: ComputationGraph) -> Row:

@@ -29,9 +29,28 @@
     [[methods]]
     strategy = ["chen-*", "dtr"]          # names and patterns of strategies
 
+    [[methods]]
+    label = "slow memory"
+    paging = true                         # options for several memories, and for addresses
+    page_out_time = ["0.1x", "1x"]        # x: times the graph's mean duration per unit of size
+    objective = "duration"
+
+    [[methods]]
+    device = "gpu,cpu=16GiB:4"            # the first without a budget: it has the graph's
+    copy_time = 0.25
+    addresses = true
+    alignment = 64
+
+    [[graphs]]
+    buffers = "A.csv"                     # a file that `moccasin_mzn allocate` reads, without budgets
+
+    [[methods]]
+    allocate = true                       # only for these; and these are for nothing else
+
 Only the name, graphs with budgets, and methods are required. Options of a model are those of `solve`, with "_" for "-":
 formulation, solver (a race with commas within: "cp-sat,gecode"), precedence, index, max_computations, search, order
-("input", "topological" or "free": to be chosen), until_gap, two_phase. Methods may have a `time_limit`, and models
+("input", "topological" or "free": to be chosen), until_gap, two_phase, addresses, alignment, and all those for slow
+memory and devices, which are for models only. Methods may have a `time_limit`, and models
 `threads` and `seeds`, of their own. Strategies draw no random numbers: each is run once, whatever the seeds, on one
 thread; `order` is for them too, but not "free".
 
@@ -59,21 +78,23 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import load_text
 from moccasin_mzn.problem.budget import FORMS, Budget
 
+NO_BUDGET = "none"
+"""Of buffers, whose arena is to be least."""
 HARD_LIMIT = 30.0
 """Default of `Experiment.hard_limit`."""
 _KEYS = (
     "name", "title", "time_limit", "threads", "memory_limit", "hard_limit", "seeds", "budgets", "count_fixed",
     "graphs", "methods",
 )  # fmt: skip
-_GRAPH_KEYS = ("path", "generate", "label", "family", "optional", "budgets")
+_GRAPH_KEYS = ("path", "generate", "buffers", "label", "family", "optional", "budgets")
 
 
 @dataclass(frozen=True)
 class GraphSource:
-    """Where a graph comes from; either of `path` and `generate` is given.
+    """Where a graph comes from, or buffers; one of `path`, `generate` and `buffers` is given.
 
     Raises:
-        InputError: neither is, or both are; nonsense in a budget.
+        InputError: none is, or several are; nonsense in a budget.
     """
 
     label: str
@@ -82,13 +103,18 @@ class GraphSource:
     path: str | None = None
     generate: tuple[str, ...] | None = None
     """Words after `moccasin_mzn generate`."""
+    buffers: str | None = None
+    """A CSV as `moccasin_mzn allocate` reads it; there are no budgets for it."""
     family: str = ""
     optional: bool = False
     """Leave it out if the file is not at hand."""
 
     def __post_init__(self) -> None:
-        if (self.path is None) == (self.generate is None):
-            raise InputError("give either path or generate")
+        if sum(given is not None for given in (self.path, self.generate, self.buffers)) != 1:
+            raise InputError("give either path or generate, or buffers")
+        if self.buffers is not None:
+            object.__setattr__(self, "budgets", (NO_BUDGET,))
+            return
         if self.generate is not None and any(word.startswith(("-o", "--out", "--list")) for word in self.generate):
             raise InputError("generate: the graph is not to be written to a file, nor listed")
         seen: dict[Budget, str] = {}
@@ -128,7 +154,7 @@ class Experiment:
             if twice is not None:
                 raise InputError(f"{what}: two of them have the label {shown(twice)}")
         for method in self.methods:
-            if not any(method.fits(graph.label) for graph in self.graphs):
+            if not any(method.fits(graph.label, graph.buffers is not None) for graph in self.graphs):
                 raise InputError(f"methods: {shown(method.label)} is for none of the graphs: {shown(method.graphs)}")
 
 
@@ -175,7 +201,11 @@ def _graph(fields: Fields, budgets: tuple[str, ...]) -> GraphSource:
         words = None if line is None else tuple(shlex.split(line))
     except ValueError as error:
         raise InputError(f"{fields.key('generate')}: {shown(line)}: {error}") from None
-    default = Path(path).stem if path is not None else line
+    buffers = fields.text("buffers", None)
+    if buffers is not None and "budgets" in fields.values:
+        raise InputError(f"{fields.key('budgets')}: buffers have none, their arena is to be least")
+    file = path or buffers
+    default = Path(file).stem if file is not None else line
     values: dict[str, Any] = {
         "label": fields.text("label", default or ""),
         "budgets": fields.texts("budgets", budgets),
@@ -183,7 +213,7 @@ def _graph(fields: Fields, budgets: tuple[str, ...]) -> GraphSource:
         "optional": fields.flag("optional", False),
     }
     try:
-        return GraphSource(path=path, generate=words, **values)
+        return GraphSource(path=path, generate=words, buffers=buffers, **values)
     except InputError as error:
         raise InputError(f"{fields.where}: {error}") from None
 

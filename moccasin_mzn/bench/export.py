@@ -80,7 +80,7 @@ def _parquet(frame: pandas.DataFrame) -> bytes:
 
 def export_mzn_bench(store: Store, folder: Path) -> list[Path]:
     """Write the two files of each run that mzn-bench collects: NAME_sol.yml, its schedules in order of time, and
-    NAME_stats.yml, its end. Times are seconds, the objective is the duration.
+    NAME_stats.yml, its end. Times are seconds, the objective is the duration, or what else is to be least.
 
     The files have mzn-bench's keys: problem (the graph's family and the model), model (the formulation or strategy),
     data_file (the graph and the budget), configuration (the method), status, time. As it compares configurations of
@@ -130,7 +130,7 @@ def _run_name(row: Row) -> str:
 
 
 def _standard(row: Row, status: str) -> dict[str, Any]:
-    model = row["formulation"] or row["strategy"]
+    model = " ".join(filter(None, (row["formulation"] or row["strategy"], row["extension"])))
     return {
         "problem": f"{row['family'] or 'rematerialization'}, {model}",
         "model": model,
@@ -163,8 +163,8 @@ def _statistics(row: Row) -> dict[str, Any]:
         "time": row["seconds"],
         "flatTime": None,  # not known; mzn-bench's plots want the column
         "method": "minimize",
-        "objective": row["duration"] if row["valid"] else None,
-        "objectiveBound": row["duration_bound"],
+        "objective": _either(row, "value", "duration") if row["valid"] else None,
+        "objectiveBound": _either(row, "bound", "duration_bound"),
         "solveTime": row["solve_seconds"],
         "random_seed": row["seed"],
         "threads": row["threads"],
@@ -172,3 +172,8 @@ def _statistics(row: Row) -> dict[str, Any]:
         "error": row["reason"] if _status(row) == "ERROR" else None,
     }
     return {name: value for name, value in found.items() if value is not None or name in ("objective", "flatTime")}
+
+
+def _either(row: Row, name: str, of_old: str) -> Any:
+    """A value that rows of old stores have under another name."""
+    return row[of_old] if row[name] is None else row[name]

@@ -12,10 +12,12 @@ from pathlib import Path
 
 from moccasin_mzn.bench.experiment import Experiment, GraphSource
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.files import parse_json
+from moccasin_mzn.files import load_text, parse_json
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.formats.node_link import graph_text, parse
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.arena import check_buffers
+from moccasin_mzn.problem.files.buffers import parse_buffers
 
 Generate = Callable[[Sequence[str]], ComputationGraph]
 """Makes the graph of the words after `moccasin_mzn generate`; raises `InputError`."""
@@ -23,16 +25,19 @@ Generate = Callable[[Sequence[str]], ComputationGraph]
 
 @dataclass(frozen=True)
 class BenchGraph:
-    """A graph with its place in the experiment."""
+    """A graph, or buffers, with its place in the experiment."""
 
     source: GraphSource
-    graph: ComputationGraph
+    graph: ComputationGraph | None
+    """None: buffers."""
     digest: str
-    """See `graph_digest`."""
+    """See `graph_digest`; of buffers, of the file."""
     shell: str
-    """What to give `solve` as GRAPH to solve it by hand, in bash."""
+    """What to give `solve` as GRAPH, or `allocate` as FILE, to do it by hand, in bash."""
     packed: bytes
     """See `packed`."""
+    buffers: int | None = None
+    """How many there are."""
 
 
 def graph_digest(graph: ComputationGraph) -> str:
@@ -88,13 +93,31 @@ def load_graphs(
         else:
             path = _find(source, [beside, *folders])
             if path is None:
-                tell(f"left out: graph {source.label}: {source.path} is not at hand (see --graphs)")
+                tell(f"left out: graph {source.label}: {path_of(source)} is not at hand (see --graphs)")
                 continue
-            graph, shell = read_graph(path), shlex.quote(str(source.path))
+            shell = shlex.quote(path_of(source))
+            if source.buffers is not None:
+                found.append(_read_buffers(source, path, shell))
+                continue
+            graph = read_graph(path)
         found.append(BenchGraph(source, graph, graph_digest(graph), shell, packed(graph)))
     if not found:
         raise InputError("no graph of the experiment is at hand; name the folder that has them with --graphs")
     return found
+
+
+def path_of(source: GraphSource) -> str | None:
+    """The file it comes from, as given."""
+    return source.path if source.buffers is None else source.buffers
+
+
+def _read_buffers(source: GraphSource, path: Path, shell: str) -> BenchGraph:
+    text = load_text(path)
+    buffers, _ = parse_buffers(text, path)
+    check_buffers(buffers, 1)
+    content = text.encode()
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    return BenchGraph(source, None, digest, shell, zlib.compress(content), len(buffers))
 
 
 def _find(source: GraphSource, folders: Sequence[Path]) -> Path | None:
@@ -103,12 +126,11 @@ def _find(source: GraphSource, folders: Sequence[Path]) -> Path | None:
     Raises:
         InputError: there is none, and the graph is not optional.
     """
-    given = Path(source.path or "")
     for folder in folders:
-        path = folder / given
+        path = folder / path_of(source)
         if path.is_file():
             return path
     if source.optional:
         return None
-    where = ", ".join(map(str, folders)) if not given.is_absolute() else "its folder"
-    raise InputError(f"graph {source.label}: there is no {source.path} in {where}")
+    where = ", ".join(map(str, folders)) if not Path(path_of(source)).is_absolute() else "its folder"
+    raise InputError(f"graph {source.label}: there is no {path_of(source)} in {where}")

@@ -7,12 +7,11 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from moccasin_mzn.bench.experiment import Experiment
+from moccasin_mzn.bench.experiment import NO_BUDGET, Experiment
 from moccasin_mzn.bench.graphs import BenchGraph
-from moccasin_mzn.bench.methods import Method
-from moccasin_mzn.bench.plan_methods import Values, for_graph, plan_problem, question
+from moccasin_mzn.bench.methods import ARENA, Method
+from moccasin_mzn.bench.plan_methods import Values, extension_words, for_graph, plan_problem, question
 from moccasin_mzn.bench.rows import Row, empty_row
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.problem.budget import Budget
@@ -26,7 +25,7 @@ class Run:
     row: Row
     """Of the store, with what is known before the run."""
     arguments: tuple[str, ...]
-    """Words after `solve GRAPH`."""
+    """Words after `solve GRAPH`, or `allocate FILE`."""
     order: str
     """The input order: "input" or "topological"; "free": to be chosen."""
     hard_limit: float
@@ -42,6 +41,11 @@ class Run:
         return self.row["key"]
 
     @property
+    def allocates(self) -> bool:
+        """Is it one of `allocate`, for buffers?"""
+        return self.row["objective"] == ARENA
+
+    @property
     def label(self) -> str:
         """The run in a few words."""
         seed = "" if self.row["seed"] is None else f" seed {self.row['seed']}"
@@ -54,10 +58,10 @@ def run_key(graph: BenchGraph, budget: str, method: Method, seed: int | None, ex
     Names and labels are no part of it, nor is the version of this program: who gives things other names, or a method
     another label, has the same runs. So have two experiments in one store that share some; these are done once.
     """
-    parsed = Budget.parse(budget)
+    parsed = None if method.allocates else Budget.parse(budget)
     definition = [
         graph.digest,
-        [parsed.amount, str(parsed.fraction), experiment.count_fixed],
+        parsed and [parsed.amount, str(parsed.fraction), experiment.count_fixed],
         sorted((name, value) for name, value in method.options.items()),
         [method.time_limit, method.threads, experiment.memory_limit, experiment.hard_limit],
         seed,
@@ -90,7 +94,10 @@ def _runs(experiment: Experiment, graphs: Sequence[BenchGraph]) -> Iterator[Run]
             if turn >= len(seeds):
                 continue
             for at, graph in enumerate(graphs):
-                if not method.fits(graph.source.label):
+                if not method.fits(graph.source.label, graph.graph is None):
+                    continue
+                if graph.graph is None:
+                    yield _allocation(experiment, graph, method, seeds[turn])
                     continue
                 for budget in graph.source.budgets:
                     order = str(method.options.get("order", "input"))
@@ -119,18 +126,38 @@ def _run(
         raise InputError(f"{method.label} on graph {graph.source.label}, budget {shown(budget)}: {error}") from None
     fixed = ["--count-fixed"] if experiment.count_fixed else []
     words = [*question(method.options, budget), *fixed, *method.arguments(seed)]
-    known: dict[str, Any] = {
-        "key": key,
+    known = {
+        "nodes": len(graph.graph.nodes),
+        "edges": len(graph.graph.edges),
+        "budget_amount": instance.budget,
+        "baseline_peak": instance.baseline.peak,
+        "baseline_duration": instance.baseline.duration,
+    }
+    row = _row(experiment, graph, budget, method, seed, words) | known | {"key": key}
+    hard_limit = method.time_limit + experiment.hard_limit
+    return Run(row, tuple(words), order, hard_limit, graph.packed, method.options)
+
+
+def _allocation(experiment: Experiment, graph: BenchGraph, method: Method, seed: int) -> Run:
+    """A run of `allocate`."""
+    words = [*extension_words(method.options), *method.arguments(seed)]
+    row = _row(experiment, graph, NO_BUDGET, method, seed, words) | {"nodes": graph.buffers}
+    hard_limit = method.time_limit + experiment.hard_limit
+    return Run(row, tuple(words), "input", hard_limit, graph.packed, method.options)
+
+
+def _row(
+    experiment: Experiment, graph: BenchGraph, budget: str, method: Method, seed: int | None, words: Sequence[str]
+) -> Row:
+    """What is known before any run."""
+    return {
+        **empty_row(),
+        "key": run_key(graph, budget, method, seed, experiment),
         "experiment": experiment.name,
         "graph": graph.source.label,
         "family": graph.source.family or None,
         "graph_digest": graph.digest,
-        "nodes": len(graph.graph.nodes),
-        "edges": len(graph.graph.edges),
         "budget": budget,
-        "budget_amount": instance.budget,
-        "baseline_peak": instance.baseline.peak,
-        "baseline_duration": instance.baseline.duration,
         "method": method.label,
         **method.columns(),
         "seed": seed,
@@ -139,11 +166,3 @@ def _run(
         "memory_limit": experiment.memory_limit,
         "command": f"{graph.shell} {shlex.join(words)}",
     }
-    return Run(
-        row={**empty_row(), **known},
-        arguments=tuple(words),
-        order=order,
-        hard_limit=method.time_limit + experiment.hard_limit,
-        graph=graph.packed,
-        options=method.options,
-    )

@@ -21,6 +21,10 @@ MODEL_OPTIONS = (
     *EXTENSIONS,
 )  # fmt: skip
 """Options of `solve` that a method may set, as in the file."""
+ALLOCATE = "allocate"
+"""A method that is this command, for buffers; of the others only "alignment" goes with it."""
+ARENA = "arena"
+"""What is to be least of buffers."""
 _OF_STRATEGIES = ("strategy", "order", "addresses", "alignment")
 ORDERS = "input", "topological", FREE
 _OWN_KEYS = ("label", "graphs", "time_limit", "threads", "seeds")
@@ -59,6 +63,13 @@ class Method:
         check_time_limit(self.time_limit)
         if self.options.get("order", "input") not in ORDERS:
             raise InputError(f"order {shown(self.options['order'])}: expected one of {', '.join(ORDERS)}")
+        if self.strategy is None and not self.seeds:
+            raise InputError("seeds: a model needs one at least")
+        if self.allocates:
+            odd = [name for name in self.options if name not in (ALLOCATE, "alignment")]
+            if odd:
+                raise InputError(f"{odd[0]} does not go with {ALLOCATE}")
+            return
         if self.strategy is not None:
             find_strategy(self.strategy)
             if self.options.get("order") == FREE:
@@ -72,17 +83,20 @@ class Method:
             return
         for seed in self.seeds:
             self._resolve(seed)
-        if not self.seeds:
-            raise InputError("seeds: a model needs one at least")
 
     @property
     def strategy(self) -> str | None:
         """Its name; None for a model."""
         return self.options.get("strategy")
 
-    def fits(self, graph: str) -> bool:
-        """Is it for the graph of this label?"""
-        return any(fnmatchcase(graph, pattern) for pattern in self.graphs)
+    @property
+    def allocates(self) -> bool:
+        """Is it for buffers, not for graphs?"""
+        return ALLOCATE in self.options
+
+    def fits(self, graph: str, buffers: bool = False) -> bool:
+        """Is it for the graph, or the buffers, of this label?"""
+        return buffers == self.allocates and any(fnmatchcase(graph, pattern) for pattern in self.graphs)
 
     @property
     def several(self) -> bool:
@@ -93,7 +107,7 @@ class Method:
         """The words after `solve GRAPH` and those of `plan_methods.question`."""
         words = []
         for name, value in self.options.items():
-            if name in EXTENSIONS:
+            if name in EXTENSIONS or name == ALLOCATE:
                 continue
             if name == "two_phase":
                 words.append("--two-phase" if value else "--one-phase")
@@ -102,11 +116,13 @@ class Method:
         words += ["--time-limit", f"{self.time_limit:g}"]
         if self.strategy is None:
             words += ["--threads", str(self.threads), "--seed", str(seed)]
-            words += [] if self.several else ["--if-none", "stop"]  # C is as it says
+            words += [] if self.allocates or self.several else ["--if-none", "stop"]  # C is as it says
         return words
 
     def columns(self) -> dict[str, str | None]:
         """What the row of a run says about it: options as resolved, None for those that mean nothing here."""
+        if self.allocates:
+            return {"extension": extension_text(self.options), "objective": ARENA}
         told = {"extension": extension_text(self.options), "objective": self.options.get("objective", "duration")}
         if self.strategy is not None:
             return {"strategy": self.strategy, **told}
@@ -148,7 +164,7 @@ def read_methods(fields: Fields, top: Fields) -> Iterator[Method]:
         InputError: a key is unknown, or nonsense.
     """
     named = "strategy" in fields.values
-    fields.only((*_OWN_KEYS, "strategy", *MODEL_OPTIONS), _REFUSED)
+    fields.only((*_OWN_KEYS, "strategy", ALLOCATE, *MODEL_OPTIONS), _REFUSED)
     effort = {
         "time_limit": fields.seconds("time_limit", top.seconds("time_limit", 60)),
         "threads": fields.count("threads", 1 if named else top.count("threads", 1)),
@@ -190,13 +206,16 @@ def _choices(fields: Fields) -> dict[str, tuple[Any, ...]]:
 
 _EXPECTED = {
     "max_computations": "an integer or auto", "until_gap": '"1%" or 0.01', "alignment": "a positive integer",
+    ALLOCATE: "true",
     **dict.fromkeys(("two_phase", *FLAGS), "true or false"),
     **dict.fromkeys(set(EXTENSIONS) - {*FLAGS, "alignment", "objective", "device"}, "a number or a string"),
 }  # fmt: skip
 
 
 def _is_value(name: str, value: Any) -> bool:
-    if name == "two_phase" or name in FLAGS:
+    if name == ALLOCATE:
+        return value is True
+    if _EXPECTED.get(name) == "true or false":
         return type(value) is bool
     if name == "alignment":
         return type(value) is int and value > 0
@@ -228,6 +247,8 @@ def _label(fields: Fields, options: Mapping[str, Any], several: set[str]) -> str
         return " ".join(words)
     if "strategy" in options:
         return str(options["strategy"])
+    if ALLOCATE in options:
+        return " ".join([ALLOCATE, *(_word(name, value) for name, value in options.items() if name != ALLOCATE)])
     words = [options.get("formulation", "staged")]
     return " ".join([*words, *(_word(name, value) for name, value in options.items() if name != "formulation")])
 

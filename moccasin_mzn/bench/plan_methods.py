@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.devices.build import exact
 from moccasin_mzn.extensions.memory_problem import (
     PLATFORM_NAMES,
     asks_for_platform,
@@ -21,7 +22,6 @@ from moccasin_mzn.extensions.memory_problem import (
     platform_problem,
     refuse_others,
 )
-from moccasin_mzn.extensions.paging.build import parse_cost
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.options import SearchOptions
@@ -31,7 +31,7 @@ EXTENSIONS = (*PLATFORM_NAMES, "addresses", "alignment")
 FLAGS = ("paging", "addresses")
 _RELATIVE = ("page_out_time", "page_in_time", "copy_time")
 _PLACES = 12
-"""Significant digits of a relative time."""
+"""Decimals of a relative time."""
 Values = Mapping[str, Any]
 """Options of a method, by their names in the file."""
 
@@ -80,9 +80,8 @@ def for_graph(options: Values, graph: ComputationGraph) -> dict[str, Any]:
     for name in _RELATIVE:
         text = str(found.get(name, ""))
         if text.endswith("x"):
-            cost = parse_cost(name, text.removesuffix("x")) * Fraction(graph.total_duration, graph.total_size or 1)
-            exact = Decimal(cost.numerator) / Decimal(cost.denominator)
-            found[name] = f"{Decimal(f'{exact:.{_PLACES - 1}e}'):f}"
+            cost = exact(name, text.removesuffix("x")) * Fraction(graph.total_duration, graph.total_size or 1)
+            found[name] = f"{Decimal(cost.numerator) / cost.denominator:.{_PLACES}f}"
     return found
 
 
@@ -95,7 +94,12 @@ def question(options: Values, budget: str) -> list[str]:
 
 def extension_text(options: Values) -> str | None:
     """These options in one line, the first device without a budget; None without them."""
-    return shlex.join(_words({name: options[name] for name in EXTENSIONS if name in options})) or None
+    return shlex.join(extension_words(options)) or None
+
+
+def extension_words(options: Values) -> list[str]:
+    """These options as they stand."""
+    return _words({name: options[name] for name in EXTENSIONS if name in options})
 
 
 def _words(options: Values) -> list[str]:

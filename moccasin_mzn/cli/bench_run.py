@@ -112,11 +112,15 @@ def _list(runs: Sequence[Run], path: Path) -> int:
         with Store.open(path) as store:
             done = store.keys()
     for run in runs:
-        click.echo(f"{'done' if run.key in done else '-':<5} {run.label}: solve {run.row['command']}")
+        click.echo(f"{'done' if run.key in done else '-':<5} {run.label}: {_name(run)} {run.row['command']}")
     missing = [run for run in runs if run.key not in done]
     others = f"; the others take {_at_most(missing)}" if missing else ""
     click.echo(f"{count_text(len(runs), 'run')}, {len(runs) - len(missing)} done{others}")
     return EXIT_FOUND
+
+
+def _name(run: Run) -> str:
+    return "allocate" if run.allocates else "solve"
 
 
 def _at_most(runs: Iterable[Run]) -> str:
@@ -209,7 +213,7 @@ def _effort(run: Run) -> float:
 def _told(row: dict) -> str:
     words = [row["status"]]
     if row["valid"]:
-        words.append(f"+{row['tdi_percent']:.3f} %")
+        words.append(f"arena {row['arena']:,}" if row["tdi_percent"] is None else f"+{row['tdi_percent']:.3f} %")
         if row["gap_percent"]:
             words.append(f"gap {row['gap_percent']:.3f} %")
     elif row["status"] in ("error", "crashed", "not-applicable"):

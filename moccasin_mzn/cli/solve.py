@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 @option_group(
     "Output",
     option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
-    option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the schedule: .png, .svg or .html."),
+    option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the answer: .png, .svg or .html."),
     option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
     option("--json-stream", is_flag=True,
            help="Print JSON objects, one a line: every improvement as it comes, then that of --json."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -11,8 +12,11 @@ from bench_support import runs_of, write
 from moccasin_mzn.bench.execute import execute
 from moccasin_mzn.bench.graphs import parsed, unpacked
 from moccasin_mzn.bench.plan_methods import plan_problem
-from moccasin_mzn.bench.store import check_row
+from moccasin_mzn.bench.store import Store, check_row
+from moccasin_mzn.cli.bench_run import _told
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.files.plans import claimed_plan, goal_document, platform_document
+from moccasin_mzn.problem.judges.arenas import flaws
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import simulate
 
@@ -51,9 +55,33 @@ addresses = true
 """
 
 
+BUFFERS = """
+[[methods]]
+strategy = "keep-all"
+[[graphs]]
+buffers = "b.csv"
+label = "B"
+[[methods]]
+allocate = true
+[[methods]]
+allocate = true
+alignment = 5
+"""
+
+
 def outcome_of(folder, methods, label):
     (run,) = (run for run in runs_of(write(folder, HEAD + methods)) if run.row["method"] == label)
     return run, execute(run)
+
+
+def reported(folder, command, outcomes):
+    """The lines of a report about runs."""
+    with Store.create(folder / "s.sqlite") as store:
+        for outcome in outcomes:
+            store.add(outcome.row, outcome.trace)
+    status, _, errors = command("bench", "report", folder / "s.sqlite", "--output", folder, "--format", "md")
+    assert status == 0, errors
+    return (folder / "report.md").read_text().splitlines()
 
 
 def judged(run, row):
@@ -70,7 +98,7 @@ def judged(run, row):
     [(PAGING, "paging page out time 0.1x", ["local", "slow"]), (DEVICES, "devices", ["gpu", "cpu"])],
     ids=["paging", "devices"],
 )
-def test_plans_are_run_judged_and_recorded(tmp_path, methods, label, memories):
+def test_plans_are_run_judged_recorded_and_reported(tmp_path, command, methods, label, memories):
     run, outcome = outcome_of(tmp_path, methods, label)
     row = outcome.row
     check_row(row)
@@ -86,6 +114,10 @@ def test_plans_are_run_judged_and_recorded(tmp_path, methods, label, memories):
     assert told[memories[0]]["budget"] == row["budget_amount"] >= row["peak"]
     assert row["extension"] and row["arena"] is None and row["formulation"] == "staged"
     assert row["solver_version"].startswith("OR-Tools")
+    lines = [line for line in reported(tmp_path, command, [outcome]) if f"{memories[1]}: " in line]
+    assert len(lines) == 1 and f"{memories[0]}: {row['peak']:,} / {row['budget_amount']:,}" in lines[0], lines
+    actions = Counter(action["in"] for action in json.loads(row["schedule"]) if "compute" in action)
+    assert all(f"{count} in {name}" in lines[0] for name, count in actions.items())
 
 
 def test_addresses_are_run_judged_and_recorded(tmp_path):
@@ -99,6 +131,38 @@ def test_addresses_are_run_judged_and_recorded(tmp_path):
     assert "--addresses --alignment 2" in row["command"]
     rule = outcome_of(tmp_path, ADDRESSES, "keep-all")[1].row
     assert (rule["status"], rule["valid"], rule["extension"]) == ("over-budget", False, "--addresses")
+
+
+def test_buffers_are_allocated_judged_recorded_and_reported(tmp_path, command):
+    (tmp_path / "b.csv").write_text("id,lower,upper,size\na,0,3,4\nb,2,5,3\nc,4,6,4\n")
+    path = write(tmp_path, HEAD + BUFFERS)
+    outcomes = [execute(run) for run in runs_of(path)]
+    rows = {outcome.row["method"]: outcome.row for outcome in outcomes}
+    assert set(rows) == {"keep-all", "allocate", "allocate alignment 5"}
+    assert _told(rows["allocate"]).startswith("optimal arena 7 in ")
+    listed = command("bench", "run", path, "--store", tmp_path / "s.sqlite", "--list")[1]
+    assert "B none allocate alignment 5 seed 1: allocate b.csv --alignment 5 --time-limit 60" in listed
+    for row, arena in ((rows["allocate"], 7), (rows["allocate alignment 5"], 8)):
+        check_row(row)
+        assert (row["objective"], row["status"], row["valid"], row["nodes"]) == ("arena", "optimal", True, 3)
+        assert (row["value"], row["bound"], row["arena"], row["peak"]) == (arena, arena, arena, 7)
+    boxes = [(0, 3, 4, 5), (2, 5, 3, 5), (4, 6, 4, 5)]
+    offsets = json.loads(rows["allocate alignment 5"]["schedule"])
+    assert list(flaws(boxes, offsets)) == [] and len(offsets) == 3
+    (line,) = (
+        line for line in reported(tmp_path, command, outcomes) if "allocate alignment 5" in line and "14.286" in line
+    )
+    assert [cell.strip() for cell in line.split("|")[2:6]] == ["arena", "8", "8", "0.000"]
+
+
+def test_an_arena_is_judged_by_what_is_asked(tmp_path):
+    (tmp_path / "b.csv").write_text("id,lower,upper,size\na,0,3,4\nb,2,5,3\nc,4,6,4\n")
+    (run,) = (run for run in runs_of(write(tmp_path, HEAD + BUFFERS)) if run.row["method"] == "allocate")
+    row = execute(replace(run, options={**run.options, "alignment": 5})).row
+    assert (row["status"], row["valid"], row["arena"]) == ("optimal", False, None)
+    (tmp_path / "b.csv").write_text("id,lower,upper\n")
+    with pytest.raises(InputError, match='b.csv: column "size" is missing'):
+        runs_of(write(tmp_path, HEAD + BUFFERS))
 
 
 def test_plans_are_judged_by_what_is_asked(tmp_path):
@@ -134,6 +198,7 @@ def test_words_and_keys(tmp_path):
         ("paging = true", 'paging = true\nstrategy = "dtr"', "paging is for models, dtr is a strategy"),
         ('"0.1x", "inf"', '"much"', "paging on graph U, budget '0.8': --page-out-time 'much': expected a number"),
         ('"0.1x", "inf"', '"muchx"', "page_out_time 'much': expected a number"),
+        ('"0.1x", "inf"', '"infx"', "page_out_time 'inf': expected a number"),
         ('["0.1x", "inf"]', "true", "methods[0].page_out_time: True, expected a number or a string"),
         ("gpu, cpu", "gpu=3, cpu", "device gpu: its budget is what is varied"),
         ("gpu, cpu=100%:4", "gpu, cpu", "device 'cpu': expected NAME=BUDGET"),
@@ -142,6 +207,16 @@ def test_words_and_keys(tmp_path):
         ("alignment = 2", "alignment = 0", "methods[2].alignment: 0, expected a positive integer"),
         ("addresses = true\nalign", "align", "alignment goes with addresses"),
         ("alignment = 2", "aligment = 2", "did you mean alignment?"),
+        (
+            "alignment = 2\n",
+            "alignment = 2\n[[graphs]]\nbuffers = 'b.csv'\nbudgets = '1'\n",
+            "graphs[1].budgets: buffers",
+        ),
+        ("addresses = true\nalignment", "allocate = true\nseeds = []\nalignment", "seeds: a model needs one at least"),
+        ("alignment = 2", "allocate = false", "methods[2].allocate: False, expected true"),
+        ("alignment = 2", "allocate = true", "addresses does not go with allocate"),
+        ("paging = true", 'paging = true\ngraphs = ["B"]', "methods: 'paging page out time 0.1x' is for none of"),
+        ('generate = "u-shaped --nodes 8 --seed 1"', 'path = "g.json"\nbuffers = "b.csv"', "or buffers"),
         ('budgets = ["0.8"]', 'budgets = ["0.8"]\ncount_fixed = true', "--count-fixed is for one memory"),
     ],
 )

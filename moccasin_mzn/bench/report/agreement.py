@@ -3,14 +3,15 @@
 A bound says that no schedule in a scope is shorter; a proof of optimality is a bound equal to its duration, a proof
 that there is no schedule an infinite one. A schedule found in the same scope, or in one that is part of it, must not be
 shorter. Scopes: `staged` with C computations is part of `staged` and of `general` with as many or more; all of `staged`
-is part of Checkmate's models, which compute in the stages of the same order without a limit.
+is part of Checkmate's models, which compute in the stages of the same order without a limit. What was asked for with
+several memories or with addresses is only compared with the same.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import pandas as pd
 
@@ -31,16 +32,21 @@ class Scope:
     """Most computations of a node, as given; empty: no limit."""
     order: str
     """Of first computations; empty: it is open."""
+    extension: str = ""
+    """Options for several memories and for addresses."""
 
     @property
     def title(self) -> str:
         """In a few words."""
         limit = f", C = {self.computations}" if self.computations else ""
         order = f", order {self.order}" if self.order not in ("", "input") else ""
-        return f"{self.formulation}{limit}{order}"
+        extension = f", {self.extension}" if self.extension else ""
+        return f"{self.formulation}{limit}{order}{extension}"
 
     def holds(self, other: Scope) -> bool:
         """True if every schedule of `other` is one of this scope."""
+        if other.extension != self.extension:
+            return False
         if other.formulation != self.formulation and (other.formulation != "staged" or self.formulation == "staged"):
             return False
         if self.order and self.order != other.order:
@@ -83,10 +89,11 @@ def scope_of(run: pd.Series) -> Scope | None:
     order = option_of(run["command"], "--order") or "input"
     form = _FORMS.get(formulation)
     if form is not None and not form.limited:
-        return Scope("checkmate", "", order)
+        return Scope("checkmate", "", order, run["extension"])
     if order == FREE or form is not None:
         formulation = "staged" if form is not None and form.staged and order != FREE else "general"
-    return Scope(formulation, run["max_computations"] or "2", "" if formulation == "general" else order)
+    order = "" if formulation == "general" else order
+    return Scope(formulation, run["max_computations"] or "2", order, run["extension"])
 
 
 def conflicts(runs: Runs) -> tuple[Conflict, ...]:
@@ -97,8 +104,8 @@ def conflicts(runs: Runs) -> tuple[Conflict, ...]:
         for prover, scope, run in told:
             bound = _bound(run)
             for finder, inner, other in told:
-                if other["valid"] and other["duration"] < bound and scope.holds(inner):
-                    pair = Conflict(runs.problems[problem], prover, scope, bound, finder, inner, other["duration"])
+                if other["valid"] and other["value"] < bound and scope.holds(inner):
+                    pair = Conflict(runs.problems[problem], prover, scope, bound, finder, inner, other["value"])
                     found.setdefault((problem, prover, scope, finder, inner), pair)
     return tuple(found.values())
 
@@ -109,7 +116,7 @@ def scope_counts(runs: Runs) -> tuple[ScopeCount, ...]:
     for problem, method, scope, optimum in _proofs(runs):
         proofs.setdefault(scope, {}).setdefault(problem, {}).setdefault(method, set()).add(optimum)
     counts = []
-    for scope in sorted(proofs, key=lambda scope: (scope.formulation, scope.computations, scope.order)):
+    for scope in sorted(proofs, key=astuple):
         shared = [methods for methods in proofs[scope].values() if len(methods) > 1]
         agreed = sum(len(set().union(*methods.values())) == 1 for methods in shared)
         counts.append(ScopeCount(scope, len(proofs[scope]), len(shared), agreed))
@@ -137,8 +144,8 @@ def _proofs(runs: Runs) -> Iterator[tuple[int, str, Scope, float]]:
 
 
 def _bound(run: pd.Series) -> float:
-    """The bound that a run has proven on durations in its scope."""
+    """The bound that a run has proven on durations, or what else is to be least, in its scope."""
     if run["status"] == "infeasible":
         return math.inf
-    known = -math.inf if math.isnan(run["duration_bound"]) else float(run["duration_bound"])
-    return max(known, float(run["duration"])) if run["status"] == "optimal" and run["valid"] else known
+    known = -math.inf if math.isnan(run["bound"]) else float(run["bound"])
+    return max(known, float(run["value"])) if run["status"] == "optimal" and run["valid"] else known

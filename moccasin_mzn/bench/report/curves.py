@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from moccasin_mzn.bench.report.runs import Runs
+from moccasin_mzn.bench.report.runs import OF_SCHEDULES, Runs
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ def bounds(runs: Runs, run: pd.Series) -> Steps:
 
 
 def _told(runs: Runs, run: pd.Series, column: str) -> tuple[list[float], list[float]]:
-    """When the trace of a run tells of `column`, and what; empty without a trace."""
+    """When the trace of a run tells of `column`, and what; empty without a trace, or with one of other amounts."""
     trace = runs.traces.get(run["key"])
-    if trace is None:
+    if trace is None or run["objective"] != OF_SCHEDULES:
         return [], []
     seconds, values = trace["seconds"].to_numpy(dtype=float), trace[column].to_numpy(dtype=float, na_value=np.nan)
     known = ~np.isnan(values)

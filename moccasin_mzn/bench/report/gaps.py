@@ -8,14 +8,18 @@ import numpy as np
 import pandas as pd
 
 from moccasin_mzn.bench.report.curves import Curve, Steps, bounds, durations, median_curve, upper_median
-from moccasin_mzn.bench.report.runs import Runs
+from moccasin_mzn.bench.report.runs import OF_SCHEDULES, Runs
 
 WORST = 100.0
 """The gap in percent while there is no schedule."""
 
 
 def gap_steps(runs: Runs, run: pd.Series) -> Steps:
-    """The gap of a run over time: 100 * (duration - bound) / duration, `WORST` while there is no schedule."""
+    """The gap of a run over time: 100 * (duration - bound) / duration, `WORST` while there is no schedule; of what else
+    is to be least the gap at the end."""
+    if run["objective"] != OF_SCHEDULES:
+        last = WORST if np.isnan(run["gap_percent"]) else run["gap_percent"]
+        return Steps(np.array([0.0, float(run["took"])]), np.array([WORST, last]))
     above, below = durations(runs, run), bounds(runs, run)
     moments = np.unique(np.concatenate([[0.0], above.seconds, below.seconds]))
     best, bound = above.at(moments), below.at(moments)

@@ -90,7 +90,7 @@ def circumstance_table(runs: Runs) -> Table:
             return ", ".join(sorted({str(value) for value in group[column] if value and str(value) != "nan"})) or "-"
 
         what = told("strategy") if method not in runs.models else " ".join(
-            part for part in (told("formulation"), told("precedence"), told("index")) if part != "-")  # fmt: skip
+            part for part in map(told, ("formulation", "precedence", "index", "extension")) if part != "-")  # fmt: skip
         rows.append((
             Cell(method), Cell(what), Cell(told("max_computations")), Cell(told("search")), Cell(told("solver")),
             Cell(told("solver_version")), Cell(told("driver")), Cell(_numbers(group["threads"])),

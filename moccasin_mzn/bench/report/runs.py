@@ -19,15 +19,17 @@ PROOFS = ("optimal", "infeasible")
 FAILURES = ("error", "out-of-memory", "out-of-time", "crashed")
 """Statuses of runs that gave no answer of their own; a schedule may have been saved from one all the same."""
 NOT_APPLICABLE = "not-applicable"
+OF_SCHEDULES = "duration"
+"""What is to be least where nothing else is said: all else has no curve of durations."""
 _NUMBERS = (
     "nodes", "edges", "budget_amount", "baseline_peak", "baseline_duration", "seed", "threads", "time_limit",
     "memory_limit", "peak", "duration", "tdi_percent", "duration_bound", "gap_percent", "seconds", "cpu_seconds",
-    "memory_peak", "solve_seconds",
+    "memory_peak", "solve_seconds", "value", "bound", "arena",
 )  # fmt: skip
 _TEXTS = (
     "key", "experiment", "graph", "family", "graph_digest", "budget", "method", "strategy", "formulation", "precedence",
     "index", "search", "solver", "solver_version", "driver", "max_computations", "command", "status", "reason",
-    "machine", "version",
+    "machine", "version", "extension", "objective", "memories", "schedule",
 )  # fmt: skip
 _RANKS = {form.name: (0 if form.staged else 1) for form in FORMULATIONS if form.limited}
 
@@ -61,7 +63,8 @@ class Runs:
     """The runs of one experiment.
 
     `runs` has the store's columns, with these added or made whole: `problem` (position in `problems`), `valid` (no
-    gaps), `proven`, `failed`, `applies` (booleans), `took` (seconds: the answer's own total, else the whole process).
+    gaps), `found` (the same of whatever is to be least), `proven`, `failed`, `applies` (booleans), `took` (seconds: the
+    answer's own total, else the whole process).
     `traces` are those of these runs, by key, in their order.
     """
 
@@ -144,6 +147,10 @@ def _cleaned(runs: pd.DataFrame) -> pd.DataFrame:
     runs["proven"] = runs["status"].isin(PROOFS)
     runs["failed"] = runs["status"].isin(FAILURES)
     runs["applies"] = runs["status"] != NOT_APPLICABLE
+    runs["objective"] = runs["objective"].replace("", OF_SCHEDULES)  # stores of old tell of nothing else
+    for column, of_schedules in (("value", "duration"), ("bound", "duration_bound")):
+        runs[column] = runs[column].fillna(runs[of_schedules])
+    runs["found"] = found & runs["value"].notna()
     runs["took"] = runs["solve_seconds"].fillna(runs["seconds"])
     return runs
 

@@ -13,6 +13,7 @@ import pandas as pd
 from moccasin_mzn.bench.compare import Published, line_for
 from moccasin_mzn.bench.report import (
     agreement,  # fmt: skip
+    extension_tables,  # fmt: skip
     figures,  # fmt: skip
     gaps,  # fmt: skip
     portfolio,  # fmt: skip
@@ -102,7 +103,18 @@ class Analysis:
 def document(runs: Runs, published: Sequence[Published] = ()) -> Document:
     """The report about an experiment."""
     of = Analysis(runs, tuple(published))
-    makers = (_results, _progress, _growth, _proofs, _quality, _gaps, _agreement, _failures, _circumstances)
+    makers = (
+        _results,
+        _extensions,
+        _progress,
+        _growth,
+        _proofs,
+        _quality,
+        _gaps,
+        _agreement,
+        _failures,
+        _circumstances,
+    )
     sections = tuple(section for maker in makers for section in maker(of))
     return Document(f"Experiment {runs.experiment}", _summary(of), _warnings(of), sections)
 
@@ -164,6 +176,11 @@ def _results(of: Analysis) -> tuple[Section, ...]:
         Section("results", "Results", tuple(lines), (overview,)),
         Section("details", "Results in full", (), (details,)),
     )
+
+
+def _extensions(of: Analysis) -> tuple[Section, ...]:
+    table = extension_tables.extension_table(of.runs)
+    return () if table is None else (Section("extensions", "Several memories and arenas", (), (table,)),)
 
 
 def _progress(of: Analysis) -> tuple[Section, ...]:

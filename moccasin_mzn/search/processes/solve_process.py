@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -59,6 +60,26 @@ def run_solve(
         grace=grace,
     )  # fmt: skip
     return Attempt(heard.result, tuple(heard.trace), heard.sequence, ending, heard.error)
+
+
+def run_allocate(
+    arguments: Sequence[str],
+    *,
+    hard_limit: float | None = None,
+    memory_limit: int | None = None,
+    stop: Callable[[], bool] = never,
+) -> Attempt:
+    """Run `python -m moccasin_mzn allocate` likewise; its answer gets the keys `reason` and `seconds` of `solve`."""
+    lines: list[str] = []
+    command = [sys.executable, "-P", "-m", "moccasin_mzn", "allocate", *map(str, arguments), "--json"]
+    ending = run_guarded(command, hard_limit=hard_limit, memory_limit=memory_limit, on_line=lines.append, stop=stop)
+    result = None
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            result = json.loads(line)
+    if isinstance(result, dict):
+        result |= {"reason": "", "seconds": {"total": result["seconds"]}}
+    return Attempt(result, (), None, ending)
 
 
 @dataclass

@@ -32,6 +32,8 @@ def test_scopes_that_hold_others(wide, narrow):
         (Scope("staged", "auto", "input"), Scope("staged", "2", "input")),
         (Scope("checkmate", "", "input"), Scope("general", "2", "")),
         (Scope("checkmate", "", "input"), Scope("staged", "2", "topological")),
+        (Scope("staged", "2", "input", "--paging"), Scope("staged", "2", "input")),
+        (Scope("general", "2", "", "--addresses"), Scope("staged", "2", "input")),
     ],
 )
 def test_scopes_that_do_not(one, other):
@@ -51,6 +53,17 @@ def test_two_optima_of_one_scope_disagree():
     (conflict,) = conflicts(runs)
     assert (conflict.prover, conflict.bound, conflict.finder, conflict.duration) == ("a", 110, "b", 108)
     assert scope_counts(runs)[0].agreed == 0
+
+
+def test_plans_are_compared_with_plans_of_the_same_question_by_what_is_least_there():
+    asked = {"extension": "--paging --objective energy", "objective": "energy", "duration_bound": None}
+    first = row("a", duration=110, value=50, bound=50, **asked)
+    shorter = row("b", duration=105, value=50, bound=50, **asked)
+    other = row("c", duration=90)
+    assert conflicts(runs_of([first, shorter, other])) == ()
+    (conflict,) = conflicts(runs_of([first, shorter | {"value": 49, "bound": 49}, other]))
+    assert (conflict.prover, conflict.bound, conflict.finder, conflict.duration) == ("a", 50, "b", 49)
+    assert conflict.scope.title == "staged, C = 2, --paging --objective energy"
 
 
 def test_a_schedule_in_part_of_a_scope_refutes_a_bound():

@@ -269,6 +269,15 @@ def test_gap_by_hand():
     assert final_gaps(runs).loc[0, "m"] == pytest.approx(10)
 
 
+def test_a_trace_of_energies_is_no_curve_of_durations():
+    trace = {"m/g/0.9/1": [(1.0, 900, 400), (2.0, 800, 600)]}
+    energy = {"objective": "energy", "value": 800, "bound": 600, "duration_bound": None, "gap_percent": 25.0}
+    runs = runs_of([row(status="feasible", seconds=3.0, duration=120, **energy)], trace)
+    run = runs.runs.iloc[0]
+    assert list(durations(runs, run).values) == [120] and len(bounds(runs, run).values) == 0
+    assert gap_steps(runs, run).values[-1] == final_gaps(runs).loc[0, "m"] == 25
+
+
 def test_a_run_without_a_bound_yet_has_none():
     trace = {"m/g/0.9/1": [(1.0, None, 102)], "m/g/0.9/2": [(2.0, None, 104)], "m/g/0.9/3": [(3.0, None, 106)]}
     rows = [row(seed=seed, status="unknown", duration=None) for seed in (1, 2, 3)]
