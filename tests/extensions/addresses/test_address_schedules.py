@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strategies import graphs, valid_sequences
 
 from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
-from moccasin_mzn.extensions.addresses.attach import buffers_of, carried_over
+from moccasin_mzn.extensions.addresses.attach import carried_over
 from moccasin_mzn.extensions.addresses.joint import solve_jointly
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.graphs.generators.random_layered import random_layered
@@ -23,6 +23,7 @@ from moccasin_mzn.problem.arena_claims import judged_arena
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
+from moccasin_mzn.problem.plan_arenas import buffers_of
 from moccasin_mzn.problem.validate import validate_schedule
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.options import Options

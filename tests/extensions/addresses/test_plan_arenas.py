@@ -20,7 +20,7 @@ from moccasin_mzn.problem.files.plans import read_plan
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import plan_of_sequence
-from moccasin_mzn.problem.plan_arenas import buffers_in
+from moccasin_mzn.problem.plan_arenas import buffers_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.problem.validate_plan import validate_plan
@@ -134,7 +134,7 @@ def test_nothing_else_is_an_alignment():
 
 def test_buffers_are_the_copies_of_one_memory():
     simulation = judge_plan(platform(), PLAN)
-    local, slow = (buffers_in(platform(), simulation, m) for m in range(2))
+    local, slow = (buffers_of(DIAMOND, simulation, m) for m in range(2))
     assert [(b.name, b.start, b.end, b.size) for b in local] == [
         ("a", 1, 4, 8), ("b", 3, 5, 4), ("c", 4, 7, 2), ("a#2", 5, 7, 8), ("d", 6, 7, 1)
     ]  # fmt: skip
