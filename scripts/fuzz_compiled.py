@@ -25,7 +25,6 @@ import numpy as np
 from numba import config, types
 from numba.np import arrayobj
 
-from moccasin_mzn.extensions.addresses.attach import buffers_of
 from moccasin_mzn.extensions.addresses.release import Reserved, Window, near_by
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
@@ -37,6 +36,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.problem.plan import plan_of_sequence
+from moccasin_mzn.problem.plan_arenas import buffers_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.problem.pruning import without_tail

@@ -145,7 +145,7 @@ def _of_plans(given: dict[str, Any], platform: dict[str, Any]) -> Callable[[Comp
         from moccasin_mzn.extensions.frontier.plans import Plans
 
         problem, formulation = platform_problem(graph, budget, order, count_fixed, platform, given)
-        return Plans(problem, formulation, options)
+        return Plans(problem, options, formulation=formulation)
 
     return prepare
 

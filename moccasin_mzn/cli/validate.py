@@ -31,7 +31,7 @@ def validate(graph: Path, schedule: Path, budget: str | None, order: str, count_
     """
     from moccasin_mzn.files import load_json
     from moccasin_mzn.graphs.formats import read_graph
-    from moccasin_mzn.problem.arena_claims import judged_arena
+    from moccasin_mzn.problem.arena_claims import arena_of_schedule, judged_arenas
     from moccasin_mzn.problem.files.plans import is_plan, read_plan
     from moccasin_mzn.problem.files.schedules import read_schedule
     from moccasin_mzn.problem.instance import Instance
@@ -51,7 +51,8 @@ def validate(graph: Path, schedule: Path, budget: str | None, order: str, count_
     duration = duration_text(simulation.duration, computation_graph.duration_unit)
     within = "no budget" if amount is None else f"budget {memory_text(amount, unit)}"
     figures = f"peak {memory_text(simulation.peak, unit)}, duration {duration}, {within}"
-    return _tell(figures, violations, [judged_arena(computation_graph, claimed, amount, violations)])
+    arenas = arena_of_schedule(computation_graph, claimed, amount)
+    return _tell(figures, violations, judged_arenas("schedule", arenas))
 
 
 def _tell(figures: str, violations: Sequence[Violation], arenas: Sequence[str]) -> int:
@@ -69,8 +70,9 @@ def _tell(figures: str, violations: Sequence[Violation], arenas: Sequence[str]) 
 
 def _validate_plan(claimed: ClaimedPlan, budget: str | None) -> int:
     from moccasin_mzn.graphs.wording import total_text
+    from moccasin_mzn.problem.arena_claims import arenas_of_plan, judged_arenas
     from moccasin_mzn.problem.platform import OBJECTIVES
-    from moccasin_mzn.problem.validate_plan import judged_arenas, validate_plan
+    from moccasin_mzn.problem.validate import validate_plan
     from moccasin_mzn.words import memory_text
 
     if budget is not None:
@@ -79,4 +81,4 @@ def _validate_plan(claimed: ClaimedPlan, budget: str | None) -> int:
     peaks = zip(claimed.platform.memories, simulation.peaks, strict=True)
     figures = [f"peak in {memory.name} {memory_text(peak, graph.size_unit)}" for memory, peak in peaks]
     figures += [f"{what} {total_text(graph, what, simulation.total(what))}" for what in OBJECTIVES]
-    return _tell(", ".join(figures), simulation.violations, judged_arenas(claimed))
+    return _tell(", ".join(figures), simulation.violations, judged_arenas("plan", arenas_of_plan(claimed)))

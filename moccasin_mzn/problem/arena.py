@@ -1,7 +1,7 @@
 """Buffers with lifespans, and the offsets that an arena gives them.
 
 Lifespans are half-open everywhere in this package, as in minimalloc: a buffer lives at the times start..end - 1. (The
-retention intervals of schedules are closed; `attach.buffers_of` translates.)
+retention intervals of schedules are closed; `plan_arenas.buffers_of` translates.)
 
 ::
 

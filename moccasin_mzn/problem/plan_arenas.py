@@ -1,4 +1,4 @@
-"""Offsets for the copies of a plan: an arena in each memory.
+"""Arenas of schedules and plans: their retention intervals as buffers, and, of a plan, an arena in each memory.
 
 The copies in a memory are the buffers of its arena, those of other memories are none of its business::
 
@@ -14,8 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.arena import Arena, Buffer
 from moccasin_mzn.problem.judges.plans import PlacedInterval, PlanSimulation
+from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.platform import Platform
 
 
@@ -58,23 +61,26 @@ class PlanArenas:
         return {"alignment": self.alignment, "arenas": told}
 
 
-def buffers_in(platform: Platform, simulation: PlanSimulation, memory: int) -> tuple[Buffer, ...]:
-    """The copies that a plan has in one memory, in order of their start.
+def buffers_of(
+    graph: ComputationGraph, simulation: Simulation | PlanSimulation, memory: int | None = None
+) -> tuple[Buffer, ...]:
+    """One buffer for each retention interval, in the same order; of a plan for those in one memory.
 
-    A closed interval [start, end] becomes the half-open lifespan start..end + 1. Names are the node's id and, from its
-    second copy there on, "#2", "#3" ...; a name that is taken gets "'" behind it.
+    The closed interval [start, end] of positions becomes the half-open lifespan start..end + 1: an output that is read
+    for the last time while another is computed does not share memory with it. Names are the node's id, with its human
+    name if it has one, and, from its second copy there on, "#2", "#3" ...; a name that is taken gets "'" behind it.
     """
     counts: Counter[int] = Counter()
     names: set[str] = set()
     buffers = []
     for interval in simulation.intervals:
-        if interval.memory != memory:
+        if memory is not None and interval.memory != memory:
             continue
         v = interval.node
         counts[v] += 1
-        name = str(platform.graph.nodes[v]) + (f"#{counts[v]}" if counts[v] > 1 else "")
+        name = node_text(graph, v) + (f"#{counts[v]}" if counts[v] > 1 else "")
         while name in names:
             name += "'"
         names.add(name)
-        buffers.append(Buffer(name, interval.start, interval.end + 1, platform.graph.sizes[v]))
+        buffers.append(Buffer(name, interval.start, interval.end + 1, graph.sizes[v]))
     return tuple(buffers)

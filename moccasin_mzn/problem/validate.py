@@ -1,14 +1,17 @@
-"""Validation of any schedule, wherever it was made: the judge's verdict, and the schedule's own claims against it."""
+"""Validation of any schedule or plan, wherever it was made: the judge's verdict, and its own claims against it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
-from moccasin_mzn.problem.arena_claims import check_offsets
+from moccasin_mzn.problem.arena_claims import arena_of_schedule, arenas_of_plan
+from moccasin_mzn.problem.files.plans import ClaimedPlan
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule
+from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.judges.schedules import Interval, Simulation, Violation, in_order, judge, simulate
 from moccasin_mzn.words import duration_text, exact_memory_text
 
@@ -37,7 +40,8 @@ def validate_schedule(
     violations = list(simulation.violations)
     if schedule.intervals is not None:
         violations += _check_intervals(graph, schedule.intervals, simulation)
-        violations += check_offsets(graph, schedule, budget)
+    for arena in arena_of_schedule(graph, schedule, budget):
+        violations += arena.violations()
     for what, claimed, true, text in (
         ("peak", schedule.peak, simulation.peak, partial(exact_memory_text, unit=graph.size_unit)),
         ("duration", schedule.duration, simulation.duration, partial(duration_text, unit=graph.duration_unit)),
@@ -70,3 +74,57 @@ def _check_intervals(graph: ComputationGraph, claimed: Sequence[Interval], simul
     missing = [interval for interval in simulation.intervals if (interval.node, interval.start) not in seen]
     violations += [wrong(interval, f"(to {interval.end}) is missing") for interval in missing]
     return violations
+
+
+def validate_plan(claimed: ClaimedPlan) -> PlanSimulation:
+    """The judge's account, with further violations for claims that are not so.
+
+    They are "wrong-..." for totals, peaks and arenas; and, for a plan with offsets, "wrong-interval" for a copy that
+    is not held as the plan holds it, "misaligned-offset" and "overlap", and "arena-over-budget".
+    """
+    graph, simulation = claimed.platform.graph, judge_plan(claimed.platform, claimed.plan, claimed.goal)
+    wrong = []
+    for what, value in claimed.totals:
+        if value != simulation.total(what):
+            exact = exact_memory_text if what == "traffic" else duration_text
+            unit = {"duration": graph.duration_unit, "traffic": graph.size_unit}.get(what, "unit")
+            claim, true = exact(value, unit), exact(simulation.total(what), unit)
+            message = f"{what} claimed is {claim}, but the plan has {what} {true}"
+            wrong.append(Violation(f"wrong-{what}", None, None, message))
+    for m, value in claimed.peaks:
+        if value != simulation.peaks[m]:
+            name = claimed.platform.memories[m].name
+            claim, true = (exact_memory_text(amount, graph.size_unit) for amount in (value, simulation.peaks[m]))
+            message = f"peak in {name} claimed is {claim}, but the plan has {true}"
+            wrong.append(Violation("wrong-peak", None, None, message))
+    if claimed.placed is not None:
+        wrong += _wrong_intervals(claimed, simulation)
+    for arena in arenas_of_plan(claimed):
+        wrong += arena.violations()
+    return replace(simulation, violations=(*simulation.violations, *wrong))
+
+
+def _wrong_intervals(claimed: ClaimedPlan, simulation: PlanSimulation) -> Iterator[Violation]:
+    """Copies that the plan holds otherwise than claimed, or that have no offset; in order of their start."""
+    true = {(of.node, of.memory, of.start): of.end for of in simulation.intervals}
+    told: dict[tuple[int, int, int], int] = {}
+    for of in claimed.placed:
+        key, text = (of.node, of.memory, of.start), None
+        if key not in true:
+            text = "begins where there is none"
+        elif key in told:
+            text = "is given twice"
+        elif of.end != true[key]:
+            text = f"ends at {of.end}, but its last read is at {true[key]}"
+        told[key] = of.end
+        if text is not None:
+            yield _wrong_interval(claimed, key, text)
+    for key in sorted(true.keys() - told.keys(), key=lambda key: key[2]):
+        yield _wrong_interval(claimed, key, "has no offset")
+
+
+def _wrong_interval(claimed: ClaimedPlan, key: tuple[int, int, int], text: str) -> Violation:
+    node, memory, start = key
+    graph, place = claimed.platform.graph, claimed.platform.memories[memory]
+    message = f"position {start}: the copy of node {node_text(graph, node)} in {place.name} {text}"
+    return Violation("wrong-interval", start, node, message)

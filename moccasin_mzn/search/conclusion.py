@@ -58,7 +58,7 @@ def scope(problem: Problem, form: Formulation | PlanFormulation, source: str = "
     kind = ""
     if problem.instance.free_order or (isinstance(form, PlanFormulation) and not form.staged):
         kind = "in any order "
-    elif source in (RELAXATION, SEARCH) and problem.seeks_peak:
+    elif source.rpartition(", ")[2] in (RELAXATION, SEARCH) and problem.seeks_peak:
         kind = "with first computations in the input order and "
     elif form.staged:
         kind = "in stages of the input order "

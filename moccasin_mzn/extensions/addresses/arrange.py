@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.extensions.addresses import ADDRESSES
-from moccasin_mzn.extensions.addresses.attach import buffers_of, carried_over
+from moccasin_mzn.extensions.addresses.attach import carried_over
 from moccasin_mzn.extensions.addresses.exact import least_arena
 from moccasin_mzn.extensions.addresses.joint import MOST_COMPUTATIONS, JointAnswer, solve_jointly
 from moccasin_mzn.extensions.addresses.release import Reserved, Window, near_by, released, runs, windows
@@ -27,6 +27,7 @@ from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.arena import Arena, check_buffers
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
+from moccasin_mzn.problem.plan_arenas import buffers_of
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.solvers.minizinc.run import Limits
 from moccasin_mzn.words import memory_text, over_text

@@ -15,12 +15,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.extensions.addresses.attach import buffers_of
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.problem.arena import Arena, check_buffers
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.plan import Plan
-from moccasin_mzn.problem.plan_arenas import PlanArenas, buffers_in
+from moccasin_mzn.problem.plan_arenas import PlanArenas, buffers_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.plan_search import ignore
 from moccasin_mzn.search.progress import Listener, Progress
@@ -166,7 +165,7 @@ class _Arrangement:
         arenas = PlanArenas(
             tuple(
                 search_arena(
-                    buffers_in(platform, simulation, m), self.alignment, enough=place.budget, seed=self.seed,
+                    buffers_of(platform.graph, simulation, m), self.alignment, enough=place.budget, seed=self.seed,
                     time_limit=self._seconds(effort) if not self._over() else 0.1, on_interrupt=self._interrupt,
                 )
                 for m, place in enumerate(platform.memories)

@@ -289,37 +289,38 @@ class _Race:
             self.waiting.append(racer)
 
     def _take_event(self, racer: Racer, event: dict[str, Any]) -> None:
-        record = self.record
+        record, who = self.record, racer.credit(event.get("source"))
         if event["type"] == "result":
+            who = racer.credit(event["proved_by"])
             if event.get("shortfall"):
                 record.raise_floor(event["shortfall"]["scope_floor"])
             if event["status"] == "infeasible":
-                record.refute(racer.name, in_doubles=racer.in_doubles)
+                record.refute(who, in_doubles=racer.in_doubles)
                 return
             record.claim = event["claim"] or record.claim
-            self._take_bound(racer, event["bound"])
+            self._take_bound(racer, event["bound"], who)
             if event["valid"]:
-                self._take_answer(racer, event)
+                self._take_answer(racer, event, racer.credit(event["found_by"]))
         elif event[record.problem.objective] is None and "peak" in event:  # over the budget: only its peak is told
             if record.answer is None:
-                record.note_peak({name: event[name] for name in ("peak", "recomputations")}, racer.name)
+                record.note_peak({name: event[name] for name in ("peak", "recomputations")}, who)
         else:
-            self._take_answer(racer, event)
-            self._take_bound(racer, event["bound"])
+            self._take_answer(racer, event, who)
+            self._take_bound(racer, event["bound"], who)
 
-    def _take_answer(self, racer: Racer, event: dict[str, Any]) -> None:
+    def _take_answer(self, racer: Racer, event: dict[str, Any], who: str) -> None:
         """Have the answer judged that an event brings, if it does."""
         answer = self.plain.answer_in(event)
         if answer is None:
             return
-        simulation = self.record.offer(answer, racer.name)
+        simulation = self.record.offer(answer, who)
         racer.note_answer(self.record.problem.value(simulation))
         if self.record.simulation is simulation:
             self._keep_start()
 
-    def _take_bound(self, racer: Racer, bound: int) -> None:
+    def _take_bound(self, racer: Racer, bound: int, who: str) -> None:
         racer.bound = max(racer.bound, bound)
-        self.record.improve_bound(bound, racer.name, in_doubles=racer.in_doubles)
+        self.record.improve_bound(bound, who, in_doubles=racer.in_doubles)
 
     def _keep_start(self) -> None:
         """Keep the best answer for those that start later, if it is a solution of the formulation."""

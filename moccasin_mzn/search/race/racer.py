@@ -77,6 +77,10 @@ class Racer:
         """Value of the best answer that it knows: its own or the one it started from."""
         return min((known for known in (self.value, self.start_value) if known is not None), default=None)
 
+    def credit(self, source: str | None) -> str:
+        """Who is to be named for what it tells: with searches of its own the one of them, else it is the model."""
+        return f"{self.name}, {source}" if self.search == "on" and source and source != self.name else self.name
+
     def note_answer(self, value: int) -> None:
         """Count an answer, unless it is the one it started from or no better."""
         if self.best is None or value < self.best:

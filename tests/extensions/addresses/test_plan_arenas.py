@@ -20,10 +20,10 @@ from moccasin_mzn.problem.files.plans import read_plan
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import plan_of_sequence
-from moccasin_mzn.problem.plan_arenas import buffers_in
+from moccasin_mzn.problem.plan_arenas import buffers_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
-from moccasin_mzn.problem.validate_plan import validate_plan
+from moccasin_mzn.problem.validate import validate_plan
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.plan_search import solve_plan
 
@@ -134,7 +134,7 @@ def test_nothing_else_is_an_alignment():
 
 def test_buffers_are_the_copies_of_one_memory():
     simulation = judge_plan(platform(), PLAN)
-    local, slow = (buffers_in(platform(), simulation, m) for m in range(2))
+    local, slow = (buffers_of(DIAMOND, simulation, m) for m in range(2))
     assert [(b.name, b.start, b.end, b.size) for b in local] == [
         ("a", 1, 4, 8), ("b", 3, 5, 4), ("c", 4, 7, 2), ("a#2", 5, 7, 8), ("d", 6, 7, 1)
     ]  # fmt: skip
@@ -181,12 +181,12 @@ def test_offsets_in_every_interval_and_arenas_by_memory(answer, tmp_path, comman
 
     first, second = document["intervals"][:2]
     second["offset"] = first["offset"]
-    text = f"position {second['start']}: the copy of node n1 in local overlaps that of node n0: addresses 0..1 and 0..1"
+    text = f"position {second['start']}: the outputs of nodes n0 and n1 overlap in local at addresses 0..1 and 0..1"
     assert said().startswith(f"invalid: {text}")
     second["offset"] = 3
-    assert "is misplaced: offset 3 is not a multiple of 2" in said()
+    assert "the interval of node n1 in local: offset 3 is not a multiple of 2" in said()
     second["offset"] = 100
-    assert "arena in local claimed is 6, but its copies end at 102" in said()
+    assert "arena in local claimed is 6, but the intervals end at 102" in said()
     document["arenas"]["local"]["arena"] = 102
     assert "arena 102 in local is 96 over the budget 6" in said()
 

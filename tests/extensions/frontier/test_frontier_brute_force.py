@@ -98,6 +98,6 @@ def test_a_search_that_finds_nothing_says_so():
 def test_a_point_is_what_solve_answers(budget):
     variant = Rematerialization.of(SKIP, Options(threads=1))
     front = sweep(variant, Plan(budgets=(budget,), seconds=SECONDS))
-    result = solve_instance(replace(variant.instance, budget=budget), Options(threads=1))
+    result = solve_instance(replace(variant.problem, budget=budget), Options(threads=1))
     (point,) = front.points
     assert (point.duration, point.bound, point.status) == (result.duration, result.bound, result.status)

@@ -62,7 +62,7 @@ def least_staged(problem: PlanProblem) -> int | None:
 def check_paging(seed: int) -> None:
     problem = draw_problem(seed, 4)
     problem = replace(problem, goal=Goal(max_traffic=problem.goal.max_traffic))
-    front = sweep(Plans(problem, PagingFormulation(), ALONE), Plan(100, SECONDS))
+    front = sweep(Plans(problem, ALONE, formulation=PagingFormulation()), Plan(100, SECONDS))
     assert_front(front, problem, least_staged)
 
 
@@ -96,14 +96,16 @@ def least_in_any_order(problem: PlanProblem) -> int | None:
 @pytest.mark.slow
 def test_the_front_of_devices_is_that_of_brute_force():
     problem = device_problem(21, cpu=6)
-    front = sweep(Plans(problem, DevicesFormulation(staged=False), ALONE), Plan(100, SECONDS))
+    front = sweep(Plans(problem, ALONE, formulation=DevicesFormulation(staged=False)), Plan(100, SECONDS))
     assert_front(front, problem, least_in_any_order)
     assert (front.least_bound, front.points[0].duration, front.points[-1].duration) == (0, 84, 28)
 
 
 def test_a_point_of_devices_is_what_brute_force_finds():
     problem = device_problem(21, cpu=6)
-    front = sweep(Plans(problem, DevicesFormulation(staged=False), ALONE), Plan(budgets=(4, 6), seconds=SECONDS))
+    front = sweep(
+        Plans(problem, ALONE, formulation=DevicesFormulation(staged=False)), Plan(budgets=(4, 6), seconds=SECONDS)
+    )
     assert [point.duration for point in front.points] == [least_in_any_order(at(problem, 4)), 28]
     assert (front.proven, front.least_bound) == (2, 0)
     assert front.swept == "memory in gpu, beside cpu with 6"
@@ -112,27 +114,27 @@ def test_a_point_of_devices_is_what_brute_force_finds():
 
 def test_the_least_budget_is_for_what_no_other_memory_computes():
     def least(problem: PlanProblem) -> int:
-        return Plans(problem, DevicesFormulation(), ALONE).least
+        return Plans(problem, ALONE, formulation=DevicesFormulation()).least
 
     assert (least(device_problem(None)), least(device_problem(21)), least(device_problem(21, cpu=5))) == (6, 0, 6)
-    assert Plans(paging_problem(u_graph(), 6), PagingFormulation(), ALONE).least == 6
+    assert Plans(paging_problem(u_graph(), 6), ALONE, formulation=PagingFormulation()).least == 6
 
 
 def test_the_input_order_may_be_longer_than_the_least_duration():
     problem = device_problem(21)
     places = (Memory("slow", 6, (9,) * 4), Memory("fast", 6, (7,) * 4))
     problem = replace(problem, platform=replace(problem.platform, memories=places))
-    assert Plans(problem, DevicesFormulation(), ALONE).input_increase == 4 * 2
+    assert Plans(problem, ALONE, formulation=DevicesFormulation()).input_increase == 4 * 2
     nowhere = replace(
         problem, platform=replace(problem.platform, memories=device_problem(None).platform.memories[::-1])
     )
-    assert Plans(nowhere, DevicesFormulation(), ALONE).input_increase is None
+    assert Plans(nowhere, ALONE, formulation=DevicesFormulation()).input_increase is None
 
 
 def test_in_any_order():
     problem = paging_problem(u_graph(), 6, order="free")
     options = SearchOptions(search="only", threads=1, seed=0)
-    front = sweep(Plans(problem, PagingFormulation(), options), Plan(budgets=(6, 8), seconds=4))
+    front = sweep(Plans(problem, options, formulation=PagingFormulation()), Plan(budgets=(6, 8), seconds=4))
     assert front.scope.startswith("in any order")
     assert [point.bound for point in front.points] == [42, 42]
     assert front.points[1].status == "optimal"
@@ -141,12 +143,12 @@ def test_in_any_order():
 def test_only_durations_are_swept():
     problem = replace(paging_problem(u_graph(), 6), goal=Goal("energy"))
     with pytest.raises(InputError, match="frontier: durations are swept, not energy"):
-        Plans(problem, PagingFormulation(), ALONE)
+        Plans(problem, ALONE, formulation=PagingFormulation())
 
 
 def test_pictures_say_what_is_swept():
     problem = paging_problem(u_graph(), 6)
-    plans = Plans(problem, PagingFormulation(), replace(ALONE, search="only"))
+    plans = Plans(problem, replace(ALONE, search="only"), formulation=PagingFormulation())
     front = sweep(plans, Plan(budgets=(8,), seconds=20))
     picture = FrontierPicture(front)
     assert picture.title == "U: duration against memory in local, beside slow with no budget, 6 nodes"

@@ -76,7 +76,7 @@ def test_no_plan_is_an_answer(command, graph):
         (["--paging", "--page-out-time", "1", "--slow-memory", "x"], "budget 'x'"),
         (["--paging", "--page-out-time", "1", "--strategy", "chen"], "--strategy is for one memory"),
         (["--paging", "--page-out-time", "1", "--formulation", "x"], "paging is formulated as staged or general, not"),
-        (["--paging", "--page-out-time", "1", "--solver", "a,b"], "solver 'a,b': plans are for one solver"),
+        (["--paging", "--page-out-time", "1", "--solver", "a,a"], "solver 'a,a': a is named twice"),
     ],
 )
 def test_nonsense_is_one_line(command, graph, arguments, message):
