@@ -171,7 +171,7 @@ def seeds(quick: int, total: int) -> list:
     return few(range(total), keep=range(quick), mark=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("seed", seeds(20, 400))
+@pytest.mark.parametrize("seed", few(seeds(20, 400), keep=6))
 def test_a_window_is_solved_to_what_brute_force_finds(seed):
     instance, sequence = draw(seed)
     cut = draw_window(instance, sequence, seed)
@@ -179,7 +179,7 @@ def test_a_window_is_solved_to_what_brute_force_finds(seed):
         check(cut, Solved(cut, ["gecode", "cp-sat"][seed % 4 == 0]), brute_force(cut))
 
 
-@pytest.mark.parametrize("seed", seeds(6, 60))
+@pytest.mark.parametrize("seed", few(seeds(6, 60), keep=3))
 def test_the_whole_window_is_the_whole_instance(seed):
     instance, sequence = draw(seed)
     cut = window(instance, sequence, 1, len(instance.order), ALL)
@@ -236,7 +236,7 @@ def test_no_solution_is_over_the_duration_limit(seed):
     assert Solved(cut, "gecode", limit=least - 1).status == "infeasible"
 
 
-@pytest.mark.parametrize("seed", seeds(8, 60))
+@pytest.mark.parametrize("seed", few(seeds(8, 60), keep=3))
 def test_a_window_with_less_freedom_is_no_worse_than_the_incumbent(seed):
     instance, sequence = draw(seed)
     rng = random.Random(seed)
