@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from cases import MODELS, Case, draw_case
-from few import few
+from few import examples, few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import best_fixed_order, fixed_order_schedule
@@ -261,7 +261,7 @@ def windows(draw: st.DrawFn) -> Window | None:
     return window(Instance.build(graph, budget, max_computations=most), sequence, first, last, freedom)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(windows())
 def test_decoding_the_incumbent_gives_it_back(cut):
     """But for recomputations that are of no use."""

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 
@@ -24,3 +25,8 @@ def few(values: Iterable[Any], keep: int | Container[Any], mark: pytest.MarkDeco
         kept = {index for index in plain if values[index] in keep}
     rest = set(plain) - kept
     return [pytest.param(value, marks=mark) if index in rest else value for index, value in enumerate(values)]
+
+
+def examples(count: int) -> int:
+    """So many examples of a property where the profile of hypothesis has 100, and the like part of them elsewhere."""
+    return max(3, count * settings().max_examples // 100)
