@@ -189,9 +189,7 @@ def test_the_whole_window_is_the_whole_instance(seed):
         check(cut, Solved(cut, "cp-sat"), expected)
 
 
-@pytest.mark.parametrize(
-    "seed", [*SEEDS_OF_WINDOWS[:3], *(pytest.param(seed, marks=pytest.mark.slow) for seed in SEEDS_OF_WINDOWS[3:])]
-)
+@pytest.mark.parametrize("seed", few(few(SEEDS_OF_WINDOWS, keep=SEEDS_OF_WINDOWS[:3], mark=pytest.mark.slow), keep=1))
 def test_solvers_and_precedences_agree(seed):
     instance, sequence = draw(seed)
     cut = draw_window(instance, sequence, seed)
@@ -204,9 +202,7 @@ def test_solvers_and_precedences_agree(seed):
         assert (solved.status, cut.duration(solved.objective)) == ("optimal", expected)
 
 
-@pytest.mark.parametrize(
-    "seed", [*SEEDS_OF_WINDOWS[:3], *(pytest.param(seed, marks=pytest.mark.slow) for seed in SEEDS_OF_WINDOWS[3:])]
-)
+@pytest.mark.parametrize("seed", few(few(SEEDS_OF_WINDOWS, keep=SEEDS_OF_WINDOWS[:3], mark=pytest.mark.slow), keep=1))
 def test_the_incumbent_of_a_window_is_a_solution(tmp_path, seed):
     """With the incumbent as the only solution allowed, the model finds it, and the checker accepts it."""
     instance, sequence = draw(seed)
@@ -227,7 +223,7 @@ def test_the_incumbent_of_a_window_is_a_solution(tmp_path, seed):
     assert "CORRECT: duration" in out and "INCORRECT" not in out
 
 
-@pytest.mark.parametrize("seed", SEEDS_OF_WINDOWS)
+@pytest.mark.parametrize("seed", few(SEEDS_OF_WINDOWS, keep=3))
 def test_no_solution_is_over_the_duration_limit(seed):
     instance, sequence = draw(seed)
     cut = draw_window(instance, sequence, seed)
