@@ -23,7 +23,7 @@ SKIP = ComputationGraph(
 
 @pytest.mark.parametrize("solver", ["cp-sat", "gecode"])
 @pytest.mark.parametrize("formulation", ["staged", "general"])
-@pytest.mark.parametrize("precedence", ["served-by", "reservoir"])
+@pytest.mark.parametrize("precedence", few(["served-by", "reservoir"], keep=1))
 def test_the_skip_connection_is_recomputed(solver, formulation, precedence):
     result = solve(SKIP, 8, solver=solver, formulation=formulation, precedence=precedence, search="off", threads=2)
     assert (result.status, result.duration, result.duration_bound, result.peak) == ("optimal", 14, 14, 8)
