@@ -153,7 +153,7 @@ PUBLISHED = [
 
 
 @pytest.mark.parametrize("search", ["on", "off"])
-@pytest.mark.parametrize(("name", "fraction", "tdi_percent"), few(PUBLISHED, keep=PUBLISHED[1:2]))
+@pytest.mark.parametrize(("name", "fraction", "tdi_percent"), few(PUBLISHED, keep=PUBLISHED[3:4]))
 def test_published_graphs_to_the_optimum(shared, name, fraction, tdi_percent, search):
     graph = read_graph(shared / "data" / f"{name}.json")
     result = solve(graph, fraction, search=search, time_limit=400)
