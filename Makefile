@@ -14,20 +14,23 @@ solve: .venv/ready
 	mkdir -p build
 	$(BIN)/python -m moccasin_mzn solve --budget "$$BUDGET" --time-limit 120 --plot "$$PICTURE" -- "$$GRAPH"
 
-test: .venv/ready
-	$(BIN)/python -m pytest -n 2
+# More workers than two cores: many tests wait for processes.
+WORKERS ?= 3
 
-# The rest of what is tested by example above: all seeds, and all that is kept of other solvers derived anew.
+test: .venv/ready
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+# Besides that, all seeds and examples of what is tested by a few of them above, and what was kept derived anew.
 test-all: test
-	$(BIN)/python -m pytest -n 2 -m 'full and not slow'
+	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m '(full or hypothesis) and not slow'
 
 # PyTorch is large, so that only this installs it; the release is the one the tests were written for.
 test-torch: .venv/ready
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pytest -n 2 -m 'not slow' tests/graphs/pytorch
+	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m 'not slow' tests/graphs/pytorch
 
 test-slow: .venv/ready
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m slow
 
 # Gecode's answers that `make test` relies on, derived anew; after a change of our library for MiniZinc or a model of theirs.
 golden: .venv/ready

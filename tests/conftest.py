@@ -8,7 +8,8 @@ import pytest
 from hypothesis import settings
 
 settings.register_profile("patient", deadline=None)  # machines are shared, and some examples compile
-settings.load_profile("patient")
+settings.register_profile("few", settings.get_profile("patient"), max_examples=20)
+settings.load_profile("few")  # `make test-all` takes the other, which has 100 examples
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 

@@ -9,6 +9,7 @@ from heapq import heappop, heappush
 import oracle
 import pytest
 from cases import Case, draw_case
+from few import few
 
 from moccasin_mzn.bounds.branching import branch
 from moccasin_mzn.bounds.cover import cover_bound
@@ -115,7 +116,7 @@ def published(shared, name: str, budget: str, most: int = 2) -> Instance:
     return Instance.build(read_graph(shared / "data" / f"{GRAPHS[name]}.json"), budget, max_computations=most)
 
 
-@pytest.mark.parametrize(("name", "budget"), OPTIMAL_TDI)
+@pytest.mark.parametrize(("name", "budget"), few(OPTIMAL_TDI, keep=2))
 def test_proven_optima(shared, name, budget):
     instance = published(shared, name, budget)
     found = duration_bound(instance, time_limit=60)
@@ -135,7 +136,7 @@ def test_bounds_rise_and_an_incumbent_ends_the_search(shared):
     assert asked.reason in ("incumbent", "schedule") and bounds[3] <= asked.value <= optimum
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", few([1, 2], keep=1))
 def test_stops_at_once(shared, workers):
     instance = published(shared, "G3", "0.8")
     end = time.monotonic() + 3

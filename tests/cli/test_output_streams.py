@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from few import few
 from process_support import hard_graph
 
 from moccasin_mzn.files import load_json
@@ -49,7 +50,7 @@ def graph(tmp_path):
 
 
 @pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("words", ["solve --help", "generate chain -n 3000", "validate G S --budget 1"])
+@pytest.mark.parametrize("words", few(["solve --help", "generate chain -n 3000", "validate G S --budget 1"], keep=1))
 def test_nobody_reads_what_is_printed(graph, tmp_path, how, words):
     schedule = tmp_path / "s.json"
     schedule.write_text('["x", "a", "b", "c", "z"]')
@@ -73,7 +74,7 @@ def test_nobody_reads_complaints(graph, how):
 
 
 @pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("form", [[], ["--json"], ["--json-stream"]])
+@pytest.mark.parametrize("form", few([[], ["--json"], ["--json-stream"]], keep=1))
 def test_an_answer_that_is_not_read_is_in_its_file(graph, tmp_path, how, form):
     output = tmp_path / "o.json"
     status, _, err = ended(1, how, *QUICK, graph, "--output", output, *form)
@@ -93,7 +94,7 @@ def test_no_schedule_is_the_answer_though_nobody_reads_it(graph):
     assert ended(1, "unread", "solve", graph, "--budget", 7, "--strategy", "keep-all")[0] == 1
 
 
-@pytest.mark.parametrize("how", ["unread", pytest.param("full", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", few(["unread", pytest.param("full", marks=pytest.mark.slow)], keep=0))
 def test_a_search_ends_with_its_reader_unless_it_has_a_file_to_write(tmp_path, how):
     graph, output = tmp_path / "hard.json", tmp_path / "o.json"
     write_graph(hard_graph(), graph)

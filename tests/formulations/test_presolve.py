@@ -1,5 +1,6 @@
 """What presolve may and may not take away."""
 
+from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import best_fixed_order
@@ -56,7 +57,7 @@ def test_critical_stages_are_the_highest_hills_over_the_budget():
     assert presolve(Instance.build(graph, 5), staged=False).critical_stage == ()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(graphs(max_nodes=6), st.data())
 def test_staged_presolve_loses_no_optimal_schedule(graph, data):
     """The brute force with presolve's counts finds what it finds without them (the stages: see test_cross_check)."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from cases import MODELS, Case, draw_case
-from few import few
+from few import examples, few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import best_fixed_order, fixed_order_schedule
@@ -171,7 +171,7 @@ def seeds(quick: int, total: int) -> list:
     return few(range(total), keep=range(quick), mark=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("seed", seeds(20, 400))
+@pytest.mark.parametrize("seed", few(seeds(20, 400), keep=6))
 def test_a_window_is_solved_to_what_brute_force_finds(seed):
     instance, sequence = draw(seed)
     cut = draw_window(instance, sequence, seed)
@@ -179,7 +179,7 @@ def test_a_window_is_solved_to_what_brute_force_finds(seed):
         check(cut, Solved(cut, ["gecode", "cp-sat"][seed % 4 == 0]), brute_force(cut))
 
 
-@pytest.mark.parametrize("seed", seeds(6, 60))
+@pytest.mark.parametrize("seed", few(seeds(6, 60), keep=3))
 def test_the_whole_window_is_the_whole_instance(seed):
     instance, sequence = draw(seed)
     cut = window(instance, sequence, 1, len(instance.order), ALL)
@@ -189,9 +189,7 @@ def test_the_whole_window_is_the_whole_instance(seed):
         check(cut, Solved(cut, "cp-sat"), expected)
 
 
-@pytest.mark.parametrize(
-    "seed", [*SEEDS_OF_WINDOWS[:3], *(pytest.param(seed, marks=pytest.mark.slow) for seed in SEEDS_OF_WINDOWS[3:])]
-)
+@pytest.mark.parametrize("seed", few(few(SEEDS_OF_WINDOWS, keep=SEEDS_OF_WINDOWS[:3], mark=pytest.mark.slow), keep=1))
 def test_solvers_and_precedences_agree(seed):
     instance, sequence = draw(seed)
     cut = draw_window(instance, sequence, seed)
@@ -204,9 +202,7 @@ def test_solvers_and_precedences_agree(seed):
         assert (solved.status, cut.duration(solved.objective)) == ("optimal", expected)
 
 
-@pytest.mark.parametrize(
-    "seed", [*SEEDS_OF_WINDOWS[:3], *(pytest.param(seed, marks=pytest.mark.slow) for seed in SEEDS_OF_WINDOWS[3:])]
-)
+@pytest.mark.parametrize("seed", few(few(SEEDS_OF_WINDOWS, keep=SEEDS_OF_WINDOWS[:3], mark=pytest.mark.slow), keep=1))
 def test_the_incumbent_of_a_window_is_a_solution(tmp_path, seed):
     """With the incumbent as the only solution allowed, the model finds it, and the checker accepts it."""
     instance, sequence = draw(seed)
@@ -227,7 +223,7 @@ def test_the_incumbent_of_a_window_is_a_solution(tmp_path, seed):
     assert "CORRECT: duration" in out and "INCORRECT" not in out
 
 
-@pytest.mark.parametrize("seed", SEEDS_OF_WINDOWS)
+@pytest.mark.parametrize("seed", few(SEEDS_OF_WINDOWS, keep=3))
 def test_no_solution_is_over_the_duration_limit(seed):
     instance, sequence = draw(seed)
     cut = draw_window(instance, sequence, seed)
@@ -236,7 +232,7 @@ def test_no_solution_is_over_the_duration_limit(seed):
     assert Solved(cut, "gecode", limit=least - 1).status == "infeasible"
 
 
-@pytest.mark.parametrize("seed", seeds(8, 60))
+@pytest.mark.parametrize("seed", few(seeds(8, 60), keep=3))
 def test_a_window_with_less_freedom_is_no_worse_than_the_incumbent(seed):
     instance, sequence = draw(seed)
     rng = random.Random(seed)
@@ -261,7 +257,7 @@ def windows(draw: st.DrawFn) -> Window | None:
     return window(Instance.build(graph, budget, max_computations=most), sequence, first, last, freedom)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(windows())
 def test_decoding_the_incumbent_gives_it_back(cut):
     """But for recomputations that are of no use."""

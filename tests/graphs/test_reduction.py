@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import best_free_order, fixed_order_schedule
@@ -49,7 +50,7 @@ def peak_in_place(graph: ComputationGraph, members: tuple[tuple[int, ...], ...],
     return max(sum(size[node] for at, node in starts.items() if at <= now <= last[at]) for now in range(len(steps)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(labelled_graphs(), st.integers(2, 3), st.data())
 def test_no_schedule_is_lost(graph, most, data):
     reduction = reduce_graph(graph)
@@ -59,7 +60,7 @@ def test_no_schedule_is_lost(graph, most, data):
         assert best_free_order(reduction.graph, budget, most) <= original
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(labelled_graphs(), st.booleans(), st.data())
 def test_what_is_left_can_run_in_place(graph, fuse, data):
     reduction = reduce_graph(graph, fuse=fuse)

@@ -46,6 +46,7 @@ def test_it_is_said_once(python):
     assert FIRST not in python(*DTR)[2]
 
 
+@pytest.mark.full
 def test_it_is_not_in_the_time_that_is_told_nor_limited(python):
     code = """
 import time

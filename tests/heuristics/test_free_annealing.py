@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from cases import draw_case, least_duration
+from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs, valid_sequences
@@ -103,7 +104,7 @@ def test_the_account_is_the_simulators_for_any_shape_of_graph_size_and_limit_on_
             before = after
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_any_sequence_is_loaded_as_it_is(data):
     graph = data.draw(graphs())

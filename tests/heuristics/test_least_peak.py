@@ -4,6 +4,7 @@ import itertools
 import random
 
 import pytest
+from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from order_oracle import all_orders, memory_of, random_graph
@@ -109,7 +110,7 @@ def test_a_window_is_solved_among_the_orders_that_keep_the_rest(backward):
 # properties
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(graphs(), st.integers(0, 5))
 def test_the_answer_is_an_order_no_worse_than_the_start(graph, seed):
     start = graph.topological_order()

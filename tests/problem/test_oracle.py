@@ -6,6 +6,7 @@ import math
 from itertools import combinations, product
 
 import pytest
+from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import Best, best_fixed_order, best_free_order, fixed_order_schedule, free_order_schedule
@@ -108,7 +109,7 @@ def test_free_order_against_all_sequences(graph, budget, most):
     assert best_free_order(graph, budget, most) == least_duration(graph, sequences, budget)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(tiny_graphs(nodes=4), st.integers(4, 20), st.integers(1, 3))
 def test_fixed_order_against_all_staged_sequences(graph, budget, most):
     sequences = (s for s in staged_sequences(graph.input_order()) if max(map(s.count, s)) <= most)

@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from script_loading import load_script
@@ -78,7 +79,7 @@ def test_computations_at_the_end_count_as_computations():
         find_formulation("staged").check_start(Instance.build(SKIP, 8), TAIL)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_a_record_keeps_the_schedule_without_its_tail(data):
     graph = data.draw(graphs())
@@ -95,7 +96,7 @@ def test_a_record_keeps_the_schedule_without_its_tail(data):
     assert record.answer[-1] not in record.answer[:-1]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.integers(0, 2**32))
 def test_the_stages_of_a_schedule_with_useless_computations_are_stages(seed):
     question = fuzz.draw_question(random.Random(seed), staged=True)
@@ -115,7 +116,7 @@ def test_the_stages_of_a_schedule_with_useless_computations_are_stages(seed):
     assert least.feasible and least.duration <= simulate(instance.graph, start).duration
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 2**32), st.booleans())
 def test_a_search_is_never_worse_than_its_warm_start(seed, staged):
     question = fuzz.draw_question(random.Random(seed), staged)

@@ -141,6 +141,7 @@ def test_what_was_claimed_is_proven_with_help(graph, budget, formulation, solver
     assert result.reason.startswith(f"proven by {solver}, confirmed by CP-SAT: ") and result.as_dict()["claim"] is None
 
 
+@pytest.mark.full
 def test_a_race_of_solvers_in_doubles_ends_with_a_true_proof():
     instance = Instance.build(CALLED_INFEASIBLE, 298, max_computations="unlimited")
     options = Options(solver="highs,scip", formulation="checkmate-milp-strengthened", time_limit=60)

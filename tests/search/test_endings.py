@@ -14,6 +14,7 @@ import time
 
 import psutil
 import pytest
+from few import few
 from process_support import hard_graph
 
 from moccasin_mzn.cli.main import run
@@ -99,7 +100,7 @@ def assert_best_schedule_is_kept(process, graph, output):
     return told
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("signal_number", few([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], keep=1))
 def test_ctrl_c_and_polite_signals_keep_the_best_schedule(search, signal_number):
     process, graph, output = search()
     wait_for(process, "incumbent")
@@ -112,6 +113,7 @@ def test_ctrl_c_and_polite_signals_keep_the_best_schedule(search, signal_number)
     assert told["reason"] == "no proof was found before the user stopped the search"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "delay", [0.05, *(pytest.param(late, marks=pytest.mark.slow) for late in (0.0, 0.1, 0.2, 0.4))]
 )
@@ -123,6 +125,7 @@ def test_ctrl_c_between_the_phases(search, delay):
     assert assert_best_schedule_is_kept(process, graph, output)["interrupted"]
 
 
+@pytest.mark.full
 def test_a_solver_that_dies_does_not_take_the_schedule_along(search):
     process, graph, output = search("--search", "off")
     wait_for(process, "incumbent")

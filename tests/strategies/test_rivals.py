@@ -135,7 +135,7 @@ MEMORY_INCUMBENT = {
 
 
 @pytest.mark.parametrize("name", MEMORY_INCUMBENT)
-@pytest.mark.parametrize("seed", [2, 3, 4, 16, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 80))])
+@pytest.mark.parametrize("seed", few([2, 3, 4, 16, *few(range(20, 80), keep=(), mark=pytest.mark.slow)], keep=2))
 def test_checkmates_warm_start_is_a_solution(tmp_path, seed, name):
     """With the values of the warm start as the only ones allowed, there is a solution: the schedule it came from."""
     case = drawn(seed)
@@ -172,7 +172,7 @@ def all_useful(data: ModelData, sequence: tuple[int, ...]) -> bool:
 
 @pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (3, 16))])
 @pytest.mark.parametrize("solver", ["cp-sat", "highs", "scip"])
-@pytest.mark.parametrize("name", ["checkmate-milp", "checkmate-milp-strengthened"])
+@pytest.mark.parametrize("name", few(["checkmate-milp-strengthened", "checkmate-milp"], keep=1))
 def test_checkmate_from_end_to_end(name, solver, seed):
     """The same through `solve`, with processes, presolve, decoding and both judges."""
     case = drawn(seed)
@@ -185,6 +185,7 @@ def test_checkmate_from_end_to_end(name, solver, seed):
         )
 
 
+@pytest.mark.full
 def test_the_cases_tell_formulations_apart():
     """Among the graphs there are some on which staged and general differ, and C = 1, 2 and n."""
     differ = {"order": 0, "limit": 0, "infeasible": 0, "recomputing": 0}

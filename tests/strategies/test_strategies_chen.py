@@ -10,6 +10,7 @@ from math import isqrt
 import oracle
 import pytest
 from cases import draw_case
+from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs
@@ -80,13 +81,13 @@ def check_candidates(graph: ComputationGraph) -> None:
 
 
 @given(graphs())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_any_graph(graph):
     check_candidates(graph)
 
 
 @given(training_graphs(), st.booleans())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_training_graphs(graph, flagged):
     check_candidates(graph if flagged else replace(graph, backward=None))
 
@@ -162,7 +163,7 @@ def test_root_rule_takes_memory_of_the_root():
 
 
 @given(training_graphs() | graphs().filter(lambda graph: graph.backward is not None))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_once_means_at_most_one_more_forward_pass(graph):
     passes = Passes.of(instance_of(graph))
     for checkpoints in [*every_root(passes, passes.forward), *greedy(passes, passes.forward)]:

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import oracle
 import pytest
+from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs
@@ -180,7 +181,7 @@ def tight_instances(draw: st.DrawFn, max_nodes: int) -> Instance:
 
 
 @given(tight_instances(max_nodes=9), st.sampled_from(sorted(RULES)))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_the_executor_does_what_the_definition_says(instance, name):
     assert run_dtr(instance, RULES[name], instance.budget, never)[0] == Naive(instance, name, instance.budget).run()
 
@@ -226,7 +227,7 @@ def test_evicted_relatives_of_many_nodes(seed):
 
 
 @given(tight_instances(max_nodes=8), st.sampled_from(DTR))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_candidates_are_schedules_and_the_executor_counts_no_less_than_the_simulator(instance, strategy):
     made = []
     for threshold in thresholds(instance):
@@ -239,7 +240,7 @@ def test_candidates_are_schedules_and_the_executor_counts_no_less_than_the_simul
 
 
 @given(tight_instances(max_nodes=5), st.sampled_from(DTR))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_candidate_is_shorter_than_the_optimum(instance, strategy):
     for computed in strategy.schedules(instance, never):
         simulation, most = simulate(instance.graph, computed), max(Counter(computed).values())
@@ -248,7 +249,7 @@ def test_no_candidate_is_shorter_than_the_optimum(instance, strategy):
 
 
 @given(graphs(), st.sampled_from(DTR))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_with_memory_for_the_input_order_nothing_is_computed_twice(graph, strategy):
     instance = Instance.build(graph, max(1, simulate(graph, graph.input_order()).peak))
     assert [tuple(computed) for computed in strategy.schedules(instance, never)] == [instance.order]

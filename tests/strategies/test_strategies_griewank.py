@@ -11,6 +11,7 @@ from math import comb
 
 import oracle
 import pytest
+from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs
@@ -114,7 +115,7 @@ def least_duration(durations: list[int], slots: int) -> int:
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_least_duration_for_any_durations(durations):
     graph = training_chain(durations)
     for slots, sequence in enumerate(candidates(graph)):
@@ -137,7 +138,7 @@ def test_of_equal_durations_the_smaller_output_is_stored(sizes, sequence):
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=25), st.booleans())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_every_candidate_is_a_schedule(durations, flagged):
     graph = training_chain(durations)
     order = graph.input_order()

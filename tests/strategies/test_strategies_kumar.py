@@ -9,6 +9,7 @@ from math import floor, log2
 import networkx as nx
 import oracle
 import pytest
+from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs, valid_sequences
@@ -110,7 +111,7 @@ def components_inside(component: Component) -> list[Component]:
 
 
 @given(graphs(max_nodes=14))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_separators_separate(graph):
     neighbours = [{*graph.predecessors[v], *graph.successors[v]} for v in range(len(graph.nodes))]
     for decomposition in decompositions(graph):
@@ -155,7 +156,7 @@ def assert_within_bounds(graph: ComputationGraph) -> list[tuple[int, int]]:
 
 
 @given(graphs(max_nodes=12))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_bounds_on_any_graph(graph):
     assert_within_bounds(graph)
 
@@ -208,7 +209,7 @@ def test_the_peak_of_deep_training_graphs_grows_with_their_logarithm():
 
 
 @given(graphs(max_nodes=10), st.sampled_from([KUMAR, KUMAR_HELD]), st.integers(1, 100))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_candidates_are_schedules(graph, strategy, percent):
     budget = max(1, simulate(graph, graph.input_order()).peak * percent // 100)
     made = list(strategy.schedules(Instance.build(graph, budget), never))
@@ -218,7 +219,7 @@ def test_candidates_are_schedules(graph, strategy, percent):
 
 
 @given(graphs(max_nodes=5), st.sampled_from([KUMAR, KUMAR_HELD]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_candidate_is_shorter_than_the_optimum(graph, strategy):
     for sequence in strategy.schedules(Instance.build(graph, 0.8), never):
         simulation, most = simulate(graph, sequence), max(Counter(sequence).values())
@@ -227,7 +228,7 @@ def test_no_candidate_is_shorter_than_the_optimum(graph, strategy):
 
 
 @given(graphs(max_nodes=10), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_more_levels_make_longer_schedules(graph, backwards):
     order = graph.input_order()
     for decomposition in decompositions(graph):
@@ -250,7 +251,7 @@ def test_it_gives_up(strategy, monkeypatch):
 
 
 @given(st.data(), graphs(), st.integers(0, 120))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_holding_shortens_within_the_limit_as_far_as_it_goes(data, graph, percent):
     sequence = data.draw(valid_sequences(graph))
     before = simulate(graph, sequence)
@@ -264,7 +265,7 @@ def test_holding_shortens_within_the_limit_as_far_as_it_goes(data, graph, percen
 
 
 @given(st.data(), graphs())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_with_room_for_everything_nothing_is_computed_twice(data, graph):
     sequence = data.draw(valid_sequences(graph))
     assert len(held(graph, sequence, graph.total_size, never)) == len(graph.nodes)

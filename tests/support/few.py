@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 
@@ -13,7 +14,8 @@ GOLDEN_RATIO = (5**0.5 - 1) / 2
 def few(values: Iterable[Any], keep: int | Container[Any], mark: pytest.MarkDecorator = pytest.mark.full) -> list:
     """The values, marked but for those to keep: so many, spread over them without a period, or those in `keep`.
 
-    A `pytest.param` with marks of its own keeps just these and is not counted.
+    A tuple is one value for each of several arguments. A `pytest.param` with marks of its own keeps just these and is
+    not counted.
     """
     values = list(values)
     plain = [index for index, value in enumerate(values) if not getattr(value, "marks", ())]
@@ -23,4 +25,13 @@ def few(values: Iterable[Any], keep: int | Container[Any], mark: pytest.MarkDeco
     else:
         kept = {index for index in plain if values[index] in keep}
     rest = set(plain) - kept
-    return [pytest.param(value, marks=mark) if index in rest else value for index, value in enumerate(values)]
+    return [_marked(value, mark) if index in rest else value for index, value in enumerate(values)]
+
+
+def _marked(value: Any, mark: pytest.MarkDecorator) -> Any:
+    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=mark)
+
+
+def examples(count: int) -> int:
+    """So many examples of a property where the profile of hypothesis has 100, and the like part of them elsewhere."""
+    return max(3, count * settings().max_examples // 100)

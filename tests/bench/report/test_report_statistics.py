@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from few import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from report_frames import LIMIT, row, runs_of
@@ -180,7 +181,7 @@ def test_who_alone_solves_a_problem_contributes_it():
     assert result.members[1].lost_par2 == (20 - 3) / 2
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(tables())
 def test_laws_of_the_virtual_best_solver(seconds):
     limits = pd.DataFrame(LIMIT, index=seconds.index, columns=seconds.columns)
@@ -217,7 +218,7 @@ def test_methods_are_compared_where_all_ran():
     assert common_ground(ran & False) == ([], [])
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=6))
 @example([[place == k for place in range(4)] for k in range(4)])
 def test_common_ground_is_common_and_at_least_half(rows):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from address_cases import draw_instance
 from arena_oracle import shortest_in_arena
+from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs, valid_sequences
@@ -76,7 +77,7 @@ def test_brute_force_knows_that_an_arena_costs_more_than_memory():
     assert shortest_in_arena(graph, 3, 1, 1, True) is None
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(graphs().flatmap(lambda graph: st.tuples(st.just(graph), valid_sequences(graph))), st.sampled_from([1, 4, 64]))
 def test_any_sequence_has_an_arena(case, alignment):
     graph, sequence = case

@@ -6,6 +6,7 @@ import dataclasses
 import json
 
 import pytest
+from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs
@@ -32,14 +33,14 @@ def graphs_of_devices(draw) -> ComputationGraph:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(graph=graphs_of_devices())
 def test_written_and_read_back(form, graph):
     write, parse = FORMATS[form]
     assert parse(write(graph)).device_durations == graph.device_durations
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(graph=graphs_of_devices())
 def test_networkx_and_back(graph):
     assert ComputationGraph.from_networkx(graph.to_networkx()).device_durations == graph.device_durations

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paging_cases import best, draw_problem
@@ -42,7 +43,7 @@ def sets(draw):
     return problem, compiled, np.array(stage, np.int64), np.array(back, np.int64)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(sets())
 def test_compiled_figures_are_the_judges(drawn):
     problem, compiled, stage, back = drawn
@@ -71,7 +72,7 @@ def test_compiled_figures_are_the_judges(drawn):
     assert PagingFormulation().out_of_scope(problem, plan) is None or len(plan) > len(events) + len(stage)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(sets())
 def test_a_set_comes_back_from_its_plan(drawn):
     problem, compiled, stage, back = drawn

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -223,14 +224,14 @@ def mutations(draw: st.DrawFn, content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("form", TEXTS)
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(data=st.data())
 def test_mutated_files_are_read_or_refused(form, data, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / f"mutated.{form}"
     check_read_or_refused(path, data.draw(mutations(TEXTS[form].encode())))
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(beginning=st.sampled_from(_BEGINNINGS), content=st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(beginning, content, tmp_path_factory):
     check_read_or_refused(tmp_path_factory.getbasetemp() / "bytes", beginning + content)

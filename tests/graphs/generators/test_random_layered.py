@@ -6,6 +6,7 @@ import hashlib
 from itertools import pairwise, product
 
 import pytest
+from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from script_loading import load_script
@@ -39,7 +40,7 @@ def test_statistics_of_a_small_layered_graph(statistics):
     assert found["mean skip, in layers"] == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     n=st.integers(2, 60),
     seed=st.integers(0, 2**40),

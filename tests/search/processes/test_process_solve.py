@@ -47,6 +47,7 @@ def test_the_result_of_the_stream_is_that_of_json(skip_file, command):
     assert progress[-1]["sequence"] == other["sequence"]
 
 
+@pytest.mark.full
 def test_a_phase_that_seeks_a_schedule_has_none_to_tell(skip_file, command):
     options = ("--budget", 8, "--search", "off", "--two-phase", "--json-stream", "--time-limit", 60)
     lines = [json.loads(line) for line in command("solve", skip_file, *options)[1].splitlines()]

@@ -175,6 +175,7 @@ def test_five_solvers_of_two_minizincs():
         assert raced.status == ("infeasible" if expected is None else "optimal")
 
 
+@pytest.mark.full
 def test_all_start_from_the_best_known(layered, start, heard):
     enough = threading.Thread(target=interrupt_when, args=(lambda: len([run for run in heard if run[2]]) == 3,))
     enough.start()
@@ -246,6 +247,7 @@ def test_all_fail(own_solver):
         solve(SKIP, 8, solver=",".join(names), search="off", time_limit=60)
 
 
+@pytest.mark.full
 def test_a_solver_that_a_schedule_refutes_is_named_with_who_found_it(own_solver):
     liar, sleeper = own_solver("liar", "echo =====UNSATISFIABLE====="), own_solver("sleeper", "sleep 60")
     message = "^liar: liar claims that there is no schedule, but the simulator accepts 14 .*, found by the warm start$"
@@ -253,6 +255,7 @@ def test_a_solver_that_a_schedule_refutes_is_named_with_who_found_it(own_solver)
         solve(SKIP, 8, solver=f"{liar},{sleeper}", search="off", threads=2, warm_start=(0, 1, 2, 3, 0, 4))
 
 
+@pytest.mark.full
 def test_a_solver_whose_objective_is_wrong_is_named(own_solver):
     program = f"{sys.executable} -m moccasin_mzn.solvers.cpsat"
     liar = own_solver("liar", f"{program} \"$@\" | sed 's/^total_duration = .*/total_duration = 1;/'")

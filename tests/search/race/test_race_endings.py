@@ -74,6 +74,7 @@ def contest(layered, tmp_path):
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.full
 def test_success_leaves_nothing(contest):
     race = contest("--solver", "cp-sat,gecode", "--threads", 2, "--until-gap", "5%", "--time-limit", 60)
     told, err = race.end()

@@ -6,6 +6,7 @@ import itertools
 from math import inf
 
 import pytest
+from few import examples
 from fzn_support import solutions, solve
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,7 +77,7 @@ names = st.sampled_from("xyz")
 constraint = st.tuples(st.sampled_from(sorted(RELATIONS)), names, names, names)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(constraint, min_size=1, max_size=4), st.booleans())
 def test_no_solution_is_lost(constraints, bounded_last):
     """The same constraints between unbounded variables, held in a small box by constraints, not by their types."""

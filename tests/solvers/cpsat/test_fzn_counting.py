@@ -6,6 +6,7 @@ from operator import eq, ge, gt, le, lt, ne
 from unittest.mock import patch
 
 import pytest
+from few import examples
 from fzn_instances import arrays, check, check_model, operands
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from moccasin_mzn.solvers.cpsat.search import add_hints
 from moccasin_mzn.solvers.cpsat.translate import translate
 from moccasin_mzn.solvers.flatzinc.parser import parse
 
-EXAMPLES = settings(max_examples=25, deadline=None)
+EXAMPLES = settings(max_examples=examples(25), deadline=None)
 VALUES = operands(-1, 3)
 TERMS = st.lists(VALUES, max_size=4)
 COUNTS = operands(-1, 4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from few import examples
 from fzn_forms import Instance, array_text, bool_operands, int_operands, model_solutions, set_text, verdicts
 from fzn_support import flatzinc, solutions
 from hypothesis import example, given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from moccasin_mzn.solvers.cpsat import automata
 
-EXAMPLES = settings(max_examples=40, deadline=None)
+EXAMPLES = settings(max_examples=examples(40), deadline=None)
 
 repeated = st.lists(st.integers(1, 3), max_size=1)
 
@@ -196,7 +197,7 @@ def cost_of(word: list[int], machine: tuple, costs: list[int]) -> int | None:
     return total if state in finals else None
 
 
-@settings(EXAMPLES, max_examples=25)
+@settings(EXAMPLES, max_examples=examples(25))
 @given(st.data(), st.lists(int_operands(-2, 4), max_size=3), repeated, machines(lambda states: st.integers(0, states)))
 @example(None, ["0..2", "0..1"], [], TWO_ONES)
 @example(None, [], [], (0, 1, [1], 1, {1}))

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from few import examples
 from fzn_generator import Instance, evaluate, instances
 from fzn_support import NeverStop, _values, solutions, solve
 from hypothesis import HealthCheck, given, note, settings
@@ -60,7 +61,7 @@ def key(solution: dict[str, object]) -> str:
 
 
 @pytest.mark.parametrize("name", ALL)
-@settings(FEW, max_examples=15)
+@settings(FEW, max_examples=examples(15))
 @given(st.data())
 def test_solutions(name, data):
     check_solutions(data.draw(instances(first=name)))
@@ -82,7 +83,7 @@ def test_what_was_wrong_once(text):
     assert sorted(solution["x"] for solution in solutions(text)) == FOUND[text]
 
 
-@settings(FEW, max_examples=150)
+@settings(FEW, max_examples=examples(150))
 @given(instances(optimise=True))
 def test_optimum(instance):
     check_optimum(instance)

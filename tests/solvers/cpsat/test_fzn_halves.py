@@ -6,6 +6,7 @@ import itertools
 from operator import eq, le, lt, ne
 
 import pytest
+from few import examples
 from fzn_support import solve
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,7 +65,7 @@ literals = st.lists(st.sampled_from(["b0", "b1", "b2", "a0", "a1"]), max_size=2)
 reified = st.lists(st.tuples(st.sampled_from(sorted(RELATIONS)), operands, operands), min_size=3, max_size=3)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     reified,
     st.lists(st.tuples(literals, literals), min_size=1, max_size=4),

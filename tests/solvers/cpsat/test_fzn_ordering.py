@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import le, lt
 from unittest.mock import patch
 
+from few import examples
 from fzn_forms import bool_operands
 from fzn_instances import arrays, check, check_model, operands
 from hypothesis import example, given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from moccasin_mzn.solvers.cpsat.constraints import ordering
 
-EXAMPLES = settings(max_examples=25, deadline=None)
+EXAMPLES = settings(max_examples=examples(25), deadline=None)
 TERMS = st.lists(operands(-1, 2), max_size=4)
 ORDERS = st.sampled_from([("less", lt), ("lesseq", le)])
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
+from few import examples
 from fzn_instances import arrays, check, check_model, operands
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from moccasin_mzn.solvers.cpsat.constraints import packing
 
-EXAMPLES = settings(max_examples=25, deadline=None)
+EXAMPLES = settings(max_examples=examples(25), deadline=None)
 ITEMS = st.lists(st.tuples(operands(-1, 3), st.integers(0, 3)), max_size=4)
 MANY = st.sampled_from([packing.MANY_LITERALS, packing.MANY_LITERALS, 0])
 

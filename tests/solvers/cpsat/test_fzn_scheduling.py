@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 
+from few import examples
 from fzn_support import check_against, domain, flatzinc, solutions
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-EXAMPLES = settings(max_examples=120, deadline=None)
+EXAMPLES = settings(max_examples=examples(120), deadline=None)
 
 int_operand = st.one_of(
     st.integers(-1, 3).map(str),

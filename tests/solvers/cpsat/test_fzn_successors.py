@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from few import examples
 from fzn_forms import Instance, int_operands, model_solutions, verdicts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-EXAMPLES = settings(max_examples=40, deadline=None)
+EXAMPLES = settings(max_examples=examples(40), deadline=None)
 
 repeated = st.lists(st.integers(1, 3), max_size=1)
 

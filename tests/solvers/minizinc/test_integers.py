@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from few import few
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import find_formulation
@@ -59,7 +60,7 @@ def solved(graph, budget, solver, form):
 
 @native
 @pytest.mark.parametrize("what", ["durations", "sizes"])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", few(FORMS, keep=1))
 def test_what_fits_just_so_is_solved_and_what_does_not_is_refused(what, form):
     factor = at_the_edge(what, form)
     fits, wide = stretched(what, factor - 1), stretched(what, factor)
