@@ -1,4 +1,4 @@
-# Two commands do everything: `make solve` and `make test`. Both first set up what is missing.
+# Two commands do most: `make solve` and `make test`. Both first set up what is missing.
 
 PYTHON ?= python3
 GRAPH ?= data/unet_training.json
@@ -8,7 +8,7 @@ BIN := .venv/bin
 # Recipes read these from the environment, so that blanks and quotes in them mean nothing to make or the shell.
 export GRAPH BUDGET PICTURE EXPERIMENT RESULTS
 
-.PHONY: solve test test-torch test-slow soak fuzz solvers bench lint data clean
+.PHONY: solve test test-all test-torch test-slow golden soak fuzz solvers bench lint data clean
 
 solve: .venv/ready
 	mkdir -p build
@@ -17,13 +17,21 @@ solve: .venv/ready
 test: .venv/ready
 	$(BIN)/python -m pytest -n 2
 
+# The rest of what is tested by example above: all seeds, and all that is kept of other solvers derived anew.
+test-all: test
+	$(BIN)/python -m pytest -n 2 -m 'full and not slow'
+
 # PyTorch is large, so that only this installs it; the release is the one the tests were written for.
 test-torch: .venv/ready
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pytest -n 2 tests/graphs/pytorch
+	$(BIN)/python -m pytest -n 2 -m 'not slow' tests/graphs/pytorch
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -n 2 -m slow
+
+# Gecode's answers that `make test` relies on, derived anew; after a change of our library for MiniZinc or a model of theirs.
+golden: .venv/ready
+	$(BIN)/python tests/support/golden.py
 
 GRAPHS ?= 1000
 SEED ?= 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 from moccasin_mzn.extras import install_command
 
@@ -21,9 +22,39 @@ class InputError(ValueError):
     The command line prints the message and exits with status 2.
     """
 
+    kind: ClassVar[str] = "input"
+    """What went wrong, for programs."""
+
+    def as_dict(self) -> dict[str, str]:
+        """As `--json` and `--json-stream` tell it."""
+        return {"type": "error", "kind": self.kind, "message": " ".join(str(self).split())}
+
 
 class OutOfMemoryError(InputError):
     """There was not enough memory, or no room for a thread; the message says how much was asked for, if known."""
+
+    kind = "memory"
+
+
+class NotApplicableError(InputError):
+    """The strategy is for other graphs; the message says for which, and names what is different here."""
+
+    kind = "not-applicable"
+
+
+class JudgeError(InputError):
+    """The simulator contradicts a solver: an error of a model or of the solver, never an answer."""
+
+    kind = "judge"
+
+
+class RefutedError(JudgeError):
+    """A schedule that the simulator accepts refutes a proof."""
+
+    kind = "refuted"
+
+    def __init__(self, claim: str, accepted: str) -> None:
+        super().__init__(f"{claim}, but the simulator accepts {accepted}")
 
 
 def out_of_memory(error: BaseException) -> OutOfMemoryError | None:
@@ -79,15 +110,3 @@ def shown(value: object) -> str:
     if len(text) > _SHOWN_CHARACTERS:
         text = f"{text[: _SHOWN_CHARACTERS - 4]} ..."
     return text
-
-
-class JudgeError(InputError):
-    """The simulator contradicts a solver: an error of a model or of the solver, never an answer."""
-
-
-CONTRADICTED = "the simulator "
-"""In the message of every `JudgeError`, and of no other error of a solver."""
-
-
-REFUTED = f", but {CONTRADICTED}accepts "
-"""In the message of one about a claim that a schedule refutes: between the two."""

@@ -32,11 +32,9 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
 from moccasin_mzn.search.apply_strategy import apply
-from moccasin_mzn.search.options import STOP, Options, default_if_none, parse_count, parse_gap
-from moccasin_mzn.search.plan_options import PlanOptions
-from moccasin_mzn.search.plan_record import PlanListener
-from moccasin_mzn.search.result import Listener
-from moccasin_mzn.search.result import Result as ScheduleResult
+from moccasin_mzn.search.options import STOP, Options, SearchOptions, default_if_none, parse_count, parse_gap
+from moccasin_mzn.search.progress import Listener
+from moccasin_mzn.search.result import Result as Found
 from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.strategies import find_strategy
 
@@ -337,7 +335,7 @@ def _schedule(
     if alignment is None:
         return Result(solve_instance(instance, options, on_progress, begin, start))
 
-    def search(other: Instance, seconds: float | None) -> ScheduleResult:
+    def search(other: Instance, seconds: float | None) -> Found:
         part = replace(options, time_limit=seconds, if_none=STOP)
         return solve_instance(other, part, on_progress, warm_start=start if other is instance else None)
 
@@ -359,15 +357,15 @@ def _follow(
     if alignment is None:
         return Result(apply(instance, rule, time_limit, on_progress, begin))
 
-    def search(other: Instance, seconds: float | None) -> ScheduleResult:
+    def search(other: Instance, seconds: float | None) -> Found:
         return apply(other, rule, seconds, on_progress)
 
     return Result(solve_with_addresses(instance, search, alignment, time_limit=time_limit))
 
 
 def _plan(
-    problem: PlanProblem, formulation: PlanFormulation, options: PlanOptions, warm_start: Start | None,
-    alignment: int | None, on_progress: PlanListener | None, begin: float,
+    problem: PlanProblem, formulation: PlanFormulation, options: SearchOptions, warm_start: Start | None,
+    alignment: int | None, on_progress: Listener | None, begin: float,
 ) -> Result:  # fmt: skip
     """`solve` where there are several memories."""
     listener = on_progress or (lambda progress: None)
@@ -417,11 +415,11 @@ def _options(given: dict[str, Any], time_limit: float | None) -> Options:
     return Options(**{**given, **more, "time_limit": time_limit})
 
 
-def _plan_options(given: dict[str, Any], time_limit: float | None) -> PlanOptions:
-    known = PlanOptions.__dataclass_fields__
+def _plan_options(given: dict[str, Any], time_limit: float | None) -> SearchOptions:
+    known = SearchOptions.__dataclass_fields__
     _refuse({name: value for name, value in given.items() if name not in known}, "one memory", "a plan of several")
     checked = _options(given, time_limit)
-    return PlanOptions(**{**given, "until_gap": checked.until_gap, "time_limit": time_limit})
+    return SearchOptions(**{**given, "until_gap": checked.until_gap, "time_limit": time_limit})
 
 
 def _given(**arguments: Any) -> dict[str, Any]:

@@ -22,9 +22,9 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.search.plan_options import PlanOptions
-from moccasin_mzn.search.plan_result import PlanResult
-from moccasin_mzn.search.plan_staged_search import solve_plan
+from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.plan_search import solve_plan
+from moccasin_mzn.search.result import Result
 
 FAST, SLOW = 0, 1
 TITLES = (
@@ -45,17 +45,17 @@ class Cell:
     seconds: float
     threads: int
 
-    def solved(self, start: Plan | None) -> PlanResult:
+    def solved(self, start: Plan | None) -> Result:
         graph = self.instance.graph
         mean = Fraction(graph.total_duration, graph.total_size or 1)
         second = Device(slowness=self.slowness, computes=self.slowness is not None)
         devices = {"first": Device(self.budget), "second": second}
         platform = device_platform(graph, devices, CopyCosts(self.copy_cost * mean), self.instance.baseline.peak)
-        options = PlanOptions(time_limit=self.seconds, threads=self.threads, seed=0)
+        options = SearchOptions(time_limit=self.seconds, threads=self.threads, seed=0)
         return solve_plan(PlanProblem(self.instance, platform), DevicesFormulation(), options, warm_start=start)
 
 
-def row(name: str, slowness: str, result: PlanResult, seconds: float) -> list[str]:
+def row(name: str, slowness: str, result: Result, seconds: float) -> list[str]:
     """One line of the table."""
     if not result.found:
         return [name, slowness, *["-"] * 7, result.status, f"{seconds:.0f}"]

@@ -62,17 +62,17 @@ def row(name: str, folder: str, arguments: argparse.Namespace) -> list[str]:
 
 def flattened(name: str, folder: Path, plain: bool) -> tuple[str, float]:
     """The FlatZinc of the staged model of a graph, and the seconds MiniZinc took."""
-    from moccasin_mzn.formulations import Moccasin
+    from moccasin_mzn.formulations import find_formulation
     from moccasin_mzn.formulations.presolve import presolve
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.problem.instance import Instance
-    from moccasin_mzn.solvers.cpsat.configuration import solver_configuration
+    from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
     from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
     from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 
     path, _, budget = name.partition("@")
-    graph, formulation = read_graph(path), Moccasin("staged")
+    graph, formulation = read_graph(path), find_formulation("staged")
     instance = Instance.build(graph, Budget.parse(budget or "0.8"), order="input", max_computations=2)
     data = folder / "data.dzn"
     data.write_text(dzn_text(formulation.data_items(graph, presolve(instance, staged=True))))
@@ -81,7 +81,7 @@ def flattened(name: str, folder: Path, plain: bool) -> tuple[str, float]:
         "minizinc",
         "-c",
         "--solver",
-        write_configuration(folder, solver_configuration()),
+        write_configuration(folder, CP_SAT.configuration()),
         *(["-G", "std"] if plain else []),
     ]
     begin = time.monotonic()

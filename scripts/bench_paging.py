@@ -25,8 +25,8 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.search.plan_options import PlanOptions
-from moccasin_mzn.search.plan_staged_search import solve_plan
+from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.plan_search import solve_plan
 
 COSTS = "0,0.001,0.003,0.01,0.03,0.1,0.3,1,3"
 
@@ -56,13 +56,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     costs = [*map(Fraction, arguments.costs.split(",")), None]
-    options = PlanOptions(time_limit=arguments.time_limit, threads=arguments.threads, seed=arguments.seed)
+    options = SearchOptions(time_limit=arguments.time_limit, threads=arguments.threads, seed=arguments.seed)
     for graph in arguments.graphs:
         path, _, budget = graph.partition("@")
         print_table(path, swept(path, budget or "0.8", costs, options))
 
 
-def swept(path: str, budget: str, costs: list[Fraction | None], options: PlanOptions) -> list[Row]:
+def swept(path: str, budget: str, costs: list[Fraction | None], options: SearchOptions) -> list[Row]:
     """A row for each cost, each with the best plan of all costs."""
     graph = read_graph(path)
     instance = Instance.build(graph, budget)

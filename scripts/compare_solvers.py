@@ -35,7 +35,7 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from moccasin_mzn.solvers.cpsat.configuration import solver_configuration  # noqa: E402
+from moccasin_mzn.solvers.cpsat.configuration import CP_SAT  # noqa: E402
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration  # noqa: E402
 
 GRACE = 30  # seconds after the time limit at which a run is ended
@@ -172,7 +172,7 @@ def main() -> None:
     table = Table("model", "data", "kind", "cp-sat", "objective", "s", reference, "objective", "s", "verdict")
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
-        write_configuration(Path(folder), solver_configuration())
+        write_configuration(Path(folder), CP_SAT.configuration())
         environment = {**os.environ, "MZN_SOLVER_PATH": folder, "PYTHONPATH": str(ROOT)}
         library = ["-G", arguments.library] if arguments.library else []
         ours = Runner(["--solver", "cp-sat", *threads], environment, arguments.time_limit)

@@ -41,7 +41,7 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.problem.pruning import without_tail
 from moccasin_mzn.search.apply_strategy import apply
-from moccasin_mzn.search.best_known import Record
+from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.search.trivial import known_at_once
@@ -214,18 +214,18 @@ def _local_search(
 ) -> None:  # fmt: skip
     from moccasin_mzn.heuristics.staged.search import LocalSearch
 
-    waiting, record = list(drafts), Record(instance, time.monotonic())
+    waiting, record = list(drafts), BestKnown(instance, time.monotonic())
     if start is not None:
         record.offer(start, "the warm start")
-    longest = record.duration
+    longest = record.value
     LocalSearch(instance, draw.randrange(1000), within).run(
         lambda sequence: record.offer(sequence, "local search") and check(instance, sequence),
         Looks(),
-        lambda duration: record.sequence if record.sequence and duration is None else None,
+        lambda duration: record.answer if record.answer and duration is None else None,
         lambda: waiting.pop() if waiting else None,
     )
-    if record.sequence is not None:
-        check(instance, record.sequence, longest)
+    if record.answer is not None:
+        check(instance, record.answer, longest)
 
 
 def sequences(draw: random.Random) -> None:
@@ -234,16 +234,16 @@ def sequences(draw: random.Random) -> None:
 
     question = draw_question(draw, staged=False)
     instance, start, waiting = question.instance, question.start, list(question.drafts)
-    record = Record(instance, time.monotonic())
+    record = BestKnown(instance, time.monotonic())
     if start is not None:
         record.offer(start, "the warm start")
     OrderAnnealing(instance, draw.randrange(1000)).run(
         lambda sequence: record.offer(sequence, "annealing") and check(instance, sequence),
         Looks(3 * LOOKS),
-        lambda duration: record.sequence if duration is None else None,
+        lambda duration: record.answer if duration is None else None,
         lambda: waiting.pop() if waiting else None,
     )
-    best = record.sequence
+    best = record.answer
     if best is None:
         return
     check(instance, best, check(instance, start) if start else None)

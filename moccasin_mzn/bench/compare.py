@@ -10,9 +10,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, NotApplicableError, shown
 from moccasin_mzn.files import load_text
-from moccasin_mzn.formulations.warm_start import check_warm_start
+from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.budget import UNITS, Budget
 from moccasin_mzn.problem.instance import Instance
@@ -21,7 +21,6 @@ from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.strategies import find_strategy, strategies
-from moccasin_mzn.strategies.strategy import NotApplicableError
 from moccasin_mzn.words import count_text
 
 BUDGET_TOLERANCE = 0.005
@@ -52,22 +51,15 @@ def contenders(only: Sequence[str] = ()) -> tuple[Contender, ...]:
     Raises:
         InputError: a pattern that matches none.
     """
-    published = {"precedence": "reservoir", "index": "triangular", "search": "off", "two_phase": True}
     found = [
-        Contender("staged", "moccasin", {"formulation": "staged"}),
-        Contender("staged auto", "moccasin", {"formulation": "staged"}, "auto"),
-        Contender("staged alone", "moccasin", {"formulation": "staged", "search": "off"}),
-        Contender("staged reservoir", "moccasin", {"precedence": "reservoir", "search": "off"}),
-        Contender("staged published", "moccasin", published),
-        Contender("general", "moccasin", {"formulation": "general"}),
-        Contender("general alone", "moccasin", {"formulation": "general", "search": "off"}),
-        Contender("general reservoir", "moccasin", {**published, "formulation": "general", "index": None}),
+        Contender(
+            f"{form.name} {variant.label}".rstrip(), form.family, {"formulation": form.name, **variant.options},
+            variant.max_computations,
+        )
+        for form in FORMULATIONS
+        for variant in form.variants
     ]  # fmt: skip
-    for name in ("checkmate-milp", "checkmate-milp-strengthened"):
-        for solver in ("cp-sat", "highs"):
-            found.append(Contender(f"{name} {solver}", "checkmate", {"formulation": name, "solver": solver}))
-    family = {"checkmate-lp-rounding": "rounding"}
-    found += [Contender(rule.name, family.get(rule.name, "")) for rule in strategies()]
+    found += [Contender(rule.name, rule.family) for rule in strategies()]
     for pattern in only:
         if not any(fnmatchcase(contender.label, pattern) for contender in found):
             labels = ", ".join(contender.label for contender in found)
@@ -234,7 +226,7 @@ def _shortest_usable(instance: Instance, options: Options, known: Sequence[tuple
     durations = instance.graph.durations
     for sequence in sorted(known, key=lambda sequence: sum(durations[v] for v in sequence)):
         try:
-            check_warm_start(instance, options.form, sequence)
+            options.form.check_start(instance, sequence)
         except InputError:
             continue
         return sequence

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from ortools.sat.python import cp_model
 
 from moccasin_mzn.bounds.relaxation import YES, Relaxation
+from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.solvers.cpsat.wide_sums import certain_bound, keep_true
-
-_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ def _solve(
     ended = threading.Event()
 
     def watch() -> None:
-        while not ended.wait(_POLL_SECONDS):
+        while not ended.wait(POLL_SECONDS):
             if stop(solutions.found):
                 solver.stop_search()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from cloup import option
 
 from moccasin_mzn.cli.outputs import Job, write_files
 from moccasin_mzn.errors import InputError
@@ -33,11 +34,11 @@ ORDER = click.option(
     "--order", default="input", show_default=True, metavar="input|topological|FILE", callback=_not_free,
     help=_ORDER_HELP,
 )  # fmt: skip
-ORDER_OR_FREE = click.option(
+ORDER_OR_FREE = option(
     "--order", default="input", show_default=True, metavar="input|topological|free|FILE",
     help=f"{_ORDER_HELP} free: search for the order too; fractions and TDI refer to the input order.",
 )  # fmt: skip
-COUNT_FIXED = click.option(
+COUNT_FIXED = option(
     "--count-fixed", is_flag=True, help="The budget is for the graph's fixed memory too (parameters, optimizer state)."
 )
 
@@ -109,3 +110,15 @@ def file_jobs(*files: tuple[Path | None, Callable[[], str | bytes]]) -> list[Job
         return path, lambda: replace_file(path, content())
 
     return [job(path, content) for path, content in files if path is not None]
+
+
+def pictures(path: Path | None, picture: Callable[[], Any]) -> list[Job]:
+    """What draws a `Picture`, if that is asked for; it is made only then."""
+
+    def draw() -> None:
+        from moccasin_mzn.report.plots.files import write_picture
+
+        write_picture(path, picture())
+        click.echo(f"picture: {path}", err=True)
+
+    return [] if path is None else [(path, draw)]

@@ -17,12 +17,12 @@ from moccasin_mzn.errors import InputError
 @click.option("--folder", type=click.Path(path_type=Path), metavar="FOLDER",
               help="Default: the folder in which MiniZinc looks for this user's solvers.")  # fmt: skip
 def install_solver(removing: bool, folder: Path | None) -> int:
-    """Make cp-sat, highs and scip known to MiniZinc and its IDE: `minizinc --solver cp-sat model.mzn data.dzn`."""
+    """Make the solvers of this package known to MiniZinc and its IDE: `minizinc --solver cp-sat model.mzn data.dzn`."""
     from moccasin_mzn.solvers.flatzinc import install
-    from moccasin_mzn.solvers.minizinc.solvers import OWN, own_configuration
+    from moccasin_mzn.solvers.minizinc.solvers import OWN
 
     folder = folder or install.user_solver_folder()
-    configurations = [own_configuration(name) for name in OWN]
+    configurations = [solver.configuration() for solver in OWN.values()]
     try:
         install.check(folder, configurations)
         for configuration in configurations:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import click
+from cloup import Section
 
 from moccasin_mzn.cli.allocate import allocate
 from moccasin_mzn.cli.bench import bench
@@ -36,11 +38,14 @@ def main() -> None:
     """Decide which tensors of a computation graph to drop and recompute, so that peak memory stays within a budget."""
 
 
-for command in (
-    solve, compare, frontier, order, list_methods, complexity, info, validate, plot, generate, import_, reduce, convert,
-    install_solver, bench, allocate, compile_searches,
-):  # fmt: skip
-    main.add_command(command)
+SECTIONS = {
+    "Solve": (solve, frontier, order, compare, allocate),
+    "Judge and draw": (validate, plot),
+    "Graphs": (info, generate, import_, reduce, convert),
+    "Models, solvers, experiments": (list_methods, complexity, bench, install_solver, compile_searches),
+}
+for title, commands in SECTIONS.items():
+    main.add_section(Section(title, commands))
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -55,16 +60,24 @@ def run(arguments: list[str] | None = None) -> int:
         click.echo(error.ctx.get_help())
         return EXIT_BAD_INPUT
     except click.ClickException as error:
-        message = error.format_message()
+        refusal = InputError(error.format_message())
     except InputError as error:
-        message = str(error)
+        refusal = error
     except click.Abort:
-        message = "interrupted"
+        refusal = InputError("interrupted")
     except Exception as error:
         lack = out_of_memory(error)
         if lack is None and not isinstance(error, OSError):
             raise
         # Another is of stdout: those of files are told by who opens them.
-        message = str(lack) if lack is not None else f"{error.filename or 'stdout'}: {error.strerror or error}"
-    click.echo(f"error: {' '.join(message.split())}", err=True)
+        refusal = lack or InputError(f"{error.filename or 'stdout'}: {error.strerror or error}")
+    _tell(refusal, sys.argv[1:] if arguments is None else arguments)
     return EXIT_BAD_INPUT
+
+
+def _tell(refusal: InputError, arguments: list[str]) -> None:
+    """One line on stderr; and an object on stdout, if that is what stdout is for."""
+    told = refusal.as_dict()
+    if not {"--json", "--json-stream"}.isdisjoint(arguments):
+        click.echo(json.dumps(told))
+    click.echo(f"error: {told['message']}", err=True)

@@ -3,58 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
+from cloup import option, option_group
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.memory_problem import PLATFORM_NAMES
 
 DEVICE_OPTIONS = (
-    click.option("--device", multiple=True, metavar="NAME=BUDGET[:K]",
+    option("--device", multiple=True, metavar="NAME=BUDGET[:K]",
                  help="A device and its memory, such as gpu=0.8; once for each, in place of --budget. K: that many "
                  "times slower than the graph's durations, inf: computes nothing."),
-    click.option("--copy-time", metavar="X",
+    option("--copy-time", metavar="X",
                  help="Duration of a copy between devices per size unit; inf: not possible.  [default: 0]"),
-    click.option("--copy-latency", metavar="N", help="Duration of each copy besides; inf: not possible.  [default: 0]"),
-    click.option("--copy-energy", metavar="X", help="Energy of a copy per size unit.  [default: 0]"),
+    option("--copy-latency", metavar="N", help="Duration of each copy besides; inf: not possible.  [default: 0]"),
+    option("--copy-energy", metavar="X", help="Energy of a copy per size unit.  [default: 0]"),
 )  # fmt: skip
 
 
-DEVICE_NAMES = ("device", "copy_time", "copy_latency", "copy_energy")
-"""Names of their values."""
 _PAGING = (
-    click.option("--paging", is_flag=True, help="There is slow memory to write outputs to and read them back from."),
-    click.option("--slow-memory", metavar="BYTES|64GiB", help="Capacity of slow memory.  [default: none]"),
-    click.option("--page-out-time", metavar="X",
+    option("--paging", is_flag=True, help="There is slow memory to write outputs to and read them back from."),
+    option("--slow-memory", metavar="BYTES|64GiB", help="Capacity of slow memory.  [default: none]"),
+    option("--page-out-time", metavar="X",
                  help="Duration of writing to slow memory per size unit; inf: not possible."),
-    click.option("--page-in-time", metavar="X", help="The same of reading back.  [default: that of writing]"),
-    click.option("--page-out-energy", metavar="X", help="Energy of writing per size unit.  [default: 0]"),
-    click.option("--page-in-energy", metavar="X", help="The same of reading back.  [default: that of writing]"),
+    option("--page-in-time", metavar="X", help="The same of reading back.  [default: that of writing]"),
+    option("--page-out-energy", metavar="X", help="Energy of writing per size unit.  [default: 0]"),
+    option("--page-in-energy", metavar="X", help="The same of reading back.  [default: that of writing]"),
 )  # fmt: skip
 _GOAL = (
-    click.option("--compute-power", metavar="P", help="Energy of computing per unit of duration.  [default: 1]"),
-    click.option("--objective", metavar="duration|energy|traffic",
-                 help="With slow memory or devices: what is to be least.  [default: duration]"),
-    click.option("--max-duration", metavar="N|+5%", help="With another objective: most duration, or increase of it."),
-    click.option("--max-energy", metavar="N", help="Most energy."),
-    click.option("--max-traffic", metavar="N", help="Most that is copied between memories, in size units."),
+    option("--compute-power", metavar="P", help="Energy of computing per unit of duration.  [default: 1]"),
+    option("--objective", metavar="duration|energy|traffic",
+                 help="What is to be least.  [default: duration]"),
+    option("--max-duration", metavar="N|+5%", help="With another objective: most duration, or increase of it."),
+    option("--max-energy", metavar="N", help="Most energy."),
+    option("--max-traffic", metavar="N", help="Most that is copied between memories, in size units."),
 )  # fmt: skip
-GROUPS = (DEVICE_OPTIONS, _PAGING, _GOAL)
+_FILE = option("--platform", type=click.Path(path_type=Path), hidden=True,
+               help="Memories, links and goal as in the file of a plan, in place of all these.")  # fmt: skip
+GROUPS = {
+    "Slow memory": _PAGING,
+    "Several devices": DEVICE_OPTIONS,
+    "With slow memory or devices": _GOAL,
+}
 """In the order of the help text."""
 
 
 def platform_options(command: Callable) -> Callable:
     """Adds the options to a command."""
-    for option in reversed([option for group in GROUPS for option in group]):
-        command = option(command)
-    return command
-
-
-PLATFORM_NAMES = (
-    "paging", "slow_memory", "page_out_time", "page_in_time", "page_out_energy", "page_in_energy", "compute_power",
-    "objective", "max_duration", "max_energy", "max_traffic", *DEVICE_NAMES,
-)  # fmt: skip
-"""Names of their values."""
+    for title, options in reversed(GROUPS.items()):
+        command = option_group(title, *options)(command)
+    return _FILE(command)
 
 
 def taken_out(options: dict[str, Any]) -> dict[str, Any]:
@@ -64,27 +63,10 @@ def taken_out(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def require_budget(budget: str | None, given: dict[str, Any]) -> None:
-    """Only devices have budgets of their own.
+    """Only devices have budgets of their own, and a platform in a file.
 
     Raises:
         click.MissingParameter: no budget, and no device.
     """
-    if budget is None and "device" not in given:
+    if budget is None and not {"device", "platform"} & given.keys():
         raise click.MissingParameter(ctx=click.get_current_context(), param_hint="'--budget'", param_type="option")
-
-
-def asks_for_platform(given: dict[str, Any]) -> bool:
-    """Is there slow memory, or are there devices?
-
-    Raises:
-        InputError: neither, but an option that is about them.
-    """
-    for needed, names in (("device", DEVICE_NAMES), ("paging", [n for n in given if n.startswith(("page_", "slow_"))])):
-        for name in names:
-            if name in given and needed not in given:
-                raise InputError(f"--{name.replace('_', '-')} is for --{needed}")
-    if "paging" in given or "device" in given:
-        return True
-    if given:
-        raise InputError(f"--{next(iter(given)).replace('_', '-')} is for --paging or --device")
-    return False

@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any
 
 import click
+import cloup
 
 
-class StrictCommand(click.Command):
+class StrictCommand(cloup.Command):
     """A command. Click alone takes the last of several values without a word."""
 
     def make_parser(self, ctx: click.Context) -> Any:
@@ -38,7 +39,7 @@ def _refuse_twice(context: click.Context, given: list[click.Parameter]) -> None:
         seen.add(option.name)
 
 
-class StrictGroup(StrictCommand, click.Group):
+class StrictGroup(StrictCommand, cloup.Group):
     """A group; `@group.command()` makes commands that are strict as well."""
 
     command_class = StrictCommand

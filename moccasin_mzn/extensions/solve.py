@@ -10,28 +10,28 @@ from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.search.plan_options import PlanOptions
-from moccasin_mzn.search.plan_record import PlanListener
-from moccasin_mzn.search.plan_result import PlanResult
-from moccasin_mzn.search.plan_staged_search import solve_plan
+from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.plan_search import ignore, solve_plan
+from moccasin_mzn.search.progress import Listener
+from moccasin_mzn.search.result import Result
 
 
 def solve_on_platform(
     problem: PlanProblem,
     formulation: PlanFormulation,
-    options: PlanOptions = PlanOptions(),  # noqa: B008 (frozen)
-    on_progress: PlanListener = lambda progress: None,
+    options: SearchOptions = SearchOptions(),  # noqa: B008 (frozen)
+    on_progress: Listener = ignore,
     *,
     begin: float | None = None,
     warm_start: Plan | None = None,
     alignment: int | None = None,
-) -> PlanResult:
+) -> Result:
     """Find the best plan of a problem. ::
 
         graph = read_graph("graph.json")
         instance = Instance.build(graph, 0.8, order="free")
         platform = paging_platform(graph, instance.budget, PagingCosts(Fraction(1, 4), Fraction(1, 4)))
-        result = solve_on_platform(PlanProblem(instance, platform), PagingFormulation(), PlanOptions(time_limit=60))
+        result = solve_on_platform(PlanProblem(instance, platform), PagingFormulation(), SearchOptions(time_limit=60))
 
     Args:
         problem: with `instance.free_order` the order is chosen as well.
@@ -54,8 +54,8 @@ def solve_on_platform(
     from moccasin_mzn.extensions.addresses.arrange_plans import plan_with_arenas
 
     def search(
-        other: PlanProblem, seconds: float | None, listener: PlanListener, start: Plan | None
-    ) -> PlanResult:  # fmt: skip
+        other: PlanProblem, seconds: float | None, listener: Listener, start: Plan | None
+    ) -> Result:  # fmt: skip
         if other is problem and start is None:
             start = warm_start
         return _solve(other, formulation, replace(options, time_limit=seconds), listener, time.monotonic(), start)
@@ -67,9 +67,9 @@ def solve_on_platform(
 
 
 def _solve(
-    problem: PlanProblem, formulation: PlanFormulation, options: PlanOptions, on_progress: PlanListener, begin: float,
+    problem: PlanProblem, formulation: PlanFormulation, options: SearchOptions, on_progress: Listener, begin: float,
     warm_start: Plan | None,
-) -> PlanResult:  # fmt: skip
+) -> Result:  # fmt: skip
     if problem.instance.free_order and formulation.staged:
         from moccasin_mzn.search.plan_free_search import solve_plan_in_any_order
 

@@ -3,43 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formulations.formulation import Formulation, models_folder
+from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.presolve import ModelData, presolve
 from moccasin_mzn.problem.instance import MOST_COMPUTATIONS, Instance
 
-CHECKMATE = ("checkmate-milp", "checkmate-milp-strengthened")
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Checkmate(Formulation):
     """The rival's mixed-integer program: a node is computed at most once per stage, and that is all that limits it.
 
     Its schedules are those of the staged formulation with C = n.
-
-    Raises:
-        InputError: an unknown name, where the message lists the known ones.
     """
 
-    name: str = "checkmate-milp"
-    """"checkmate-milp": as published; "checkmate-milp-strengthened": with memory by outputs that are alive until their
-    last use in a stage, without a large constant, and without recomputations that presolve finds useless."""
+    strengthened: bool = False
+    """With memory by outputs that are alive until their last use in a stage, without a large constant, and without
+    recomputations that presolve finds useless; otherwise as published."""
 
-    staged: ClassVar[bool] = True
-    index: ClassVar[str] = "affine"
-    two_phase: ClassVar[bool] = False
     limited: ClassVar[bool] = False
     checker: ClassVar[str] = "checkmate.mzc.mzn"
-
-    def __post_init__(self) -> None:
-        if self.name not in CHECKMATE:
-            raise InputError(f"unknown formulation {shown(self.name)}, expected one of {', '.join(CHECKMATE)}")
-
-    def model(self, objective: str) -> Path:
-        return models_folder() / f"{self.name.replace('-', '_')}.mzn"
 
     def presolve(self, instance: Instance) -> ModelData:
         """Every node may be computed in every stage from its own on; the strengthened form looks at the useful ones."""
@@ -48,7 +31,7 @@ class Checkmate(Formulation):
         data = presolve(unlimited, staged=True)
         stages = range(1, n + 1)
         data = replace(data, max_computations=tuple(n - v + 1 for v in stages), critical_stage=())
-        if self.name == "checkmate-milp-strengthened":
+        if self.strengthened:
             return data
         return replace(data, earliest_stage=tuple(min(v + 1, n) for v in stages), latest_stage=(n,) * n)
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from moccasin_mzn.formulations import Checkmate, Formulation, Moccasin
+from moccasin_mzn.formulations.catalogue import FORMULATIONS
+from moccasin_mzn.formulations.formulation import Growth
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
 from moccasin_mzn.solvers.flatzinc.parser import parse
@@ -17,38 +18,6 @@ from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 
 KINDS_SHOWN = 3
-
-
-@dataclass(frozen=True)
-class Growth:
-    """Orders of growth in n nodes, m edges and C computations per node, of a formulation before presolve.
-
-    The paper's claim (abstract, 2.5) is O(n) integers for MOCCASIN against O(n^2) booleans for Checkmate. The other
-    entries follow from the constraint groups of the models.
-    """
-
-    booleans: str
-    integers: str
-    domain: str
-    """Values of the largest integer domain; memory apart."""
-    constraints: str
-
-
-RESERVOIR_STAGED = Growth("C n", "C n", "n^2", "C (n + m)")
-SERVED_STAGED = Growth("C n + C^2 m", "C n", "n^2", "C n + C^2 m")
-RESERVOIR_GENERAL = Growth("C n", "C n", "C n", "C (n + m)")
-SERVED_GENERAL = Growth("C n + C^2 m", "C n", "C n", "C n + C^2 m")
-MATRICES = Growth("n^2 + n m", "n^2, memory only", "-", "n^2 + n m")
-
-FORMS: tuple[tuple[str, Formulation, Growth], ...] = (
-    ("staged, as published", Moccasin("staged", "reservoir", "triangular"), RESERVOIR_STAGED),
-    ("staged reservoir", Moccasin("staged", "reservoir"), RESERVOIR_STAGED),
-    ("staged", Moccasin("staged"), SERVED_STAGED),
-    ("general reservoir", Moccasin("general", "reservoir"), RESERVOIR_GENERAL),
-    ("general", Moccasin("general"), SERVED_GENERAL),
-    ("checkmate-milp", Checkmate("checkmate-milp"), MATRICES),
-    ("checkmate-milp-strengthened", Checkmate("checkmate-milp-strengthened"), MATRICES),
-)
 
 
 @dataclass(frozen=True)
@@ -84,10 +53,10 @@ def sizes(instance: Instance, backend: Backend) -> Iterator[ModelSize]:
     Raises:
         SolverError: MiniZinc failed, or already finds that there is no schedule.
     """
-    for name, form, growth in FORMS:
+    for name, form in (named for formulation in FORMULATIONS for named in formulation.forms()):
         data = form.presolve(instance)
         text = compile_model(backend, form.model("duration"), dzn_text(form.data_items(instance.graph, data)))
-        yield _counted(name, growth, parse(text, name), len(text))
+        yield _counted(name, form.growth, parse(text, name), len(text))
 
 
 def _counted(name: str, growth: Growth, file: FlatZinc, length: int) -> ModelSize:

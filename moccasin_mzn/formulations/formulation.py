@@ -3,40 +3,95 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.retention import Intervals, encode
+from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.minizinc.integers import Sum
+from moccasin_mzn.words import count_text
 
 
+@dataclass(frozen=True)
+class Growth:
+    """Orders of growth in n nodes, m edges and C computations per node, of a formulation before presolve.
+
+    The paper's claim (abstract, 2.5) is O(n) integers for MOCCASIN against O(n^2) booleans for Checkmate. The other
+    entries follow from the constraint groups of the models.
+    """
+
+    booleans: str
+    integers: str
+    domain: str
+    """Values of the largest integer domain; memory apart."""
+    constraints: str
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A formulation as `compare` runs it."""
+
+    label: str = ""
+    """Follows the formulation's name; empty: the name says it all."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of `solve`, beside the formulation."""
+    max_computations: int | str | None = None
+    """As `solve` takes it; None: its default."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Formulation(ABC):
-    """A model of the problem in MiniZinc, over the data that `models/lib/instance.mzn` declares.
+    """A model of the problem in MiniZinc, over the data that `models/lib/instance.mzn` declares, and all that is told
+    of it. The objects stand in `catalogue`, and every list of formulations is made from them.
 
     Warm starts are retention intervals in all of them.
     """
 
     name: str
-    """As on the command line."""
-    staged: bool
-    """Do its schedules keep to stages of the input order? Then so do its proofs."""
-    index: str
+    """As on the command line; its model is the file of this name, with underscores."""
+    title: str
+    """A few words for people."""
+    source: str
+    """The publication and its section."""
+    guarantee: str
+    """What is known of its schedules."""
+    growth: Growth
+    staged: bool = True
+    """Do its schedules keep to stages of the input order? Then so do its proofs. All such schedules, with at most C
+    computations per node if it is `limited`, must be solutions; all schedules in any order, if it is not staged."""
+    index: str = "affine"
     """Numbering of staged events, "affine" or "triangular"; see `Moccasin`."""
-    two_phase: bool
-    """Is there a model for phase 1, least peak (paper, 2.4)?"""
-    limited: bool
-    """Is C, the most computations of a node, part of it?"""
-    checker: ClassVar[str]
-    """The solution checker, a file of the models' folder."""
+    family: str = ""
+    """Whose published figures are its own, as columns of a table of published figures name it; empty: nobody's."""
+    variants: tuple[Variant, ...] = field(default=(Variant(), Variant("alone", {"search": "off"})), compare=False)
+    """What a comparison runs."""
 
-    @abstractmethod
+    two_phase: ClassVar[bool] = False
+    """Is there a model for phase 1, least peak (paper, 2.4)?"""
+    limited: ClassVar[bool] = True
+    """Is C, the most computations of a node, part of it? If not, a node is computed at most once per stage, and the
+    model runs alone: local search and bounds are about C."""
+    checker: ClassVar[str] = "schedule.mzc.mzn"
+    """The solution checker, a file of the models' folder."""
+    own_options: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Values of those options of `solve` that are fields of this formulation, the default first."""
+
+    def forms(self) -> Iterator[tuple[str, Formulation]]:
+        """The forms whose sizes are worth a comparison, each with a name."""
+        yield self.name, self
+
     def model(self, objective: str) -> Path:
         """The model file for an objective, "duration" or, if `two_phase`, "peak"."""
+        return models_folder() / f"{self.name.replace('-', '_')}.mzn"
 
     @abstractmethod
     def presolve(self, instance: Instance) -> ModelData:
@@ -53,6 +108,51 @@ class Formulation(ABC):
     @abstractmethod
     def copies_counted(self, data: ModelData) -> tuple[int, ...]:
         """How many times the size of each node may occur in one sum of the model."""
+
+    # As searches take any formulation, see `PlanFormulation`
+
+    def data(self, problem: Instance) -> ModelData:
+        """The reduced data."""
+        return self.presolve(problem)
+
+    def answer(self, data: ModelData, values: Any) -> tuple[int, ...]:
+        """The sequence."""
+        return self.sequence(data, values)
+
+    def objective(self, data: ModelData, value: int) -> int:
+        """An objective or a bound of the model in the graph's duration unit."""
+        return value * data.duration_scale
+
+    def items(
+        self, problem: Instance, data: ModelData, incumbent: Sequence[int] | None, limit: int | None
+    ) -> dict[str, Any]:
+        """The items of the `.dzn` file; `limit` is in the graph's duration unit."""
+        limit = None if limit is None else limit // data.duration_scale
+        return self.data_items(problem.graph, data, incumbent, limit)
+
+    def check_start(self, problem: Instance, sequence: Sequence[int]) -> Sequence[int]:
+        """A schedule to start from: within the budget, and a solution but for what is at its end to no use.
+
+        Raises:
+            InputError: it is not; the message names the position and the node.
+        """
+        graph, most = problem.graph, problem.max_computations
+        flaws = [violation.message for violation in problem.judge(sequence).violations]
+        if not flaws and self.limited:
+            often = [(v, count) for v, count in Counter(sequence).items() if count > most[v]]
+            flaws = [
+                f"node {node_text(graph, v)} is computed {count_text(count, 'time')}, at most {most[v]} allowed"
+                for v, count in often
+            ]
+        position = first_out_of_stage(problem.order, problem.useful(sequence)) if self.staged and not flaws else None
+        if position is not None:
+            node = node_text(graph, sequence[position - 1])
+            flaws = [f"position {position}: node {node} is out of place in stages of the input order"]
+        if flaws:
+            raise InputError(f"warm start: {flaws[0]}")
+        return sequence
+
+    # What follows has a default.
 
     def sums(self, data: ModelData) -> tuple[Sum, ...]:
         """The largest sums of the model."""

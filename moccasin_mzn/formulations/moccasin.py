@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,53 +13,13 @@ from moccasin_mzn.formulations.presolve import ModelData, presolve
 from moccasin_mzn.formulations.retention import Intervals, decode
 from moccasin_mzn.problem.instance import Instance
 
-MOCCASIN = ("staged", "general")
 PRECEDENCES = ("served-by", "reservoir")
 INDICES = ("affine", "triangular")
 
 
-@dataclass(frozen=True)
-class Moccasin(Formulation):
-    """One of the paper's formulations with one form of its precedence constraint and of its event index.
-
-    `Moccasin("staged", "reservoir", "triangular")` is the published one, without redundant constraints.
-
-    Raises:
-        InputError: an unknown name, where the message lists the known ones; or a triangular index of free events.
-    """
-
-    name: str = "staged"
-    """"staged": stages of the input order (2.3); "general": the order is open (2.1)."""
-    precedence: str = "served-by"
-    """"served-by": half-reified booleans; "reservoir": as published (2.2)."""
-    index: str = "affine"
-    """How staged events are numbered. "affine": starts without holes, and redundant constraints; "triangular": as
-    published (2.3), neither."""
-
-    two_phase: ClassVar[bool] = True
-    limited: ClassVar[bool] = True
-    checker: ClassVar[str] = "schedule.mzc.mzn"
-
-    def __post_init__(self) -> None:
-        for what, value, known in (
-            ("formulation", self.name, MOCCASIN),
-            ("precedence", self.precedence, PRECEDENCES),
-            ("index", self.index, INDICES),
-        ):
-            if value not in known:
-                raise InputError(f"unknown {what} {shown(value)}, expected one of {', '.join(known)}")
-        if self.index == "triangular" and not self.staged:
-            raise InputError("the triangular index numbers staged events, the general formulation has free ones")
-
-    @property
-    def staged(self) -> bool:
-        return self.name == "staged"
-
-    def model(self, objective: str) -> Path:
-        suffix = {"affine": "", "triangular": "_triangular"}[self.index]
-        suffix += {"served-by": "", "reservoir": "_reservoir"}[self.precedence]
-        suffix += {"duration": "", "peak": "_peak"}[objective]
-        return models_folder() / f"{self.name}{suffix}.mzn"
+@dataclass(frozen=True, kw_only=True)
+class IntervalFormulation(Formulation):
+    """A model whose solutions are retention intervals, in the arrays `active`, `start` and `end` of its output."""
 
     def presolve(self, instance: Instance) -> ModelData:
         return presolve(instance, self.staged)
@@ -73,3 +34,46 @@ class Moccasin(Formulation):
     def solution_items(self, data: ModelData, values: Any) -> dict[str, Any]:
         arrays = {name: tuple(getattr(values, name)) for name in ("active", "start", "end")}
         return {**arrays, "total_duration": values.objective, "capacity": data.budget}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moccasin(IntervalFormulation):
+    """One of the paper's formulations with one form of its precedence constraint and of its event index.
+
+    Staged, with reservoir and triangular, it is the published one, without redundant constraints.
+
+    Raises:
+        InputError: an unknown precedence or index; or a triangular index of free events.
+    """
+
+    precedence: str = "served-by"
+    """"served-by": half-reified booleans; "reservoir": as published (2.2)."""
+    index: str = "affine"
+    """How staged events are numbered. "affine": starts without holes, and redundant constraints; "triangular": as
+    published (2.3), neither."""
+
+    two_phase: ClassVar[bool] = True
+    own_options: ClassVar[Mapping[str, tuple[str, ...]]] = {"precedence": PRECEDENCES, "index": INDICES}
+
+    def __post_init__(self) -> None:
+        for what, known in self.own_options.items():
+            value = getattr(self, what)
+            if value not in known:
+                raise InputError(f"unknown {what} {shown(value)}, expected one of {', '.join(known)}")
+        if self.index == "triangular" and not self.staged:
+            raise InputError(f"the triangular index numbers staged events, the {self.name} formulation has free ones")
+        if self.precedence == "reservoir":  # it needs no boolean for every pair of copies, as served-by does
+            object.__setattr__(self, "growth", replace(self.growth, booleans="C n", constraints="C (n + m)"))
+
+    def forms(self) -> Iterator[tuple[str, Formulation]]:
+        reservoir = replace(self, precedence="reservoir")
+        if self.staged:
+            yield f"{self.name}, as published", replace(reservoir, index="triangular")
+        yield f"{self.name} reservoir", reservoir
+        yield self.name, self
+
+    def model(self, objective: str) -> Path:
+        suffix = {"affine": "", "triangular": "_triangular"}[self.index]
+        suffix += {"served-by": "", "reservoir": "_reservoir"}[self.precedence]
+        suffix += {"duration": "", "peak": "_peak"}[objective]
+        return models_folder() / f"{self.name}{suffix}.mzn"

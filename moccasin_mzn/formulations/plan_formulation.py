@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan import Plan
@@ -27,8 +28,8 @@ class PlanFormulation(ABC):
     """What its search needs of `compiled_searches`, beside what schedules for one memory need."""
 
     @abstractmethod
-    def model(self) -> Path:
-        """The model file; its objective is the goal's."""
+    def model(self, objective: str = "") -> Path:
+        """The model file; its objective is the goal's, which may be named."""
 
     @abstractmethod
     def data(self, problem: PlanProblem) -> Any:
@@ -54,6 +55,33 @@ class PlanFormulation(ABC):
     @abstractmethod
     def sums(self, data: Any) -> tuple[Sum, ...]:
         """The largest sums of the model."""
+
+    # As searches take any formulation, see `Formulation`
+
+    two_phase = False
+    limited = True
+
+    def answer(self, data: Any, values: Any) -> Plan:
+        """The plan."""
+        return self.plan(data, values)
+
+    def items(self, problem: PlanProblem, data: Any, incumbent: Plan | None, limit: int | None) -> dict[str, Any]:
+        """The items of the `.dzn` file."""
+        return self.data_items(data, incumbent, limit)
+
+    def check_start(self, problem: PlanProblem, plan: Plan) -> Plan:
+        """A plan to start from, without actions that nothing needs: in stages there may be no place for them.
+
+        Raises:
+            InputError: it is not within budgets and limits, or no solution of the formulation.
+        """
+        flaws = [flaw.message for flaw in problem.judge(plan).violations]
+        useful = plan if flaws else problem.pruned(plan)
+        if not flaws and (problem.out_of_scope(plan) or self.out_of_scope(problem, useful)):
+            flaws = [self.out_of_scope(problem, plan)]
+        if flaws:
+            raise InputError(f"warm start: {flaws[0]}")
+        return useful
 
     # What follows has a default.
 

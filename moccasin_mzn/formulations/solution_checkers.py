@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.formulations import Moccasin, encode, models_folder
+from moccasin_mzn.formulations import encode, find_formulation, models_folder
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation
@@ -26,6 +26,8 @@ _VERDICT = re.compile(r"CORRECT: duration (\d+), peak (\d+)")
 
 class CheckError(InputError):
     """A solution checker rejects what the simulator accepts, or finds other figures: an error of one of them."""
+
+    kind = "judge"
 
 
 def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simulation) -> str:
@@ -41,7 +43,7 @@ def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simu
     graph, computed = instance.graph, Counter(sequence)
     data = presolve(instance, staged=False)
     data = replace(data, max_computations=tuple(computed[v] for v in data.order))
-    form = Moccasin("general")
+    form = find_formulation("general")
     intervals = encode(graph, data, sequence, staged=False)
     solution: dict[str, Any] = {
         "active": intervals.active,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
+from moccasin_mzn.graphs.formats import kinds_text
+
 FILE, BUDGET = "unet_training.json", "80%"
 
 
@@ -25,6 +27,6 @@ def example_note(budget: str | None) -> str:
     return (
         f"no GRAPH is given: this solves the example that comes with the package, {example_graph()}{within}\n"
         "your own: python -m moccasin_mzn solve my.json --budget 0.8\n"
-        "a graph is a file of JSON, GraphML or DOT; python -m moccasin_mzn import --help tells how to make one of an "
+        f"a graph is a file of {kinds_text()}; python -m moccasin_mzn import --help tells how to make one of an "
         "ONNX or PyTorch model"
     )

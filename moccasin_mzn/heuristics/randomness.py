@@ -7,6 +7,11 @@ import numpy as np
 from moccasin_mzn.heuristics.compiling import compiled
 
 
+def generator_of(seed: int) -> np.ndarray:
+    """A generator, another one for each seed."""
+    return np.array([(seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1], np.uint64)
+
+
 @compiled
 def _random(generator):
     """The next 64 random bits (xorshift64*)."""

@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from os import PathLike
+from typing import Any, ClassVar
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.schedules import read_order
-from moccasin_mzn.problem.judges.schedules import Simulation, simulate
-from moccasin_mzn.words import count_text
+from moccasin_mzn.problem.judges.schedules import Simulation, judge, simulate
+from moccasin_mzn.problem.pruning import pruned, without_tail
+from moccasin_mzn.words import count_text, memory_text
 
 AUTO_COMPUTATIONS = 8
 """So many computations per node are rarely used up."""
@@ -24,7 +27,7 @@ FREE = "free"
 
 @dataclass(frozen=True)
 class Instance:
-    """What is to be solved (paper, section 2).
+    """What is to be solved (paper, section 2); a `Problem` whose answers are schedules.
 
     Raises:
         InputError: an order that is not topological; a negative budget; a count of computations below 1, named by node.
@@ -42,6 +45,12 @@ class Instance:
     free_order: bool = False
     """Is the order to be chosen too? Then `order` is only what the solution is compared with."""
 
+    noun: ClassVar[str] = "schedule"
+    seeks_peak: ClassVar[bool] = True
+    objective: ClassVar[str] = "duration"
+    better: ClassVar[str] = "is shorter"
+    counted: ClassVar[tuple[str, str]] = ("computation", "per node")
+
     def __post_init__(self) -> None:
         self.graph.check_order(self.order)
         if self.budget < 0 and not self.fixed:
@@ -58,6 +67,67 @@ class Instance:
     def baseline(self) -> Simulation:
         """The input order with every node computed once: least duration, but perhaps too much memory."""
         return simulate(self.graph, self.order)
+
+    # As a `Problem`
+
+    @property
+    def instance(self) -> Instance:
+        return self
+
+    @property
+    def within(self) -> str:
+        return f"fits the budget {memory_text(self.budget, self.graph.size_unit)}"
+
+    def judge(self, answer: Sequence[int]) -> Simulation:
+        return judge(self.graph, answer, self.budget)
+
+    def value(self, simulation: Simulation) -> int:
+        return simulation.duration
+
+    def least_value(self) -> int:
+        return self.baseline.duration
+
+    def useful(self, answer: Sequence[int]) -> tuple[int, ...]:
+        return without_tail(answer)
+
+    def pruned(self, answer: Sequence[int]) -> tuple[int, ...]:
+        return pruned(self.graph, answer, self.budget)
+
+    def recomputations(self, simulation: Simulation) -> int:
+        return len(simulation.memory) - len(self.graph.nodes)
+
+    def fits(self, arenas: Arena) -> bool:
+        return arenas.size <= self.budget
+
+    def figures(self, simulation: Simulation) -> dict[str, Any]:
+        again = self.recomputations(simulation)
+        return {"peak": simulation.peak, "duration": simulation.duration, "recomputations": again}
+
+    def named(self, answer: Sequence[int]) -> dict[str, Any]:
+        return {"sequence": [self.graph.nodes[v] for v in answer]}
+
+    def answer_in(self, document: dict[str, Any]) -> tuple[int, ...] | None:
+        found = document.get("sequence")
+        return None if found is None else tuple(self.graph.position_of(node) for node in found)
+
+    def by_position(self) -> Instance:
+        nodes = tuple(range(len(self.graph.nodes)))
+        plain = {"nodes": nodes, "order": self.order, "labels": None, "attributes": {}, "fixed_memory": {}, "name": ""}
+        return replace(self, graph=replace(self.graph, **plain))
+
+    def document(
+        self, answer: Sequence[int] | None, simulation: Simulation | None, arenas: Arena | None
+    ) -> dict[str, Any]:
+        told: dict[str, Any] = {"budget": self.budget, "fixed_memory": self.fixed, "peak": None, "duration": None,
+                                "sequence": None, "intervals": None}  # fmt: skip
+        if answer is not None:
+            offsets = [{}] * len(simulation.intervals) if arenas is None else [{"offset": at} for at in arenas.offsets]
+            told |= {"peak": simulation.peak, "duration": simulation.duration, **self.named(answer)}
+            told["intervals"] = [
+                {"node": self.graph.nodes[interval.node], "start": interval.start, "end": interval.end, **offset}
+                for interval, offset in zip(simulation.intervals, offsets, strict=True)
+            ]
+        return told if arenas is None else {**told, **arenas.as_dict()}
 
     @property
     def counts(self) -> int | list[int]:

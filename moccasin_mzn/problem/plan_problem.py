@@ -3,28 +3,114 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
+from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text, total_text
+from moccasin_mzn.problem.files.plans import (
+    goal_document,
+    intervals_document,
+    plan_document,
+    plan_of,
+    platform_document,
+)
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.plans import PlanSimulation
-from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
+from moccasin_mzn.problem.plan import Action, Plan
+from moccasin_mzn.problem.plan_arenas import PlanArenas
 from moccasin_mzn.problem.platform import OBJECTIVES, Goal, Platform
+from moccasin_mzn.problem.pruning import pruned_plan
 from moccasin_mzn.words import count_text, memory_text, over_text
 
 
 @dataclass(frozen=True)
 class PlanProblem:
-    """What is to be planned."""
+    """What is to be planned; a `Problem` whose answers are plans."""
 
     instance: Instance
     """Graph, input order and C_v: how many retention intervals each node may have in a memory that computes."""
     platform: Platform
     goal: Goal = Goal()
 
+    noun: ClassVar[str] = "plan"
+    seeks_peak: ClassVar[bool] = False
+    within: ClassVar[str] = "keeps within budgets and limits"
+    counted: ClassVar[tuple[str, str]] = ("retention interval", "of a node in a memory")
+
+    # As a `Problem`
+
+    @property
+    def graph(self) -> ComputationGraph:
+        return self.platform.graph
+
+    @property
+    def objective(self) -> str:
+        return self.goal.objective
+
+    @property
+    def better(self) -> str:
+        return f"has less {self.objective}"
+
+    def judge(self, answer: Sequence[Action]) -> PlanSimulation:
+        return judge_plan(self.platform, answer, self.goal)
+
     def value(self, simulation: PlanSimulation) -> int:
-        """What is to be least, of a plan."""
-        return simulation.total(self.goal.objective)
+        return simulation.total(self.objective)
+
+    def least_value(self) -> int:
+        return least_total(self.platform, self.objective)
+
+    def useful(self, answer: Sequence[Action]) -> Plan:
+        return tuple(answer)
+
+    def pruned(self, answer: Sequence[Action]) -> Plan:
+        return pruned_plan(self.platform, answer)
+
+    def recomputations(self, simulation: PlanSimulation) -> int:
+        return sum(interval.source is None for interval in simulation.intervals) - len(self.graph.nodes)
+
+    def fits(self, arenas: PlanArenas) -> bool:
+        return arenas.fit(self.platform)
+
+    def figures(self, simulation: PlanSimulation | None) -> dict[str, Any]:
+        if simulation is None:
+            return {"peaks": None, **dict.fromkeys(OBJECTIVES)}
+        names = [memory.name for memory in self.platform.memories]
+        totals = {what: simulation.total(what) for what in OBJECTIVES}
+        return {"peaks": dict(zip(names, simulation.peaks, strict=True)), **totals}
+
+    def named(self, answer: Sequence[Action]) -> dict[str, Any]:
+        return {"plan": plan_document(self.platform, answer)}
+
+    def answer_in(self, document: dict[str, Any]) -> Plan | None:
+        return None if document.get("plan") is None else plan_of(self.platform, document["plan"])
+
+    def by_position(self) -> PlanProblem:
+        instance = self.instance.by_position()
+        return replace(self, instance=instance, platform=replace(self.platform, graph=instance.graph))
+
+    def document(self, answer: Plan | None, simulation: PlanSimulation | None, arenas: PlanArenas | None) -> dict:
+        told = {**self.figures(simulation), **dict.fromkeys(("recomputations", "copies", "plan", "intervals"))}
+        if answer is not None:
+            offsets = None if arenas is None else arenas.offsets(simulation.intervals)
+            told |= {"recomputations": self.recomputations(simulation), "copies": self.copies(simulation)}
+            told |= {
+                **self.named(answer),
+                "intervals": intervals_document(self.platform, simulation.intervals, offsets),
+            }
+        told |= {} if arenas is None else arenas.as_dict(self.platform)
+        return {**told, "goal": goal_document(self.goal), "platform": platform_document(self.platform)}
+
+    # Of plans alone
+
+    def copies(self, simulation: PlanSimulation) -> dict[str, int]:
+        """Number of copies over each link that a plan uses, by "source -> target"."""
+        counts = Counter((interval.source, interval.memory) for interval in simulation.intervals)
+        names = [memory.name for memory in self.platform.memories]
+        links = ((a, b) for a, b in self.platform.link_between if counts[a, b])
+        return {f"{names[a]} -> {names[b]}": counts[a, b] for a, b in links}
 
     def most_intervals(self, node: int, memory: int) -> int:
         """How many retention intervals a node may have in a memory: one where nothing computes."""

@@ -1,4 +1,4 @@
-"""Dropping recomputations that a schedule does not need."""
+"""Dropping what a schedule or a plan does not need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import time
 from collections.abc import Sequence
 
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import judge
+from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.problem.platform import Platform
 
 
 def without_tail(sequence: Sequence[int]) -> tuple[int, ...]:
@@ -39,3 +42,22 @@ def pruned(graph: ComputationGraph, sequence: Sequence[int], budget: int, second
         if not judge(graph, [v for v in kept if v is not None], budget).feasible:
             kept[t] = sequence[t]
     return tuple(v for v in kept if v is not None)
+
+
+def pruned_plan(platform: Platform, plan: Plan) -> Plan:
+    """The plan without copies and repeated computations that nothing reads; it must be one the judge accepts.
+
+    To leave out what is not read holds nothing longer, so that the plan stays within budgets and limits.
+    """
+    while True:
+        computed: set[int] = set()
+        kept = []
+        for action, interval in zip(plan, judge_plan(platform, plan).intervals, strict=True):
+            needed = interval.end > interval.start or (action.source is None and action.node not in computed)
+            if needed:
+                kept.append(action)
+                if action.source is None:
+                    computed.add(action.node)
+        if len(kept) == len(plan):
+            return tuple(plan)
+        plan = tuple(kept)

@@ -20,8 +20,7 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.report.plots.files import write_picture
 from moccasin_mzn.report.plots.picture import Picture
-from moccasin_mzn.search.plan_result import PlanResult
-from moccasin_mzn.search.result import Result as ScheduleResult
+from moccasin_mzn.search.result import Result as Found
 from moccasin_mzn.words import count_text, memory_text
 
 if TYPE_CHECKING:
@@ -107,13 +106,17 @@ class Result(Answer):
     `details` has all there is, and `details.as_dict()` is what `solve --json` prints.
     """
 
-    details: ScheduleResult | PlanResult
+    details: Found
+
+    @property
+    def _several(self) -> bool:
+        """Are there several memories?"""
+        return self.details.problem.noun == "plan"
 
     @property
     def graph(self) -> ComputationGraph:
         """What is scheduled."""
-        asked = self.details.problem if isinstance(self.details, PlanResult) else self.details
-        return asked.instance.graph
+        return self.details.problem.graph
 
     @property
     def reason(self) -> str:
@@ -123,7 +126,7 @@ class Result(Answer):
     @property
     def valid(self) -> bool:
         """True if there is an answer within all budgets, arenas included, and the judge accepts it."""
-        return self.details.found if isinstance(self.details, PlanResult) else self.details.valid
+        return self.details.valid
 
     @property
     def sequence(self) -> list[Any] | None:
@@ -135,12 +138,12 @@ class Result(Answer):
     @property
     def positions(self) -> tuple[int, ...] | None:
         """The schedule as positions in `graph.nodes`; None without one, and for plans of several memories."""
-        return None if isinstance(self.details, PlanResult) else self.details.sequence
+        return None if self._several else self.details.sequence
 
     @property
     def plan(self) -> Plan | None:
         """With several memories: what is computed and copied, one after the other; None without a plan."""
-        return self.details.plan if isinstance(self.details, PlanResult) else None
+        return self.details.plan if self._several else None
 
     @property
     def duration(self) -> int | None:
@@ -150,7 +153,7 @@ class Result(Answer):
     @property
     def peaks(self) -> dict[str, int]:
         """Most memory in use in each memory by its name, in the graph's size unit; empty without an answer."""
-        if isinstance(self.details, PlanResult):
+        if self._several:
             peaks = self.details.simulation.peaks if self.details.simulation else ()
             names = [memory.name for memory in self.details.problem.platform.memories]
             return dict(zip(names, peaks, strict=False))
@@ -164,12 +167,12 @@ class Result(Answer):
     @property
     def objective(self) -> str:
         """What is made least: "duration"; of a plan perhaps "energy" or "traffic"."""
-        return self.details.problem.goal.objective if isinstance(self.details, PlanResult) else "duration"
+        return self.details.problem.objective
 
     @property
     def bound(self) -> int:
         """No answer within the budgets has less of the objective, in its unit."""
-        return self.details.bound if isinstance(self.details, PlanResult) else self.details.duration_bound
+        return self.details.bound
 
     @property
     def tdi_percent(self) -> float | None:
@@ -179,12 +182,12 @@ class Result(Answer):
     @property
     def found_by(self) -> str:
         """The search, strategy or warm start that found the answer; empty without one."""
-        return _first(self.details, "found_by", "source", "strategy")
+        return self.details.found_by
 
     @property
     def proved_by(self) -> str:
         """The proof that settled the bound."""
-        return _first(self.details, "proved_by", "bound_source")
+        return self.details.proved_by
 
     @property
     def seconds(self) -> float:
@@ -207,10 +210,10 @@ class Result(Answer):
 
     def _memories(self) -> dict[str, tuple[int | None, int | None]]:
         """Peak and budget of each memory."""
-        if isinstance(self.details, PlanResult):
+        if self._several:
             memories = self.details.problem.platform.memories
             return {f"peak, {memory.name}": (self.peaks.get(memory.name), memory.budget) for memory in memories}
-        told, arena = {"peak": self.peak}, self.details.arena
+        told, arena = {"peak": self.peak}, self.details.arenas
         told |= {} if arena is None else {"arena": arena.size}
         return {what: (amount, self.details.instance.budget) for what, amount in told.items()}
 
@@ -229,15 +232,14 @@ class Result(Answer):
             by: what the horizontal axis counts, "event" or "stage".
 
         Raises:
-            InputError: there is no schedule, it is a plan of several memories, the drawing library is not installed,
-                or the file cannot be written.
+            InputError: there is none, the drawing library is not installed, or the file cannot be written.
         """
-        if isinstance(self.details, PlanResult):
-            raise InputError("plot: pictures are of schedules, this is a plan of several memories")
-        if self.positions is None:
-            raise InputError(f"plot: there is no schedule: {self.reason}")
-        instance = self.details.instance
-        return _drawn(Picture(instance.graph, self.positions, instance.order, instance.budget, by), path)
+        problem, instance = self.details.problem, self.details.instance
+        if self.details.answer is None:
+            raise InputError(f"plot: there is no {problem.noun}: {self.reason}")
+        if self._several:
+            return _drawn(Picture(problem.platform, self.plan, instance.order, by=by), path)
+        return _drawn(Picture.of_schedule(instance.graph, self.positions, instance.order, instance.budget, by), path)
 
 
 @dataclass(frozen=True, repr=False)
@@ -372,11 +374,6 @@ class ComparisonResult(Answer):
     def records(self) -> list[dict[str, Any]]:
         """One of each contender at each budget."""
         return [row.as_dict() for row in self.rows]
-
-
-def _first(details: object, *names: str) -> str:
-    """The first of these attributes that is there and says something."""
-    return next((value for name in names if (value := getattr(details, name, ""))), "")
 
 
 def _drawn(picture: Picture, path: str | PathLike[str] | None) -> Drawing | None:

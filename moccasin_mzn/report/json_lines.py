@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, TextIO
 
-from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.report.streams import is_read
-from moccasin_mzn.search.result import Progress
+from moccasin_mzn.search.progress import Progress
 
 
 class JsonLines:
@@ -38,21 +38,20 @@ class JsonLines:
 class JsonStream(JsonLines):
     """`progress` for every improvement, at the end `result`."""
 
-    def __init__(self, graph: ComputationGraph, out: TextIO) -> None:
+    def __init__(self, problem: Problem, out: TextIO) -> None:
         super().__init__(out)
-        self._graph = graph
+        self._problem = problem
 
     def progress(self, progress: Progress, needed: bool = False) -> None:
-        """Write an improvement, with the schedule, as ids, if it is a new one within the budget; see `write`."""
+        """Write an improvement, with the answer, by ids and names, if it is a new one; see `write`."""
         line = {
             "type": "progress",
             "seconds": round(progress.seconds, 3),
             "phase": progress.phase,
-            "peak": progress.peak,
-            "duration": progress.duration,
+            **progress.figures,
             "bound": progress.bound,
-            "recomputations": progress.recomputations,
+            "source": progress.source,
         }
-        if progress.sequence is not None:
-            line["sequence"] = [self._graph.nodes[v] for v in progress.sequence]
+        if progress.answer is not None:
+            line |= self._problem.named(progress.answer)
         self.write(line, needed)

@@ -1,4 +1,4 @@
-"""What a person sees of a plan: progress lines while the search runs, and tables at its end."""
+"""What a person sees of a plan: tables at the end of the search."""
 
 from __future__ import annotations
 
@@ -8,50 +8,16 @@ from rich.console import Console
 from rich.table import Table
 
 from moccasin_mzn.graphs.wording import graph_text, node_text, total_text
-from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
+from moccasin_mzn.report.schedules import print_ending
 from moccasin_mzn.report.tables import console, plain_table, print_table
-from moccasin_mzn.search.plan_record import PlanProgress
-from moccasin_mzn.search.plan_result import PlanResult
+from moccasin_mzn.search.result import Result
 from moccasin_mzn.words import count_text, duration_text, memory_text
 
-_SECONDS_BETWEEN_LINES = 0.25
 _NODES_SHOWN = 20
 
 
-class PlanProgressLines:
-    """Prints a line for each new incumbent or bound, at most a few per second."""
-
-    def __init__(self, problem: PlanProblem, out: TextIO) -> None:
-        self._console = console(out)
-        self._problem = problem
-        self._last: tuple = ()
-        self._last_time = -1.0
-        self._held_back: str | None = None
-
-    def __call__(self, progress: PlanProgress) -> None:
-        """Print the line, or hold it back if one was printed just before."""
-        state = (progress.value, progress.bound)
-        if state == self._last:
-            return
-        first = not self._last
-        self._last = state
-        what, graph = self._problem.goal.objective, self._problem.platform.graph
-        incumbent = "no plan yet" if progress.value is None else f"{what} {total_text(graph, what, progress.value)}"
-        bound = total_text(graph, what, progress.bound)
-        self._held_back = f"{progress.seconds:8.1f} s  {incumbent}  bound {bound}  {progress.source}"
-        if first or progress.seconds - self._last_time >= _SECONDS_BETWEEN_LINES:
-            self._last_time = progress.seconds
-            self.flush()
-
-    def flush(self) -> None:
-        """Print the line held back, if any."""
-        if self._held_back is not None:
-            self._console.print(self._held_back, soft_wrap=True)
-            self._held_back = None
-
-
-def print_plan_result(result: PlanResult, out: TextIO) -> None:
+def print_plan_result(result: Result, out: TextIO) -> None:
     """The answer as a table, and what is computed again or copied."""
     to = console(out)
     graph, baseline = result.problem.platform.graph, result.problem.instance.baseline
@@ -65,18 +31,12 @@ def print_plan_result(result: PlanResult, out: TextIO) -> None:
     if result.found:
         _add_totals(table, result)
     print_table(to, table)
-    to.print(f"{result.status}: {result.reason}", soft_wrap=True)
-    for verdict in result.checks:
-        to.print(f"checked by {verdict}", soft_wrap=True)
-    if result.driver is not None:
-        to.print(f"solver: {result.solver} ({result.solver_version}) by {result.driver}", soft_wrap=True)
-    seconds = ", ".join(f"{name} {value:.2f}" for name, value in vars(result.seconds).items())
-    to.print(f"seconds: {seconds}", soft_wrap=True)
+    print_ending(to, result)
     if result.found:
         _print_again(to, result)
 
 
-def _add_totals(table: Table, result: PlanResult) -> None:
+def _add_totals(table: Table, result: Result) -> None:
     graph, baseline = result.problem.platform.graph, result.problem.instance.baseline
     simulation = result.simulation
     for what in OBJECTIVES:
@@ -84,8 +44,8 @@ def _add_totals(table: Table, result: PlanResult) -> None:
         table.add_row(what, before, total_text(graph, what, simulation.total(what)))
         if what == "duration":
             table.add_row("duration increase (TDI)", "", f"{result.tdi_percent:.3f} %")
-    table.add_row("recomputations", "", f"{result.recomputations:,}")
-    for name, count in result.copies_by_link.items():
+    table.add_row("recomputations", "", f"{result.problem.recomputations(simulation):,}")
+    for name, count in result.problem.copies(simulation).items():
         table.add_row(f"copies {name}", "", f"{count:,}")
     goal = result.problem.goal
     table.add_row(f"bound on the {goal.objective}", "", total_text(graph, goal.objective, result.bound))
@@ -97,7 +57,7 @@ def _add_totals(table: Table, result: PlanResult) -> None:
     table.add_row("judged by the simulator", "", "valid")
 
 
-def _add_arenas(table: Table, result: PlanResult) -> None:
+def _add_arenas(table: Table, result: Result) -> None:
     if result.arenas is None:
         return
     platform = result.problem.platform
@@ -107,7 +67,7 @@ def _add_arenas(table: Table, result: PlanResult) -> None:
         table.add_row(f"fragmentation, {place.name}", "", f"{arena.fragmentation_percent:.3f} %{least}")
 
 
-def _print_again(to: Console, result: PlanResult) -> None:
+def _print_again(to: Console, result: Result) -> None:
     """What happens beside the first computations, node by node."""
     graph, memories = result.problem.platform.graph, result.problem.platform.memories
     events: dict[int, list[str]] = {}

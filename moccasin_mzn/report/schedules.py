@@ -16,12 +16,12 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.report.tables import console, plain_table, print_table
 from moccasin_mzn.search.catalogue import Entry
-from moccasin_mzn.search.result import Progress, Result, percent_over
+from moccasin_mzn.search.result import Result, percent_over
 from moccasin_mzn.search.shortfall import NOT_TRIED
 from moccasin_mzn.words import count_text, duration_text, memory_text
 
 if TYPE_CHECKING:
-    from moccasin_mzn.graphs.generators.catalogue import Architecture
+    from moccasin_mzn.graphs.generators.architecture import Architecture
     from moccasin_mzn.problem.arena import Arena
     from moccasin_mzn.solvers.minizinc.solvers import KnownSolver
 
@@ -29,53 +29,6 @@ _NODES_SHOWN = 20
 _PROFILE_WIDTH = 64
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = " .:-=+*#@"
-
-
-class ProgressLines:
-    """Prints a line for each new incumbent or bound that changes what a person reads, at most a few per second."""
-
-    def __init__(self, instance: Instance, out: TextIO, named: bool = False) -> None:
-        """`named`: each line says who made it, as in a race."""
-        self._console = console(out)
-        self._named = named
-        self._nodes = len(instance.graph.nodes)
-        self._unit = instance.graph.size_unit
-        self._budget = instance.budget
-        self._baseline = instance.baseline.duration
-        self._last: tuple = ()
-        self._last_time = -1.0
-        self._held_back: str | None = None
-
-    def __call__(self, progress: Progress) -> None:
-        """Print the line, or hold it back if one was printed just before."""
-        state = (progress.phase, progress.peak if progress.phase == "peak" else progress.duration, progress.bound)
-        if state == self._last:
-            return
-        turning_point = self._last[:1] != state[:1] or (progress.phase == "peak" and progress.peak <= self._budget)
-        self._last = state
-        self._held_back = self._line(progress) + (f"  {progress.source}" if self._named else "")
-        if turning_point or progress.seconds - self._last_time >= 0.25:
-            self._last_time = progress.seconds
-            self.flush()
-
-    def flush(self) -> None:
-        """Print the line held back, if any."""
-        if self._held_back is not None:
-            self._console.print(self._held_back, soft_wrap=True)
-            self._held_back = None
-
-    def _line(self, progress: Progress) -> str:
-        start = f"{progress.seconds:8.1f} s  {self._nodes} + {count_text(progress.recomputations, 'node')}  "
-        if progress.phase == "peak" or progress.duration is None:
-            over = progress.peak - self._budget
-            reached = f"{memory_text(over, self._unit)} over the budget" if over > 0 else "within the budget"
-            reached += ", with more computations per node" if progress.phase == "more" else ""
-            return f"{start}peak {memory_text(progress.peak, self._unit)}, {reached}"
-        gap = 100 * (progress.duration - progress.bound) / progress.duration if progress.duration else 0.0
-        return (
-            f"{start}incumbent +{percent_over(progress.duration, self._baseline):.3f} %"
-            f"  bound +{percent_over(progress.bound, self._baseline):.3f} %  gap {gap:.3f} %"
-        )
 
 
 def print_result(result: Result, out: TextIO) -> None:
@@ -100,29 +53,38 @@ def print_result(result: Result, out: TextIO) -> None:
         for what, amount in _shortfall_rows(result):
             table.add_row(what, "", amount.removesuffix(" of the budget"))
     if result.valid:
-        table.add_row("bound on the increase", "", f"{percent_over(result.duration_bound, baseline.duration):.3f} %")
+        table.add_row("bound on the increase", "", f"{percent_over(result.bound, baseline.duration):.3f} %")
         table.add_row("gap", "", f"{result.gap_percent:.3f} %")
     if result.shortfall is not None and result.valid:
         table.add_row("computations per node, at most", "", str(max(result.instance.max_computations)))
-    if result.arena is not None:
-        table.add_row("arena", "", memory_text(result.arena.size, graph.size_unit))
-        table.add_row("fragmentation, arena over peak", "", fragmentation_text(result.arena))
+    if result.arenas is not None:
+        table.add_row("arena", "", memory_text(result.arenas.size, graph.size_unit))
+        table.add_row("fragmentation, arena over peak", "", fragmentation_text(result.arenas))
     if result.found:
         table.add_row("judged by the simulator", "", "valid" if result.valid else "OVER THE BUDGET")
     print_table(to, table)
     if result.found:
         _print_profiles(to, result)
+    print_ending(to, result)
+    if result.found:
+        _print_recomputed(to, result)
+
+
+def print_ending(to: Console, result: Result) -> None:
+    """How the search ended: status, who found and proved what, notes, verdicts, solver and seconds."""
     to.print(f"{result.status}: {result.reason}", soft_wrap=True)
+    by = [f"{what} by {who}" for what, who in (("found", result.found_by), ("proved", result.proved_by)) if who]
+    if by:
+        to.print(", ".join(by), soft_wrap=True)
     _print_helps(to, result)
     for note in result.notes:
         to.print(f"note: {note}", soft_wrap=True)
     for verdict in result.checks:
         to.print(f"checked by {verdict}", soft_wrap=True)
-    if result.driver is not None:
+    if result.driver is not None and result.model_ran:
         to.print(f"solver: {result.solver} ({result.solver_version}) by {result.driver}", soft_wrap=True)
-    to.print(_seconds_line(result), soft_wrap=True)
-    if result.found:
-        _print_recomputed(to, result)
+    seconds = ", ".join(f"{name} {value:.2f}" for name, value in vars(result.seconds).items())
+    to.print(f"seconds: {seconds}", soft_wrap=True)
 
 
 def print_shortfall(result: Result, out: TextIO) -> None:
@@ -187,10 +149,6 @@ def block(value: int, top: int, blocks: str = _BLOCKS) -> str:
     """The character of `blocks`, from empty to full, that is as high as `value`; the full one stands for `top`."""
     full = len(blocks) - 1
     return blocks[min(full, -(-full * value // top))] if top else blocks[0]
-
-
-def _seconds_line(result: Result) -> str:
-    return "seconds: " + ", ".join(f"{name} {value:.2f}" for name, value in vars(result.seconds).items())
 
 
 def _print_recomputed(to: Console, result: Result) -> None:

@@ -6,11 +6,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, judge
-from moccasin_mzn.search.result import Listener, Progress, Result, Seconds, TracePoint
+from moccasin_mzn.search.best_known import INSTANT
+from moccasin_mzn.search.progress import Listener, Progress, TracePoint
+from moccasin_mzn.search.result import Result, Seconds
 from moccasin_mzn.search.shortfall import NOT_TRIED, Help, shortfall
 from moccasin_mzn.strategies.strategy import Strategy
 from moccasin_mzn.words import count_text, memory_text, over_text
@@ -38,22 +41,18 @@ def apply(
         NotApplicableError: the strategy is for other graphs.
         InputError: a candidate is no schedule of the graph at all, or what the strategy needs is missing or failed.
     """
-    begin = (time.monotonic() if begin is None else begin) + ready(*strategy.compiled)
-    best = _Best(instance, strategy, begin)
+    deadline = Deadline(time_limit, (time.monotonic() if begin is None else begin) + ready(*strategy.compiled))
+    best = _Best(instance, strategy, deadline.begin)
     interrupted = False
-
-    def over() -> bool:
-        return time_limit is not None and time.monotonic() - begin > time_limit
-
     try:
-        for sequence in strategy.schedules(instance, over):
+        for sequence in strategy.schedules(instance, deadline.over):
             if best.takes(sequence) and on_progress is not None:
                 on_progress(best.progress())
-            if over():
+            if deadline.over():
                 break
     except KeyboardInterrupt:
         interrupted = True
-    return best.result(interrupted, over())
+    return best.result(interrupted, deadline.over())
 
 
 @dataclass
@@ -86,11 +85,10 @@ class _Best:
         return Progress(
             seconds=time.monotonic() - self.begin,
             phase="duration" if fits else "peak",
-            peak=simulation.peak,
-            duration=simulation.duration if fits else None,
+            value=simulation.duration if fits else None,
             bound=self.instance.baseline.duration,
-            recomputations=len(simulation.memory) - len(self.instance.graph.nodes),
-            sequence=self.sequence if fits else None,
+            figures=self.instance.figures(simulation) | ({} if fits else {"duration": None}),
+            answer=self.sequence if fits else None,
             source=self.strategy.name,
         )
 
@@ -104,6 +102,7 @@ class _Best:
         return Result(
             self.instance, None, "", status, reason, self.sequence, self.simulation, self.instance.baseline.duration,
             Seconds(total=time.monotonic() - self.begin), interrupted, self.trace, strategy=self.strategy.name,
+            found_by=self.strategy.name if self.sequence else "", proved_by=INSTANT if status == "optimal" else "",
             shortfall=lacking,
         )  # fmt: skip
 

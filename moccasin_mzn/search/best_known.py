@@ -1,7 +1,7 @@
 """What a search has found and proven so far, whoever found it. All threads of a search meet here.
 
-Nothing is believed that the simulator does not confirm: every schedule is judged on arrival, and a bound above the
-duration of an accepted schedule is an error of whoever claims it.
+Nothing is believed that the simulator does not confirm: every answer is judged on arrival, and a bound above the value
+of an accepted answer is an error of whoever claims it.
 """
 
 from __future__ import annotations
@@ -11,37 +11,45 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from moccasin_mzn.errors import REFUTED, JudgeError
+from moccasin_mzn.errors import JudgeError, RefutedError
+from moccasin_mzn.formulations import Formulation
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.schedules import Simulation, judge
-from moccasin_mzn.problem.pruning import without_tail
-from moccasin_mzn.search.result import Progress, TracePoint
+from moccasin_mzn.problem.problem import Problem
+from moccasin_mzn.search.progress import Progress, TracePoint
+
+WARM_START, INSTANT = "the warm start", "the instant bound"
+"""Who found an answer, and who proved something, where that takes no search."""
 
 
 @dataclass
-class Record:
-    """Best schedule and best bound, with the time of each improvement. Safe to use from any thread.
+class BestKnown:
+    """Best answer and best bound, with the time of each improvement. Safe to use from any thread.
 
     Raises:
         JudgeError: from `offer`, `improve_bound` and `refute`, for what the simulator contradicts.
     """
 
-    instance: Instance
+    problem: Problem
     begin: float
     """By `time.monotonic()`; all seconds count from here."""
     until_gap: float = 0.0
-    """The search may end at this gap, as a fraction of the duration."""
-    sequence: tuple[int, ...] | None = None
-    simulation: Simulation | None = None
-    """The judge's account of `sequence`."""
-    sequence_source: str = ""
+    """The search may end at this gap, as a fraction of the value."""
+    formulation: PlanFormulation | None = None
+    """Answers are solutions of it; None: all that the judge accepts."""
+    answer: tuple[Any, ...] | None = None
+    simulation: Any | None = None
+    """The judge's account of `answer`."""
+    found_by: str = ""
     """Who found it."""
     bound: int = 0
-    """On the duration, in the graph's duration unit."""
+    """Lower bound on the problem's objective, in its unit."""
     bound_source: str = ""
+    """Who proved the bound; empty: it is that of every node computed once."""
     infeasible_source: str = ""
-    """Who proved that there is no schedule; empty if nobody has."""
+    """Who proved that there is no answer; empty if nobody has."""
     claim: str = ""
     """What a solver in doubles claims and nobody has proven; empty if none does."""
     least_peak: int | None = None
@@ -58,8 +66,16 @@ class Record:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        self.bound = self.instance.baseline.duration
-        self._exact_bound = self.bound, ""
+        self.bound = self.problem.least_value()
+        instant = self.formulation.instant_bound(self.problem) if self.formulation else 0
+        if instant > self.bound:
+            self.bound, self.bound_source = instant, INSTANT
+        self._exact_bound = self.bound, self.bound_source
+
+    @property
+    def instance(self) -> Instance:
+        """The problem's."""
+        return self.problem.instance
 
     @property
     def seconds(self) -> float:
@@ -67,55 +83,68 @@ class Record:
         return time.monotonic() - self.begin
 
     @property
-    def duration(self) -> int | None:
-        """Of the best schedule."""
-        return self.simulation.duration if self.simulation else None
+    def value(self) -> int | None:
+        """Of the best answer."""
+        return None if self.simulation is None else self.problem.value(self.simulation)
 
     @property
     def gap(self) -> float | None:
-        """(duration - bound) / duration; None without a schedule."""
+        """(value - bound) / value; None without an answer."""
         if self.simulation is None:
             return None
-        return (self.duration - self.bound) / self.duration if self.duration else 0.0
+        return (self.value - self.bound) / self.value if self.value else 0.0
 
-    def offer(self, sequence: Sequence[int], source: str, phase: str = "duration") -> Simulation:
-        """Take a schedule for judgement, and keep it if it is the best, without computations of no use at its end.
+    def offer(self, answer: Sequence[Any], source: str, phase: str = "") -> Any:
+        """Take an answer for judgement, and keep it if it is the best, without what is at its end to no use.
 
         Args:
             source: who found it.
-            phase: in "peak" a schedule may be over the budget: it is reported, not kept.
+            phase: in "peak" a schedule may be over the budget: it is reported, not kept. Else it is the objective.
 
         Returns:
             The judge's account of all of it.
 
         Raises:
-            JudgeError: it is no schedule, or is over the budget in another phase, or is shorter than the bound.
+            JudgeError: it is no answer, or is over the budget in another phase, or has less than the bound.
         """
-        simulation = judge(self.instance.graph, sequence, self.instance.budget)
-        flaw = next((v for v in simulation.violations if v.kind != "over-budget" or phase != "peak"), None)
-        if flaw is not None:
-            raise JudgeError(f"{source} returned a schedule that the simulator rejects: {flaw.message}")
-        kept, account = without_tail(sequence), simulation
-        if len(kept) < len(sequence):
-            account = judge(self.instance.graph, kept, self.instance.budget)
+        problem, simulation = self.problem, self.problem.judge(answer)
+        flaws = [v.message for v in simulation.violations if v.kind != "over-budget" or phase != "peak"]
+        if not flaws and self.formulation is not None:
+            flaws = [flaw for flaw in [self.formulation.out_of_scope(problem, answer)] if flaw is not None]
+        if flaws:
+            raise JudgeError(f"{source} returned a {problem.noun} that the simulator rejects: {flaws[0]}")
+        kept, account = problem.useful(answer), simulation
+        if len(kept) < len(answer):
+            account = problem.judge(kept)
         with self._lock:
-            if account.feasible and (self.simulation is None or account.duration < self.simulation.duration):
-                self.sequence, self.simulation, self.sequence_source = kept, account, source
+            if account.feasible and (self.simulation is None or problem.value(account) < self.value):
+                self.answer, self.simulation, self.found_by = kept, account, source
                 self.claim = ""  # refuted
                 self._check()
                 self._note(phase, source, new=True)
             elif phase == "peak":
-                self.note_peak(simulation.peak, len(simulation.memory) - len(self.instance.graph.nodes), source)
+                self.note_peak(problem.figures(simulation), source)
         return simulation
 
-    def note_peak(self, peak: int, recomputations: int, source: str) -> None:
-        """A sequence over the budget has this peak: told if it is the least, and as long as there is no schedule."""
+    def take_warm_start(self, answer: Sequence[Any], form: Formulation | PlanFormulation) -> None:
+        """Begin with an answer.
+
+        Raises:
+            InputError: it is not within budgets and limits, or no solution of the formulation.
+        """
+        self.offer(form.check_start(self.problem, answer), WARM_START)
+
+    def note_peak(self, figures: dict[str, Any], source: str) -> None:
+        """A sequence over the budget has this peak: told if it is the least, and as long as there is no schedule.
+
+        Args:
+            figures: of `Instance.figures`; its duration is of no interest.
+        """
         with self._lock:
-            if self.simulation is None and (self.least_peak is None or peak < self.least_peak):
-                self.least_peak = peak
-                self.news.put(
-                    Progress(self.seconds, "peak", peak, None, self.bound, recomputations, source=source)
-                )  # fmt: skip
+            if self.simulation is None and (self.least_peak is None or figures["peak"] < self.least_peak):
+                self.least_peak = figures["peak"]
+                figures = {**figures, "duration": None}
+                self.news.put(Progress(self.seconds, "peak", None, self.bound, figures, source=source))
 
     def raise_floor(self, floor: int) -> None:
         """No schedule fits less than `floor`."""
@@ -123,27 +152,27 @@ class Record:
             self.floor = max(self.floor, floor)
 
     def improve_bound(self, bound: int, source: str, *, in_doubles: bool = False) -> None:
-        """No schedule is shorter than `bound`.
+        """No answer has less than `bound`.
 
         Args:
-            in_doubles: a solver says so whose arithmetic is in doubles: a schedule that refutes it is kept, not the
+            in_doubles: a solver says so whose arithmetic is in doubles: an answer that refutes it is kept, not the
                 bound.
 
         Raises:
             JudgeError: there is one.
         """
         with self._lock:
-            if in_doubles and self.simulation is not None and bound > self.duration:
+            if in_doubles and self.simulation is not None and bound > self.value:
                 return
             if not in_doubles:
                 self._exact_bound = max(self._exact_bound, (bound, source))
             if bound > self.bound:
                 self.bound, self.bound_source = bound, source
                 self._check()
-                self._note("duration", source)
+                self._note("", source)
 
     def refute(self, source: str, *, in_doubles: bool = False) -> None:
-        """There is no schedule at all. Of a solver in doubles this is worth nothing if there is one.
+        """There is no answer at all. Of a solver in doubles this is worth nothing if there is one.
 
         Raises:
             JudgeError: there is one.
@@ -156,40 +185,37 @@ class Record:
             self.ended.set()
 
     def note_claim(self, who: str, claim: str) -> None:
-        """A solver claims what it cannot prove: "infeasible", or, of the best schedule, "optimal"."""
-        what = {"infeasible": "there is no schedule", "optimal": "no schedule is shorter"}[claim]
+        """A solver claims what it cannot prove: "infeasible", or, of the best answer, "optimal"."""
+        noun = self.problem.noun
+        what = {"infeasible": f"there is no {noun}", "optimal": f"no {noun} {self.problem.better}"}[claim]
         with self._lock:
             if claim == "optimal" or self.simulation is None:
                 self.claim = f"{who} claims that {what}, not provable in doubles"
 
+    def proved_by(self, status: str) -> str:
+        """Who settled a search that ended with this status; empty: nobody has."""
+        if status not in ("optimal", "infeasible"):
+            return ""
+        return self.infeasible_source or self.bound_source or INSTANT
+
     def _check(self) -> None:
-        if self.simulation is not None and self.duration < self.bound:
+        problem = self.problem
+        if self.simulation is not None and self.value < self.bound:
             self.bound, self.bound_source = self._exact_bound  # what doubles said is refuted
         claim = None
         if self.simulation is not None and self.infeasible_source:
-            claim = f"{self.infeasible_source} claims that there is no schedule"
-        elif self.simulation is not None and self.duration < self.bound:
-            claim = f"{self.bound_source} claims that no schedule is shorter than {self.bound}"
+            claim = f"{self.infeasible_source} claims that there is no {problem.noun}"
+        elif self.simulation is not None and self.value < self.bound:
+            claim = f"{self.bound_source} claims that no {problem.noun} {problem.better} than {self.bound}"
         if claim is not None:
-            raise JudgeError(f"{claim}{REFUTED}{self.duration} of {self.sequence_source}")
+            raise RefutedError(claim, f"{self.value} of {self.found_by}")
 
     def _note(self, phase: str, source: str, new: bool = False) -> None:
-        self.trace.append(TracePoint(self.seconds, self.duration, self.bound))
-        if self.simulation is not None:
-            self._report(phase, self.simulation, source, self.sequence if new else None)
+        problem, simulation = self.problem, self.simulation
+        self.trace.append(TracePoint(self.seconds, self.value, self.bound))
+        if simulation is not None or not problem.seeks_peak:
+            phase, answer = phase or problem.objective, self.answer if new else None
+            figures = problem.figures(simulation)
+            self.news.put(Progress(self.seconds, phase, self.value, self.bound, figures, answer, source))
         if self.gap is not None and self.gap <= self.until_gap:
             self.ended.set()
-
-    def _report(self, phase: str, simulation: Simulation, source: str, sequence: tuple[int, ...] | None = None) -> None:
-        self.news.put(
-            Progress(
-                seconds=self.seconds,
-                phase=phase,
-                peak=simulation.peak,
-                duration=self.duration,
-                bound=self.bound,
-                recomputations=len(simulation.memory) - len(self.instance.graph.nodes),
-                sequence=sequence,
-                source=source,
-            )
-        )

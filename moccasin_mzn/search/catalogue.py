@@ -19,41 +19,12 @@ class Entry:
     """What is known of its schedules."""
 
 
-FORMULATIONS = (
-    Entry(
-        "formulation",
-        "staged",
-        "retention intervals in stages of the input order",
-        "Bartan et al., ICML 2023, sections 2.1 to 2.4",
-        "optimal among schedules in stages of the input order with at most C computations per node",
-    ),
-    Entry(
-        "formulation",
-        "general",
-        "retention intervals, the order is open",
-        "Bartan et al., ICML 2023, sections 2.1 and 2.2",
-        "optimal among all schedules with at most C computations per node",
-    ),
-    Entry(
-        "formulation",
-        "checkmate-milp",
-        "0-1 matrices R, S, FREE of nodes and stages",
-        "Jain et al., MLSys 2020, section 4",
-        "optimal among schedules in stages of the input order",
-    ),
-    Entry(
-        "formulation",
-        "checkmate-milp-strengthened",
-        "the same with memory by outputs alive until their last use: a stronger relaxation",
-        "this project, after Jain et al.",
-        "optimal among schedules in stages of the input order",
-    ),
-)
-
-
 def entries() -> tuple[Entry, ...]:
     """Formulations, then strategies."""
+    from moccasin_mzn.formulations import FORMULATIONS
     from moccasin_mzn.strategies import strategies
 
-    rules = (Entry("strategy", rule.name, rule.title, rule.source, rule.guarantee) for rule in strategies())
-    return (*FORMULATIONS, *rules)
+    kinds = {"formulation": FORMULATIONS, "strategy": strategies()}
+    return tuple(
+        Entry(kind, one.name, one.title, one.source, one.guarantee) for kind, some in kinds.items() for one in some
+    )

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.search.best_known import Record
+from moccasin_mzn.formulations import Formulation
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.problem.problem import Problem
+from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.doubles import CONFIRMED
-from moccasin_mzn.search.options import Options
-from moccasin_mzn.words import count_text, memory_text
+from moccasin_mzn.words import count_text
 
 LOCAL_SEARCH, RELAXATION = "local search", "relaxation"
 SEARCH = "search"
-"""Both of them, as one contestant in a race of solvers."""
+"""Both of them, as one contestant in a race of solvers; or the search for plans."""
 
 
-def conclude(record: Record, options: Options, ending: str, racing: bool = False) -> tuple[str, str]:
+def conclude(
+    record: BestKnown, form: Formulation | PlanFormulation, ending: str, racing: bool = False
+) -> tuple[str, str]:
     """Status and reason of a result, see `Result`.
 
     Args:
         ending: how the search ended if not by a proof, such as "within the time limit".
-        racing: the reason names who proved it, and who found the schedule.
+        racing: the reason names who proved it, and who found the answer.
     """
-    instance = record.instance
+    problem = record.problem
+    noun = problem.noun
     if record.infeasible_source:
         source = record.infeasible_source
-        by = _by(source, racing)
-        within = f"fits the budget {memory_text(instance.budget, instance.graph.size_unit)}"
-        ranges = scope(instance, options, source)
-        return "infeasible", f"proven{by}: no schedule {ranges} {within}{_what_stages_keep(options, ranges)}"
-    if record.sequence is None:
-        return "unknown", record.claim or f"no schedule was found {ending}"
-    found = f"; found by {record.sequence_source}" if racing else ""
-    if record.duration == record.bound:
-        by = _by(record.bound_source, racing)
-        return "optimal", f"proven{by}: no schedule {scope(instance, options, record.bound_source)} is shorter{found}"
+        ranges = scope(problem, form, source)
+        kept = _what_stages_keep(form, ranges)
+        return "infeasible", f"proven{_by(source, racing)}: no {noun} {ranges} {problem.within}{kept}"
+    if record.answer is None:
+        return "unknown", record.claim or f"no {noun} was found {ending}"
+    found = f"; found by {record.found_by}" if racing else ""
+    if record.value == record.bound and not record.bound_source and not problem.seeks_peak:
+        return "optimal", f"no {noun} {problem.better} than every node computed once{found}"
+    if record.value == record.bound:
+        by, ranges = _by(record.bound_source, racing), scope(problem, form, record.bound_source)
+        return "optimal", f"proven{by}: no {noun} {ranges} {problem.better}{found}"
     if record.gap <= record.until_gap:
         return "feasible", f"stopped at a gap of {100 * record.gap:.3f} %{found}"
     claim = f"; {record.claim}" if record.claim else ""
@@ -44,27 +49,27 @@ def _by(source: str, racing: bool) -> str:
     return f" by {source}" if source and (racing or CONFIRMED in source) else ""
 
 
-def scope(instance: Instance, options: Options, source: str) -> str:
-    """What a proof by `source` ranges over."""
-    if not options.form.limited:
+def scope(problem: Problem, form: Formulation | PlanFormulation, source: str = "") -> str:
+    """What a proof by `source` ranges over, to be read after "no schedule"."""
+    if not form.limited:
         return "in stages of the input order, with any number of recomputations,"
-    counts = sorted(set(instance.max_computations))
+    counts, (one, of_what) = sorted(set(problem.instance.max_computations)), problem.counted
     most = f"{counts[0]} to " if len(counts) > 1 else ""
     kind = ""
-    if instance.free_order:
+    if problem.instance.free_order or (isinstance(form, PlanFormulation) and not form.staged):
         kind = "in any order "
-    elif source in (RELAXATION, SEARCH):
+    elif source in (RELAXATION, SEARCH) and problem.seeks_peak:
         kind = "with first computations in the input order and "
-    elif options.form.staged:
+    elif form.staged:
         kind = "in stages of the input order "
-    return f"{kind}with at most {most}{count_text(counts[-1], 'computation')} per node"
+    return f"{kind}with at most {most}{count_text(counts[-1], one)} {of_what}"
 
 
-def _what_stages_keep(options: Options, ranges: str) -> str:
-    """What lies outside of a proof about schedules that keep the input order."""
+def _what_stages_keep(form: Formulation | PlanFormulation, ranges: str) -> str:
+    """What lies outside of a proof about answers that keep the input order."""
     if "the input order" not in ranges:
         return ""
     kept = "; a stage ends with the first computation of its node, and stages keep the input order"
-    if not options.form.limited:
+    if not form.limited:
         return f"{kept}: another order (--formulation staged --order free) may fit"
     return f"{kept}: another order (--order free) or more computations per node (--max-computations) may fit"

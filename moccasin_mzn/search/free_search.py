@@ -1,6 +1,6 @@
 """The order chosen together with the recomputations, as one call of `solve`.
 
-Several searches run beside each other and meet in a `Record`::
+Several searches run beside each other and meet in a `BestKnown`::
 
     annealing    over any sequences, from several drafts                   annealing
     starts       orders of low peak, tree decompositions; a bound on the
@@ -18,18 +18,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.search.best_known import Record
+from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.model_search import ModelSearch
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.staged_search import LONELY_SECONDS, Search
+from moccasin_mzn.search.staged_search import Search
 from moccasin_mzn.search.starts import starts
-from moccasin_mzn.search.threads import POLL_SECONDS
 from moccasin_mzn.solvers.minizinc.run import Limits, SolverError
-from moccasin_mzn.solvers.minizinc.solvers import Backend, find_backend
+from moccasin_mzn.solvers.minizinc.solvers import Backend
 
 ANNEALING, STARTS, INPUT_ORDER, ORDERS, PROOF = "annealing", "starts", "input order", "orders", "proof"
 FIRST_SHARE = 0.3
@@ -85,10 +85,7 @@ class FreeSearch(Search):
     """Then the staged search goes on without the model."""
 
     def _start(self) -> None:
-        backend = None
-        if self.options.search != "only":
-            backend = self.backend = find_backend(self.options.solver)
-            self._check_integers(backend)
+        backend = self._backend()
         small = backend is not None and len(self.instance.graph.nodes) <= PROOF_NODES
         self._run_beside(lambda: self._anneal(SMALL_ROUNDS if small else None), ANNEALING)
         self._run_beside(self._begin, STARTS)
@@ -101,11 +98,7 @@ class FreeSearch(Search):
 
     def _lonely(self) -> bool:
         """Without a time limit: is no proof on the way, and the latest improvement long ago?"""
-        if self.options.time_limit is not None or self.record.sequence is None:
-            return False
-        latest = self.record.trace[-1].seconds if self.record.trace else 0.0
-        proving = any(thread.is_alive() for thread in self.threads if thread.name == PROOF)
-        return not proving and self.record.seconds > latest + LONELY_SECONDS
+        return self._stale() and not any(thread.is_alive() for thread in self.threads if thread.name == PROOF)
 
     def _anneal(self, max_rounds: int | None) -> None:
         from moccasin_mzn.heuristics.free_order.search import OrderAnnealing
@@ -136,7 +129,7 @@ class FreeSearch(Search):
 
     def _prove(self, backend: Backend) -> None:
         begin = time.monotonic()
-        while self.record.sequence is None and time.monotonic() < begin + HEAD_START and not self._over():
+        while self.record.answer is None and time.monotonic() < begin + HEAD_START and not self._over():
             self.stopping.wait(POLL_SECONDS)
         form = find_formulation("general", self.options.precedence)
         limits = Limits(self.options.time_limit, self.options.threads, self.options.seed)
@@ -153,9 +146,9 @@ class FreeSearch(Search):
         """The staged search along the input order, whose model waits where a proof has the cores."""
         self._along(self.instance.order, self._rest(), self._left_behind, patience)
 
-    def _left_behind(self, record: Record) -> bool:
+    def _left_behind(self, record: BestKnown) -> bool:
         """Are others, when their turn has come, far ahead of the search along the input order?"""
-        best, own, least = self.record.duration, record.duration, self.instance.baseline.duration
+        best, own, least = self.record.value, record.value, self.instance.baseline.duration
         if best is None or record.seconds < max(LEAST_FIRST, self._slice(FIRST_SHARE)):
             return False
         return own is None or best - least < CLOSE * (own - least)
@@ -173,13 +166,13 @@ class FreeSearch(Search):
 
     def _next_order(self) -> tuple[int, ...] | None:
         """That of the best schedule, or, while there is none, of a draft, if the staged search has not been there."""
-        best = self.record.sequence
+        best = self.record.answer
         near = [best] if best is not None else list(self.drafts_made)
         orders = (tuple(dict.fromkeys(sequence)) for sequence in near)
         return next((order for order in orders if order not in self.orders_done), None)
 
     def _along(
-        self, order: tuple[int, ...], seconds: float | None, overtaken: Callable[[Record], bool] | None = None,
+        self, order: tuple[int, ...], seconds: float | None, overtaken: Callable[[BestKnown], bool] | None = None,
         model_after: float = 0.0,
     ) -> None:  # fmt: skip
         """The staged search along one order, see `_search_along`."""

@@ -1,4 +1,4 @@
-"""The MiniZinc model of a whole instance, handed to a solver: it proves or improves what is on record."""
+"""The MiniZinc model of a whole problem, handed to a solver: it proves or improves what is on record."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.formulations import Formulation
-from moccasin_mzn.formulations.presolve import ModelData
-from moccasin_mzn.problem.pruning import pruned
-from moccasin_mzn.search.best_known import Record
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.doubles import doubtful, said, source
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, run_model
@@ -20,10 +19,10 @@ from moccasin_mzn.solvers.minizinc.solvers import Backend
 
 @dataclass
 class ModelSearch:
-    """One or two runs of the model, from the best schedule on record."""
+    """One or two runs of the model, from the best answer on record."""
 
-    record: Record
-    formulation: Formulation
+    record: BestKnown
+    formulation: Formulation | PlanFormulation
     backend: Backend
     limits: Limits
     """`seconds` from the beginning of the record."""
@@ -33,36 +32,36 @@ class ModelSearch:
     """Is what the solver says of the model only a claim?"""
     confirmed_by: str = ""
     """Who has confirmed what the solver claims."""
-    latest_duration: int = 0
+    latest_value: int = 0
     """Of the latest solution of phase 2, as the solver left it."""
     latest_solution: dict[str, Any] = field(default_factory=dict)
     """Its data and its arrays, for a solution checker; empty if there is none."""
 
-    def run(self, two_phase: bool) -> None:
-        """Presolve, then phase 1 if asked for and no schedule is on record, then phase 2 unless all is known.
+    def run(self, two_phase: bool = False) -> None:
+        """Presolve, then phase 1 if asked for and no answer is on record, then phase 2 unless all is known.
 
         Raises:
             SolverError: MiniZinc or the solver failed.
             JudgeError: the simulator contradicts the solver.
         """
-        instance = self.record.instance
         if not self.formulation.staged:  # then what it starts from is of another search
-            self._prune(self.record.sequence_source)
-        data = self.formulation.presolve(instance)
-        first = two_phase and self.formulation.two_phase and self.record.sequence is None
+            self._prune()
+        data = self.formulation.data(self.record.problem)
+        first = two_phase and self.formulation.two_phase and self.record.answer is None
         if first:  # ends with the first schedule: to shorten it is for phase 2
-            self._run_phase("peak", data, instance.order)
-        if self.record.sequence is not None or not first:
-            self._run_phase("duration", data, self.record.sequence)
+            self._run_phase("peak", data, self.record.instance.order)
+        if self.record.answer is not None or not first:
+            self._run_phase("duration", data, self.record.answer)
 
-    def _run_phase(self, phase: str, data: ModelData, incumbent: Sequence[int] | None) -> None:
+    def _run_phase(self, phase: str, data: Any, incumbent: Sequence[Any] | None) -> None:
+        """One run; its phase is "duration" if the model's objective is the problem's."""
         remaining = None if self.limits.seconds is None else self.limits.seconds - self.record.seconds
         if self._over(phase) or (remaining is not None and remaining <= 0):
             return
         limit = None
-        if incumbent is not None and phase == "duration":  # at most as long as the warm start, which stays a solution
-            limit = self.record.duration // data.duration_scale
-        items = self.formulation.data_items(self.record.instance.graph, data, incumbent, limit)
+        if incumbent is not None and phase == "duration":  # at most as much as the warm start, which stays a solution
+            limit = self.record.value
+        items = self.formulation.items(self.record.problem, data, incumbent, limit)
         listener = RunListener(
             solution=lambda values: self._note_solution(phase, data, items, values),
             bound=lambda bound: self._note_bound(phase, data, bound),
@@ -76,51 +75,52 @@ class ModelSearch:
         )
         self.outcomes.append(outcome)
         self._note_proof(phase, outcome)
-        self._prune(self.backend.name)
+        self._prune()
 
     def _over(self, phase: str) -> bool:
         """Is it time to end? Phase 1 ends when there is a schedule, whoever found it."""
-        found = phase == "peak" and self.record.sequence is not None
+        found = phase == "peak" and self.record.answer is not None
         return found or self.stop() or self.record.ended.is_set()
 
-    def _note_solution(self, phase: str, data: ModelData, items: dict[str, Any], values: Any) -> None:
+    def _note_solution(self, phase: str, data: Any, items: dict[str, Any], values: Any) -> None:
         """Have an improving solution of the model judged; only the judge's figures count."""
-        simulation = self.record.offer(self.formulation.sequence(data, values), self.backend.name, phase)
-        if phase == "duration":
-            self.latest_duration = simulation.duration
-            self.latest_solution = {**items, **self.formulation.solution_items(data, values)}
-            claimed = values.objective * data.duration_scale
-            if claimed != simulation.duration:
-                raise JudgeError(
-                    f"{self.backend.name} reports {claimed}, "
-                    f"but the simulator finds a duration of {simulation.duration}"
-                )
+        problem, who = self.record.problem, self.backend.name
+        answer = self.formulation.answer(data, values)
+        simulation = self.record.offer(answer, who, "peak" if phase == "peak" else "")
+        if phase == "peak":
+            return
+        self.latest_value = problem.value(simulation)
+        self.latest_solution = {**items, **self.formulation.solution_items(data, values)}
+        claimed = self.formulation.objective(data, values.objective)
+        if claimed != self.latest_value:
+            found = f"a {problem.objective} of {self.latest_value}"
+            raise JudgeError(f"{who} reports {claimed}, but the simulator finds {found}")
 
-    def _note_bound(self, phase: str, data: ModelData, bound: int) -> None:
+    def _note_bound(self, phase: str, data: Any, bound: int) -> None:
         if self.doubted:
             return
         if phase == "duration":
             in_doubles = self.backend.in_doubles
             who = source(self.backend, self.confirmed_by)
-            self.record.improve_bound(bound * data.duration_scale, who, in_doubles=in_doubles)
+            self.record.improve_bound(self.formulation.objective(data, bound), who, in_doubles=in_doubles)
         elif bound > data.budget:
             self.record.raise_floor(bound * data.size_scale)
 
     def _note_proof(self, phase: str, outcome: Outcome) -> None:
         """Take what the end of a run proves, and what the solver only claims."""
         told, in_doubles = said(self.backend, outcome, self.doubted), self.backend.in_doubles
-        if told.claim and (phase == "duration" or self.record.sequence is None):
+        if told.claim and (phase == "duration" or self.record.answer is None):
             self.record.note_claim(self.backend.title, "infeasible" if phase == "peak" else told.claim)
-        proven_over_budget = phase == "peak" and told.status == "optimal" and self.record.sequence is None
+        proven_over_budget = phase == "peak" and told.status == "optimal" and self.record.answer is None
         if proven_over_budget and self.record.least_peak is not None:
             self.record.raise_floor(self.record.least_peak)
         if told.status == "infeasible" or proven_over_budget:
             self.record.refute(told.source, in_doubles=in_doubles)
         elif phase == "duration" and told.status == "optimal":
-            self.record.improve_bound(self.latest_duration, told.source, in_doubles=in_doubles)
+            self.record.improve_bound(self.latest_value, told.source, in_doubles=in_doubles)
 
-    def _prune(self, source: str) -> None:
-        """Leave out recomputations that nothing needs; solvers make some."""
-        record, graph = self.record, self.record.instance.graph
-        if record.sequence is not None:
-            record.offer(pruned(graph, record.sequence, record.instance.budget), source)
+    def _prune(self) -> None:
+        """Leave out what nothing needs, whoever found the best answer; solvers compute again what is of no use."""
+        record = self.record
+        if record.answer is not None:
+            record.offer(record.problem.pruned(record.answer), record.found_by)

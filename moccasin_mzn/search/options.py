@@ -1,4 +1,4 @@
-"""How to solve an instance."""
+"""How to solve a problem."""
 
 from __future__ import annotations
 
@@ -17,43 +17,31 @@ _GAP = re.compile(r"(\d{1,6}(?:\.\d{1,30})?|\.\d{1,30})\s*(%?)", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Options:
-    """How to solve an instance; the meanings are those of the arguments of `solve`.
+class SearchOptions:
+    """How to look for an answer, whatever the problem; the meanings are those of the arguments of `solve`.
 
     Raises:
-        InputError: an unknown formulation, precedence, index or search, or nonsense as a limit.
+        InputError: an unknown search, or nonsense as a limit.
     """
 
     solver: str = "cp-sat"
     """Or several with commas between them, which race."""
-    formulation: str = "staged"
-    precedence: str | None = None
-    """None: the formulation's own."""
-    index: str | None = None
     search: str | None = None
-    """None: "on", but "off" for a rival, which is to be seen alone."""
+    """"on", which is None: incumbents from searches beside the model; "off": the model alone; "only": without it."""
     time_limit: float | None = None
+    """Seconds; None: until proven."""
     until_gap: float = 0.0
+    """Stop at this gap, (value - bound) / value."""
     threads: int | None = None
+    """Of the solver; None: as many as there are cores."""
     seed: int | None = None
-    two_phase: bool | None = None
-    if_none: str = STOP
-    """Where no schedule is found: "more": the answer may compute nodes more often, if that helps; "hint": what would
-    help is tried and told; "stop": it is told, but not tried."""
 
     def __post_init__(self) -> None:
-        form = find_formulation(self.formulation, self.precedence, self.index)
         if self.search is None:
-            object.__setattr__(self, "search", "on" if form.limited else "off")
+            object.__setattr__(self, "search", "on")
         if self.search not in SEARCHES:
             raise InputError(f"unknown search {shown(self.search)}, expected one of {', '.join(SEARCHES)}")
-        if self.search != "off" and not form.limited:
-            raise InputError(f"search {self.search}: {form.name} runs alone, without local search and bounds")
         self._check_solvers()
-        if self.two_phase and not form.two_phase:
-            raise InputError(f"{form.name} has no first phase")
-        if self.if_none not in IF_NONE:
-            raise InputError(f"if none {shown(self.if_none)}: expected one of {', '.join(IF_NONE)}")
         check_time_limit(self.time_limit)
         if type(self.until_gap) not in (int, float) or not 0 <= self.until_gap < 1:
             raise InputError(f"gap {shown(self.until_gap)} is not a fraction of the duration, from 0 to below 1")
@@ -73,6 +61,36 @@ class Options:
     def solvers(self) -> tuple[str, ...]:
         """Their names."""
         return tuple(name.strip() for name in self.solver.split(","))
+
+
+@dataclass(frozen=True)
+class Options(SearchOptions):
+    """How to look for a schedule of one memory.
+
+    Raises:
+        InputError: an unknown formulation, precedence or index as well, or what does not go with it.
+    """
+
+    formulation: str = "staged"
+    precedence: str | None = None
+    """None: the formulation's own."""
+    index: str | None = None
+    two_phase: bool | None = None
+    if_none: str = STOP
+    """Where no schedule is found: "more": the answer may compute nodes more often, if that helps; "hint": what would
+    help is tried and told; "stop": it is told, but not tried."""
+
+    def __post_init__(self) -> None:
+        form = self.form
+        if self.search is None and not form.limited:
+            object.__setattr__(self, "search", "off")  # a rival, which is to be seen alone
+        super().__post_init__()
+        if self.search != "off" and not form.limited:
+            raise InputError(f"search {self.search}: {form.name} runs alone, without local search and bounds")
+        if self.two_phase and not form.two_phase:
+            raise InputError(f"{form.name} has no first phase")
+        if self.if_none not in IF_NONE:
+            raise InputError(f"if none {shown(self.if_none)}: expected one of {', '.join(IF_NONE)}")
 
     @property
     def form(self) -> Formulation:

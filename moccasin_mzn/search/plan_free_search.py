@@ -26,12 +26,12 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Plan, plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
-from moccasin_mzn.search.plan_conclusion import conclude_plan, plan_scope
-from moccasin_mzn.search.plan_options import PlanOptions
-from moccasin_mzn.search.plan_record import PlanListener, PlanProgress, PlanRecord
-from moccasin_mzn.search.plan_result import PlanResult
-from moccasin_mzn.search.plan_staged_search import solve_plan
-from moccasin_mzn.search.result import Progress, Seconds
+from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.search.conclusion import conclude
+from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.plan_search import ignore, no_plan, solve_plan
+from moccasin_mzn.search.progress import Listener, Progress
+from moccasin_mzn.search.result import Result, Seconds
 from moccasin_mzn.solvers.minizinc.run import SolverError
 from moccasin_mzn.solvers.minizinc.solvers import check_solvers
 
@@ -61,11 +61,11 @@ class _EndedError(Exception):
 def solve_plan_in_any_order(
     problem: PlanProblem,
     formulation: PlanFormulation,
-    options: PlanOptions = PlanOptions(),  # noqa: B008 (frozen)
-    on_progress: PlanListener = lambda progress: None,
+    options: SearchOptions = SearchOptions(),  # noqa: B008 (frozen)
+    on_progress: Listener = ignore,
     begin: float | None = None,
     warm_start: Plan | None = None,
-) -> PlanResult:
+) -> Result:
     """Find the best plan, whatever the order of first computations.
 
     Args:
@@ -86,13 +86,14 @@ def solve_plan_in_any_order(
         raise InputError(f"order free: {formulation.name} keeps to stages of the input order")
     if options.search == "off":
         raise InputError("order free: search off leaves only a model, and that is the formulation general")
+    if len(options.solvers) > 1:
+        raise InputError(f"order free: {len(options.solvers)} solvers cannot race on it, name one")
     begin = time.monotonic() if begin is None else begin
-    check_solvers([options.solver])  # the first searches do without
-    problem = replace(problem, instance=replace(problem.instance, free_order=False))
-    record = PlanRecord(problem, general, begin, options.until_gap)
+    check_solvers(options.solvers)  # the first searches do without
+    record = BestKnown(problem, begin, options.until_gap, general)
     search = _FreeSearch(problem, formulation, general, options, record, on_progress)
     if warm_start is not None:
-        search.take_warm_start(warm_start)
+        record.take_warm_start(warm_start, general)
     return search.run()
 
 
@@ -103,11 +104,11 @@ class _FreeSearch:
     problem: PlanProblem
     staged: PlanFormulation
     general: PlanFormulation
-    options: PlanOptions
-    record: PlanRecord
-    on_progress: PlanListener
+    options: SearchOptions
+    record: BestKnown
+    on_progress: Listener
     interrupted: bool = False
-    latest: PlanResult | None = None
+    latest: Result | None = None
     """Of the latest search, for what it says of the solver."""
     flatten: float = 0.0
     """Seconds of MiniZinc's compilation, in all searches."""
@@ -120,22 +121,20 @@ class _FreeSearch:
     round: int = 0
     """How often all orders have been searched along again."""
 
-    def take_warm_start(self, plan: Plan) -> None:
-        self.record.take_warm_start(plan)
-        self._tell()
-
-    def run(self) -> PlanResult:
+    def run(self) -> Result:
         """Search along all orders, as time allows; an interrupt from the keyboard ends it with the best plan."""
         impossible = why_impossible(self.problem)
-        if impossible is None:
-            try:
-                self._search()
-            except _EndedError:
-                pass
-            except KeyboardInterrupt:
-                self.interrupted = True
+        if impossible is not None:
+            return no_plan(self.record, self.staged, self.options, impossible)
+        try:
             self._tell()
-        return self._result(impossible)
+            self._search()
+        except _EndedError:
+            pass
+        except KeyboardInterrupt:
+            self.interrupted = True
+        self._tell()
+        return self._result()
 
     def _search(self) -> None:
         low = self._order_of_low_peak()
@@ -180,14 +179,14 @@ class _FreeSearch:
     def _along(self, order: tuple[int, ...], seconds: float, source: str) -> None:
         """The staged search along one order."""
         self.done[order] = None
-        problem = replace(self.problem, instance=replace(self.problem.instance, order=order))
+        problem = replace(self.problem, instance=replace(self.problem.instance, order=order, free_order=False))
         result = self._solve(problem, self.staged, seconds, source, lambda progress: None)
         if result is None or result.status in ("optimal", "infeasible"):
             self.proven.add(order)
 
     def _along_best(self) -> None:
         """The staged search along the order of the best plan, if that is a new one."""
-        best = self.record.plan
+        best = self.record.answer
         if best is not None and (order := order_of(best)) not in self.done:
             self._along(order, self._slice(LATER_SHARE, LONGEST_SLICE), "order of the best plan")
 
@@ -207,19 +206,19 @@ class _FreeSearch:
 
     def _solve(
         self, problem: PlanProblem, formulation: PlanFormulation, seconds: float, source: str,
-        learn: Callable[[PlanProgress], None],
-    ) -> PlanResult | None:  # fmt: skip
+        learn: Callable[[Progress], None],
+    ) -> Result | None:  # fmt: skip
         """One search, whose plans go on record; None if the solver failed, but a plan is there."""
 
-        def listen(progress: PlanProgress) -> None:
+        def listen(progress: Progress) -> None:
             learn(progress)
-            if progress.plan is not None:
-                self.record.offer(progress.plan, f"{source}, {progress.source}")
+            if progress.answer is not None:
+                self.record.offer(progress.answer, f"{source}, {progress.source}")
             self._tell()
             if self.record.ended.is_set():
                 raise _EndedError
 
-        best = self.record.plan
+        best = self.record.answer
         if best is not None and formulation.out_of_scope(problem, best) is not None:
             best = None
         seed = self.options.seed if not self.round else ((self.options.seed or 0) + self.round) % _SEEDS
@@ -227,14 +226,14 @@ class _FreeSearch:
         try:
             result = solve_plan(problem, formulation, options, listen, warm_start=best)
         except SolverError:
-            if self.record.plan is None:
+            if self.record.answer is None:
                 raise
             return None
         self.latest = result
         self.flatten += result.seconds.flatten
         self.solving += result.seconds.solve
         if result.found:
-            self.record.offer(result.plan, f"{source}, {result.source}")
+            self.record.offer(result.plan, f"{source}, {result.found_by}")
         self.interrupted |= result.interrupted
         if self.interrupted:
             raise _EndedError
@@ -316,8 +315,8 @@ class _FreeSearch:
         return replace(instance, graph=replace(graph, durations=costs), budget=budget, free_order=True)
 
     def _take_sequence(self, progress: Progress) -> None:
-        if progress.sequence is not None:
-            self._offer_sequence(progress.sequence, 0, ALONE)
+        if progress.answer is not None:
+            self._offer_sequence(progress.answer, 0, ALONE)
 
     def _offer_sequence(self, sequence: tuple[int, ...], memory: int, source: str) -> None:
         """Offer a schedule of one memory, if it is a plan."""
@@ -328,22 +327,21 @@ class _FreeSearch:
 
     # The answer
 
-    def _result(self, impossible: str | None) -> PlanResult:
+    def _result(self) -> Result:
         record, latest = self.record, self.latest
         ending = "before the search gave up"
         if self.interrupted:
             ending = "before the user stopped the search"
         elif (remaining := self._remaining()) is not None and remaining < 1:
             ending = "within the time limit"
-        known = ("infeasible", impossible) if impossible else None
         along = f"; searched along {len(self.done)} order{'s' if len(self.done) != 1 else ''}"
-        status, reason = known or conclude_plan(record, plan_scope(self.problem, self.general), ending + along)
-        problem = replace(self.problem, instance=replace(self.problem.instance, free_order=True))
+        status, reason = conclude(record, self.general, ending + along)
         seconds = Seconds(flatten=self.flatten, solve=self.solving, total=record.seconds)
-        return PlanResult(
-            problem, self.staged, self.options.solver, status, reason, record.plan, record.simulation, record.bound,
-            seconds, self.interrupted, tuple(record.trace), record.plan_source,
-            driver=latest.driver if latest else None, solver_version=latest.solver_version if latest else None,
+        return Result(
+            self.problem, self.staged, self.options.solver, status, reason, record.answer, record.simulation,
+            record.bound, seconds, self.interrupted, tuple(record.trace), driver=latest.driver if latest else None,
+            solver_version=latest.solver_version if latest else None, claim=record.claim,
+            found_by=record.found_by, proved_by=record.proved_by(status),
         )  # fmt: skip
 
 

@@ -1,54 +1,21 @@
-"""What `solve` answers, and what it tells on the way."""
+"""What `solve` answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from moccasin_mzn.formulations import Formulation
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.judges.schedules import Simulation
+from moccasin_mzn.problem.plan_arenas import PlanArenas
+from moccasin_mzn.problem.problem import Problem
+from moccasin_mzn.search.progress import TracePoint
 from moccasin_mzn.search.shortfall import Shortfall
-
-
-@dataclass(frozen=True)
-class Progress:
-    """A new incumbent or a new bound, while the search goes on."""
-
-    seconds: float
-    """Since `solve` was called."""
-    phase: str
-    """"peak": phase 1, a schedule within the budget is sought; "duration": phase 2, it is made shorter;
-    "more": there is none yet, but one that computes nodes more often than was asked for, whose duration is not told."""
-    peak: int
-    """Of the incumbent, in the graph's size unit."""
-    duration: int | None
-    """Of the incumbent, in the graph's duration unit; None while no incumbent is within the budget."""
-    bound: int
-    """No schedule within the budget is shorter, in the graph's duration unit."""
-    recomputations: int
-    """Computations of the incumbent beyond one per node."""
-    sequence: tuple[int, ...] | None = None
-    """The incumbent, positions in `graph.nodes`, where it is within the budget and new."""
-    source: str = ""
-    """Who improved the incumbent or the bound."""
-
-
-Listener = Callable[[Progress], None]
-
-
-@dataclass(frozen=True)
-class TracePoint:
-    """The best schedule and the best bound from this moment on."""
-
-    seconds: float
-    """Since `solve` was called."""
-    duration: int | None
-    """In the graph's duration unit; None while there is no schedule."""
-    bound: int
-    """In the graph's duration unit."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +38,10 @@ class RacerResult:
     status: str
     """Of its own latest answer, as in `Result`; "unknown" also if it was stopped before it gave one; "failed";
     "not-started"."""
-    duration: int | None
-    """Of its shortest schedule within the budget, one it started from aside; in the graph's duration unit."""
+    value: int | None
+    """Of its best answer, one it started from aside."""
     bound: int
-    """Its own bound, in the graph's duration unit."""
+    """Its own bound."""
     seconds: float
     """Wall-clock time of its processes, their start included."""
     cpu_seconds: float
@@ -82,36 +49,40 @@ class RacerResult:
     ending: str
     """"proof"; "time"; "stopped": the race was over; "gave up"; "not started"; or how it failed, in one line."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Its entry in the object that `solve --json` prints."""
-        return {**vars(self), "seconds": round(self.seconds, 3), "cpu_seconds": round(self.cpu_seconds, 3)}
+    def as_dict(self, objective: str) -> dict[str, Any]:
+        """Its entry in the object that `solve --json` prints, the value under the name of what is to be least."""
+        told = {objective if name == "value" else name: of for name, of in vars(self).items()}
+        return {**told, "seconds": round(self.seconds, 3), "cpu_seconds": round(self.cpu_seconds, 3)}
 
 
 @dataclass(frozen=True)
 class Result:
-    """The best schedule found, as judged by the simulator, and what is proven about it."""
+    """The best answer found, as judged by the simulator, and what is proven about it.
 
-    instance: Instance
-    formulation: Formulation | None
+    Of a schedule for one memory, or of a plan for several, as the problem asks.
+    """
+
+    problem: Problem
+    formulation: Formulation | PlanFormulation | None
     """None for a strategy."""
     solver: str
     """Empty for a strategy."""
     status: str
-    """"optimal": proven for this formulation; "feasible": not proven; "infeasible": proven that there is no schedule;
+    """"optimal": proven for this formulation; "feasible": not proven; "infeasible": proven that there is no answer;
     "unknown": none found in time; "over-budget": none within the budget, `sequence` is the strategy's own."""
     reason: str
     """One line: why the status is what it is."""
-    sequence: tuple[int, ...] | None
-    """Positions in `graph.nodes` in the order of computing them; None without a schedule."""
-    simulation: Simulation | None
-    """The judge's account of `sequence`."""
-    duration_bound: int
-    """No schedule within the budget is shorter, in the graph's duration unit."""
+    answer: tuple[Any, ...] | None
+    """Positions in `graph.nodes` in the order of computing them, or the actions of a plan; None without an answer."""
+    simulation: Simulation | PlanSimulation | None
+    """The judge's account of `answer`."""
+    bound: int
+    """No answer has less of the objective."""
     seconds: Seconds
     interrupted: bool = False
     """True if the user stopped the search."""
     trace: tuple[TracePoint, ...] = ()
-    """Every improvement of the schedule or of the bound, in order of time."""
+    """Every improvement of the answer or of the bound, in order of time."""
     notes: tuple[str, ...] = ()
     """What was left undone and why, in one line each."""
     strategy: str = ""
@@ -126,24 +97,47 @@ class Result:
     """The MiniZinc that was there to run the model, such as "MiniZinc 2.6.4"; None if none was asked for."""
     solver_version: str | None = None
     """What solves behind the solver's name, such as "Gecode 6.2.0"; None for a strategy, or if none was asked for."""
-
     claim: str = ""
     """What a solver in doubles claims and nobody has proven, in one line; else empty."""
+    found_by: str = ""
+    """Who found the answer: a search by its name, a solver by whose model it came, a strategy; empty without one."""
+    proved_by: str = ""
+    """Who proved that nothing is better, or that there is nothing; empty if nobody has."""
     shortfall: Shortfall | None = None
     """Of the question as it was asked, if that has no schedule within the budget, or none was found."""
-    arena: Arena | None = None
-    """Offsets of the retention intervals, in their order, if they were asked for: the budget is then for the arena."""
+    arenas: Arena | PlanArenas | None = None
+    """Offsets of all copies, if they were asked for: the budgets are then for arenas."""
+
+    @property
+    def instance(self) -> Instance:
+        """Graph, input order and C_v of the problem."""
+        return self.problem.instance
+
+    @property
+    def sequence(self) -> tuple[int, ...] | None:
+        """Of a problem of one memory: the schedule."""
+        return self.answer
+
+    @property
+    def plan(self) -> tuple[Any, ...] | None:
+        """Of a problem of several memories: the plan."""
+        return self.answer
 
     @property
     def found(self) -> bool:
-        """True if there is a sequence; a strategy's may be over the budget."""
-        return self.sequence is not None
+        """True if there is an answer; a strategy's may be over the budget."""
+        return self.answer is not None
 
     @property
     def valid(self) -> bool:
-        """True if the judge accepts the schedule, and its arena, if it has one, is within the budget."""
-        fits = self.arena is None or self.arena.size <= self.instance.budget
+        """True if the judge accepts the answer, and its arenas, if it has any, are within the budgets."""
+        fits = self.arenas is None or self.problem.fits(self.arenas)
         return self.simulation is not None and self.simulation.feasible and fits
+
+    @property
+    def value(self) -> int | None:
+        """Of the answer: its total of the objective."""
+        return self.problem.value(self.simulation) if self.simulation else None
 
     @property
     def duration(self) -> int | None:
@@ -152,7 +146,7 @@ class Result:
 
     @property
     def peak(self) -> int | None:
-        """In the graph's size unit."""
+        """Of a schedule, in the graph's size unit."""
         return self.simulation.peak if self.simulation else None
 
     @property
@@ -162,41 +156,46 @@ class Result:
 
     @property
     def gap_percent(self) -> float | None:
-        """100 * (duration - duration_bound) / duration; None without a schedule within the budget."""
+        """100 * (value - bound) / value; None without an answer within the budgets."""
         if not self.valid:
             return None
-        return 100 * (self.duration - self.duration_bound) / self.duration if self.duration else 0.0
+        return 100 * (self.value - self.bound) / self.value if self.value else 0.0
+
+    @property
+    def model_ran(self) -> bool:
+        """Has MiniZinc run the model, of whomever raced?"""
+        solvers = (racer for racer in self.racers if racer.solver in self.solver.split(","))
+        return self.seconds.flatten + self.seconds.solve > 0 or any(racer.seconds > 0 for racer in solvers)
 
     @property
     def recomputed(self) -> dict[int, list[int]]:
-        """For each node computed more than once: where in the sequence (from 1) it is computed again."""
+        """Of a schedule: for each node computed more than once, where in the sequence (from 1) it is computed again."""
         again: dict[int, list[int]] = {}
-        if self.sequence:
-            seen = set()
-            for position, v in enumerate(self.sequence, 1):
-                if v in seen:
-                    again.setdefault(v, []).append(position)
-                seen.add(v)
+        seen = set()
+        for position, v in enumerate(self.answer or (), 1):
+            if v in seen:
+                again.setdefault(v, []).append(position)
+            seen.add(v)
         return again
 
     def as_dict(self) -> dict[str, Any]:
-        """The object that `solve --json` prints; node ids as in the file, positions in the sequence from 1."""
-        graph, baseline = self.instance.graph, self.instance.baseline
-        return {
+        """The object that `solve --json` prints; node ids as in the file, positions in the answer from 1."""
+        instance, form = self.instance, self.formulation
+        graph, baseline = instance.graph, instance.baseline
+        told = {
             "graph": graph.name,
             "nodes": len(graph.nodes),
             "edges": len(graph.edges),
             "strategy": self.strategy or None,
-            "formulation": getattr(self.formulation, "name", None),
-            "precedence": getattr(self.formulation, "precedence", None),
-            "index": getattr(self.formulation, "index", None),
+            "formulation": getattr(form, "name", None),
+            "form": None if form is None else "staged" if form.staged else "general",
+            "precedence": getattr(form, "precedence", None),
+            "index": getattr(form, "index", None),
             "solver": self.solver or None,
             "solver_version": self.solver_version,
             "driver": self.driver,
-            "order": "free" if self.instance.free_order else "given",
-            "max_computations": self.instance.counts,
-            "budget": self.instance.budget,
-            "fixed_memory": self.instance.fixed,
+            "order": "free" if instance.free_order else "given",
+            "max_computations": instance.counts,
             "baseline_peak": baseline.peak,
             "baseline_duration": baseline.duration,
             "status": self.status,
@@ -204,32 +203,21 @@ class Result:
             "claim": self.claim or None,
             "notes": list(self.notes),
             "interrupted": self.interrupted,
-            "peak": self.peak,
-            "duration": self.duration,
+            "found_by": self.found_by or None,
+            "proved_by": self.proved_by or None,
             "tdi_percent": self.tdi_percent,
-            "duration_bound": self.duration_bound,
+            "bound": self.bound,
             "gap_percent": self.gap_percent,
             "valid": self.valid,
             "checks": list(self.checks),
             "shortfall": None if self.shortfall is None else self.shortfall.as_dict(),
-            "racers": [racer.as_dict() for racer in self.racers],
+            "racers": [racer.as_dict(self.problem.objective) for racer in self.racers],
             "seconds": {name: round(value, 3) for name, value in vars(self.seconds).items()},
-            "trace": [[round(point.seconds, 3), point.duration, point.bound] for point in self.trace],
-            "sequence": [graph.nodes[v] for v in self.sequence] if self.found else None,
-            "intervals": [
-                {"node": graph.nodes[interval.node], "start": interval.start, "end": interval.end, **offset}
-                for interval, offset in zip(self.simulation.intervals, self._offsets(), strict=True)
-            ]
-            if self.found
-            else None,
-            **({} if self.arena is None else self.arena.as_dict()),
+            "trace": [[round(point.seconds, 3), point.value, point.bound] for point in self.trace],
         }
-
-    def _offsets(self) -> list[dict[str, int]]:
-        """What addresses add to each retention interval."""
-        if self.arena is None:
-            return [{} for _ in self.simulation.intervals]
-        return [{"offset": offset} for offset in self.arena.offsets]
+        if self.problem.seeks_peak:
+            told["duration_bound"] = self.bound
+        return {**told, **self.problem.document(self.answer, self.simulation, self.arenas)}
 
 
 def percent_over(value: float, base: float) -> float:

@@ -9,22 +9,25 @@ from os import PathLike
 
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.formulations import find_formulation
-from moccasin_mzn.formulations.warm_start import check_warm_start
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.search.best_known import Record
+from moccasin_mzn.search.best_known import INSTANT, WARM_START, BestKnown
 from moccasin_mzn.search.free_search import FreeSearch, check_free_order
 from moccasin_mzn.search.options import Options, default_if_none
-from moccasin_mzn.search.result import Listener, Result, Seconds
+from moccasin_mzn.search.plan_search import ignore
+from moccasin_mzn.search.progress import Listener
+from moccasin_mzn.search.result import Result, Seconds
 from moccasin_mzn.search.staged_search import Search
 from moccasin_mzn.search.trials import Trials
 from moccasin_mzn.search.trivial import known_at_once
 from moccasin_mzn.solvers.minizinc.solvers import check_solvers
 
 __all__ = ["JudgeError", "Options", "solve", "solve_instance"]
+
+INPUT_ORDER = "the input order"
 
 
 def solve(
@@ -87,7 +90,7 @@ def solve(
     """
     begin = time.monotonic()
     options = Options(
-        solver, formulation, precedence, index, search, time_limit, until_gap, threads, seed, two_phase,
+        solver, search, time_limit, until_gap, threads, seed, formulation, precedence, index, two_phase,
         default_if_none(max_computations) if if_none is None else if_none,
     )  # fmt: skip
     most = options.default_computations(max_computations)
@@ -110,7 +113,8 @@ def solve_instance(
     begin = time.monotonic() if begin is None else begin
     check_free_order(instance, options)
     if warm_start is not None:
-        check_warm_start(instance, find_formulation("general") if instance.free_order else options.form, warm_start)
+        form = find_formulation("general") if instance.free_order else options.form
+        form.check_start(instance, warm_start)
     known = known_at_once(instance)
     if known is not None or options.search == "only":  # else each search finds its own
         check_solvers(options.solvers)
@@ -119,27 +123,27 @@ def solve_instance(
         simulation = judge(instance.graph, sequence, instance.budget) if sequence else None
         seconds = Seconds(total=time.monotonic() - begin)
         bound = instance.baseline.duration
-        lacking = None if sequence else Trials(Record(instance, begin), options).shortfall(status)
+        lacking = None if sequence else Trials(BestKnown(instance, begin), options).shortfall(status)
         return Result(
             instance, options.form, options.solver, status, reason, sequence, simulation, bound, seconds,
-            shortfall=lacking,
+            found_by=INPUT_ORDER if sequence else "", proved_by=INSTANT, shortfall=lacking,
         )  # fmt: skip
     if options.search != "off":
         begin += ready(*compiled_for(instance.free_order))
-    record = Record(instance, begin, options.until_gap)
+    record = BestKnown(instance, begin, options.until_gap)
     if warm_start is not None:
-        record.offer(warm_start, "the warm start")
+        record.offer(warm_start, WARM_START)
     with Trials(record, options) as trials:
-        result = _search(record, options, on_progress or (lambda progress: None))
+        result = _search(record, options, on_progress or ignore)
         return trials.conclude(result)
 
 
-def _search(record: Record, options: Options, on_progress: Listener) -> Result:
+def _search(record: BestKnown, options: Options, on_progress: Listener) -> Result:
     if len(options.solvers) > 1:
         from moccasin_mzn.search.race.race import race
 
-        return race(record, options, on_progress)
+        return race(record, options.form, options, on_progress)
     kind = FreeSearch if record.instance.free_order and options.form.staged else Search
-    search = kind(record.instance, options, record)
+    search = kind(record, options)
     search.run(on_progress)
     return search.result()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
@@ -30,10 +30,10 @@ def starts(
         stop: ends them before that.
         on_bound: gets a peak that every order has at least if it computes each node once.
     """
-    begin = time.monotonic()
+    deadline = Deadline(seconds)
 
     def over() -> bool:
-        return stop() or time.monotonic() > begin + seconds
+        return stop() or deadline.over()
 
     ordering = least_peak_order(instance.graph, time_limit=seconds / 2, seed=seed, stop=stop, start=instance.order)
     on_bound(ordering.bound)

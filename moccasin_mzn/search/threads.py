@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.errors import OutOfMemoryError, out_of_memory
 from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.solvers.minizinc.run import SolverError
 
-POLL_SECONDS = 0.05
 BEARABLE = SolverError, OutOfMemoryError
 """Without what failed so the others go on, and what they find counts."""
 

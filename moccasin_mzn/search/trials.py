@@ -14,15 +14,16 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from moccasin_mzn.bounds.least_budget import least_budget_bound
+from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, FREE, Instance
-from moccasin_mzn.search.best_known import Record
+from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.free_search import FreeSearch
 from moccasin_mzn.search.options import HINT, MORE, STOP, Options
-from moccasin_mzn.search.result import Progress, Result, percent_over
+from moccasin_mzn.search.progress import Progress
+from moccasin_mzn.search.result import Result, percent_over
 from moccasin_mzn.search.shortfall import FOUND, NONE_FOUND, NONE_THERE, NOT_TRIED, Help, Shortfall, shortfall
 from moccasin_mzn.search.staged_search import MOMENT, Search
-from moccasin_mzn.search.threads import POLL_SECONDS
 
 ORDER_FREE = f"--order {FREE}"
 SHARES = {MORE: 0.25, HINT: 0.1}
@@ -50,7 +51,7 @@ class Question:
 class Trials:
     """Runs beside a search, as a context: at its end no trial goes on."""
 
-    record: Record
+    record: BestKnown
     """Of the search."""
     options: Options
     helps: list[Help] = field(default_factory=list)
@@ -163,7 +164,7 @@ class Trials:
 
     def _due(self) -> bool:
         """Is it time for them? Then there is a deadline."""
-        if self.deadline is None and self.record.sequence is None and not self.record.ended.is_set():
+        if self.deadline is None and self.record.answer is None and not self.record.ended.is_set():
             limit, seconds = self.options.time_limit, self.record.seconds
             if limit is None and seconds > PATIENCE:
                 self.deadline = seconds + LONGEST
@@ -184,7 +185,7 @@ class Trials:
         self._thread.join()
 
     def _over(self) -> bool:
-        return self._stopping.is_set() or self.record.sequence is not None or self.record.seconds > self.deadline
+        return self._stopping.is_set() or self.record.answer is not None or self.record.seconds > self.deadline
 
     def _try_all(self) -> None:
         """One after the other, each with its share of the time that is left, until one finds a schedule."""
@@ -200,11 +201,11 @@ class Trials:
     def _try(self, question: Question, seconds: float) -> Help:
         """Search for a schedule; and for a better one till the deadline, if that is to be the answer."""
         begin, instance = self.record.seconds, question.instance
-        record = Record(instance, time.monotonic(), self.options.until_gap)
+        record = BestKnown(instance, time.monotonic(), self.options.until_gap)
         to_be_taken = question.more and self.options.if_none == MORE
 
         def enough() -> bool:
-            if record.sequence is None:
+            if record.answer is None:
                 return self._over() or record.seconds > seconds
             calm = self._alone and record.seconds > CALM_SECONDS + CALM * record.trace[-1].seconds
             return self._over() or not to_be_taken or calm
@@ -213,31 +214,34 @@ class Trials:
             self.options, formulation="staged", precedence=None, index=None, search="only",
             solver=self.options.solvers[0], time_limit=max(MOMENT, self.deadline - begin if to_be_taken else seconds),
         )  # fmt: skip
-        search = Search(instance, options, record, enough=enough)
+        search = Search(record, options, enough=enough)
         if instance.free_order:
             along = question.more  # else the search along the input order was the trial before
-            search = FreeSearch(instance, options, record, enough=enough, input_order=along)
+            search = FreeSearch(record, options, enough=enough, input_order=along)
 
         def tell(progress: Progress) -> None:
-            if to_be_taken and progress.sequence is not None:
-                told = replace(progress, seconds=self.record.seconds, phase="more", duration=None, sequence=None)
+            if to_be_taken and progress.answer is not None:
+                figures = {**progress.figures, "duration": None}
+                told = replace(
+                    progress, seconds=self.record.seconds, phase="more", value=None, answer=None, figures=figures
+                )
                 self.record.news.put(told)
 
         search.run(tell)
         spent = self.record.seconds - begin
-        if record.sequence is None:
+        if record.answer is None:
             none_there = bool(record.infeasible_source)
             detail = "there is none, which is proven" if none_there else f"none was found in {spent:.1f} s"
             return Help(question.option, NONE_THERE if none_there else NONE_FOUND, detail, spent)
         if to_be_taken:
             self.answer = search
-        tdi = percent_over(record.duration, instance.baseline.duration)
+        tdi = percent_over(record.value, instance.baseline.duration)
         option = question.option
-        if not question.more and self._allowed(record.sequence):
+        if not question.more and self._allowed(record.answer):
             option = ORDER_FREE
         return Help(
-            option, FOUND, f"a schedule with TDI {tdi:.3f} %", spent, record.simulation.peak, record.duration,
-            tdi, record.sequence,
+            option, FOUND, f"a schedule with TDI {tdi:.3f} %", spent, record.simulation.peak, record.value,
+            tdi, record.answer,
         )  # fmt: skip
 
     def _allowed(self, sequence: tuple[int, ...]) -> bool:
@@ -248,18 +252,20 @@ class Trials:
     def _with_more(self, result: Result, search: Search) -> Result:
         """The schedule that computes nodes more often, and what was found out about the question as it was asked."""
         record, asked, begin = search.record, result.instance.counts, self.record.begin
-        status, reason = conclude(record, search.options, "in the time that was left")
+        status, reason = conclude(record, search.formulation, "in the time that was left")
         before = f"with at most {asked} computations per node " if isinstance(asked, int) else ""
         if result.status == "infeasible":
             before = ""
         most = max(record.instance.max_computations)
         return replace(
             result,
-            instance=replace(record.instance, free_order=result.instance.free_order),
+            problem=replace(record.instance, free_order=result.instance.free_order),
             status=status,
             reason=f"{before}{result.reason}; with at most {most} there is this one: {reason}",
-            sequence=record.sequence,
+            answer=record.answer,
             simulation=record.simulation,
-            duration_bound=record.bound,
+            bound=record.bound,
+            found_by=record.found_by,
+            proved_by=record.proved_by(status),
             trace=tuple(replace(point, seconds=point.seconds + record.begin - begin) for point in record.trace),
         )

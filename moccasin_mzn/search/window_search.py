@@ -10,7 +10,7 @@ from typing import Any
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.formulations import Formulation, Intervals
 from moccasin_mzn.formulations.windows import Incumbent, Window
-from moccasin_mzn.search.best_known import Record
+from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, run_model
 from moccasin_mzn.solvers.minizinc.run import Listener as RunListener
@@ -30,7 +30,7 @@ WIDER = 1.5
 class WindowSearch:
     """Improves what is on record, window by window, until told to stop."""
 
-    record: Record
+    record: BestKnown
     formulation: Formulation
     backend: Backend
     limits: Limits
@@ -51,8 +51,8 @@ class WindowSearch:
         n, width = len(self.record.instance.order), float(FIRST_STAGES)
         incumbent = None
         while not self.over():
-            if incumbent is None or incumbent.sequence != self.record.sequence:
-                incumbent, self.solved = Incumbent(self.record.instance, self.record.sequence), set()
+            if incumbent is None or incumbent.sequence != self.record.answer:
+                incumbent, self.solved = Incumbent(self.record.instance, self.record.answer), set()
                 places = _recomputed_stages(incumbent)
             first = max(1, min(draw.choice(places) - draw.randrange(int(width)), n - int(width) + 1))
             last = min(n, first + int(width) - 1)

@@ -1,10 +1,12 @@
 """Rematerialization rules from the literature, to compare with; each makes schedules without a search.
 
-A strategy is a module with `Strategy` objects and an entry here. `strategy` says what they promise.
+A strategy is a module with `STRATEGIES`, a tuple of objects, and its name in `MODULES`. `strategy` says what they
+promise.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
@@ -13,16 +15,13 @@ if TYPE_CHECKING:
     from moccasin_mzn.strategies.strategy import Strategy
 
 
+MODULES = ("simple", "chen", "griewank", "dtr", "kumar", "lp_rounding")
+"""The modules of strategies, the simplest first."""
+
+
 def strategies() -> tuple[Strategy, ...]:
     """All strategies, the simplest first."""
-    from moccasin_mzn.strategies.chen import CHEN
-    from moccasin_mzn.strategies.dtr import DTR
-    from moccasin_mzn.strategies.griewank import GRIEWANK
-    from moccasin_mzn.strategies.kumar import KUMAR, KUMAR_HELD
-    from moccasin_mzn.strategies.lp_rounding import LP_ROUNDING
-    from moccasin_mzn.strategies.simple import KEEP_ALL, RECOMPUTE_ALL
-
-    return (KEEP_ALL, RECOMPUTE_ALL, *CHEN, GRIEWANK, *DTR, KUMAR, KUMAR_HELD, LP_ROUNDING)
+    return tuple(rule for module in MODULES for rule in import_module(f"{__name__}.{module}").STRATEGIES)
 
 
 def find_strategy(name: str) -> Strategy:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from moccasin_mzn.errors import NotApplicableError
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.passes import Passes
-from moccasin_mzn.strategies.strategy import NotApplicableError
 
 
 @dataclass(frozen=True)

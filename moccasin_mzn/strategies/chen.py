@@ -148,3 +148,5 @@ CHEN = (
         schedules=_schedules(linearized, greedy),
     ),
 )
+
+STRATEGIES = CHEN

@@ -108,3 +108,6 @@ def compile_all() -> None:
     for name in ("dtr", "dtr-eq"):
         for _ in _schedules(RULES[name], small_instance(), lambda: False):
             pass
+
+
+STRATEGIES = DTR

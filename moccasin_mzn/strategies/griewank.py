@@ -148,3 +148,5 @@ GRIEWANK = Strategy(
     guarantee="on training chains: least duration for a number of checkpoints, whatever memory each of them takes",
     schedules=_schedules,
 )
+
+STRATEGIES = (GRIEWANK,)

@@ -163,3 +163,5 @@ KUMAR_HELD = Strategy(
     guarantee="never longer than the same schedule without holding; its peak is no higher, or within the budget",
     schedules=_held,
 )
+
+STRATEGIES = (KUMAR, KUMAR_HELD)

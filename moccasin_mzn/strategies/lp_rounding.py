@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.formulations import Checkmate
+from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.strategy import Stop, Strategy
 
@@ -58,7 +58,7 @@ def relaxed_keeping(instance: Instance, stop: Stop) -> numpy.ndarray | None:
     from moccasin_mzn.solvers.minizinc.dzn import dzn_text
     from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
-    form = Checkmate()
+    form = find_formulation("checkmate-milp")
     data = form.presolve(instance)
     text = dzn_text(form.data_items(instance.graph, data))
     try:
@@ -81,4 +81,7 @@ LP_ROUNDING = Strategy(
     source="Jain et al., MLSys 2020, section 5",
     guarantee="none: a rounded schedule may exceed the budget",
     schedules=lp_rounding,
+    family="rounding",
 )
+
+STRATEGIES = (LP_ROUNDING,)

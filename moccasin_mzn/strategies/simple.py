@@ -38,3 +38,5 @@ RECOMPUTE_ALL = Strategy(
     guarantee="at most n (n + 1) / 2 computations for n nodes; not the least peak in general",
     schedules=_recompute_all,
 )
+
+STRATEGIES = (KEEP_ALL, RECOMPUTE_ALL)

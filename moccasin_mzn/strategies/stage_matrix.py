@@ -21,9 +21,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, NotApplicableError
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.strategies.strategy import NotApplicableError
 
 MOST_NODES = 10_000
 """A matrix takes the square of the nodes in bytes."""

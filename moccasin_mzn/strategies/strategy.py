@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from moccasin_mzn.errors import InputError
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.instance import Instance
 
 Stop = Callable[[], bool]
 """Says whether time is up; for rules that take long before their first candidate, or between two."""
-
-
-class NotApplicableError(InputError):
-    """The strategy is for other graphs; the message says for which, and names what is different here."""
 
 
 @dataclass(frozen=True)
@@ -41,3 +36,5 @@ class Strategy:
     schedules: Callable[[Instance, Stop], Iterable[Sequence[int]]]
     compiled: tuple[CompiledSearch, ...] = ()
     """What it needs of `compiled_searches`."""
+    family: str = ""
+    """Whose published figures are its own, as columns of a table of published figures name it; empty: nobody's."""

@@ -53,7 +53,9 @@ def test_output_and_table_are_those_of_any_graph(command, tmp_path):
 @pytest.mark.parametrize("more", [[], ["--json"], ["--strategy", "keep-all"], ["--paging", "--page-out-time", "1"]])
 def test_a_graph_without_a_budget_is_refused(command, more):
     status, out, err = command("solve", example_graph(), *more)
-    assert (status, out, err) == (2, "", "error: Missing option '--budget'.\n")
+    assert (status, err) == (2, "error: Missing option '--budget'.\n")
+    told = {"type": "error", "kind": "input", "message": "Missing option '--budget'."}
+    assert out == (f"{json.dumps(told)}\n" if "--json" in more else "")
 
 
 def test_bad_options_are_refused_without_a_graph_too(command):

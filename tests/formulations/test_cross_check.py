@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from cases import Case, draw_case, least_capacity, least_duration
+from few import few
 from oracle import fixed_order_schedule
 
-from moccasin_mzn.formulations import Intervals, Moccasin, decode
+from moccasin_mzn.formulations import Formulation, Intervals, decode, find_formulation
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
@@ -29,7 +30,7 @@ QUICK_GRAPHS = 10
 
 def seeds(quick: int) -> list:
     """Of all graphs; only the first `quick` are run by default."""
-    return [pytest.param(seed, marks=[pytest.mark.slow] if seed >= quick else []) for seed in range(GRAPHS)]
+    return few(range(GRAPHS), keep=range(quick), mark=pytest.mark.slow)
 
 
 SEEDS = seeds(QUICK_GRAPHS)
@@ -92,7 +93,7 @@ class Run:
 
 def run(
     case: Case,
-    form: Moccasin,
+    form: Formulation,
     objective: str,
     solver: str,
     incumbent: tuple[int, ...] | None = None,
@@ -121,7 +122,7 @@ def run(
 def test_the_published_index_finds_what_brute_force_finds(seed, precedence, solver):
     case = draw_case(seed)
     expected = least_duration(case, "staged")
-    found = run(case, Moccasin("staged", precedence, "triangular"), "duration", solver)
+    found = run(case, find_formulation("staged", precedence, "triangular"), "duration", solver)
     assert (found.status, found.objective) == ("infeasible" if expected is None else "optimal", expected)
     if expected is not None:
         simulation = judge(case.graph, found.sequence, case.budget)
@@ -135,7 +136,7 @@ def test_the_published_index_finds_the_least_peak(seed, precedence):
     """Phase 1, from the input order. What is compared is the schedule's peak: presolve rounds the budget down."""
     case = draw_case(seed)
     order = case.graph.input_order()
-    found = run(case, Moccasin("staged", precedence, "triangular"), "peak", "cp-sat", order)
+    found = run(case, find_formulation("staged", precedence, "triangular"), "peak", "cp-sat", order)
     assert found.status == "optimal"
     assert max(judge(case.graph, found.sequence, case.budget).peak, case.budget) == least_capacity(case, "staged")
 
@@ -147,7 +148,7 @@ def test_a_warm_start_is_a_solution(tmp_path, seed, precedence, index):
     """With the warm start as the only solution allowed, a model finds it."""
     case = draw_case(seed)
     best = fixed_order_schedule(case.graph, case.graph.input_order(), case.budget, case.max_computations)
-    form = Moccasin("staged", precedence, index)
+    form = find_formulation("staged", precedence, index)
     model = tmp_path / "fixed.mzn"
     model.write_text(f'''
         include "{form.model("duration")}";

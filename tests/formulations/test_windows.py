@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 from cases import MODELS, Case, draw_case
+from few import few
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import best_fixed_order, fixed_order_schedule
 from strategies import graphs
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.formulations import Intervals, Moccasin
+from moccasin_mzn.formulations import Formulation, Intervals, find_formulation
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.formulations.window_nodes import Freedom
 from moccasin_mzn.formulations.windows import Incumbent, Window, window
@@ -32,7 +33,7 @@ from moccasin_mzn.solvers.minizinc.run import Limits, Listener, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 Sequence = tuple[int, ...]
-STAGED = Moccasin()
+STAGED = find_formulation("staged")
 NO_HINT = Intervals((), (), ())
 ALL = Freedom(max_nodes=100, depth=100, spare=100)
 SEEDS_OF_WINDOWS = [29, 40, 101, 171, 197, 219, 264]
@@ -135,7 +136,7 @@ class Solved:
         self,
         cut: Window,
         solver: str,
-        form: Moccasin = STAGED,
+        form: Formulation = STAGED,
         model: Path | None = None,
         limit: int | None = None,
         hint: bool = True,
@@ -167,7 +168,7 @@ def check(cut: Window, solved: Solved, expected: int) -> None:
 
 
 def seeds(quick: int, total: int) -> list:
-    return [pytest.param(seed, marks=[pytest.mark.slow] if seed >= quick else []) for seed in range(total)]
+    return few(range(total), keep=range(quick), mark=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("seed", seeds(20, 400))
@@ -195,11 +196,11 @@ def test_solvers_and_precedences_agree(seed):
     instance, sequence = draw(seed)
     cut = draw_window(instance, sequence, seed)
     expected = brute_force(cut)
-    for form in (STAGED, Moccasin("staged", "reservoir")):
+    for form in (STAGED, find_formulation("staged", "reservoir")):
         for solver in ("cp-sat", "gecode"):
             check(cut, Solved(cut, solver, form), expected)
     for precedence in ("served-by", "reservoir"):  # another index: events cannot be decoded, durations agree
-        solved = Solved(replace(cut, incumbent=NO_HINT), "gecode", Moccasin("staged", precedence, "triangular"))
+        solved = Solved(replace(cut, incumbent=NO_HINT), "gecode", find_formulation("staged", precedence, "triangular"))
         assert (solved.status, cut.duration(solved.objective)) == ("optimal", expected)
 
 

@@ -80,7 +80,7 @@ from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.formulations.plan_formulation import PlanProblem
-from moccasin_mzn.search.plan_options import PlanOptions
+from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.search.solve import solve
 from moccasin_mzn.strategies import find_strategy
@@ -101,7 +101,7 @@ instance = Instance.build(graph, 0.85)
 warm = solve(graph, 0.85, time_limit=0.5, search="only").sequence
 assert solve(graph, 0.85, warm_start=warm, time_limit=0.5, search="only").found
 problem = PlanProblem(instance, paging_platform(graph, instance.budget, PagingCosts()))
-assert solve_on_platform(problem, PagingFormulation(), PlanOptions(time_limit=1.5, search="only")).found
+assert solve_on_platform(problem, PagingFormulation(), SearchOptions(time_limit=1.5, search="only")).found
 for name in ("dtr", "dtr-eq", "dtr-local"):
     apply(instance, find_strategy(name))
 least_peak_order(graph, time_limit=1)
@@ -122,6 +122,7 @@ NOWHERE = {
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
+@pytest.mark.full
 def test_where_nothing_can_be_kept(python, tmp_path):
     status, out, err = python(*DTR, **NOWHERE)
     assert status == 0 and json.loads(out)["valid"] and err.count(f"note: {NOT_KEPT}") == 1 and FIRST not in err
@@ -130,6 +131,7 @@ def test_where_nothing_can_be_kept(python, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
+@pytest.mark.full
 def test_where_nothing_can_be_kept_a_run_compiles_once(python):
     code = """
 import subprocess, sys

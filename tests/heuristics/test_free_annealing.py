@@ -56,13 +56,13 @@ def test_the_account_of_a_state_is_the_simulators_after_every_move_and_undoing_i
     state = empty_state(problem)
     load(problem, state, slots_of(instance, problem, instance.order))
     before = assert_account_is_the_simulators(instance, problem, state)
-    generator, journal, room = np.array([seed + 1], np.uint64), np.zeros((256, 2), np.int64), np.zeros((4, 5), np.int64)
+    generator, trail, room = np.array([seed + 1], np.uint64), np.zeros((256, 2), np.int64), np.zeros((4, 5), np.int64)
     moved = 0
     for step in range(120):
-        length = move(problem, state, generator, Mix(), 0.5, 5.0, journal, room)
+        length = move(problem, state, generator, Mix(), 0.5, 5.0, trail, room)
         after = assert_account_is_the_simulators(instance, problem, state)
         if step % 3 == 0:
-            undo_to(problem, state, journal, length, 0)
+            undo_to(problem, state, trail, length, 0)
             assert assert_account_is_the_simulators(instance, problem, state) == before
         else:
             moved += after != before
@@ -91,13 +91,13 @@ def test_the_account_is_the_simulators_for_any_shape_of_graph_size_and_limit_on_
     problem = problem_of(instance)
     state = empty_state(problem)
     load(problem, state, slots_of(instance, problem, instance.order))
-    generator, journal, room = np.array([7], np.uint64), np.zeros((256, 2), np.int64), np.zeros((4, 5), np.int64)
+    generator, trail, room = np.array([7], np.uint64), np.zeros((256, 2), np.int64), np.zeros((4, 5), np.int64)
     before = instance.order
     for step in range(60):
-        length = move(problem, state, generator, Mix(), 0.5, 1.0 + top, journal, room)
+        length = move(problem, state, generator, Mix(), 0.5, 1.0 + top, trail, room)
         after = assert_account_is_the_simulators(instance, problem, state)
         if step % 3 == 0:
-            undo_to(problem, state, journal, length, 0)
+            undo_to(problem, state, trail, length, 0)
             assert assert_account_is_the_simulators(instance, problem, state) == before
         else:
             before = after
@@ -182,9 +182,9 @@ def test_a_move_never_notes_more_than_there_is_room_for():
     edges = [*((v, v + 1) for v in range(n - 2)), (0, n - 1), (n - 3, n - 1), (n - 2, n - 1)]
     instance = Instance.build(ComputationGraph(range(n), [1] * n, [1] * n, edges), 2, order="free")
     search = OrderAnnealing(instance)
-    rows = len(search._journal)
-    search._journal = np.full((8 * rows, 2), -7, np.int64)[:rows]
-    sentinel = search._journal.base
+    rows = len(search._trail)
+    search._trail = np.full((8 * rows, 2), -7, np.int64)[:rows]
+    sentinel = search._trail.base
     chain = (*range(n - 1), *range(n - 2), n - 1)
     drafts = [chain]
     chunks = []

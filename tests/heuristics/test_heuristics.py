@@ -8,7 +8,7 @@ from cases import draw_case, least_duration
 
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.heuristics.staged.search import HOT, INCUMBENT, LocalSearch, Round
+from moccasin_mzn.heuristics.staged.search import HOT, INCUMBENT, LocalSearch, StagedRound
 from moccasin_mzn.heuristics.staged.state import (
     EXCESS,
     EXTRA,
@@ -163,11 +163,11 @@ def test_a_move_never_notes_more_than_there_is_room_for():
     edges = [*((v, v + 1) for v in range(n - 2)), (0, n - 1), (n - 3, n - 1), (n - 2, n - 1)]
     graph = ComputationGraph(range(n), [1] * n, [1] * n, edges)
     search = LocalSearch(Instance.build(graph, 2))
-    rows = len(search._journal)
-    search._journal = np.full((8 * rows, 2), -7, np.int64)[:rows]
-    sentinel = search._journal.base
+    rows = len(search._trail)
+    search._trail = np.full((8 * rows, 2), -7, np.int64)[:rows]
+    sentinel = search._trail.base
     chain = stages_of(search.instance, search._problem, (*range(n - 1), *range(n - 2), n - 1))
-    search._round(Round(INCUMBENT, HOT, 20_000), chain, lambda sequence: None, lambda: False)
+    search._round(StagedRound(INCUMBENT, HOT, 20_000), chain, lambda sequence: None, lambda: False)
     assert (sentinel[rows:] == -7).all()
 
 

@@ -8,9 +8,12 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.full
 def test_the_wheel_runs_from_any_folder(tmp_path):
     wheels, site, elsewhere = tmp_path / "wheels", tmp_path / "site", tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -26,6 +29,7 @@ def test_the_wheel_runs_from_any_folder(tmp_path):
         path.relative_to(site / "moccasin_mzn" / "models") for path in (site / "moccasin_mzn" / "models").rglob("*.mzn")
     }
     assert (site / "moccasin_mzn" / "solvers" / "cpsat" / "mznlib" / "redefinitions.mzn").is_file()
+    assert [path.read_bytes() for path in site.glob("*.dist-info/licenses/*")] == [(ROOT / "LICENSE").read_bytes()]
     graph = ROOT / "data" / "unet_training.json"
     command = [sys.executable, "-m", "moccasin_mzn", "solve", graph, "--budget", "0.8", "--json"]
     answer = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, check=True)
@@ -43,8 +47,9 @@ def test_the_source_distribution_has_what_make_needs(tmp_path):
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
-    assert {"Makefile", "pyproject.toml", "README.md", "scripts/setup.sh", "data/unet_training.json"} <= names
-    for folder in ("moccasin_mzn", "models", "tests"):
-        there = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.py")}
-        assert there <= names
+    assert {"Makefile", "pyproject.toml", "scripts/setup.sh", "data/unet_training.json", ".ci/run"} <= names
+    assert {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE", "models/README.md"} <= names
+    for folder, kind in (("moccasin_mzn", "py"), ("models", "mzn"), ("tests", "py"), ("docs", "md"), ("data", "svg")):
+        there = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob(f"*.{kind}")}
+        assert there and there <= names
     assert not [name for name in names if name.startswith((".venv", "build/"))]

@@ -11,9 +11,9 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem, least_total, why_impossible
-from moccasin_mzn.problem.plan_pruning import pruned_plan
 from moccasin_mzn.problem.platform import Goal, Link, Memory, Platform, scaled
-from moccasin_mzn.search.plan_options import PlanOptions
+from moccasin_mzn.problem.pruning import pruned_plan
+from moccasin_mzn.search.options import SearchOptions
 
 COSTS = (1, 1, 1, 1)
 LOCAL = Memory("local", 10, COSTS)
@@ -41,9 +41,9 @@ LOCAL = Memory("local", 10, COSTS)
         (lambda: Platform(DIAMOND, (LOCAL, Memory("s", 1)), (Link(0, 1, (1,), (1,)),)), "expected 4 durations"),
         (lambda: Goal("speed"), "unknown objective 'speed', expected one of duration, energy, traffic"),
         (lambda: Goal(max_energy=-1), "max energy -1 is not an integer of 0 or more"),
-        (lambda: PlanOptions(solver="a,b"), "solver 'a,b': plans are for one solver"),
-        (lambda: PlanOptions(search="some"), "unknown search 'some'"),
-        (lambda: PlanOptions(time_limit=0), "time limit 0 is not a positive number of seconds"),
+        (lambda: SearchOptions(solver="a,a"), "solver 'a,a': a is named twice"),
+        (lambda: SearchOptions(search="some"), "unknown search 'some'"),
+        (lambda: SearchOptions(time_limit=0), "time limit 0 is not a positive number of seconds"),
     ],
 )
 def test_nonsense_is_refused(make, message):

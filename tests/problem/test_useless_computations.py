@@ -17,7 +17,7 @@ from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.paging.sets import problem_of as paging_problem_of
 from moccasin_mzn.extensions.paging.sets import set_of
 from moccasin_mzn.formulations import find_formulation
-from moccasin_mzn.formulations.warm_start import check_warm_start, first_out_of_stage
+from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.formulations.windows import Incumbent
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -28,9 +28,8 @@ from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.problem.plan import plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.pruning import without_tail
-from moccasin_mzn.search.best_known import Record
+from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.plan_record import PlanRecord
 from moccasin_mzn.search.solve import solve_instance
 
 fuzz = load_script("fuzz_compiled")
@@ -57,7 +56,7 @@ def unet():
     [(Instance.build(SKIP, 8, max_computations=3), TAIL, AGAIN), (unet(), [*UNET, *USELESS], tuple(UNET))],
 )
 def test_a_warm_start_with_useless_computations_at_its_end_is_gone_on_from(instance, start, useful):
-    check_warm_start(instance, find_formulation("staged"), start)
+    find_formulation("staged").check_start(instance, start)
     problem = problem_of(instance)
     stages = stages_of(instance, problem, start)
     assert max(stages) < len(instance.order)
@@ -76,7 +75,7 @@ def test_a_warm_start_with_useless_computations_at_its_end_is_gone_on_from(insta
 
 def test_computations_at_the_end_count_as_computations():
     with pytest.raises(InputError, match="warm start: node x is computed 3 times, at most 2 allowed"):
-        check_warm_start(Instance.build(SKIP, 8), find_formulation("staged"), TAIL)
+        find_formulation("staged").check_start(Instance.build(SKIP, 8), TAIL)
 
 
 @settings(max_examples=100)
@@ -86,14 +85,14 @@ def test_a_record_keeps_the_schedule_without_its_tail(data):
     sequence = data.draw(valid_sequences(graph))
     tail = tuple(data.draw(st.lists(st.integers(0, len(graph.nodes) - 1), max_size=5)))
     budget = max(1, simulate(graph, sequence + tail).peak)
-    record = Record(Instance.build(graph, budget, max_computations=20), 0.0)
+    record = BestKnown(Instance.build(graph, budget, max_computations=20), 0.0)
     told = record.offer(sequence + tail, "somebody")
     assert told.duration == simulate(graph, sequence + tail).duration
-    assert record.sequence == without_tail(sequence) == without_tail(sequence + tail)
-    assert record.simulation == judge(graph, record.sequence, budget)
-    assert record.simulation.feasible and record.duration <= told.duration
-    assert set(record.sequence) == set(range(len(graph.nodes)))
-    assert record.sequence[-1] not in record.sequence[:-1]
+    assert record.answer == without_tail(sequence) == without_tail(sequence + tail)
+    assert record.simulation == judge(graph, record.answer, budget)
+    assert record.simulation.feasible and record.value <= told.duration
+    assert set(record.answer) == set(range(len(graph.nodes)))
+    assert record.answer[-1] not in record.answer[:-1]
 
 
 @settings(max_examples=100)
@@ -144,10 +143,10 @@ def test_after_the_last_stage_there_is_nothing():
 def test_a_plan_to_start_from_is_taken_without_its_tail():
     instance = Instance.build(SKIP, 8, max_computations=3)
     problem = PlanProblem(instance, paging_platform(SKIP, 8, PagingCosts()))
-    record = PlanRecord(problem, PagingFormulation(), 0.0)
-    record.take_warm_start(plan_of_sequence(TAIL))
-    assert record.plan == plan_of_sequence(AGAIN)
+    record = BestKnown(problem, 0.0, formulation=PagingFormulation())
+    record.take_warm_start(plan_of_sequence(TAIL), PagingFormulation())
+    assert record.answer == plan_of_sequence(AGAIN)
     with pytest.raises(InputError, match="^warm start: position 6: node x is out of place in stages"):
-        record.take_warm_start(plan_of_sequence((0, 1, 2, 3, 3, 0, 4)))
+        record.take_warm_start(plan_of_sequence((0, 1, 2, 3, 3, 0, 4)), PagingFormulation())
     with pytest.raises(InputError, match="^warm start: node x has 4 retention intervals in local, at most 3 allowed"):
-        record.take_warm_start(plan_of_sequence((*TAIL, 0)))
+        record.take_warm_start(plan_of_sequence((*TAIL, 0)), PagingFormulation())

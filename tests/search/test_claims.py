@@ -11,7 +11,7 @@ import pytest
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.search.best_known import Record
+from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.doubles import LARGEST, Said, doubtful, said
 from moccasin_mzn.search.options import Options
@@ -39,8 +39,8 @@ BOUNDED_TOO_HIGH = ComputationGraph(
 
 
 @pytest.fixture
-def record() -> Record:
-    return Record(Instance.build(GRAPH, 10), time.monotonic())
+def record() -> BestKnown:
+    return BestKnown(Instance.build(GRAPH, 10), time.monotonic())
 
 
 def test_a_schedule_that_refutes_a_bound_in_doubles_is_kept_and_an_exact_bound_counts_again(record):
@@ -49,7 +49,7 @@ def test_a_schedule_that_refutes_a_bound_in_doubles_is_kept_and_an_exact_bound_c
     record.improve_bound(1000, "highs", in_doubles=True)
     assert (record.bound, record.bound_source) == (1000, "highs")
     simulation = record.offer(LONGER, "cp-sat")
-    assert record.sequence == LONGER and simulation.duration < 1000
+    assert record.answer == LONGER and simulation.duration < 1000
     assert (record.bound, record.bound_source) == (least + 1, "relaxation")
     record.improve_bound(1000, "highs", in_doubles=True)  # again, and refuted at once
     assert record.bound == least + 1
@@ -74,21 +74,21 @@ def test_a_claim_is_said_until_it_is_refuted(record):
     options = Options(solver="highs", search="off")
     record.note_claim("HiGHS", "infeasible")
     claimed = "HiGHS claims that there is no schedule, not provable in doubles"
-    assert conclude(record, options, "in time") == ("unknown", claimed)
+    assert conclude(record, options.form, "in time") == ("unknown", claimed)
     record.offer(LONGER, "local search")
     record.note_claim("HiGHS", "infeasible")  # of no interest any more
-    assert conclude(record, options, "in time") == ("feasible", "no proof was found in time")
+    assert conclude(record, options.form, "in time") == ("feasible", "no proof was found in time")
     record.note_claim("HiGHS", "optimal")
     claimed = "HiGHS claims that no schedule is shorter, not provable in doubles"
-    assert conclude(record, options, "in time") == ("feasible", f"no proof was found in time; {claimed}")
+    assert conclude(record, options.form, "in time") == ("feasible", f"no proof was found in time; {claimed}")
     record.offer(BEST, "local search")
     assert not record.claim
 
 
 def test_who_confirms_a_proof_is_named(record):
     record.offer(LONGER, "highs")
-    record.improve_bound(record.duration, "highs, confirmed by CP-SAT", in_doubles=True)
-    status, reason = conclude(record, Options(solver="highs", search="off"), "")
+    record.improve_bound(record.value, "highs, confirmed by CP-SAT", in_doubles=True)
+    status, reason = conclude(record, Options(solver="highs", search="off").form, "")
     assert status == "optimal" and reason.startswith("proven by highs, confirmed by CP-SAT: no schedule ")
 
 
@@ -137,7 +137,7 @@ def test_claims_come_as_statistics():
 )
 def test_what_was_claimed_is_proven_with_help(graph, budget, formulation, solver, least):
     result = solve(graph, budget, formulation=formulation, solver=solver)
-    assert (result.status, result.duration, result.duration_bound) == ("optimal", least, least)
+    assert (result.status, result.duration, result.bound) == ("optimal", least, least)
     assert result.reason.startswith(f"proven by {solver}, confirmed by CP-SAT: ") and result.as_dict()["claim"] is None
 
 

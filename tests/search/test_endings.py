@@ -17,7 +17,7 @@ import pytest
 from process_support import hard_graph
 
 from moccasin_mzn.cli.main import run
-from moccasin_mzn.formulations import Moccasin
+from moccasin_mzn.formulations.moccasin import Moccasin
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.search.solve import JudgeError, solve
@@ -195,7 +195,7 @@ def test_an_objective_that_the_simulator_does_not_find_is_an_error(monkeypatch):
 def test_bounds_are_told_on_the_way_in_the_units_of_the_graph():
     scaled = ComputationGraph(SKIP.nodes, tuple(1000 * w for w in SKIP.durations), SKIP.sizes, SKIP.edges)
     heard = []
-    assert solve(scaled, 8, time_limit=60, on_progress=heard.append).duration_bound == 14_000
+    assert solve(scaled, 8, time_limit=60, on_progress=heard.append).bound == 14_000
     assert heard[-1].bound == 14_000
     assert all(9_000 <= progress.bound <= 14_000 and progress.bound % 1000 == 0 for progress in heard)
 

@@ -12,7 +12,7 @@ from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.search.best_known import Record
+from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.free_search import FreeSearch
 from moccasin_mzn.search.options import Options
@@ -52,7 +52,7 @@ def assert_solved_as_by_brute_force(case):
     if least is None:
         assert (result.status, result.sequence) == ("infeasible", None)
         return
-    assert (result.status, result.duration, result.duration_bound) == ("optimal", least, least)
+    assert (result.status, result.duration, result.bound) == ("optimal", least, least)
     assert judge(case.graph, result.sequence, case.budget).feasible
     assert all(result.sequence.count(v) <= case.max_computations for v in range(len(case.graph.nodes)))
 
@@ -110,7 +110,7 @@ def test_a_fraction_is_of_the_peak_of_the_input_order():
 
 def test_where_no_order_avoids_it_a_node_is_computed_twice_and_that_is_proven():
     result = solve(SKIP, 8, order="free", time_limit=60, threads=1, max_computations=[2, 2, 1, 1, 1])
-    assert (result.status, result.duration, result.duration_bound) == ("optimal", 14, 14)
+    assert (result.status, result.duration, result.bound) == ("optimal", 14, 14)
     refuted = solve(SKIP, 8, order="free", max_computations=1, time_limit=60, threads=1)
     assert refuted.status == "infeasible"
     assert refuted.reason == "proven: no schedule in any order with at most 1 computation per node fits the budget 8"
@@ -125,7 +125,7 @@ def test_what_no_order_fits_is_refuted_without_a_model_where_nothing_may_be_comp
 
 def test_without_a_model_nothing_is_proven():
     result = solve(SKIP, 8, order="free", search="only", time_limit=0.5)
-    assert (result.status, result.duration, result.duration_bound) == ("feasible", 14, 9)
+    assert (result.status, result.duration, result.bound) == ("feasible", 14, 9)
     assert result.driver is None
 
 
@@ -140,9 +140,9 @@ def test_the_general_formulation_takes_a_free_order_as_it_is():
 
 def test_what_is_proven_is_said_of_any_order():
     instance = Instance.build(SKIP, 8, order="free", max_computations=[2, 1, 2, 1, 1])
-    record = Record(instance, 0.0)
+    record = BestKnown(instance, 0.0)
     record.refute("cp-sat")
-    status, reason = conclude(record, Options(), "")
+    status, reason = conclude(record, Options().form, "")
     assert (status, reason) == (
         "infeasible", "proven: no schedule in any order with at most 1 to 2 computations per node fits the budget 8"
     )  # fmt: skip
@@ -177,7 +177,7 @@ def test_what_does_not_go_with_it_is_refused(arguments, message):
 
 
 def test_the_staged_search_follows_the_best_schedule_and_without_one_the_drafts():
-    search = FreeSearch(SKIP_FREE, Options(search="only"), Record(SKIP_FREE, 0.0))
+    search = FreeSearch(BestKnown(SKIP_FREE, 0.0), Options(search="only"))
     search.orders_done.add((0, 1, 2, 3, 4))
     assert search._next_order() is None
     search.drafts_made += [(0, 1, 2, 3, 4), (0, 2, 0, 1, 3, 4)]
@@ -195,7 +195,7 @@ def test_without_the_solver_the_staged_search_goes_on_along_other_orders(monkeyp
             raise SolverError("the solver fell over")
 
     monkeypatch.setattr(Search, "run", run)
-    search = FreeSearch(SKIP_FREE, Options(time_limit=1), Record(SKIP_FREE, 0.0))
+    search = FreeSearch(BestKnown(SKIP_FREE, 0.0), Options(time_limit=1))
     search._along((0, 1, 2, 3, 4), 0.1)
     search._along((0, 1, 2, 3, 4), 0.1)
     assert asked == [((0, 1, 2, 3, 4), "on"), ((0, 1, 2, 3, 4), "only")]
@@ -209,7 +209,7 @@ def test_what_is_told_on_the_way_ends_with_the_answer():
     assert (result.status != "infeasible") and (result.found == (result.status != "unknown"))
     if result.found:
         assert judge(graph, result.sequence, result.instance.budget).feasible
-        durations = [progress.duration for progress in heard if progress.sequence is not None]
+        durations = [progress.value for progress in heard if progress.answer is not None]
         assert durations == sorted(durations, reverse=True) and durations[-1] == result.duration
 
 

@@ -12,7 +12,7 @@ from moccasin_mzn.heuristics.free_order.search import OrderAnnealing
 from moccasin_mzn.heuristics.staged.search import LocalSearch
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.search.best_known import Record
+from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.free_search import FreeSearch
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.solve import solve
@@ -51,7 +51,7 @@ def test_tight_budgets_at_which_only_the_bounds_of_stages_find_a_schedule(seed, 
     assert staged.status == "optimal"
     other = solve(graph, budget, search="only", time_limit=60, until_gap=gap_of(staged), **OTHERS[kind])
     assert other.found and other.duration <= staged.duration
-    assert other.duration_bound == graph.total_duration  # that of stages is none here
+    assert other.bound == graph.total_duration  # that of stages is none here
 
 
 @pytest.mark.parametrize("kind", OTHERS)
@@ -84,10 +84,10 @@ def test_a_time_limit_that_is_over_before_the_search_begins(kind):
 def test_the_search_along_the_input_order_goes_on_unless_it_is_left_behind():
     graph, budget = draw(96)
     instance = Instance.build(graph, budget, order="free")
-    search = FreeSearch(instance, Options(search="only", time_limit=10), Record(instance, time.monotonic()))
+    search = FreeSearch(BestKnown(instance, time.monotonic()), Options(search="only", time_limit=10))
     schedule = solve(graph, budget, search="only", time_limit=60).sequence
     staged = Instance.build(graph, budget)
-    early, late = Record(staged, time.monotonic()), Record(staged, time.monotonic() - 9)
+    early, late = BestKnown(staged, time.monotonic()), BestKnown(staged, time.monotonic() - 9)
     assert not search._left_behind(late)  # nobody has a schedule
     search.record.offer(schedule, "test")
     assert search._left_behind(late) and not search._left_behind(early)

@@ -22,11 +22,11 @@ from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Action, plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Link, Memory, Platform
-from moccasin_mzn.search import plan_staged_search as solve
+from moccasin_mzn.search import portfolio as solve
+from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.plan_free_search import order_of
-from moccasin_mzn.search.plan_options import PlanOptions
 
-OPTIONS = PlanOptions(threads=1, seed=0, time_limit=60)
+OPTIONS = SearchOptions(threads=1, seed=0, time_limit=60)
 ONLY = replace(OPTIONS, search="only")
 
 
@@ -34,7 +34,7 @@ ONLY = replace(OPTIONS, search="only")
 def no_head_start(monkeypatch):
     """The model begins at once: what is found does not depend on it here."""
     monkeypatch.setattr(solve, "HEAD_START", 0.05)
-    monkeypatch.setattr(solve, "LONGEST_WITHOUT_PLAN", 0.2)
+    monkeypatch.setattr(solve, "LONGEST_WITHOUT_ANSWER", 0.2)
 
 
 def free(problem: PlanProblem) -> PlanProblem:
@@ -129,7 +129,7 @@ def test_a_start_in_any_order():
     problem = free(paging_problem(crossed_graph(), 14))
     start = plan_of_sequence((1, 3, 0, 2, 4))
     result = solve_on_platform(problem, PagingFormulation(), OPTIONS, warm_start=start)
-    assert (result.plan, result.source, result.status) == (start, "the warm start", "optimal")
+    assert (result.plan, result.found_by, result.status) == (start, "the warm start", "optimal")
     with pytest.raises(InputError, match="warm start: node z is never computed"):
         solve_on_platform(problem, PagingFormulation(), OPTIONS, warm_start=start[:-1])
     again = (*start, Action(0), Action(0))
@@ -195,7 +195,6 @@ def test_no_plan_in_any_order_is_an_answer(command, crossed):
         (["--alignment", "4"], "--alignment goes with --addresses"),
         (["--json", "--json-stream"], "--json and --json-stream: give one of them"),
         (["--addresses", "--buffers", "x.csv"], "--buffers is for one memory, it does not go with --paging"),
-        (["--plot", "x.png"], "--plot is for one memory, it does not go with --paging"),
         (["--order", "free", "--search", "off"], "order free: search off leaves only a model, and that is the "),
     ],
 )
@@ -211,7 +210,6 @@ def test_what_does_not_go_together(command, crossed, options, complaint):
     [
         (["--device", "gpuu=6"], "device gpuu: the graph has durations of gpu, cpu; expected one of them, or a slow"),
         (["--device", "gpu=6", "--device", "cpuu=6"], "device cpuu: the graph has durations of gpu, cpu; expected"),
-        (["--device", "gpu=6", "--plot", "x.png"], "--plot is for one memory, it does not go with --device"),
         (["--device", "gpu=6", "--strategy", "chen"], "--strategy is for one memory, it does not go with --device"),
     ],
 )

@@ -13,28 +13,28 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan import plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
-from moccasin_mzn.search.plan_record import PlanRecord
+from moccasin_mzn.search.best_known import BestKnown
 
 SHORT = plan_of_sequence(range(4))
 
 
 @pytest.fixture
-def record() -> PlanRecord:
+def record() -> BestKnown:
     problem = PlanProblem(Instance.build(DIAMOND, 14), platform(14), Goal(max_traffic=16))
-    return PlanRecord(problem, PagingFormulation(), time.monotonic())
+    return BestKnown(problem, time.monotonic(), formulation=PagingFormulation())
 
 
 def test_the_best_plan_is_kept(record):
     assert (record.bound, record.value, record.gap) == (10, None, None)
     record.offer(PLAN, "one")
-    assert (record.value, record.plan_source) == (120, "one")
+    assert (record.value, record.found_by) == (120, "one")
     assert not record.ended.is_set()
     record.offer(SHORT, "two")
     record.offer(PLAN, "three")
-    assert (record.plan, record.value, record.plan_source) == (SHORT, 10, "two")
+    assert (record.answer, record.value, record.found_by) == (SHORT, 10, "two")
     assert record.ended.is_set()
     assert [(point.value, point.bound) for point in record.trace] == [(120, 10), (10, 10)]
-    assert record.news.get().plan == PLAN
+    assert record.news.get().answer == PLAN
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_the_best_plan_is_kept(record):
     ],
 )
 def test_what_is_no_solution_is_an_error_of_whoever_offers_it(record, plan, message):
-    with pytest.raises(JudgeError, match=f"somebody returned a plan that the judge rejects: {message}"):
+    with pytest.raises(JudgeError, match=f"somebody returned a plan that the simulator rejects: {message}"):
         record.offer(plan, "somebody")
 
 

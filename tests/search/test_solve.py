@@ -5,7 +5,7 @@ import json
 import pytest
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.formulations import Moccasin
+from moccasin_mzn.formulations.moccasin import Moccasin
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import judge, simulate
@@ -25,7 +25,7 @@ SKIP = ComputationGraph(
 @pytest.mark.parametrize("precedence", ["served-by", "reservoir"])
 def test_the_skip_connection_is_recomputed(solver, formulation, precedence):
     result = solve(SKIP, 8, solver=solver, formulation=formulation, precedence=precedence, search="off", threads=2)
-    assert (result.status, result.duration, result.duration_bound, result.peak) == ("optimal", 14, 14, 8)
+    assert (result.status, result.duration, result.bound, result.peak) == ("optimal", 14, 14, 8)
     assert [SKIP.nodes[v] for v in result.sequence] in (["x", "a", "b", "c", "x", "z"], ["x", "a", "b", "x", "c", "z"])
     assert result.valid
     assert result.tdi_percent == pytest.approx(100 * 5 / 9)
@@ -87,7 +87,7 @@ def test_progress_ends_with_the_answer():
     result = solve(SKIP, 8, search="off", time_limit=60, on_progress=heard.append)
     assert heard[0].phase == "peak"
     assert heard[-1].phase == "duration"
-    assert heard[-1].duration == result.duration
+    assert heard[-1].value == result.duration
     assert all(progress.bound <= result.duration for progress in heard)
     assert sorted(progress.seconds for progress in heard) == [progress.seconds for progress in heard]
 

@@ -15,7 +15,7 @@ from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.search.best_known import Record
+from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.solve import solve
 from moccasin_mzn.search.staged_search import Search
@@ -58,7 +58,7 @@ def test_more_computations_are_the_answer_where_none_were_named(options):
     assert (result.shortfall.status, result.shortfall.instance.counts) == ("infeasible", 2)
     assert helps(result) == [("--max-computations auto", "found")]
     told = [progress for progress in heard if progress.phase == "more"]
-    assert all(progress.peak <= 10 and progress.duration is progress.sequence is None for progress in told)
+    assert all(progress.peak <= 10 and progress.value is progress.answer is None for progress in told)
     assert [point.seconds for point in result.trace] == sorted(point.seconds for point in result.trace)
 
 
@@ -165,7 +165,7 @@ def test_the_first_phase_proves_the_floor_of_its_scope():
 
 def test_trials_have_the_last_part_of_the_time_and_end_with_the_search():
     instance = Instance.build(THRICE, 10)
-    record = Record(instance, time.monotonic())
+    record = BestKnown(instance, time.monotonic())
     trials = Trials(record, Options(time_limit=100, if_none="more"))
     assert not trials._due() and trials.deadline is None
     record.begin -= 76
@@ -174,16 +174,16 @@ def test_trials_have_the_last_part_of_the_time_and_end_with_the_search():
     assert not hint._due()
     record.begin -= 15
     assert hint._due()
-    endless = Trials(Record(instance, time.monotonic() - 61), Options(if_none="hint"))
+    endless = Trials(BestKnown(instance, time.monotonic() - 61), Options(if_none="hint"))
     assert endless._due() and endless.deadline > 61
-    with Trials(Record(instance, time.monotonic()), Options(if_none="more")) as idle:
+    with Trials(BestKnown(instance, time.monotonic()), Options(if_none="more")) as idle:
         assert idle._thread.is_alive()
     assert not idle._thread.is_alive() and idle.helps == []
     assert not [thread for thread in threading.enumerate() if thread.name == "trials"]
 
 
 def test_a_schedule_found_meanwhile_ends_the_trials():
-    record = Record(Instance.build(THRICE, 10, max_computations=3), time.monotonic())
+    record = BestKnown(Instance.build(THRICE, 10, max_computations=3), time.monotonic())
     trials = Trials(record, Options(if_none="more", time_limit=60), deadline=60.0)
     assert not trials._over()
     record.offer((0, 1, 2, 3, 0, 4, 5, 6, 0, 7), "test")

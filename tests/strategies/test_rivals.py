@@ -8,10 +8,12 @@ from functools import cache
 import oracle
 import pytest
 from cases import Case, draw_case
+from few import few
 from flat import least_duration
 
 from moccasin_mzn.bench.compare import contenders
-from moccasin_mzn.formulations import Checkmate, Moccasin, staged_events
+from moccasin_mzn.errors import NotApplicableError
+from moccasin_mzn.formulations import find_formulation, staged_events
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.solution_checkers import check_schedule
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -21,7 +23,6 @@ from moccasin_mzn.problem.pruning import pruned
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.solve import solve
 from moccasin_mzn.strategies import strategies
-from moccasin_mzn.strategies.strategy import NotApplicableError
 
 GRAPHS = 300
 QUICK_GRAPHS = 8
@@ -31,7 +32,7 @@ EXTRA_COMPUTATIONS = 2
 
 
 def seeds(quick: int = QUICK_GRAPHS) -> list:
-    return [pytest.param(seed, marks=[pytest.mark.slow] if seed >= quick else []) for seed in range(GRAPHS)]
+    return few(range(GRAPHS), keep=range(quick), mark=pytest.mark.slow)
 
 
 @cache
@@ -69,7 +70,7 @@ def sequences(
 @pytest.mark.parametrize("seed", seeds())
 def test_checkmate_finds_the_best_staged_schedule(seed, solver):
     instance = instance_of(drawn(seed), "unlimited")
-    for form in (Checkmate("checkmate-milp"), Checkmate("checkmate-milp-strengthened")):
+    for form in (find_formulation("checkmate-milp"), find_formulation("checkmate-milp-strengthened")):
         assert least_duration(form, instance, solver) == staged_optimum(seed, len(instance.order)), form.name
 
 
@@ -77,7 +78,8 @@ def test_checkmate_finds_the_best_staged_schedule(seed, solver):
 def test_staged_finds_the_best_staged_schedule_for_each_limit(seed):
     """C = n, which is no limit, and C = 1, 2, 3, none of them better than the next."""
     n = len(drawn(seed).graph.nodes)
-    found = [least_duration(Moccasin(), instance_of(drawn(seed), most), "cp-sat") for most in (1, 2, 3, max(3, n))]
+    staged = find_formulation("staged")
+    found = [least_duration(staged, instance_of(drawn(seed), most), "cp-sat") for most in (1, 2, 3, max(3, n))]
     assert found == [staged_optimum(seed, most) for most in (1, 2, 3, max(3, n))]
     feasible = [duration for duration in found if duration is not None]
     assert feasible == found[len(found) - len(feasible) :]  # once there is a schedule, there is one for larger C
@@ -88,7 +90,7 @@ def test_staged_finds_the_best_staged_schedule_for_each_limit(seed):
 def test_general_finds_the_best_of_all_sequences(tmp_path, seed):
     """The model with at most n + 2 computations, each node at most three times, against all such sequences."""
     case = drawn(seed)
-    form = Moccasin("general")
+    form = find_formulation("general")
     model = tmp_path / "short.mzn"
     model.write_text(f"""
         include "{form.model("duration")}";
@@ -139,7 +141,7 @@ def test_checkmates_warm_start_is_a_solution(tmp_path, seed, name):
     case = drawn(seed)
     n = len(case.graph.nodes)
     best = oracle.fixed_order_schedule(case.graph, case.graph.input_order(), case.budget, n)
-    form = Checkmate(name)
+    form = find_formulation(name)
     instance = instance_of(case, "unlimited")
     if best is None:
         return

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs
 
+from moccasin_mzn.errors import NotApplicableError
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.generators.checkmate import training_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -22,7 +23,6 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.strategies import griewank
 from moccasin_mzn.strategies.griewank import GRIEWANK
-from moccasin_mzn.strategies.strategy import NotApplicableError
 
 
 def candidates(graph: ComputationGraph) -> list[tuple[int, ...]]:

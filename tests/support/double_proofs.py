@@ -19,13 +19,14 @@ import oracle
 from linear_support import ENGINES, worker
 
 from moccasin_mzn.formulations import find_formulation
-from moccasin_mzn.formulations.checkmate import CHECKMATE
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.solvers.minizinc.compile import compile_model
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import Backend, find_backend
+
+CHECKMATE = ("checkmate-milp", "checkmate-milp-strengthened")
 
 SECONDS = 4.0
 """For each run: SCIP does not end by itself on some of them."""

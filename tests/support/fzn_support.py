@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from moccasin_mzn.solvers.cpsat.configuration import solver_configuration
+from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
 from moccasin_mzn.solvers.cpsat.run import run
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
 from moccasin_mzn.solvers.flatzinc.options import parse_options
@@ -92,7 +92,7 @@ def check_against(constraint: str, declarations: dict[str, str], holds) -> None:
 def minizinc(*arguments: object, **options) -> subprocess.CompletedProcess:
     """Run native MiniZinc with the solver configuration of this checkout."""
     with tempfile.TemporaryDirectory() as folder:
-        write_configuration(Path(folder), solver_configuration())
+        write_configuration(Path(folder), CP_SAT.configuration())
         environment = {**ENVIRONMENT, "MZN_SOLVER_PATH": folder}
         command = ["minizinc", *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, **options)

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
-from moccasin_mzn.solvers.linear.configuration import solver_configuration
+from moccasin_mzn.solvers.minizinc.solvers import OWN
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -75,8 +75,8 @@ def solutions(out: str) -> list[dict[str, object]]:
 def minizinc(*arguments: object) -> subprocess.CompletedProcess:
     """Run native MiniZinc with all solvers of this checkout."""
     with tempfile.TemporaryDirectory() as folder:
-        for configuration in (None, *map(solver_configuration, ENGINES)):
-            write_configuration(Path(folder), configuration)
+        for solver in OWN.values():
+            write_configuration(Path(folder), solver.configuration())
         command = ["minizinc", *map(str, arguments)]
         environment = {**ENVIRONMENT, "MZN_SOLVER_PATH": folder}
         return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)

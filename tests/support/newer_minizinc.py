@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cases import MODELS
 
-from moccasin_mzn.solvers.cpsat.configuration import solver_configuration
+from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
 from moccasin_mzn.solvers.minizinc.drivers import webassembly_folder
 
@@ -45,7 +45,7 @@ def execute(command, *arguments) -> str:
 def cp_sat_objective(command, model: str, data: Path, folder: Path) -> int:
     """Compile with our solver's library, solve the FlatZinc with our solver."""
     flatzinc = folder / "model.fzn"
-    solver = write_configuration(folder, solver_configuration())
+    solver = write_configuration(folder, CP_SAT.configuration())
     execute(command, "-c", "--solver", solver, "--no-output-ozn", MODELS / f"{model}.mzn", data, "--fzn", flatzinc)
     out = execute([sys.executable, "-m", "moccasin_mzn.solvers.cpsat"], "-f", "-p", 1, "-s", flatzinc)
     assert "==========" in out

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from moccasin_mzn.bench.report.runs import Problem, Runs, option_of
+from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.problem.instance import FREE
 
-CHECKMATE = ("checkmate-milp", "checkmate-milp-strengthened")
+_FORMS = {form.name: form for form in FORMULATIONS}
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,11 @@ def scope_of(run: pd.Series) -> Scope | None:
     if not formulation or run["strategy"]:
         return None
     order = option_of(run["command"], "--order") or "input"
-    if formulation in CHECKMATE:
+    form = _FORMS.get(formulation)
+    if form is not None and not form.limited:
         return Scope("checkmate", "", order)
-    if order == FREE:
-        formulation = "general"
+    if order == FREE or form is not None:
+        formulation = "staged" if form is not None and form.staged and order != FREE else "general"
     return Scope(formulation, run["max_computations"] or "2", "" if formulation == "general" else order)
 
 

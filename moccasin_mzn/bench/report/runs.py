@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from moccasin_mzn.errors import InputError, some_of
+from moccasin_mzn.formulations import FORMULATIONS
 
 PROOFS = ("optimal", "infeasible")
 """Statuses of runs that ended with a proof."""
@@ -28,7 +29,7 @@ _TEXTS = (
     "index", "search", "solver", "solver_version", "driver", "max_computations", "command", "status", "reason",
     "machine", "version",
 )  # fmt: skip
-_RANKS = {"staged": 0, "general": 1}
+_RANKS = {form.name: (0 if form.staged else 1) for form in FORMULATIONS if form.limited}
 
 
 @dataclass(frozen=True)

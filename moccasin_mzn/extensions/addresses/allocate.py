@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.heuristics.compiled_searches import ready
@@ -52,7 +52,7 @@ def allocate_buffers(
     buffers = tuple(buffers)
     check_buffers(buffers, alignment)
     ready(ADDRESSES)
-    begin = time.monotonic()
+    deadline = Deadline(time_limit)
     bound, interrupted = bound_of(buffers, alignment), []
     if begin_with is not None:
         Arena(buffers, tuple(begin_with), alignment)
@@ -65,8 +65,9 @@ def allocate_buffers(
     enough = max(bound, capacity or 0)
     hopeless = capacity is not None and bound > capacity
     if arena.size > enough and modelled and not interrupted and not hopeless:
-        left = MODEL_SECONDS if time_limit is None else time_limit - (time.monotonic() - begin)
-        arena, bound = _modelled(arena, bound, capacity, left, threads, seed)
+        left = deadline.remaining()
+        seconds = MODEL_SECONDS if left is None else left
+        arena, bound = _modelled(arena, bound, capacity, seconds, threads, seed)
     return Allocation(arena, bound, _status(arena, bound, capacity))
 
 

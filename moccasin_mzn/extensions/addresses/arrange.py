@@ -53,6 +53,8 @@ WINDOW_SECONDS, PLACING_SECONDS, WINDOW_SHARE = 4.0, 8.0, 0.1
 NARROW, PLACINGS, PROMISING = 0.25, 3, 0.004
 """The search with a window takes as much of that as it has of all stages, at least such a share; and where an arena is
 over the budget by no more than such a share of it, so many allocations are made."""
+NEAR = "local search near a schedule"
+JOINT = "the joint model of schedule and offsets"
 CLOSE = 0.002
 """Bisection ends when two budgets are as near as this, as a share of the larger one, and no step down is less."""
 
@@ -116,10 +118,10 @@ class _Arrangement:
         first = self._first()
         if not first.found:
             return first
-        self.interrupted, self.bound = first.interrupted, first.duration_bound
+        self.interrupted, self.bound = first.interrupted, first.bound
         effort = EFFORT_SECONDS if limit is None else ALLOCATION_SHARE * limit
         arena = self._allocate(first, self._seconds(effort if first.simulation.feasible else LAST_SECONDS))
-        first = replace(first, arena=arena)
+        first = replace(first, arenas=arena)
         if not first.simulation.feasible:
             return first
         self._take(first)
@@ -164,7 +166,7 @@ class _Arrangement:
         """An arena within the budget, or as near to it as can be; the search begins with the arena of `near`."""
         buffers, offsets = buffers_of(self.instance.graph, result.simulation), None
         if near is not None:
-            offsets = carried_over(near.arena, near.simulation, buffers, result.simulation, self.alignment)
+            offsets = carried_over(near.arenas, near.simulation, buffers, result.simulation, self.alignment)
         return search_arena(
             buffers, self.alignment, enough=self.instance.budget, seed=self.seed + attempt, begin_with=offsets,
             time_limit=0.1 if self._over() else seconds, on_interrupt=self._interrupt,
@@ -172,7 +174,7 @@ class _Arrangement:
 
     def _shrink(self, result: Result) -> Result:
         """The same schedule with a smaller arena, if a short search finds one."""
-        arena = result.arena
+        arena = result.arenas
         if arena.is_least or self.interrupted:
             return result
         seconds = LAST_SECONDS if self.time_limit is None else min(LAST_SECONDS, LAST_SHARE * self.time_limit)
@@ -180,13 +182,13 @@ class _Arrangement:
             arena.buffers, self.alignment, seed=self.seed, begin_with=arena.offsets, time_limit=seconds,
             on_interrupt=self._interrupt,
         )  # fmt: skip
-        return replace(result, arena=arena)
+        return replace(result, arenas=arena)
 
     def _interrupt(self) -> None:
         self.interrupted = True
 
     def _take(self, result: Result) -> None:
-        fits = result.arena.size <= self.instance.budget
+        fits = result.arenas.size <= self.instance.budget
         if fits and (self.best is None or result.duration < self.best.duration):
             self.best = result
 
@@ -195,19 +197,19 @@ class _Arrangement:
 
     def _more_effort(self, result: Result) -> None:
         """The model of the least arena, for the schedule at hand."""
-        fixed = result.arena.bound > self.instance.budget  # at this alignment there is no arena
-        if fixed or self._over() or len(result.arena.buffers) > EXACT_BUFFERS:
+        fixed = result.arenas.bound > self.instance.budget  # at this alignment there is no arena
+        if fixed or self._over() or len(result.arenas.buffers) > EXACT_BUFFERS:
             return
         limits = Limits(self._seconds(MODEL_SECONDS, 0.25), self.threads, self.seed)
-        arena, outcome = least_arena(result.arena.buffers, self.alignment, limit=self.instance.budget, limits=limits)
+        arena, outcome = least_arena(result.arenas.buffers, self.alignment, limit=self.instance.budget, limits=limits)
         self.interrupted |= outcome.interrupted
         if arena is not None:
-            self._take(replace(result, arena=arena))
+            self._take(replace(result, arenas=arena))
 
     def _jointly(self, first: Result) -> None:
         """Schedule and offsets in one model, if that is small and the formulation has one."""
         form = first.formulation
-        if form is None or form.name not in ("staged", "general") or form.index != "affine":
+        if form is None or not form.limited or form.index != "affine":
             return
         if sum(self.instance.max_computations) > MOST_COMPUTATIONS:
             return
@@ -220,11 +222,15 @@ class _Arrangement:
     def _learn(self, answer: JointAnswer, first: Result) -> None:
         self.bound = max(self.bound, answer.bound)
         if answer.status == "infeasible":
-            self.proven = "the joint model of schedule and offsets"
+            self.proven = JOINT
         if answer.sequence is None:
             return
         simulation = judge(self.instance.graph, answer.sequence, self.instance.budget)
-        self._take(replace(first, sequence=answer.sequence, simulation=simulation, arena=answer.arena, solution=None))
+        self._take(
+            replace(
+                first, answer=answer.sequence, simulation=simulation, arenas=answer.arena, solution=None, found_by=JOINT
+            )
+        )
         if answer.status == "optimal":
             self.bound = simulation.duration
 
@@ -247,7 +253,7 @@ class _Arrangement:
         memory can be released, any will do, and time kept for that is spent if `ROUNDS` do not find one."""
         budget, least = self.instance.budget, self.instance.graph.largest_working_set().memory
         fails, fits, latest = budget, None, first
-        target = max(least, budget - round(STEPS[0] * (first.arena.size - budget)))
+        target = max(least, budget - round(STEPS[0] * (first.arenas.size - budget)))
         for number in range(rounds):
             if number == ROUNDS:
                 self.kept = 0.0
@@ -261,7 +267,7 @@ class _Arrangement:
             else:
                 result = self._placed(result, latest, self._seconds(EFFORT_SECONDS, rest))
                 self._take(result)
-                latest, over = result, result.arena.size - budget
+                latest, over = result, result.arenas.size - budget
                 if over <= 0 and rounds > ROUNDS:
                     return
                 if over <= 0:
@@ -300,7 +306,9 @@ class _Arrangement:
     def _judged(self, result: Result, sequence: tuple[int, ...]) -> Result:
         """A result with another schedule, judged at the budget proper."""
         simulation = judge(self.instance.graph, sequence, self.instance.budget)
-        return replace(result, instance=self.instance, sequence=sequence, simulation=simulation, solution=None)
+        return replace(
+            result, problem=self.instance, answer=sequence, simulation=simulation, solution=None, found_by=NEAR
+        )
 
     def _release(self) -> None:
         """The budget proper in one window of stages after the other, near the best schedule, while the arena fits."""
@@ -321,7 +329,7 @@ class _Arrangement:
             if result.sequence not in seen:
                 seen.add(result.sequence)
                 result = self._placed(result, self.best, self._seconds(PLACING_SECONDS, WINDOW_SHARE))
-                over = result.arena.size - self.instance.budget
+                over = result.arenas.size - self.instance.budget
             if over <= 0:
                 reserved = trial
                 self._take(result)
@@ -331,8 +339,8 @@ class _Arrangement:
         """With an arena that may be near another one; where it nearly fits, it is tried again."""
         budget = self.instance.budget
         for attempt in range(PLACINGS):
-            near = result = replace(result, arena=self._allocate(result, seconds, near, attempt))
-            if not budget < result.arena.size <= (1 + PROMISING) * budget:
+            near = result = replace(result, arenas=self._allocate(result, seconds, near, attempt))
+            if not budget < result.arenas.size <= (1 + PROMISING) * budget:
                 break
             seconds = self._seconds(PLACING_SECONDS, WINDOW_SHARE)
         return result
@@ -342,7 +350,7 @@ class _Arrangement:
             return self._without(first)
         best = replace(
             self._shrink(self.best),
-            duration_bound=self.bound,
+            bound=self.bound,
             interrupted=self.interrupted,
             trace=first.trace,
             notes=first.notes,
@@ -350,19 +358,23 @@ class _Arrangement:
         if best.duration <= self.bound:
             if first.status == "optimal" and best.sequence == first.sequence:
                 return best
-            return replace(best, status="optimal", reason="no schedule is shorter, and its arena is within the budget")
+            reason = "no schedule is shorter, and its arena is within the budget"
+            return replace(best, status="optimal", reason=reason, proved_by=first.proved_by or best.found_by)
         if best.sequence == first.sequence:
             return best
         reason = "the best schedule found whose arena is within the budget; a shorter one is not ruled out"
-        return replace(best, status="feasible", reason=reason)
+        return replace(best, status="feasible", reason=reason, proved_by="")
 
     def _without(self, first: Result) -> Result:
-        size, unit = first.arena.size, self.instance.graph.size_unit
+        size, unit = first.arenas.size, self.instance.graph.size_unit
         over = over_text(size, self.instance.budget, unit)
         text = f"the arena of the schedule takes {memory_text(size, unit)}, {over}"
-        first = replace(first, interrupted=self.interrupted, duration_bound=self.bound)
+        first = replace(first, interrupted=self.interrupted, bound=self.bound)
         if self.proven:
             reason = f"{self.proven} proves that no schedule has an arena within the budget"
-            return replace(first, status="infeasible", reason=reason, sequence=None, simulation=None, arena=None)
+            return replace(
+                first, status="infeasible", reason=reason, answer=None, simulation=None, arenas=None, found_by="",
+                proved_by=self.proven,
+            )  # fmt: skip
         status = "over-budget" if first.strategy else "unknown"
-        return replace(first, status=status, reason=f"{text}; none within it was found")
+        return replace(first, status=status, reason=f"{text}; none within it was found", proved_by="")

@@ -22,8 +22,9 @@ from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_arenas import PlanArenas, buffers_in
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.search.plan_record import PlanListener, PlanProgress
-from moccasin_mzn.search.plan_result import PlanResult
+from moccasin_mzn.search.plan_search import ignore
+from moccasin_mzn.search.progress import Listener, Progress
+from moccasin_mzn.search.result import Result
 from moccasin_mzn.words import over_text
 
 FIRST_SHARE, ALLOCATION_SHARE = 0.5, 0.05
@@ -36,10 +37,11 @@ TRIED = 5
 """Of the plans found on the way, the best so many get arenas."""
 AGAIN_SECONDS = 60.0
 """Without a time limit: of each search at lower budgets."""
+ARRANGEMENT = "the search for arenas"
 ROUNDS = 5
 """Searches at lower budgets, at most."""
 
-PlanSearch = Callable[[PlanProblem, float | None, PlanListener, Plan | None], PlanResult]
+PlanSearch = Callable[[PlanProblem, float | None, Listener, Plan | None], Result]
 """Finds a plan of a problem in so many seconds, None: until proven; from a plan to start from, if there is one."""
 
 
@@ -52,8 +54,8 @@ def plan_with_arenas(
     time_limit: float | None = None,
     threads: int | None = None,
     seed: int = 0,
-    on_progress: PlanListener = lambda progress: None,
-) -> PlanResult:
+    on_progress: Listener = ignore,
+) -> Result:
     """The best plan whose arenas are within the budgets of their memories, with these arenas.
 
     Args:
@@ -85,7 +87,7 @@ class _Arrangement:
     time_limit: float | None
     threads: int | None
     seed: int
-    on_progress: PlanListener
+    on_progress: Listener
     begin: float
     interrupted: bool = False
     seen: list[Plan] = field(default_factory=list)
@@ -93,7 +95,7 @@ class _Arrangement:
     best: tuple[Plan, PlanSimulation, PlanArenas] | None = None
     """The plan of least value whose arenas fit."""
 
-    def run(self) -> PlanResult:
+    def run(self) -> Result:
         limit = self.time_limit
         first = self.search(self.problem, None if limit is None else FIRST_SHARE * limit, self._listen, None)
         self.interrupted = first.interrupted
@@ -113,7 +115,7 @@ class _Arrangement:
             self.interrupted = True
         return self._answer(first, over)
 
-    def _improve(self, first: PlanResult, arenas: PlanArenas) -> None:
+    def _improve(self, first: Result, arenas: PlanArenas) -> None:
         """The ways to plans whose arenas fit, where those of the best plan do not."""
         self._others(first.plan)
         if self.best is None and not self._over():
@@ -121,7 +123,7 @@ class _Arrangement:
         if not self._settled(first):
             self._lower(first, arenas.over(self.problem.platform))
 
-    def _go_on(self, first: PlanResult) -> PlanResult:
+    def _go_on(self, first: Result) -> Result:
         """What is left of the time goes to the search as well; its result if the arenas of its plan fit."""
         remaining = self._remaining()
         if self._over() or self._settled(first) or first.status != "feasible" or remaining is None:
@@ -135,9 +137,9 @@ class _Arrangement:
         later = (replace(point, seconds=so_far + point.seconds) for point in result.trace)
         return replace(result, bound=bound, trace=(*first.trace, *later))
 
-    def _listen(self, progress: PlanProgress) -> None:
-        if progress.plan is not None:
-            self.seen.append(progress.plan)
+    def _listen(self, progress: Progress) -> None:
+        if progress.answer is not None:
+            self.seen.append(progress.answer)
         self.on_progress(replace(progress, seconds=time.monotonic() - self.begin))
 
     # Time
@@ -182,7 +184,7 @@ class _Arrangement:
             if self.best is None or value < self.problem.value(self.best[1]):
                 self.best = plan, simulation, arenas
 
-    def _settled(self, first: PlanResult) -> bool:
+    def _settled(self, first: Result) -> bool:
         return self.best is not None and self.problem.value(self.best[1]) <= first.bound
 
     def _others(self, plan: Plan) -> None:
@@ -192,7 +194,7 @@ class _Arrangement:
                 return
             self._try(other)
 
-    def _more_effort(self, first: PlanResult, arenas: PlanArenas) -> None:
+    def _more_effort(self, first: Result, arenas: PlanArenas) -> None:
         """The model of the least arena, in the memories where the arena of the plan at hand does not fit."""
         better = []
         for arena, place, over in zip(
@@ -216,7 +218,7 @@ class _Arrangement:
         self.interrupted |= outcome.interrupted
         return found if found is not None and found.size <= budget else None
 
-    def _lower(self, first: PlanResult, over: tuple[int, ...]) -> None:
+    def _lower(self, first: Result, over: tuple[int, ...]) -> None:
         """Search with lower memory budgets: bisect between cuts with which the arenas do not fit, and those that do."""
         fails, fits, cuts = (0,) * len(over), None, over
         for number in range(ROUNDS):
@@ -224,7 +226,7 @@ class _Arrangement:
                 return
             remaining = self._remaining()
             seconds = AGAIN_SECONDS if remaining is None else remaining / (ROUNDS - number)
-            result = self.search(self._with_less(cuts), seconds, lambda progress: None, None)
+            result = self.search(self._with_less(cuts), seconds, ignore, None)
             self.interrupted |= result.interrupted
             over = self._try(result.plan).over(self.problem.platform) if result.found else None
             if over is None or not any(over):  # less would do, or is all there is
@@ -246,7 +248,7 @@ class _Arrangement:
 
     # The answer
 
-    def _answer(self, first: PlanResult, over: tuple[int, ...]) -> PlanResult:
+    def _answer(self, first: Result, over: tuple[int, ...]) -> Result:
         first = replace(first, problem=self.problem, interrupted=self.interrupted)
         if self.best is None:
             m = over.index(max(over))
@@ -254,16 +256,19 @@ class _Arrangement:
             excess = over_text(place.budget + over[m], place.budget, self.problem.platform.graph.size_unit)
             reason = f"the arena in {place.name} is {excess}; no plan was found"
             return replace(
-                first, status="unknown", reason=f"{reason} whose arenas fit", plan=None, simulation=None, solution=None
+                first, status="unknown", reason=f"{reason} whose arenas fit", answer=None, simulation=None,
+                solution=None, found_by="", proved_by="",
             )  # fmt: skip
         plan, simulation, arenas = self.best
         if plan == first.plan:
             return replace(first, arenas=arenas)
-        found = replace(first, plan=plan, simulation=simulation, arenas=arenas, solution=None)
+        found = replace(
+            first, answer=plan, simulation=simulation, arenas=arenas, solution=None, found_by=ARRANGEMENT, proved_by=""
+        )  # fmt: skip
         if self.problem.value(simulation) <= first.bound:
             reason = f"{first.reason}, and its arenas are within the budgets" if first.status == "optimal" else ""
             reason = reason or "its value is the bound, and its arenas are within the budgets"
-            return replace(found, status="optimal", reason=reason)
+            return replace(found, status="optimal", reason=reason, proved_by=first.proved_by or ARRANGEMENT)
         what = self.problem.goal.objective
         reason = f"the best plan found whose arenas are within the budgets; one of less {what} is not ruled out"
         return replace(found, status="feasible", reason=reason)

@@ -9,7 +9,7 @@ from typing import Any
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.attach import buffers_of
 from moccasin_mzn.extensions.addresses.exact import scale_of
-from moccasin_mzn.formulations import Moccasin, models_folder
+from moccasin_mzn.formulations import Formulation, find_formulation, models_folder
 from moccasin_mzn.formulations.presolve import ModelData, Stages, presolve, reduced
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.problem.arena import Arena
@@ -60,7 +60,7 @@ def solve_jointly(
         SolverError: MiniZinc or the solver failed.
         InputError: the solver returned what is no schedule, or what has no such arena; an unknown solver.
     """
-    form, search = Moccasin("staged" if staged else "general"), _Joint(instance, alignment, staged)
+    form, search = find_formulation("staged" if staged else "general"), _Joint(instance, alignment, staged)
     sequence, arena = incumbent or (None, None)
     items = search.items(form, sequence, arena)
     model = models_folder() / f"addresses_{form.name}.mzn"
@@ -108,7 +108,7 @@ class _Joint:
         self.arena: Arena | None = None
         self.bound = 0
 
-    def items(self, form: Moccasin, sequence: Sequence[int] | None, arena: Arena | None) -> dict[str, Any]:
+    def items(self, form: Formulation, sequence: Sequence[int] | None, arena: Arena | None) -> dict[str, Any]:
         """The `.dzn` items, with a warm start if it is a solution of the model."""
         slots: list[int] = []
         if sequence is not None and arena is not None and self._has(sequence, arena):

@@ -38,7 +38,7 @@ class DevicesFormulation(PlanFormulation):
     def in_any_order(self) -> DevicesFormulation:
         return DevicesFormulation(staged=False)
 
-    def model(self) -> Path:
+    def model(self, objective: str = "") -> Path:
         return models_folder() / f"devices_{'staged' if self.staged else 'general'}.mzn"
 
     def data(self, problem: PlanProblem) -> DevicesData:

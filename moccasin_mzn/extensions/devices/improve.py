@@ -12,7 +12,7 @@ from moccasin_mzn.extensions.devices.slots import Slot, Slots, plan_of, slots_of
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.plan_pruning import pruned_plan
+from moccasin_mzn.problem.pruning import pruned_plan
 
 
 def valued(problem: PlanProblem, plan: Plan) -> int | None:

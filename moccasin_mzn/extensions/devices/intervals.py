@@ -10,7 +10,7 @@ from moccasin_mzn.extensions.devices.data import DevicesData
 from moccasin_mzn.extensions.devices.stages import event, stages_of_plan
 from moccasin_mzn.problem.judges.plans import PlacedInterval, judge_plan
 from moccasin_mzn.problem.plan import Action, Plan
-from moccasin_mzn.problem.plan_pruning import pruned_plan
+from moccasin_mzn.problem.pruning import pruned_plan
 
 COMPUTED = 0
 """Source of what is computed; memories are numbered from 1 in the models."""

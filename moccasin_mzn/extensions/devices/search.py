@@ -21,7 +21,7 @@ from moccasin_mzn.extensions.devices.stages import stages_of_plan
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan import Plan, plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.plan_pruning import pruned_plan
+from moccasin_mzn.problem.pruning import pruned_plan
 from moccasin_mzn.search.trivial import known_at_once
 
 ROUNDS = 3

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from moccasin_mzn.errors import REFUTED, JudgeError
+from moccasin_mzn.errors import RefutedError
 from moccasin_mzn.extensions.frontier.points import FrontierPoint
 from moccasin_mzn.extensions.frontier.questions import Answer, Variant
 from moccasin_mzn.words import memory_text
@@ -125,8 +125,8 @@ class Knowledge:
         for one in self.found:
             if one.peak < self.least:
                 claim = f"{self.least_source} claims that there is no schedule below a budget of {self.least}"
-                raise JudgeError(f"{claim}{REFUTED}a peak of {one.peak} of {one.source}")
+                raise RefutedError(claim, f"a peak of {one.peak} of {one.source}")
             proven = self.bound(one.peak)
             if one.duration < proven.bound:
                 claim = f"{proven.source} claims that no schedule within {proven.budget} is shorter than {proven.bound}"
-                raise JudgeError(f"{claim}{REFUTED}{one.duration} of {one.source}")
+                raise RefutedError(claim, f"{one.duration} of {one.source}")

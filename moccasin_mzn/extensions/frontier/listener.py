@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from moccasin_mzn.extensions.frontier.questions import Answer, Question
+from moccasin_mzn.search.progress import Progress
 
 
 class EnoughError(Exception):
@@ -18,25 +17,21 @@ class Listener:
     """Ends a search as soon as its schedule is as good as the question wants it, and remembers who found what."""
 
     question: Question
-    schedule_in: Callable[[Any], Any | None]
-    """The schedule that an improvement brings; None: only a bound."""
-    duration_in: Callable[[Any], int]
-    """Its duration."""
-    latest: Any | None = None
+    latest: Progress | None = None
     """The latest improvement with a schedule."""
     bound: int = 0
     bound_source: str = ""
 
-    def __call__(self, progress: Any) -> None:
+    def __call__(self, progress: Progress) -> None:
         if progress.bound > self.bound:
             self.bound, self.bound_source = progress.bound, progress.source
-        if self.schedule_in(progress) is not None:
+        if progress.answer is not None:
             self.latest = progress
             enough = self.question.enough
-            if self.question.any_schedule or (enough is not None and self.duration_in(progress) <= enough):
+            if self.question.any_schedule or (enough is not None and progress.value <= enough):
                 raise EnoughError
 
     def answer(self) -> Answer:
         """What was heard."""
-        schedules = () if self.latest is None else ((self.schedule_in(self.latest), self.latest.source),)
+        schedules = () if self.latest is None else ((self.latest.answer, self.latest.source),)
         return Answer(schedules, self.bound, self.bound_source)

@@ -7,7 +7,6 @@ ones. Durations are swept; limits on energy and traffic stay as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from typing import Any
 
 from moccasin_mzn.errors import InputError, JudgeError
@@ -23,8 +22,8 @@ from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.plan import Plan, plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem, least_total
 from moccasin_mzn.problem.platform import Platform
-from moccasin_mzn.search.plan_conclusion import plan_scope
-from moccasin_mzn.search.plan_options import PlanOptions
+from moccasin_mzn.search.conclusion import scope
+from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.words import memory_text
 
 SWEPT = 0
@@ -42,7 +41,7 @@ class Plans:
 
     problem: PlanProblem
     formulation: PlanFormulation
-    options: PlanOptions
+    options: SearchOptions
     graph: ComputationGraph = field(init=False)
 
     def __post_init__(self) -> None:
@@ -74,7 +73,7 @@ class Plans:
     def scope(self) -> str:
         """What proofs range over, to be read after "no plan"."""
         form = self.formulation.in_any_order() if self.problem.instance.free_order else None
-        return plan_scope(self.problem, form or self.formulation)
+        return scope(self.problem, form or self.formulation)
 
     @property
     def swept(self) -> str:
@@ -140,7 +139,7 @@ class Plans:
         Raises:
             InputError: see `solve_on_platform`.
         """
-        listener = Listener(question, attrgetter("plan"), attrgetter("value"))
+        listener = Listener(question)
         options = replace(self.options, time_limit=question.seconds)
         if question.attempt:
             options = replace(options, seed=((options.seed or 0) + question.attempt) % _SEEDS)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import attrgetter
 from os import PathLike
 from typing import Any, ClassVar
 
@@ -16,7 +15,6 @@ from moccasin_mzn.extensions.frontier.fitting import fitting_schedule
 from moccasin_mzn.extensions.frontier.listener import EnoughError, Listener
 from moccasin_mzn.extensions.frontier.questions import Answer, Judged, Question
 from moccasin_mzn.formulations import find_formulation
-from moccasin_mzn.formulations.warm_start import check_warm_start
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
 from moccasin_mzn.problem.budget import Budget
@@ -92,7 +90,7 @@ class Rematerialization:
     @property
     def scope(self) -> str:
         """What proofs range over, to be read after "no schedule"."""
-        return scope(self.instance, self.options, self.options.solver)
+        return scope(self.instance, self.options.form, self.options.solver)
 
     @cached_property
     def least(self) -> int:
@@ -135,7 +133,7 @@ class Rematerialization:
 
     def _solve(self, instance: Instance, question: Question) -> Answer:
         """One call of `solve_instance`."""
-        listener = Listener(question, attrgetter("sequence"), attrgetter("duration"))
+        listener = Listener(question)
         options = replace(self.options, time_limit=question.seconds, seed=self._seed(question))
         try:
             result = solve_instance(instance, options, listener, warm_start=self._start(instance, question.start))
@@ -144,8 +142,8 @@ class Rematerialization:
         source = listener.latest.source if listener.latest else "the input order"
         return Answer(
             ((result.sequence, source),) if result.valid else (),
-            result.duration_bound,
-            listener.bound_source if listener.bound == result.duration_bound else "search",
+            result.bound,
+            listener.bound_source if listener.bound == result.bound else "search",
             result.status == "infeasible",
             result.interrupted,
         )
@@ -161,7 +159,7 @@ class Rematerialization:
             return None
         form = find_formulation("general") if instance.free_order else self.options.form
         try:
-            check_warm_start(instance, form, schedule)
+            form.check_start(instance, schedule)
         except InputError:
             return None
         return schedule

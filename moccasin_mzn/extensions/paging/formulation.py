@@ -12,7 +12,7 @@ from moccasin_mzn.extensions.paging import PAGING
 from moccasin_mzn.extensions.paging.arrays import PagedIntervals, decode_plan, encode_plan
 from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
 from moccasin_mzn.extensions.paging.data import PagingData, can_page, local_instance, totals_of
-from moccasin_mzn.formulations import Moccasin, models_folder
+from moccasin_mzn.formulations import find_formulation, models_folder
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
@@ -54,7 +54,7 @@ class PagingFormulation(PlanFormulation):
     def in_any_order(self) -> PagingFormulation:
         return PagingFormulation("general")
 
-    def model(self) -> Path:
+    def model(self, objective: str = "") -> Path:
         return models_folder() / f"paging_{self.form}.mzn"
 
     def data(self, problem: PlanProblem) -> PagingData:
@@ -80,7 +80,7 @@ class PagingFormulation(PlanFormulation):
         start = PagedIntervals()
         if incumbent is not None:
             start = encode_plan(platform, model, incumbent, self.staged)
-        items = Moccasin("general").data_items(platform.graph, model)
+        items = find_formulation("general").data_items(platform.graph, model)
         limits = [total.limit for total in data.totals]
         if limit is not None:
             limits[0] = min(limits[0], limit // data.totals[0].scale)
@@ -102,7 +102,7 @@ class PagingFormulation(PlanFormulation):
 
     def sums(self, data: PagingData) -> tuple[Sum, ...]:
         model = data.model
-        form = Moccasin(self.form)
+        form = find_formulation(self.form)
         totals = [Sum(total.what, total.most(model), model.order, total.scale) for total in data.totals]
         return (*totals, *(one for one in form.sums(model) if one.what == "size"))
 

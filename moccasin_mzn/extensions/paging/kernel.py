@@ -3,7 +3,7 @@
 Nodes are numbered 0..n-1 along the input order. A set gives each slot (one for every interval that C_v allows beyond
 the first) a stage, or NONE, and says whether it is read back. It stands for the plan in stages of the input order whose
 local intervals end at their last reads and whose writes follow them at once. Every such set respects precedence, since
-first computations come before all reads; only budgets and limits may be exceeded, and are priced. A set is judged by
+first computations come before all reads; only budgets and limits may be exceeded, for a penalty. A set is judged by
 running it from the first event to the last, which takes some microseconds for hundreds of nodes.
 """
 
@@ -13,15 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from moccasin_mzn.heuristics.annealing import PENALTY, TEMPERATURE
 from moccasin_mzn.heuristics.compiling import compiled
 from moccasin_mzn.heuristics.randomness import below, unit
 
 NONE = -1
 TOTALS = 3
 VALUE, LOCAL_EXCESS, SLOW_EXCESS, LIMIT_EXCESS = 0, 1, 2, 3
-TEMPERATURE, LOCAL_PRICE, SLOW_PRICE, LIMIT_PRICE, BEST = 0, 1, 2, 3, 4
+LOCAL_PENALTY, SLOW_PENALTY, LIMIT_PENALTY, BEST = range(PENALTY, PENALTY + 4)
 ADAPTION = 1e-3
-"""Relative change of a price per step: up while the set is over what is priced, down while it is not."""
+"""Relative change of a penalty per step: up while the set is over what it is for, down while it is not."""
 CHANGES = 8
 """Slots that one move may change."""
 
@@ -47,7 +48,7 @@ class Problem(NamedTuple):
     """May outputs be written and read back?"""
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """Scratch of `run`, for at most `events` events."""
 
     start: np.ndarray
@@ -68,92 +69,92 @@ class Room(NamedTuple):
 
 
 @compiled
-def run(problem, stage, back, room, figures):
+def run(problem, stage, back, workspace, figures):
     """What a set costs and exceeds, into `figures`; False if it has two intervals of a node in a stage."""
     n = len(problem.size)
     for v in range(n):
-        room.head[v] = NONE
-        room.latest[v] = NONE
-        room.before_back[v] = NONE
+        workspace.head[v] = NONE
+        workspace.latest[v] = NONE
+        workspace.before_back[v] = NONE
     for i in range(TOTALS):
-        room.totals[i] = 0
+        workspace.totals[i] = 0
     for slot in range(len(stage) - 1, -1, -1):  # so that each stage has its slots in ascending order
         if stage[slot] != NONE:
-            room.after[slot] = room.head[stage[slot]]
-            room.head[stage[slot]] = slot
+            workspace.after[slot] = workspace.head[stage[slot]]
+            workspace.head[stage[slot]] = slot
     count = 0
     for k in range(n):
-        slot = room.head[k]
+        slot = workspace.head[k]
         while slot != NONE:
-            v, following = problem.slot_node[slot], room.after[slot]
+            v, following = problem.slot_node[slot], workspace.after[slot]
             if following != NONE and problem.slot_node[following] == v:
                 return False
             if back[slot]:
-                _read_back(problem, room, v, count)
+                _read_back(problem, workspace, v, count)
             else:
-                _compute(problem, room, v, count)
+                _compute(problem, workspace, v, count)
             count += 1
             slot = following
-        _compute(problem, room, k, count)
+        _compute(problem, workspace, k, count)
         count += 1
-    _sum_up(problem, room, count, figures)
+    _sum_up(problem, workspace, count, figures)
     return True
 
 
 @compiled
-def _open(room, v, event):
-    room.node[event], room.start[event], room.end[event] = v, event, event
-    room.latest[v] = event
+def _open(workspace, v, event):
+    workspace.node[event], workspace.start[event], workspace.end[event] = v, event, event
+    workspace.latest[v] = event
 
 
 @compiled
-def _read_back(problem, room, v, event):
-    if room.before_back[v] == NONE:
-        room.before_back[v] = room.latest[v]
+def _read_back(problem, workspace, v, event):
+    if workspace.before_back[v] == NONE:
+        workspace.before_back[v] = workspace.latest[v]
         for i in range(TOTALS):
-            room.totals[i] += problem.write[i, v]
-    room.last_back[v] = event
+            workspace.totals[i] += problem.write[i, v]
+    workspace.last_back[v] = event
     for i in range(TOTALS):
-        room.totals[i] += problem.read[i, v]
-    _open(room, v, event)
+        workspace.totals[i] += problem.read[i, v]
+    _open(workspace, v, event)
 
 
 @compiled
-def _compute(problem, room, v, event):
+def _compute(problem, workspace, v, event):
     for at in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
-        room.end[room.latest[problem.pred[at]]] = event
+        workspace.end[workspace.latest[problem.pred[at]]] = event
     for i in range(TOTALS):
-        room.totals[i] += problem.compute[i, v]
-    _open(room, v, event)
+        workspace.totals[i] += problem.compute[i, v]
+    _open(workspace, v, event)
 
 
 @compiled
-def _sum_up(problem, room, count, figures):
+def _sum_up(problem, workspace, count, figures):
     for t in range(count + 1):
-        room.change[t] = 0
-        room.slow_change[t] = 0
+        workspace.change[t] = 0
+        workspace.slow_change[t] = 0
     for t in range(count):
-        room.change[t] += problem.size[room.node[t]]
-        room.change[room.end[t] + 1] -= problem.size[room.node[t]]
+        workspace.change[t] += problem.size[workspace.node[t]]
+        workspace.change[workspace.end[t] + 1] -= problem.size[workspace.node[t]]
     for v in range(len(problem.size)):
-        if room.before_back[v] != NONE:
-            room.slow_change[room.end[room.before_back[v]] + 1] += problem.size[v]
-            room.slow_change[room.last_back[v] + 1] -= problem.size[v]
+        if workspace.before_back[v] != NONE:
+            workspace.slow_change[workspace.end[workspace.before_back[v]] + 1] += problem.size[v]
+            workspace.slow_change[workspace.last_back[v] + 1] -= problem.size[v]
     level, slow, over, slow_over = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for t in range(count):
-        level += room.change[t]
-        slow += room.slow_change[t]
+        level += workspace.change[t]
+        slow += workspace.slow_change[t]
         over += max(0, level - problem.budget)
         slow_over += max(0, slow - problem.slow_capacity)
-    figures[VALUE], figures[LOCAL_EXCESS], figures[SLOW_EXCESS] = room.totals[0], over, slow_over
+    figures[VALUE], figures[LOCAL_EXCESS], figures[SLOW_EXCESS] = workspace.totals[0], over, slow_over
     figures[LIMIT_EXCESS] = 0
     for i in range(TOTALS):
-        figures[LIMIT_EXCESS] += max(0, room.totals[i] - problem.limit[i])
+        figures[LIMIT_EXCESS] += max(0, workspace.totals[i] - problem.limit[i])
 
 
 @compiled
-def _note(stage, back, slot, journal, length):
-    journal[length, 0], journal[length, 1], journal[length, 2] = slot, stage[slot], back[slot]
+def _note(stage, back, slot, trail, length):
+    trail[length, 0], trail[length, 1], trail[length, 2] = slot, stage[slot], back[slot]
     return length + 1
 
 
@@ -176,7 +177,7 @@ def _way(problem, generator):
 
 
 @compiled
-def _add(problem, stage, back, tail, head, generator, journal, length):
+def _add(problem, stage, back, tail, head, generator, trail, length):
     """Let an output come again in the stage of one of its readers, in any slot of its own."""
     e = below(generator, len(tail))
     u, k = tail[e], head[e]
@@ -186,7 +187,7 @@ def _add(problem, stage, back, tail, head, generator, journal, length):
         if stage[again] != NONE and back[again] == 0:
             k = stage[again]
     slot = problem.slot_ptr[u] + below(generator, problem.slot_ptr[u + 1] - problem.slot_ptr[u])
-    length = _note(stage, back, slot, journal, length)
+    length = _note(stage, back, slot, trail, length)
     stage[slot], back[slot] = k, _way(problem, generator)
     # what its computation needs may come again as well
     at = problem.pred_ptr[u]
@@ -194,26 +195,26 @@ def _add(problem, stage, back, tail, head, generator, journal, length):
         p = problem.pred[at]
         at += 1
         if problem.slot_ptr[p] < problem.slot_ptr[p + 1] and stage[problem.slot_ptr[p]] == NONE:
-            length = _note(stage, back, problem.slot_ptr[p], journal, length)
+            length = _note(stage, back, problem.slot_ptr[p], trail, length)
             stage[problem.slot_ptr[p]], back[problem.slot_ptr[p]] = k, _way(problem, generator)
     return length
 
 
 @compiled
-def _move(problem, stage, back, tail, head, generator, journal):
-    """Change the set at random; how many slots are noted in the journal, latest last."""
+def _move(problem, stage, back, tail, head, generator, trail):
+    """Change the set at random; how many slots are noted in the trail, latest last."""
     kind, length = unit(generator), 0
     if kind < 0.45:
-        return _add(problem, stage, back, tail, head, generator, journal, length)
+        return _add(problem, stage, back, tail, head, generator, trail, length)
     slot = _pick_used(stage, generator)
     if slot == NONE:
-        return _add(problem, stage, back, tail, head, generator, journal, length)
-    length = _note(stage, back, slot, journal, length)
+        return _add(problem, stage, back, tail, head, generator, trail, length)
+    length = _note(stage, back, slot, trail, length)
     if kind < 0.6:
         stage[slot] = NONE
     elif kind < 0.7:
         stage[slot] = NONE
-        return _add(problem, stage, back, tail, head, generator, journal, length)
+        return _add(problem, stage, back, tail, head, generator, trail, length)
     elif kind < 0.82 and problem.paging:
         back[slot] = 1 - back[slot]
     else:
@@ -225,44 +226,47 @@ def _move(problem, stage, back, tail, head, generator, journal):
 
 
 @compiled
-def _undo(stage, back, journal, length):
+def _undo(stage, back, trail, length):
     for at in range(length - 1, -1, -1):
-        stage[journal[at, 0]], back[journal[at, 0]] = journal[at, 1], journal[at, 2]
+        stage[trail[at, 0]], back[trail[at, 0]] = trail[at, 1], trail[at, 2]
 
 
 @compiled
-def _priced(figures, control):
+def _penalized(figures, control):
     return (
         figures[VALUE]
-        + control[LOCAL_PRICE] * figures[LOCAL_EXCESS]
-        + control[SLOW_PRICE] * figures[SLOW_EXCESS]
-        + control[LIMIT_PRICE] * figures[LIMIT_EXCESS]
+        + control[LOCAL_PENALTY] * figures[LOCAL_EXCESS]
+        + control[SLOW_PENALTY] * figures[SLOW_EXCESS]
+        + control[LIMIT_PENALTY] * figures[LIMIT_EXCESS]
     )
 
 
 @compiled
-def anneal(problem, stage, back, tail, head, generator, steps, cooling, control, best_stage, best_back, journal, room, figures, trial):  # fmt: skip  # noqa: E501
+def anneal(
+    problem, stage, back, tail, head, generator, steps, cooling, control, best_stage, best_back, trail, workspace,
+    figures, trial,
+):  # fmt: skip
     """Make `steps` moves from a set, cooling by a factor after each.
 
     Args:
         tail, head: edges (u, x) such that u may be of use again for x.
         generator: state of the random numbers, one uint64 other than 0.
-        control: temperature, prices of the three excesses, least value of a set within all of them so far; kept up.
+        control: temperature, penalties for the three excesses, least value of a set within all of them so far; kept up.
         best_stage, best_back: the set that has it; written whenever it is improved.
-        journal: room for CHANGES + 2 rows of slot, stage and way before.
-        figures, trial: room for four numbers each.
+        trail: CHANGES + 2 rows of slot, stage and way before.
+        figures, trial: int64[4], for what the set costs and exceeds.
     """
-    run(problem, stage, back, room, figures)
+    run(problem, stage, back, workspace, figures)
     for _ in range(steps):
         control[TEMPERATURE] *= cooling
-        length = _move(problem, stage, back, tail, head, generator, journal)
+        length = _move(problem, stage, back, tail, head, generator, trail)
         if length > 0:
-            taken = run(problem, stage, back, room, trial)
+            taken = run(problem, stage, back, workspace, trial)
             if taken:
-                delta = _priced(trial, control) - _priced(figures, control)
+                delta = _penalized(trial, control) - _penalized(figures, control)
                 taken = delta <= 0 or unit(generator) < np.exp(-delta / control[TEMPERATURE])
             if not taken:
-                _undo(stage, back, journal, length)
+                _undo(stage, back, trail, length)
             else:
                 for i in range(4):
                     figures[i] = trial[i]
@@ -271,4 +275,4 @@ def anneal(problem, stage, back, tail, head, generator, steps, cooling, control,
                     for slot in range(len(stage)):
                         best_stage[slot], best_back[slot] = stage[slot], back[slot]
         for i in range(1, 4):
-            control[LOCAL_PRICE - 1 + i] *= 1.0 + ADAPTION if figures[i] > 0 else 1.0 - ADAPTION
+            control[LOCAL_PENALTY - 1 + i] *= 1.0 + ADAPTION if figures[i] > 0 else 1.0 - ADAPTION

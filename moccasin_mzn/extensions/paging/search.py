@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from moccasin_mzn.extensions.paging.build import LOCAL, PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.data import local_instance
-from moccasin_mzn.extensions.paging.kernel import BEST, CHANGES, LIMIT_PRICE, LOCAL_PRICE, NONE, TEMPERATURE, anneal
-from moccasin_mzn.extensions.paging.sets import NO_LIMIT, plan_of, problem_of, room_for, set_of, useful_edges
+from moccasin_mzn.extensions.paging.kernel import BEST, CHANGES, NONE, anneal
+from moccasin_mzn.extensions.paging.sets import NO_LIMIT, plan_of, problem_of, set_of, useful_edges, workspace_for
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.heuristics.annealing import INCUMBENT, NOTHING, Annealing, Round, mean_of_positive
 from moccasin_mzn.heuristics.compiled_searches import ignore, small_instance
-from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Plan, plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.plan_pruning import pruned_plan
+from moccasin_mzn.problem.pruning import pruned_plan
 
 EVENTS_PER_CHUNK = 5_000_000
 """Moves between two looks at the clock, times events."""
@@ -29,7 +30,6 @@ LONGEST = 4
 """Rounds get longer, doubling so often."""
 HOT, WARM, COOL, COLD = 1.0, 0.3, 0.1, 0.02
 """Temperatures in mean costs."""
-PRICE_RANGE = 1e4
 PLAIN_ROUNDS, MORE_PLAIN_ROUNDS, MOST_PLAIN_ROUNDS = 2, 3, 10
 """Of the search without slow memory: at first; so many more each time later, as they get longer; at most."""
 
@@ -37,34 +37,76 @@ Offer = Callable[[Plan], Any]
 Set = tuple[np.ndarray, np.ndarray]
 
 
+class SetAnnealing(Annealing):
+    """Annealing over sets of second intervals (see `kernel`); a run goes on where the one before it ended."""
+
+    cold, patience = COLD, 4
+
+    def __init__(self, asked: PlanProblem, seed: int = 0) -> None:
+        self.asked, self.instance, self.problem = asked, local_instance(asked), problem_of(asked)
+        problem, slots = self.problem, len(self.problem.slot_node)
+        self.tail, self.head = useful_edges(problem, self.instance)
+        self._numbers = itertools.count()
+        self._best: Set = (np.full(slots, NONE, np.int64), np.zeros(slots, np.int64))
+        self._present = self._best
+        self._workspace = workspace_for(problem)
+        self._trail = np.zeros((CHANGES + 2, 3), np.int64)
+        self._figures, self._trial = np.zeros(4, np.int64), np.zeros(4, np.int64)
+        rows = (problem.compute[0], problem.write[0] + problem.read[0])
+        unit = min((mean_of_positive(row) for row in rows if np.any(row > 0)), default=1.0)
+        limited = (problem.compute + problem.write + problem.read)[problem.limit < NO_LIMIT]
+        penalty = unit / mean_of_positive(problem.size) / 20
+        chunk = max(100, EVENTS_PER_CHUNK // (len(problem.size) + slots))
+        super().__init__(seed, unit, [penalty, penalty, unit / mean_of_positive(limited)], chunk, [math.inf])
+
+    @property
+    def _value(self) -> float:
+        return self._control[BEST]
+
+    def _rounds(self) -> Iterator[Round]:
+        """From nothing and from the best plan in turn."""
+        for number in self._numbers:
+            steps = FIRST_ROUND * 2 ** min(LONGEST, number // 2)
+            if number % 2 == 0 or self.duration is None:
+                yield Round(NOTHING, HOT if number else COOL, steps)
+            else:
+                yield Round(INCUMBENT, WARM, steps)
+
+    def _start(self, plan: Round) -> Set:
+        stage, back = self._best
+        return self._best if plan.start == INCUMBENT else (np.full_like(stage, NONE), np.zeros_like(back))
+
+    def _enter(self, plan: Round, start: Set) -> None:
+        self._present = start[0].copy(), start[1].copy()
+
+    def _anneal(self, plan: Round, cooling: float) -> None:
+        anneal(
+            self.problem, *self._present, self.tail, self.head, self._generator, self._chunk, cooling, self._control,
+            *self._best, self._trail, self._workspace, self._figures, self._trial,
+        )  # fmt: skip
+
+    def _found(self) -> Plan:
+        return pruned_plan(self.asked.platform, plan_of(self.instance, self.problem, *self._best))
+
+    def adopt(self, known: Plan) -> None:
+        chosen = set_of(self.instance, self.problem, known)
+        simulation = judge_plan(self.asked.platform, plan_of(self.instance, self.problem, *chosen), self.asked.goal)
+        value = self.asked.value(simulation)
+        if simulation.feasible and value < self._control[BEST]:
+            self._control[BEST] = value
+            for mine, new in zip(self._best, chosen, strict=True):
+                mine[:] = new
+
+
 class PagingSearch:
-    """Annealing in rounds. For a seed, the same plans in the same order; only how many depends on time."""
+    """Annealing of sets, and of schedules without slow memory, in turn. For a seed, the same plans in the same order;
+    only how many depends on time."""
 
     def __init__(self, problem: PlanProblem, seed: int = 0) -> None:
         self._asked = problem
         self._seed = seed
-        self._instance = local_instance(problem)
-        self._problem = problem_of(problem)
-        self._local: Any = None
-        """The search without slow memory, once it has begun."""
-        self._tail, self._head = useful_edges(self._problem, self._instance)
-        self._room = room_for(self._problem)
-        self._generator = np.array([(seed * 0x9E3779B97F4A7C15 + 0xD1B54A32D192ED03) % 2**64 or 1], np.uint64)
-        costs = [self._problem.compute[0], self._problem.write[0] + self._problem.read[0]]
-        positive = [row[row > 0].mean() for row in costs if np.any(row > 0)]
-        self._unit = float(min(positive)) if positive else 1.0
-        size = self._problem.size
-        price = self._unit / (size[size > 0].mean() if np.any(size > 0) else 1.0) / 20
-        limited = self._problem.compute + self._problem.write + self._problem.read
-        limited = limited[self._problem.limit < NO_LIMIT]
-        limit_price = self._unit / limited[limited > 0].mean() if np.any(limited > 0) else 1.0
-        self._prices = np.array([price, price, limit_price])
-        slots = len(self._problem.slot_node)
-        self._control = np.array([0.0, *self._prices, math.inf])
-        self._best: Set = (np.full(slots, NONE, np.int64), np.zeros(slots, np.int64))
-        self._journal = np.zeros((CHANGES + 2, 3), np.int64)
-        self._figures, self._trial = np.zeros(4, np.int64), np.zeros(4, np.int64)
-        self._chunk = max(100, EVENTS_PER_CHUNK // (len(size) + slots))
+        self._sets = SetAnnealing(problem, seed)
+        self._instance, self._problem = self._sets.instance, self._sets.problem
 
     def run(
         self, offer: Offer, stop: Callable[[], bool], better: Callable[[], Plan | None] = lambda: None,
@@ -72,34 +114,23 @@ class PagingSearch:
     ) -> None:  # fmt: skip
         """Search until `stop()`, or for so many rounds; see `PlanFormulation.search`."""
         self._offer(plan_of_sequence(self._instance.order), offer)
-        if len(self._tail) == 0 or stop():
+        if len(self._sets.tail) == 0 or stop():
             return None
         if not self._problem.paging and not np.any(self._problem.limit < NO_LIMIT):
             return self._plain(max_rounds, offer, stop, better)
-        plain_rounds = PLAIN_ROUNDS
-        self._plain(plain_rounds, offer, stop, better)
-        for number in itertools.count() if max_rounds is None else range(max_rounds):
-            if stop():
+        left = math.inf if max_rounds is None else max_rounds
+        for turn in itertools.count():
+            self._plain(min(PLAIN_ROUNDS + turn * MORE_PLAIN_ROUNDS, MOST_PLAIN_ROUNDS), offer, stop, better)
+            rounds = int(min(3 if turn else 2, left))
+            self._sets.run(offer, stop, lambda value: better(), max_rounds=rounds)
+            left -= rounds
+            if stop() or not left:
                 return None
-            self._adopt(better())
-            if number % 3 == 2:
-                plain_rounds = min(plain_rounds + MORE_PLAIN_ROUNDS, MOST_PLAIN_ROUNDS)
-                self._plain(plain_rounds, offer, stop, better)
-            steps = FIRST_ROUND * 2 ** min(LONGEST, number // 2)
-            if number % 2 == 0 or math.isinf(self._control[BEST]):
-                empty = np.full_like(self._best[0], NONE), np.zeros_like(self._best[1])
-                self._round(empty, COOL if number == 0 else HOT, steps, offer, stop)
-            else:
-                self._round(self._best, WARM, steps, offer, stop)
 
     def _plain(
         self, rounds: int | None, offer: Offer, stop: Callable[[], bool], better: Callable[[], Plan | None]
     ) -> None:  # fmt: skip
         """Schedules without slow memory, which go on from those found before, and from the best plan if it is one."""
-        if self._local is None:
-            from moccasin_mzn.heuristics.staged.search import LocalSearch
-
-            self._local = LocalSearch(self._plain_instance(), self._seed)
 
         def known(duration: int | None) -> tuple[int, ...] | None:
             plan = better()
@@ -110,12 +141,16 @@ class PagingSearch:
 
         self._local.run(lambda sequence: self._offer_ways(sequence, offer), stop, known, max_rounds=rounds)
 
-    def _plain_instance(self) -> Instance:
-        """The problem without slow memory, with what the objective counts as durations."""
-        if self._asked.goal.objective != "energy":
-            return self._instance
-        energies = self._asked.platform.memories[LOCAL].energies
-        return replace(self._instance, graph=replace(self._instance.graph, durations=energies))
+    @cached_property
+    def _local(self) -> Any:
+        """The search without slow memory, with what the objective counts as durations."""
+        from moccasin_mzn.heuristics.staged.search import LocalSearch
+
+        instance = self._instance
+        if self._asked.goal.objective == "energy":
+            energies = self._asked.platform.memories[LOCAL].energies
+            instance = replace(instance, graph=replace(instance.graph, durations=energies))
+        return LocalSearch(instance, self._seed)
 
     def _offer_ways(self, sequence: tuple[int, ...], offer: Offer) -> None:
         """A schedule, and the same with what is cheaper, or all, read back instead of computed again."""
@@ -128,42 +163,12 @@ class PagingSearch:
         for way in ways:
             self._offer(plan_of(self._instance, problem, stage, way), offer)
 
-    def _round(self, start: Set, temperature: float, steps: int, offer: Offer, stop: Callable[[], bool]) -> None:
-        stage, back = start[0].copy(), start[1].copy()
-        self._control[TEMPERATURE] = temperature * self._unit
-        cooling = (COLD / temperature) ** (1 / steps)
-        done, reported = 0, self._control[BEST]
-        while done < (4 if math.isinf(self._control[BEST]) else 1) * steps and not stop():
-            factor = cooling if done < steps else 1.0  # as cold as can be, until the first plan within the budgets
-            anneal(
-                self._problem, stage, back, self._tail, self._head, self._generator, self._chunk, factor, self._control,
-                *self._best, self._journal, self._room, self._figures, self._trial,
-            )  # fmt: skip
-            done += self._chunk
-            prices = self._control[LOCAL_PRICE : LIMIT_PRICE + 1]
-            np.clip(prices, self._prices / PRICE_RANGE, self._prices * PRICE_RANGE, out=prices)
-            if self._control[BEST] < reported:
-                reported = self._control[BEST]
-                offer(pruned_plan(self._asked.platform, plan_of(self._instance, self._problem, *self._best)))
-
     def _offer(self, plan: Plan, offer: Offer) -> None:
         """Offer a plan if it is within budgets and limits, and go on from it if it is the best."""
         plan = pruned_plan(self._asked.platform, plan)
         if judge_plan(self._asked.platform, plan, self._asked.goal).feasible:
             offer(plan)
-            self._adopt(plan)
-
-    def _adopt(self, plan: Plan | None) -> None:
-        """Go on from a plan from elsewhere, if it is better and a set stands for it."""
-        if plan is None:
-            return
-        chosen = set_of(self._instance, self._problem, plan)
-        simulation = judge_plan(self._asked.platform, plan_of(self._instance, self._problem, *chosen), self._asked.goal)
-        value = self._asked.value(simulation)
-        if simulation.feasible and value < self._control[BEST]:
-            self._control[BEST] = value
-            for mine, new in zip(self._best, chosen, strict=True):
-                mine[:] = new
+            self._sets.adopt(plan)
 
 
 def compile_all() -> None:

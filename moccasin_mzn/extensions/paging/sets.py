@@ -6,7 +6,7 @@ import numpy as np
 
 from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
 from moccasin_mzn.extensions.paging.data import can_page, costs_of, local_instance
-from moccasin_mzn.extensions.paging.kernel import NONE, Problem, Room
+from moccasin_mzn.extensions.paging.kernel import NONE, Problem, Workspace
 from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -52,7 +52,7 @@ def problem_of(problem: PlanProblem) -> Problem:
     )
 
 
-def room_for(problem: Problem) -> Room:
+def workspace_for(problem: Problem) -> Workspace:
     """Scratch for runs."""
     n, slots = len(problem.size), len(problem.slot_node)
 
@@ -60,7 +60,7 @@ def room_for(problem: Problem) -> Room:
         return np.zeros(count, np.int64)
 
     events = n + slots + 2
-    return Room(
+    return Workspace(
         start=zeros(events), end=zeros(events), node=zeros(events), latest=zeros(n), before_back=zeros(n),
         last_back=zeros(n), change=zeros(events), slow_change=zeros(events), totals=zeros(3), head=zeros(n),
         after=zeros(slots),

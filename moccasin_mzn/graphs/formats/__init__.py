@@ -1,48 +1,53 @@
-"""Files to graphs, one module per format.
-
-A format is recognised by what is in the file, never by its name. The modules of GraphML and DOT offer
-`matches_text(text)` and `parse_text(text)`, each dialect of JSON `matches(document)` and `parse(document)`; to match
-they look at as little as they need, and an `InputError` from them is without the file's name; `read_graph` adds that.
-"""
+"""Files to graphs, one module per format: a module has a `READER`, and its name in `MODULES`."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from os import PathLike
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import load_text, parse_json
-from moccasin_mzn.graphs.formats import checkmate, dot, graphml, node_link, random_layered
 from moccasin_mzn.graphs.formats.node_link import write_graph
+from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
 
-__all__ = ["read_graph", "write_graph"]
+__all__ = ["kinds_text", "read_graph", "write_graph"]
 
-# The own format first: it says what it is.
-_DIALECTS = (node_link, random_layered, checkmate)
+MODULES = ("graphml", "dot", "node_link", "random_layered", "checkmate")
+"""The modules of formats; of dialects of JSON our own first, which says what it is."""
 
 
 def read_graph(path: str | PathLike[str]) -> ComputationGraph:
-    """Read a graph in JSON of any known dialect, in GraphML or in DOT.
+    """Read a graph in JSON of any known dialect, or in any known format of text.
 
     Raises:
         InputError: the file cannot be read, is broken, is in no known dialect, or holds no valid graph.
     """
-    text = load_text(path)
-    for form in (graphml, dot):
-        if form.matches_text(text):
-            try:
-                return form.parse_text(text)
-            except InputError as error:
-                raise InputError(f"{path}: {error}") from None
-    document = parse_json(text, path)
+    content = load_text(path)
+    readers = _readers()
+    found = next((one for one in readers if not one.is_json and one.matches(content)), None)
+    if found is None:
+        content = parse_json(content, path)
+        found = next((one for one in readers if one.is_json and one.matches(content)), None)
     try:
-        for dialect in _DIALECTS:
-            if dialect.matches(document):
-                return dialect.parse(document)
-        raise InputError(
-            'no known graph format; expected GraphML, DOT or a JSON object with "nodes" that have id, duration and '
-            "size (moccasin-graph), name, out_cost and duration (random layered) or id, cost_ram and cost_cpu "
-            "(checkmate)"
-        )
+        if found is None:
+            raise InputError(f"no known graph format; expected {_expected(readers)}")
+        return found.parse(content)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def kinds_text() -> str:
+    """What a file of a graph may be, in words."""
+    *others, last = ("JSON", *(one.looks for one in _readers() if not one.is_json))
+    return f"{', '.join(others)} or {last}"
+
+
+def _readers() -> list[Reader]:
+    return [import_module(f"{__name__}.{module}").READER for module in MODULES]
+
+
+def _expected(readers: list[Reader]) -> str:
+    texts = ", ".join(one.looks for one in readers if not one.is_json)
+    *others, last = (one.looks for one in readers if one.is_json)
+    return f'{texts} or a JSON object with "nodes" that have {", ".join(others)} or {last}'

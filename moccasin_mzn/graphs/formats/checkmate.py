@@ -17,6 +17,7 @@ from moccasin_mzn.graphs.formats.fields import (
     objects,
     resolve_order,
 )
+from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 
@@ -51,3 +52,6 @@ def parse(document: dict[str, Any]) -> ComputationGraph:
         size_unit="byte",
         backward=tuple(column(nodes, "nodes", "backward")) if sided else None,
     )
+
+
+READER = Reader("id, cost_ram and cost_cpu (checkmate)", matches, parse, is_json=True)

@@ -19,6 +19,7 @@ from os import PathLike
 
 from moccasin_mzn.files import replace_file
 from moccasin_mzn.graphs.formats import dot_syntax
+from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.formats.text_graph import (
     Amounts,
     check_length,
@@ -120,3 +121,6 @@ def _ids(graph: ComputationGraph) -> tuple[list[str], set[str]]:
 
 def _attributes(values: dict[str, str]) -> str:
     return ", ".join(f"{key}={value if key in _BARE else dot_syntax.quoted(value)}" for key, value in values.items())
+
+
+READER = Reader("DOT", matches_text, parse_text)

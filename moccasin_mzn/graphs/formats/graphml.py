@@ -24,6 +24,7 @@ from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import replace_file
+from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.formats.text_graph import (
     Amounts,
     TextGraph,
@@ -305,3 +306,6 @@ def _key_line(kind: str, key: str) -> str:
 
 def _data(key: str, value: str) -> str:
     return f'<data key="{key}">{value.translate(_ESCAPES)}</data>'
+
+
+READER = Reader("GraphML", matches_text, parse_text)

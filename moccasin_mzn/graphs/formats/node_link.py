@@ -41,6 +41,7 @@ from moccasin_mzn.graphs.formats.fields import (
     objects,
     resolve_order,
 )
+from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 FORMAT = "moccasin-graph"
@@ -144,3 +145,6 @@ def _json(value: Any) -> str:
 
 def _lines(values: list[dict[str, Any]]) -> str:
     return "[\n" + ",\n".join(map(_json, values)) + "\n]" if values else "[]"
+
+
+READER = Reader("id, duration and size (moccasin-graph)", matches, parse, is_json=True)

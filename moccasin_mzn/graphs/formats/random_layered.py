@@ -17,6 +17,7 @@ from moccasin_mzn.graphs.formats.fields import (
     objects,
     resolve_order,
 )
+from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 
@@ -44,3 +45,6 @@ def parse(document: dict[str, Any]) -> ComputationGraph:
         order=resolve_order(ids, about),
         name=about.get("name", ""),
     )
+
+
+READER = Reader("name, out_cost and duration (random layered)", matches, parse, is_json=True)

@@ -1,7 +1,7 @@
 """Synthetic computation graphs.
 
 Of networks: `layers` says what one layer puts out and costs, `network` joins layers to a forward graph, `architectures`
-and `randomly_wired` describe networks, `checkmate` adds the backward pass, and `catalogue` has them all by name.
+describe networks, `checkmate` adds the backward pass, and `catalogue` has them all by name.
 
 Of no network: `random_layered`, `random_dag`, `u_shaped` and `chain`.
 """

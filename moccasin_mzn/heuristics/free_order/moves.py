@@ -1,4 +1,4 @@
-"""Random changes of a sequence, with a journal to undo them: what is computed again, and when everything is."""
+"""Random changes of a sequence, with a trail to undo them: what is computed again, and when everything is."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def below(generator, n):
 
 
 @compiled
-def put(problem, state, slot, t, journal, length):
+def put(problem, state, slot, t, trail, length):
     """Move a slot to position t (NONE: free it) of the sequence without it, and note where it was."""
-    journal[length, 0] = slot
-    journal[length, 1] = state.pos[slot]
+    trail[length, 0] = slot
+    trail[length, 1] = state.pos[slot]
     if state.pos[slot] != NONE:
         remove(problem, state, slot)
     if t != NONE:
@@ -71,14 +71,10 @@ def put(problem, state, slot, t, journal, length):
 
 
 @compiled
-def undo_to(problem, state, journal, length, before):
+def undo_to(problem, state, trail, length, before):
     """Undo the changes noted last, down to `before` of them."""
     for at in range(length - 1, before - 1, -1):
-        slot, t = journal[at, 0], journal[at, 1]
-        if state.pos[slot] != NONE:
-            remove(problem, state, slot)
-        if t != NONE:
-            add(problem, state, slot, t)
+        put(problem, state, trail[at, 0], trail[at, 1], trail, at)
 
 
 @compiled
@@ -128,9 +124,9 @@ def _free_slot(problem, state, v):
 
 
 @compiled
-def refused(state, duration, excess, price, temperature, generator):
+def refused(state, duration, excess, penalty, temperature, generator):
     """Is a step from there to here refused? Less is always welcome, more with a chance that falls with it."""
-    delta = state.totals[DURATION] - duration + price * (state.totals[EXCESS] - excess)
+    delta = state.totals[DURATION] - duration + penalty * (state.totals[EXCESS] - excess)
     return delta > 0 and unit(generator) >= np.exp(-delta / temperature)
 
 
@@ -159,45 +155,45 @@ def _pick_read(problem, state, generator, tries):
 
 
 @compiled
-def _add_chain(problem, state, slot, t, mix, price, temperature, generator, journal, length, room):
+def _add_chain(problem, state, slot, t, mix, penalty, temperature, generator, trail, length, stack):
     """Compute at t once more, and before it each input that is not held there, and theirs, wherever that is cheaper
     than to hold it. (With a stack, since compiled recursion cannot be kept.)
 
     Args:
-        room: for the stack; a row is a slot, its next input, and duration, excess and length before it was added.
+        stack: a row is a slot, its next input, and duration, excess and length before it was added.
     """
     depth = mix.depth if unit(generator) < mix.chain else 0
     trials = mix.trials
-    length = put(problem, state, slot, t, journal, length)
-    room[0, 0], room[0, 1] = slot, problem.pred_ptr[problem.slot_node[slot]]
+    length = put(problem, state, slot, t, trail, length)
+    stack[0, 0], stack[0, 1] = slot, problem.pred_ptr[problem.slot_node[slot]]
     top = 0
     while top >= 0:
-        s, i = room[top, 0], room[top, 1]
+        s, i = stack[top, 0], stack[top, 1]
         v = problem.slot_node[s]
         if top == depth or trials == 0 or i == problem.pred_ptr[v + 1]:
-            if top > 0 and refused(state, room[top, 2], room[top, 3], price, temperature, generator):
-                undo_to(problem, state, journal, length, room[top, 4])
-                length = room[top, 4]
+            if top > 0 and refused(state, stack[top, 2], stack[top, 3], penalty, temperature, generator):
+                undo_to(problem, state, trail, length, stack[top, 4])
+                length = stack[top, 4]
             top -= 1
             continue
-        room[top, 1] += 1
+        stack[top, 1] += 1
         p, at = problem.pred[i], state.pos[s]
         start = latest_start(problem, state, p, at)
         held = last_read(problem, state, p, at, next_start(problem, state, p, at)) > at
-        if held or length >= len(journal) // 2 or last_read(problem, state, p, start, at) >= at - 2:
+        if held or length >= len(trail) // 2 or last_read(problem, state, p, start, at) >= at - 2:
             continue
         free = _free_slot(problem, state, p)
         if free != NONE:
             trials -= 1
             top += 1
-            room[top, 0], room[top, 1] = free, problem.pred_ptr[p]
-            room[top, 2], room[top, 3], room[top, 4] = state.totals[DURATION], state.totals[EXCESS], length
-            length = put(problem, state, free, at, journal, length)
+            stack[top, 0], stack[top, 1] = free, problem.pred_ptr[p]
+            stack[top, 2], stack[top, 3], stack[top, 4] = state.totals[DURATION], state.totals[EXCESS], length
+            length = put(problem, state, free, at, trail, length)
     return length
 
 
 @compiled
-def _add(problem, state, mix, price, temperature, generator, journal, length, room):
+def _add(problem, state, mix, penalty, temperature, generator, trail, length, stack):
     u, start, read, over = _pick_read(problem, state, generator, mix.tries)
     if u == NONE or start == read - 1 or problem.slot_ptr[u + 1] - problem.slot_ptr[u] == 1:
         return length
@@ -210,7 +206,7 @@ def _add(problem, state, mix, price, temperature, generator, journal, length, ro
         low = max(start, over) + 1
         if low < read:
             read = low + below(generator, read - low + 1)
-    return _add_chain(problem, state, slot, read, mix, price, temperature, generator, journal, length, room)
+    return _add_chain(problem, state, slot, read, mix, penalty, temperature, generator, trail, length, stack)
 
 
 @compiled
@@ -225,20 +221,20 @@ def _may_go(problem, state, slot):
 
 
 @compiled
-def _remove(problem, state, slot, journal, length):
+def _remove(problem, state, slot, trail, length):
     """Free a slot, and those of its inputs, and theirs, that nothing reads any more."""
     at = length
-    length = put(problem, state, slot, NONE, journal, length)
+    length = put(problem, state, slot, NONE, trail, length)
     while at < length:
-        v, t = problem.slot_node[journal[at, 0]], journal[at, 1]
+        v, t = problem.slot_node[trail[at, 0]], trail[at, 1]
         at += 1
         for i in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
             p = problem.pred[i]
             start = latest_start(problem, state, p, t)
-            if state.used[p] == 1 or start == NONE or length >= len(journal) // 2:
+            if state.used[p] == 1 or start == NONE or length >= len(trail) // 2:
                 continue
             if last_read(problem, state, p, start, next_start(problem, state, p, start)) == start:
-                length = put(problem, state, slot_at(problem, state, p, start), NONE, journal, length)
+                length = put(problem, state, slot_at(problem, state, p, start), NONE, trail, length)
                 t -= start < t
     return length
 
@@ -254,33 +250,33 @@ def _random_repeat(problem, state, generator):
 
 
 @compiled
-def _late(problem, state, slot, journal, length):
+def _late(problem, state, slot, trail, length):
     """Put a computation just before its first reader; then its inputs before it, where that is no worse."""
     read = first_read(problem, state, problem.slot_node[slot], state.pos[slot])
     if read == state.totals[LENGTH] or read - 1 > highest(problem, state, slot):
         return length
     at = length
-    length = put(problem, state, slot, read - 1, journal, length)
-    while at < length and 2 * length < len(journal):
-        moved = journal[at, 0]
+    length = put(problem, state, slot, read - 1, trail, length)
+    while at < length and 2 * length < len(trail):
+        moved = trail[at, 0]
         v = problem.slot_node[moved]
         at += 1
         for i in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
             p, t = problem.pred[i], state.pos[moved]
             start = latest_start(problem, state, p, t)
-            if start >= t - 2 or first_read(problem, state, p, start) != t or 2 * length >= len(journal):
+            if start >= t - 2 or first_read(problem, state, p, start) != t or 2 * length >= len(trail):
                 continue
             excess = state.totals[EXCESS]
-            put(problem, state, slot_at(problem, state, p, start), t - 1, journal, length)
+            put(problem, state, slot_at(problem, state, p, start), t - 1, trail, length)
             if state.totals[EXCESS] > excess:
-                undo_to(problem, state, journal, length + 1, length)
+                undo_to(problem, state, trail, length + 1, length)
             else:
                 length += 1
     return length
 
 
 @compiled
-def _early(problem, state, slot, generator, journal, length):
+def _early(problem, state, slot, generator, trail, length):
     """Put a computation just after the read of one of its inputs before it, or as near to that as can be."""
     v, t = problem.slot_node[slot], state.pos[slot]
     inputs = problem.pred_ptr[v + 1] - problem.pred_ptr[v]
@@ -291,21 +287,21 @@ def _early(problem, state, slot, generator, journal, length):
         low = max(low, latest_start(problem, state, problem.pred[at], t) + 1)
     q = problem.pred[problem.pred_ptr[v] + below(generator, inputs)]
     low = max(low, last_read(problem, state, q, latest_start(problem, state, q, t), t) + 1)
-    return put(problem, state, slot, low, journal, length) if low < t else length
+    return put(problem, state, slot, low, trail, length) if low < t else length
 
 
 @compiled
-def _jump(problem, state, slot, generator, journal, length):
+def _jump(problem, state, slot, generator, trail, length):
     """Put a computation a random number of positions away, rather few than many."""
     step = np.int64(1) << below(generator, 9)
     t = state.pos[slot] + below(generator, 2 * step + 1) - step
     t = max(t, lowest(problem, state, slot))
     t = min(t, highest(problem, state, slot))
-    return put(problem, state, slot, t, journal, length) if t != state.pos[slot] else length
+    return put(problem, state, slot, t, trail, length) if t != state.pos[slot] else length
 
 
 @compiled
-def _jump_together(problem, state, t, generator, journal, length):
+def _jump_together(problem, state, t, generator, trail, length):
     """Put the computations at t and just after it elsewhere, their order kept; nothing if one of them cannot go."""
     before = length
     count = min(2 + below(generator, BLOCK - 1), state.totals[LENGTH] - t)
@@ -315,48 +311,48 @@ def _jump_together(problem, state, t, generator, journal, length):
         slot = state.seq[t + count - 1 - i] if up else state.seq[t + i]
         to = state.pos[slot] + (step if up else -step)
         if not lowest(problem, state, slot) <= to <= highest(problem, state, slot):
-            undo_to(problem, state, journal, length, before)
+            undo_to(problem, state, trail, length, before)
             return before
-        length = put(problem, state, slot, to, journal, length)
+        length = put(problem, state, slot, to, trail, length)
     return length
 
 
 @compiled
-def _move_order(problem, state, kind, mix, generator, journal, length):
+def _move_order(problem, state, kind, mix, generator, trail, length):
     """Put a computation elsewhere; while memory is over the budget, rather one whose copy is held there."""
     slot = state.seq[below(generator, state.totals[LENGTH])]
     u, start, read, _ = _pick_read(problem, state, generator, mix.tries)
     if kind < mix.late:
         if u != NONE:
             slot = state.seq[start]
-        return _late(problem, state, slot, journal, length)
+        return _late(problem, state, slot, trail, length)
     if kind < mix.early:
         if u != NONE:
             slot = state.seq[read]
-        return _early(problem, state, slot, generator, journal, length)
+        return _early(problem, state, slot, generator, trail, length)
     if u != NONE:
         slot = state.seq[start if unit(generator) < 0.5 else read]
     if kind < mix.block:
-        return _jump_together(problem, state, state.pos[slot], generator, journal, length)
-    return _jump(problem, state, slot, generator, journal, length)
+        return _jump_together(problem, state, state.pos[slot], generator, trail, length)
+    return _jump(problem, state, slot, generator, trail, length)
 
 
 @compiled
-def move(problem, state, generator, mix, price, temperature, journal, room):
-    """Change the sequence at random, and note how in the journal; the number of changes.
+def move(problem, state, generator, mix, penalty, temperature, trail, stack):
+    """Change the sequence at random, and note how in the trail; the number of changes.
 
     Args:
-        price, temperature: for decisions within the move; see `anneal`.
-        journal: room for (slot, position before) pairs.
-        room: see `_add_chain`.
+        penalty, temperature: for decisions within the move; see `anneal`.
+        trail: for (slot, position before) pairs.
+        stack: see `_add_chain`.
     """
     kind, length = unit(generator), 0
     if kind >= mix.remove:
-        return _move_order(problem, state, kind, mix, generator, journal, length)
+        return _move_order(problem, state, kind, mix, generator, trail, length)
     if kind < mix.swap or kind >= mix.add:
         slot = _random_repeat(problem, state, generator)
         if slot != NONE and _may_go(problem, state, slot):
-            length = _remove(problem, state, slot, journal, length)
+            length = _remove(problem, state, slot, trail, length)
     if kind < mix.add:
-        length = _add(problem, state, mix, price, temperature, generator, journal, length, room)
+        length = _add(problem, state, mix, penalty, temperature, generator, trail, length, stack)
     return length

@@ -3,11 +3,11 @@ once: `peak_bound`."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from moccasin_mzn.checks import check_seed, check_time_limit
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import ORDERS, ready
@@ -96,24 +96,19 @@ def least_peak_order(
     from moccasin_mzn.heuristics.orders.order_search import OrderSearch  # here, because that takes a while
 
     ready(ORDERS)
-    begin = time.monotonic()
-    end = None if time_limit is None else begin + time_limit
-
-    def over() -> bool:
-        return stop() or (end is not None and time.monotonic() >= end)
+    deadline = Deadline(time_limit)
 
     def tell(new: bool) -> None:
         if on_progress is not None:
             source, order = (search.source, search.order) if new else (search.bound_source, None)
-            on_progress(OrderProgress(time.monotonic() - begin, search.peak, search.bound, source, order))
+            on_progress(OrderProgress(deadline.elapsed(), search.peak, search.bound, source, order))
 
     search = OrderSearch(graph, start, seed, tell)
     try:
-        search.run(over)
+        search.run(lambda: stop() or deadline.over())
     except KeyboardInterrupt:
         pass  # what was found so far is the answer
-    seconds = time.monotonic() - begin
-    return Ordering(search.order, search.peak, search.bound, seconds, search.source, search.bound_source)
+    return Ordering(search.order, search.peak, search.bound, deadline.elapsed(), search.source, search.bound_source)
 
 
 def peak_bound(graph: ComputationGraph, order: Sequence[int], seconds: float = 2.0) -> int:
@@ -129,8 +124,7 @@ def peak_bound(graph: ComputationGraph, order: Sequence[int], seconds: float = 2
 
     ready(ORDERS)
     cuts, memory = CutBound(graph_arrays(graph, order)), simulate(graph, order).memory
-    end = time.monotonic() + seconds
-    return cuts.improve(graph.largest_working_set().memory, memory, lambda: time.monotonic() >= end)
+    return cuts.improve(graph.largest_working_set().memory, memory, Deadline(seconds).over)
 
 
 def good_orders(

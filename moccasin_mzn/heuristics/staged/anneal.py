@@ -4,43 +4,43 @@ from __future__ import annotations
 
 import numpy as np
 
+from moccasin_mzn.heuristics.annealing import PENALTY, TEMPERATURE
 from moccasin_mzn.heuristics.compiling import compiled
 from moccasin_mzn.heuristics.randomness import unit
 from moccasin_mzn.heuristics.staged.moves import move, undo_to
 from moccasin_mzn.heuristics.staged.state import EXCESS, EXTRA
 
 ADAPTION = 3e-4
-"""Relative change per step of the price of memory over the budget: up while the state is over it, down while it is not,
-so that the search goes to and fro across the border, where the best schedules are."""
+"""Relative change per step of the penalty of memory over the budget: up while the state is over it, else down."""
 
-TEMPERATURE, PRICE, BEST = 0, 1, 2
+BEST = 2
 
 
 @compiled
-def anneal(problem, state, tail, head, generator, mix, steps, cooling, control, best_stage, journal, room):
+def anneal(problem, state, tail, head, generator, mix, steps, cooling, control, best_stage, trail, stack):
     """Make `steps` moves, cooling by a factor after each.
 
     Args:
         tail, head: edges (u, x) such that recomputing u before x can be of use.
         generator: state of the random numbers, one uint64 other than 0.
-        control: temperature, in duration units; price of memory over the budget, in duration units per size unit and
-            event; least extra duration of a state within the budget so far. Brought up to date.
+        control: temperature, in duration units; penalty of memory over the budget, in duration units per size unit and
+            event; least extra duration of a state within the budget so far. Kept up.
         best_stage: the state that has it; written whenever it is improved.
-        journal: room for (slot, stage) pairs.
-        room: see `moves.move`.
+        trail: for (slot, stage) pairs.
+        stack: see `moves.move`.
     """
-    temperature, price = control[TEMPERATURE], control[PRICE]
+    temperature, penalty = control[TEMPERATURE], control[PENALTY]
     for _ in range(steps):
         temperature *= cooling
         extra, excess = state.totals[EXTRA], state.totals[EXCESS]
-        length = move(problem, state, tail, head, generator, mix, price, temperature, journal, room)
+        length = move(problem, state, tail, head, generator, mix, penalty, temperature, trail, stack)
         if length > 0:
-            delta = (state.totals[EXTRA] - extra) + price * (state.totals[EXCESS] - excess)
+            delta = (state.totals[EXTRA] - extra) + penalty * (state.totals[EXCESS] - excess)
             if delta > 0 and unit(generator) >= np.exp(-delta / temperature):
-                undo_to(problem, state, journal, length, 0)
+                undo_to(problem, state, trail, length, 0)
             elif state.totals[EXCESS] == 0 and state.totals[EXTRA] < control[BEST]:
                 control[BEST] = state.totals[EXTRA]
                 for slot in range(len(best_stage)):
                     best_stage[slot] = state.stage[slot]
-        price *= 1.0 + ADAPTION if state.totals[EXCESS] > 0 else 1.0 - ADAPTION
-    control[TEMPERATURE], control[PRICE] = temperature, price
+        penalty *= 1.0 + ADAPTION if state.totals[EXCESS] > 0 else 1.0 - ADAPTION
+    control[TEMPERATURE], control[PENALTY] = temperature, penalty

@@ -1,4 +1,4 @@
-"""Random changes of a set of recomputations, with a journal to undo them."""
+"""Random changes of a set of recomputations, with a trail to undo them."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def _slot_in_stage(problem, state, v, k):
 
 
 @compiled
-def _set(problem, state, slot, k, journal, length):
+def _set(problem, state, slot, k, trail, length):
     """Move a slot to stage k (NONE: free it) and note where it was."""
-    journal[length, 0] = slot
-    journal[length, 1] = state.stage[slot]
+    trail[length, 0] = slot
+    trail[length, 1] = state.stage[slot]
     if state.stage[slot] != NONE:
         remove(problem, state, slot)
     if k != NONE:
@@ -90,13 +90,10 @@ def _set(problem, state, slot, k, journal, length):
 
 
 @compiled
-def undo_to(problem, state, journal, length, before):
+def undo_to(problem, state, trail, length, before):
+    """Undo the changes noted last, down to `before` of them."""
     for at in range(length - 1, before - 1, -1):
-        slot, k = journal[at, 0], journal[at, 1]
-        if state.stage[slot] != NONE:
-            remove(problem, state, slot)
-        if k != NONE:
-            add(problem, state, slot, k)
+        _set(problem, state, trail[at, 0], trail[at, 1], trail, at)
 
 
 @compiled
@@ -110,59 +107,59 @@ def _must_extend(problem, state, p, event):
 
 
 @compiled
-def _add_chain(problem, state, slot, k, mix, price, temperature, generator, journal, length, room):
+def _add_chain(problem, state, slot, k, mix, penalty, temperature, generator, trail, length, stack):
     """Recompute in stage k, and so each input that is not held there, and theirs, wherever that is cheaper than to
     hold it. (With a stack, since compiled recursion cannot be cached.)
 
     Args:
-        room: for the stack; a row is a node, its next input, and extra, excess and length before it was added.
+        stack: a row is a node, its next input, and extra, excess and length before it was added.
     """
     depth = mix.depth if unit(generator) < mix.chain else 0
     trials = mix.trials
-    length = _set(problem, state, slot, k, journal, length)
-    room[0, 0], room[0, 1] = problem.slot_node[slot], problem.pred_ptr[problem.slot_node[slot]]
+    length = _set(problem, state, slot, k, trail, length)
+    stack[0, 0], stack[0, 1] = problem.slot_node[slot], problem.pred_ptr[problem.slot_node[slot]]
     top = 0
     while top >= 0:
-        v, i = room[top, 0], room[top, 1]
+        v, i = stack[top, 0], stack[top, 1]
         if top == depth or trials == 0 or i == problem.pred_ptr[v + 1]:
             if top > 0:
-                delta = state.totals[EXTRA] - room[top, 2] + price * (state.totals[EXCESS] - room[top, 3])
+                delta = state.totals[EXTRA] - stack[top, 2] + penalty * (state.totals[EXCESS] - stack[top, 3])
                 if delta > 0 and unit(generator) >= np.exp(-delta / temperature):
-                    undo_to(problem, state, journal, length, room[top, 4])
-                    length = room[top, 4]
+                    undo_to(problem, state, trail, length, stack[top, 4])
+                    length = stack[top, 4]
             top -= 1
             continue
-        room[top, 1] += 1
+        stack[top, 1] += 1
         p = problem.pred[i]
-        if p >= k or length >= len(journal) or not _must_extend(problem, state, p, k * len(problem.duration) + v):
+        if p >= k or length >= len(trail) or not _must_extend(problem, state, p, k * len(problem.duration) + v):
             continue
         free = _free_slot(problem, state, p, mix.most)
         if free != NONE:
             trials -= 1
             top += 1
-            room[top, 0], room[top, 1] = p, problem.pred_ptr[p]
-            room[top, 2], room[top, 3], room[top, 4] = state.totals[EXTRA], state.totals[EXCESS], length
-            length = _set(problem, state, free, k, journal, length)
+            stack[top, 0], stack[top, 1] = p, problem.pred_ptr[p]
+            stack[top, 2], stack[top, 3], stack[top, 4] = state.totals[EXTRA], state.totals[EXCESS], length
+            length = _set(problem, state, free, k, trail, length)
     return length
 
 
 @compiled
-def _remove(problem, state, slot, journal, length):
+def _remove(problem, state, slot, trail, length):
     """Free a slot, and those of inputs recomputed in the same stage, and theirs, that nothing reads any more."""
     n = len(problem.duration)
     at = length
-    length = _set(problem, state, slot, NONE, journal, length)
+    length = _set(problem, state, slot, NONE, trail, length)
     while at < length:
-        v, k = problem.slot_node[journal[at, 0]], journal[at, 1]
+        v, k = problem.slot_node[trail[at, 0]], trail[at, 1]
         at += 1
         for i in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
             p = problem.pred[i]
-            if state.used[p] == 0 or 2 * length >= len(journal):  # half is left to what follows in the same move
+            if state.used[p] == 0 or 2 * length >= len(trail):  # half is left to what follows in the same move
                 continue
             unread = _slot_in_stage(problem, state, p, k)
             event = k * n + p
             if unread != NONE and last_read(problem, state, p, event, next_start(problem, state, p, event)) == event:
-                length = _set(problem, state, unread, NONE, journal, length)
+                length = _set(problem, state, unread, NONE, trail, length)
     return length
 
 
@@ -233,30 +230,30 @@ def _fixed(mix, k):
 
 
 @compiled
-def _change(problem, state, tail, head, generator, mix, price, temperature, journal, room):
-    """Change the state at random, and note how in the journal; the number of changes. See `move`."""
+def _change(problem, state, tail, head, generator, mix, penalty, temperature, trail, stack):
+    """Change the state at random, and note how in the trail; the number of changes. See `move`."""
     kind, count, length = unit(generator), state.totals[COUNT], 0
     if kind >= mix.add and count > 0:
         slot = state.chosen[below(generator, count)]
         if _fixed(mix, state.stage[slot]):
             return 0
         if kind < mix.remove:
-            return _remove(problem, state, slot, journal, length)
+            return _remove(problem, state, slot, trail, length)
         k = _other_stage(problem, state, slot, kind < mix.to_read, generator)
         if k == NONE or _slot_in_stage(problem, state, problem.slot_node[slot], k) != NONE:
             return 0
-        return _set(problem, state, slot, k, journal, length)
+        return _set(problem, state, slot, k, trail, length)
     if kind < mix.swap and count > 0:
-        length = _remove(problem, state, state.chosen[below(generator, count)], journal, length)
+        length = _remove(problem, state, state.chosen[below(generator, count)], trail, length)
     if kind < mix.swap_two and state.totals[COUNT] > 0:
-        length = _remove(problem, state, state.chosen[below(generator, state.totals[COUNT])], journal, length)
+        length = _remove(problem, state, state.chosen[below(generator, state.totals[COUNT])], trail, length)
     u, x = _pick_read(problem, state, tail, head, generator, mix)
     if u == NONE:
         return length
     k = _stage_of_read(problem, state, x, generator)
     there = _slot_in_stage(problem, state, u, k)
     if there != NONE:
-        return _remove(problem, state, there, journal, length)
+        return _remove(problem, state, there, trail, length)
     slot = _free_slot(problem, state, u, mix.most)
     if slot == NONE:
         slot = _random_slot(problem, u, generator)
@@ -264,22 +261,22 @@ def _change(problem, state, tail, head, generator, mix, price, temperature, jour
             slot = problem.slot_ptr[u]
             while state.stage[slot] == NONE:
                 slot += 1
-    return _add_chain(problem, state, slot, k, mix, price, temperature, generator, journal, length, room)
+    return _add_chain(problem, state, slot, k, mix, penalty, temperature, generator, trail, length, stack)
 
 
 @compiled
-def move(problem, state, tail, head, generator, mix, price, temperature, journal, room):
-    """Change the state at random, and note how in the journal; the number of changes.
+def move(problem, state, tail, head, generator, mix, penalty, temperature, trail, stack):
+    """Change the state at random, and note how in the trail; the number of changes.
 
     Args:
         tail, head: edges (u, x) such that recomputing u before x can be of use.
-        price, temperature: for decisions within the move; see `anneal`.
-        journal: room for (slot, stage before) pairs.
-        room: see `_add_chain`.
+        penalty, temperature: for decisions within the move; see `anneal`.
+        trail: for (slot, stage before) pairs.
+        stack: see `_add_chain`.
     """
-    length = _change(problem, state, tail, head, generator, mix, price, temperature, journal, room)
+    length = _change(problem, state, tail, head, generator, mix, penalty, temperature, trail, stack)
     for at in range(length):
-        if _fixed(mix, journal[at, 1]) or _fixed(mix, state.stage[journal[at, 0]]):
-            undo_to(problem, state, journal, length, 0)
+        if _fixed(mix, trail[at, 1]) or _fixed(mix, state.stage[trail[at, 0]]):
+            undo_to(problem, state, trail, length, 0)
             return 0
     return length

@@ -111,14 +111,22 @@ def read_plan(path: str | PathLike[str], graph: ComputationGraph) -> ClaimedPlan
     """
     document = load_json(path)
     try:
-        if not is_plan(document) or not isinstance(document["plan"], list):
-            raise InputError('expected an object with a key "plan" and a list of actions')
-        platform = platform_of(graph, document.get("platform"))
-        plan = tuple(_action(platform, f"plan[{at}]", entry) for at, entry in enumerate(document["plan"]))
-        claims = _claims(platform, document)
-        return ClaimedPlan(platform, plan, _goal(document.get("goal")), *claims, **_offsets(platform, document))
+        return claimed_plan(document, graph)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def claimed_plan(document: Any, graph: ComputationGraph) -> ClaimedPlan:
+    """What the content of such a file says.
+
+    Raises:
+        InputError: it is broken, or a node or a memory is not there.
+    """
+    if not is_plan(document) or not isinstance(document["plan"], list):
+        raise InputError('expected an object with a key "plan" and a list of actions')
+    platform = platform_of(graph, document.get("platform"))
+    goal, plan = goal_in(document.get("goal")), plan_of(platform, document["plan"])
+    return ClaimedPlan(platform, plan, goal, *_claims(platform, document), **_offsets(platform, document))
 
 
 def platform_of(graph: ComputationGraph, document: Any) -> Platform:
@@ -144,6 +152,15 @@ def platform_of(graph: ComputationGraph, document: Any) -> Platform:
         durations, energies = (_list(entry, where, key) for key in ("durations", "energies"))
         between.append(Link(source, target, durations, energies))
     return Platform(graph, tuple(known), tuple(between))
+
+
+def plan_of(platform: Platform, document: list[Any]) -> Plan:
+    """The plan that `plan_document` describes.
+
+    Raises:
+        InputError: it is broken.
+    """
+    return tuple(_action(platform, f"plan[{at}]", entry) for at, entry in enumerate(document))
 
 
 def _action(platform: Platform, where: str, entry: Any) -> Action:
@@ -179,7 +196,12 @@ def _list(entry: dict[str, Any], where: str, key: str) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _goal(document: Any) -> Goal:
+def goal_in(document: Any) -> Goal:
+    """The goal that `goal_document` describes.
+
+    Raises:
+        InputError: it is broken.
+    """
     if document is None:
         return Goal()
     known = {"objective", *(f"max_{what}" for what in OBJECTIVES)}

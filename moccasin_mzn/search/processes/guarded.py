@@ -20,13 +20,15 @@ from typing import IO, Any
 
 import psutil
 
+from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.own_code import own_environment
 
 GRACE_SECONDS = 5.0
 """How long a command that is asked to end may take before it is killed."""
 STDERR_CHARACTERS = 4_000
-POLL_SECONDS = 0.1
+
+
 LOST_SECONDS = 1.0
 """After the guard's end, how long its report may still be on its way."""
 END_SECONDS = 15.0

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.search.processes.guarded import GRACE_SECONDS, Ending, never, run_guarded
-from moccasin_mzn.search.result import TracePoint
+from moccasin_mzn.search.progress import TracePoint
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,11 @@ class Attempt:
     """The object that `solve --json` prints; None if the process never got there."""
     trace: tuple[TracePoint, ...]
     """Every improvement told, in order of time; of a process that was killed, those up to then."""
-    sequence: tuple[str | int, ...] | None
-    """Ids of the nodes of the latest schedule within the budget, as in the graph's file."""
+    sequence: tuple[Any, ...] | None
+    """Ids of the nodes of the latest schedule within the budget, as in the graph's file; of a plan, its actions."""
     ending: Ending
+    error: dict[str, str] | None = None
+    """The error that it ended with, as `InputError.as_dict` has it."""
 
 
 def ignore(event: dict[str, Any]) -> None:
@@ -55,7 +58,7 @@ def run_solve(
         command, hard_limit=hard_limit, memory_limit=memory_limit, cores=cores, on_line=heard.take, stop=stop,
         grace=grace,
     )  # fmt: skip
-    return Attempt(heard.result, tuple(heard.trace), heard.sequence, ending)
+    return Attempt(heard.result, tuple(heard.trace), heard.sequence, ending, heard.error)
 
 
 @dataclass
@@ -63,7 +66,8 @@ class _Heard:
     on_event: Callable[[dict[str, Any]], None]
     result: dict[str, Any] | None = None
     trace: list[TracePoint] = field(default_factory=list)
-    sequence: tuple[str | int, ...] | None = None
+    sequence: tuple[Any, ...] | None = None
+    error: dict[str, str] | None = None
 
     def take(self, line: str) -> None:
         """Note one line of the stream; a line cut short by the end of the process is none."""
@@ -77,10 +81,19 @@ class _Heard:
             self.result = event
             self.trace = [TracePoint(*point) for point in event["trace"]]  # with the bounds before any schedule
             if event["valid"]:
-                self.sequence = tuple(event["sequence"])
+                self._keep(event)
+        elif event.get("type") == "error":
+            self.error = event
+            return
         elif event.get("type") == "progress":
-            if event["duration"] is not None:
-                self.trace.append(TracePoint(event["seconds"], event["duration"], event["bound"]))
-            if "sequence" in event:
-                self.sequence = tuple(event["sequence"])
+            value = event[event["phase"] if event["phase"] in OBJECTIVES else "duration"]
+            if value is not None:
+                self.trace.append(TracePoint(event["seconds"], value, event["bound"]))
+            self._keep(event)
         self.on_event(event)
+
+    def _keep(self, event: dict[str, Any]) -> None:
+        """Note the answer that an object tells, if it does."""
+        answer = event.get("sequence", event.get("plan"))
+        if answer is not None:
+            self.sequence = tuple(answer)

@@ -1,6 +1,6 @@
 """The race: who runs when, on how many threads and for how long, and what becomes of what they tell.
 
-All racers meet in one `Record`, in the caller's thread: every schedule is judged here, whoever found it, and whoever
+All racers meet in one `BestKnown`, in the caller's thread: every schedule is judged here, whoever found it, and whoever
 starts later starts from the best of them. The first proof ends the race: an answer of one racer, or a bound of one that
 a schedule of another reaches.
 """
@@ -16,15 +16,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.errors import CONTRADICTED, REFUTED, InputError, JudgeError
+from moccasin_mzn.clock import POLL_SECONDS
+from moccasin_mzn.errors import InputError, JudgeError, RefutedError
+from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.model_size import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
-from moccasin_mzn.formulations.warm_start import check_warm_start
-from moccasin_mzn.search.best_known import Record
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.problem.problem import Problem
+from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.conclusion import SEARCH, conclude
-from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.progress import Listener
 from moccasin_mzn.search.race.racer import Course, Racer, line_up, run_racer
 from moccasin_mzn.search.race.sharing import least_busy_cores, pinned, slice_seconds, thread_share
-from moccasin_mzn.search.result import Listener, Result, Seconds
+from moccasin_mzn.search.result import Result, Seconds
 from moccasin_mzn.solvers.minizinc.integers import check_integers
 from moccasin_mzn.solvers.minizinc.run import SolverError
 from moccasin_mzn.solvers.minizinc.solvers import Backend, find_backend
@@ -39,11 +43,12 @@ FIRST_SECONDS, FIRST_SHARE = 10.0, 0.5
 """Seconds, and share of the time left, that local search gets first where it shares a single thread with the others."""
 OVERTAKEN_SECONDS, OVERTAKEN_SHARE = 60.0, 0.5
 """Seconds, and share of its time, after which a local search that others have overtaken begins again from the best."""
-POLL_SECONDS = 0.05
 
 
-def race(record: Record, options: Options, on_progress: Listener) -> Result:
-    """Have the solvers of `options` race on the instance of a record, and local search and bounds with them.
+def race(
+    record: BestKnown, form: Formulation | PlanFormulation, options: SearchOptions, on_progress: Listener
+) -> Result:
+    """Have the solvers of `options` race on the problem of a record, and our own searches with them.
 
     At most as many racers run at once as there are threads, if there is a time limit. Local search and bounds have one
     thread to themselves, as beside a single solver; the solvers share the others: each gets a fair slice of the time,
@@ -56,14 +61,14 @@ def race(record: Record, options: Options, on_progress: Listener) -> Result:
         InputError: an unknown solver, or one of too narrow integers, before anything starts; all racers failed without
             a schedule; one is contradicted by the simulator or by another one (`JudgeError`).
     """
-    contest = _Race(record, options, options.threads or _cores())
+    contest = _Race(record, form, options, options.threads or _cores())
     try:
         backends = [find_backend(name) for name in options.solvers]
-        instance, form = record.instance, options.form
-        check_integers(backends, lambda: form.sums(form.presolve(instance)), instance.graph.nodes)
+        problem = record.problem
+        check_integers(backends, lambda: form.sums(form.data(problem)), problem.graph.nodes)
         contest.line_up(backends)
         with tempfile.TemporaryDirectory(prefix="moccasin-race-") as folder, pinned(least_busy_cores(contest.threads)):
-            contest.run(Course.lay_out(Path(folder), record.instance, options), on_progress)
+            contest.run(Course.lay_out(Path(folder), contest.plain, form, options), on_progress)
     except KeyboardInterrupt:  # just before it began, or just after its end
         contest.interrupted = True
     return contest.result()
@@ -75,8 +80,9 @@ def _cores() -> int:
 
 @dataclass
 class _Race:
-    record: Record
-    options: Options
+    record: BestKnown
+    form: Formulation | PlanFormulation
+    options: SearchOptions
     threads: int
     course: Course | None = None
     racers: list[Racer] = field(default_factory=list)
@@ -84,18 +90,23 @@ class _Race:
     running: dict[str, tuple[Racer, threading.Thread]] = field(default_factory=dict)
     events: queue.SimpleQueue[tuple[Racer, str, Any]] = field(default_factory=queue.SimpleQueue)
     """From the threads that watch the processes: ("told", object), ("end", attempt), ("error", exception)."""
-    start: tuple[int, ...] | None = None
-    """The best schedule that the formulation has as a solution."""
-    start_duration: int | None = None
+    start: tuple[Any, ...] | None = None
+    """The best answer that the formulation has as a solution."""
+    start_value: int | None = None
     interrupted: bool = False
     stopped: bool = False
     notes: list[str] = field(default_factory=list)
     backends: list[Backend] = field(default_factory=list)
+    plain: Problem = field(init=False)
+    """The problem with nodes that go by their positions, as racers have it."""
+
+    def __post_init__(self) -> None:
+        self.plain = self.record.problem.by_position()
 
     def line_up(self, backends: list[Backend]) -> None:
         """Decide who races."""
         self.backends, why = backends, None
-        if self.options.search == "on":
+        if self.options.search == "on" and isinstance(self.form, Formulation):
             why = why_too_large(self.record.instance, self._remaining())
         if why is not None:
             self.notes.append(f"{why}: each racer improves windows of it, from a local search of its own")
@@ -127,7 +138,7 @@ class _Race:
             self._stop_all()
         self._tell(on_progress)
         started = [racer for racer in self.racers if racer.runs]
-        answered = self.record.sequence is not None or self.record.infeasible_source or self.interrupted
+        answered = self.record.answer is not None or self.record.infeasible_source or self.interrupted
         if not answered and started and all(racer.failed for racer in started):
             raise SolverError("every solver failed: " + "; ".join(f"{one.name}: {one.ending}" for one in started))
 
@@ -195,7 +206,7 @@ class _Race:
         if remaining is not None:
             racer.seconds_given = min(remaining, self._slice(racer, remaining, len(line)))
         racer.runs += 1
-        racer.begin, racer.start_duration = self.record.seconds, self.start_duration
+        racer.begin, racer.start_value = self.record.seconds, self.start_value
         arguments = self.course.command_of(racer, self.start)
         thread = threading.Thread(target=self._watch, args=(racer, arguments), name=racer.name, daemon=True)
         self.running[racer.name] = racer, thread
@@ -226,7 +237,7 @@ class _Race:
             return
         given, best = racer.seconds_given, racer.best
         patience = OVERTAKEN_SECONDS if given is None else OVERTAKEN_SHARE * given
-        if (best is None or self.start_duration < best) and self.record.seconds - racer.begin > patience:
+        if (best is None or self.start_value < best) and self.record.seconds - racer.begin > patience:
             racer.stopping.set()
 
     def _watch(self, racer: Racer, arguments: list[str]) -> None:
@@ -266,8 +277,8 @@ class _Race:
         if kind == "error":
             raise content
         racer.note_end(content)
-        if racer.failed and CONTRADICTED in racer.ending:  # a `JudgeError` of its own process
-            found = f", found by {self.record.sequence_source}" if REFUTED in racer.ending else ""
+        if racer.failed and racer.error_kind in (JudgeError.kind, RefutedError.kind):
+            found = f", found by {self.record.found_by}" if racer.error_kind == RefutedError.kind else ""
             raise JudgeError(f"{racer.name}: {racer.ending}{found}")
         if self.stopped:
             return
@@ -286,20 +297,23 @@ class _Race:
                 record.refute(racer.name, in_doubles=racer.in_doubles)
                 return
             record.claim = event["claim"] or record.claim
-            self._take_bound(racer, event["duration_bound"])
+            self._take_bound(racer, event["bound"])
             if event["valid"]:
-                self._take_schedule(racer, event["sequence"])
-        elif "sequence" in event:
-            self._take_schedule(racer, event["sequence"])
+                self._take_answer(racer, event)
+        elif event[record.problem.objective] is None and "peak" in event:  # over the budget: only its peak is told
+            if record.answer is None:
+                record.note_peak({name: event[name] for name in ("peak", "recomputations")}, racer.name)
+        else:
+            self._take_answer(racer, event)
             self._take_bound(racer, event["bound"])
-        elif event["duration"] is not None:
-            self._take_bound(racer, event["bound"])
-        elif record.sequence is None:  # over the budget: there is only its peak to tell
-            record.note_peak(event["peak"], event["recomputations"], racer.name)
 
-    def _take_schedule(self, racer: Racer, sequence: list[int]) -> None:
-        simulation = self.record.offer(tuple(sequence), racer.name)
-        racer.note_schedule(simulation.duration)
+    def _take_answer(self, racer: Racer, event: dict[str, Any]) -> None:
+        """Have the answer judged that an event brings, if it does."""
+        answer = self.plain.answer_in(event)
+        if answer is None:
+            return
+        simulation = self.record.offer(answer, racer.name)
+        racer.note_answer(self.record.problem.value(simulation))
         if self.record.simulation is simulation:
             self._keep_start()
 
@@ -308,29 +322,30 @@ class _Race:
         self.record.improve_bound(bound, racer.name, in_doubles=racer.in_doubles)
 
     def _keep_start(self) -> None:
-        """Keep the best schedule for those that start later, if it is a solution of the formulation."""
-        if self.record.sequence is not None:
+        """Keep the best answer for those that start later, if it is a solution of the formulation."""
+        if self.record.answer is not None:
             try:
-                check_warm_start(self.record.instance, self.options.form, self.record.sequence)
-                self.start, self.start_duration = self.record.sequence, self.record.duration
+                self.start = self.form.check_start(self.record.problem, self.record.answer)
+                self.start_value = self.record.value
             except InputError:
-                pass  # a solver's schedule after it was pruned; the one before it will do
+                pass  # a solver's answer after it was pruned; the one before it will do
 
     # The answer
 
     def result(self) -> Result:
         """What is found and proven, and by whom."""
         record, options = self.record, self.options
-        status, reason = conclude(record, options, self._ending(), racing=True)
-        baseline = record.instance.baseline.duration
+        status, reason = conclude(record, self.form, self._ending(), racing=True)
+        least = record.problem.least_value()
         return Result(
-            record.instance, options.form, ",".join(options.solvers), status, reason, record.sequence,
+            record.problem, self.form, ",".join(options.solvers), status, reason, record.answer,
             record.simulation, record.bound, Seconds(total=record.seconds), self.interrupted, tuple(record.trace),
-            (*self.notes, *(racer.note(baseline) for racer in self.racers)),
+            (*self.notes, *(racer.note(record.problem.noun, least) for racer in self.racers)),
             racers=tuple(racer.summary() for racer in self.racers),
             claim=record.claim,
             driver=", ".join(dict.fromkeys(backend.driver_title for backend in self.backends)),
             solver_version=", ".join(backend.solver_version for backend in self.backends),
+            found_by=record.found_by, proved_by=record.proved_by(status),
         )  # fmt: skip
 
     def _ending(self) -> str:

@@ -6,17 +6,20 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from moccasin_mzn.files import replace_file
+from moccasin_mzn.formulations import Formulation
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.formats import write_graph
-from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.conclusion import SEARCH
-from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.options import Options, SearchOptions
 from moccasin_mzn.search.processes.solve_process import Attempt, run_solve
 from moccasin_mzn.search.result import RacerResult
+from moccasin_mzn.words import count_text
 
 START_SECONDS = 0.3
 """From the start of a process until its own clock runs."""
@@ -48,16 +51,19 @@ class Racer:
     """Its slice in the latest run; None: no limit."""
     begin: float = 0.0
     """Of the latest run, in seconds from the beginning of the record."""
-    start_duration: int | None = None
-    """Of the schedule from which the latest run started."""
+    start_value: int | None = None
+    """Of the answer from which the latest run started."""
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the race is over."""
-    schedules: int = 0
+    answers: int = 0
     """Ever better ones, found by itself."""
-    duration: int | None = None
+    value: int | None = None
+    """Of the best of them."""
     bound: int = 0
     status: str = "not-started"
     ending: str = "not started"
+    error_kind: str | None = None
+    """Of the error that its latest run ended with, see `InputError`."""
     seconds: float = 0.0
     cpu_seconds: float = 0.0
 
@@ -68,20 +74,20 @@ class Racer:
 
     @property
     def best(self) -> int | None:
-        """Duration of the best schedule that it knows: its own or the one it started from."""
-        return min((known for known in (self.duration, self.start_duration) if known is not None), default=None)
+        """Value of the best answer that it knows: its own or the one it started from."""
+        return min((known for known in (self.value, self.start_value) if known is not None), default=None)
 
-    def note_schedule(self, duration: int) -> None:
-        """Count a schedule, unless it is the one it started from or no better."""
-        if self.best is None or duration < self.best:
-            self.duration = duration
-            self.schedules += 1
+    def note_answer(self, value: int) -> None:
+        """Count an answer, unless it is the one it started from or no better."""
+        if self.best is None or value < self.best:
+            self.value = value
+            self.answers += 1
 
     def note_end(self, attempt: Attempt) -> None:
         """Take note of the end of a run."""
         self.seconds += attempt.ending.seconds
         self.cpu_seconds += attempt.ending.cpu_seconds
-        result = attempt.result
+        result, self.error_kind = attempt.result, (attempt.error or {}).get("kind")
         self.status = result["status"] if result else "unknown"
         late = self.seconds_given is not None and attempt.ending.seconds > self.seconds_given - SLACK_SECONDS
         if result is None and attempt.ending.how == "exited":  # even if it was just about to be stopped
@@ -99,28 +105,24 @@ class Racer:
 
     def summary(self) -> RacerResult:
         """For the result of the race."""
-        return RacerResult(
-            self.name, self.status, self.duration, self.bound, self.seconds, self.cpu_seconds, self.ending
-        )
+        return RacerResult(self.name, self.status, self.value, self.bound, self.seconds, self.cpu_seconds, self.ending)
 
-    def note(self, baseline: int) -> str:
-        """One line for a person; `baseline` is the bound that everybody knows."""
+    def note(self, noun: str, least: int) -> str:
+        """One line for a person; `least` is the bound that everybody knows."""
         if self.runs == 0:
             return f"{self.name}: not started, the race was over before its turn"
-        found = "no schedule" if self.duration is None else f"{_counted(self.schedules, 'schedule')}, {self.duration:,}"
-        bound = f"bound {self.bound:,}" if self.bound > baseline else "no bound"
+        found = f"no {noun}" if self.value is None else f"{count_text(self.answers, noun)}, {self.value:,}"
+        bound = f"bound {self.bound:,}" if self.bound > least else "no bound"
         runs = "" if self.runs == 1 else f" in {self.runs} runs"
-        spent = f"{self.seconds:.1f} s{runs} on {_counted(self.threads, 'thread')}, {self.cpu_seconds:.1f} CPU s"
+        spent = f"{self.seconds:.1f} s{runs} on {count_text(self.threads, 'thread')}, {self.cpu_seconds:.1f} CPU s"
         return f"{self.name}: {found}; {bound}; {spent}; {self.ending}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def failure(attempt: Attempt) -> str:
     """Why a process gave no answer, in one line."""
     ending = attempt.ending
+    if attempt.error is not None:
+        return attempt.error["message"]
     if ending.how == "lost":
         return "its supervisor died"
     if ending.exit_status is not None and ending.exit_status < 0:
@@ -128,42 +130,48 @@ def failure(attempt: Attempt) -> str:
     lines = [line.strip() for line in ending.stderr.splitlines() if line.strip()]
     if not lines:
         return f"it ended with status {ending.exit_status}"
-    return lines[-1].removeprefix("error: ")
+    return lines[-1]
 
 
 @dataclass(frozen=True)
 class Course:
-    """The instance in files, from which all racers start. Nodes go by their positions in the graph."""
+    """The problem in files, from which all racers start."""
 
     folder: Path
+    problem: Problem
     arguments: tuple[str, ...]
     """Of `solve`, the same for all."""
     solver_arguments: tuple[str, ...]
     """Of those that solve the model."""
 
     @classmethod
-    def lay_out(cls, folder: Path, instance: Instance, options: Options) -> Course:
-        """Write graph and counts of computations into `folder`."""
-        graph = replace(
-            instance.graph, nodes=tuple(range(len(instance.graph.nodes))), order=instance.order, labels=None,
-            attributes={}, fixed_memory={}, name="",
-        )  # fmt: skip
-        write_graph(graph, folder / "graph.json")
-        arguments = [str(folder / "graph.json"), "--budget", str(instance.budget), "--formulation", options.formulation]
-        arguments += ["--if-none", "stop"]  # what would help is for the race to try
-        for name in ("precedence", "index"):
-            if getattr(options, name) is not None:
-                arguments += [f"--{name}", getattr(options, name)]
-        if options.form.limited:
-            replace_file(folder / "counts.json", json.dumps(instance.max_computations))
+    def lay_out(
+        cls, folder: Path, problem: Problem, form: Formulation | PlanFormulation, options: SearchOptions
+    ) -> Course:
+        """Write the problem, whose nodes go by their positions, into `folder`."""
+        write_graph(problem.graph, folder / "graph.json")
+        arguments = [str(folder / "graph.json"), "--formulation", form.name]
+        phases: list[str] = []
+        if isinstance(options, Options):
+            arguments += ["--budget", str(problem.instance.budget)]
+            arguments += ["--if-none", "stop"]  # what would help is for the race to try
+            given = {name: getattr(options, name) for name in ("precedence", "index")}
+            arguments += [part for name, value in given.items() if value is not None for part in (f"--{name}", value)]
+            phases = {None: [], True: ["--two-phase"], False: ["--one-phase"]}[options.two_phase]
+        else:
+            told = {**problem.document(None, None, None), "formulation": form.name}
+            replace_file(folder / "platform.json", json.dumps(told))
+            arguments[-1] = "staged" if form.staged else "general"
+            arguments += ["--platform", str(folder / "platform.json")]
+        if form.limited:
+            replace_file(folder / "counts.json", json.dumps(problem.instance.max_computations))
             arguments += ["--max-computations", str(folder / "counts.json")]
         if options.until_gap:
             arguments += ["--until-gap", f"{options.until_gap:.15f}"]
-        phases = {None: [], True: ["--two-phase"], False: ["--one-phase"]}[options.two_phase]
-        return cls(folder, tuple(arguments), tuple(phases))
+        return cls(folder, problem, tuple(arguments), tuple(phases))
 
-    def command_of(self, racer: Racer, start: Sequence[int] | None) -> list[str]:
-        """The arguments of a racer's next run, from the schedule `start`."""
+    def command_of(self, racer: Racer, start: Sequence[Any] | None) -> list[str]:
+        """The arguments of a racer's next run, from the answer `start`."""
         arguments = [*self.arguments, "--search", racer.search, "--threads", str(racer.threads)]
         if racer.search != "only":
             arguments += ["--solver", racer.name, *self.solver_arguments]
@@ -173,7 +181,7 @@ class Course:
             arguments += ["--time-limit", f"{max(0.1, racer.seconds_given - START_SECONDS):.3f}"]
         if start is not None:
             file = self.folder / f"start-{racer.name.replace('/', '_')}-{racer.runs}.json"
-            replace_file(file, json.dumps(list(start)))
+            replace_file(file, json.dumps(self.problem.document(start, self.problem.judge(start), None)))
             arguments += ["--warm-start", str(file)]
         return arguments
 
@@ -195,7 +203,7 @@ def run_racer(racer: Racer, arguments: Sequence[str], on_event: Callable[[dict[s
     )
 
 
-def line_up(options: Options, parallel: dict[str, bool], alone: bool) -> list[Racer]:
+def line_up(options: SearchOptions, parallel: dict[str, bool], alone: bool) -> list[Racer]:
     """Those that race, in the order of starting.
 
     Args:

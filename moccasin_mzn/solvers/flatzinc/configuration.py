@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
-COMMON = {
+_COMMON = {
     "stdFlags": ["-a", "-i", "-n", "-f", "-p", "-r", "-s", "-t", "-v"],
     "supportsMzn": False,
     "supportsFzn": True,
@@ -17,6 +19,58 @@ COMMON = {
     "isGUIApplication": False,
 }
 """What holds for every solver of ours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnSolver:
+    """A solver of this package, and all that is told of it."""
+
+    name: str
+    """As on the command line, such as "highs"."""
+    title: str
+    """For people."""
+    library: str
+    """What solves behind it, as told together with its version."""
+    package: str
+    """The distribution that brings the library, and whose version counts."""
+    module: str
+    """What Python runs, with `arguments` and the flags that MiniZinc adds."""
+    mznlib: str
+    """The library of MiniZinc that models are compiled with."""
+    tags: tuple[str, ...]
+    """By which MiniZinc finds it, beside its name."""
+    parameters: str
+    """The form of the value of `--params`, in words."""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Of the module, before all flags."""
+        return ()
+
+    @property
+    def identifier(self) -> str:
+        """The id that MiniZinc knows it by."""
+        return f"org.moccasin-mzn.{self.name}"
+
+    @property
+    def version(self) -> str:
+        """Of what solves behind it, as installed here."""
+        return version(self.package)
+
+    def configuration(self) -> dict:
+        """The content of its `.msc` file, in keys that MiniZinc 2.6 to 2.10 accept: 2.6 rejects the file for any
+        other."""
+        return {
+            "id": self.identifier,
+            "name": f"{self.title} (moccasin_mzn)",
+            "description": f"{self.title} behind the FlatZinc reader of moccasin_mzn",
+            "version": self.version,
+            "executable": solver_command(self.module, *self.arguments),
+            "mznlib": self.mznlib,
+            "tags": [*self.tags, self.name],
+            "extraFlags": [["--params", self.parameters, "string", ""]],
+            **_COMMON,
+        }
 
 
 def solver_command(module: str, *arguments: str) -> list[str]:

@@ -1,29 +1,37 @@
-"""The solver configurations (`.msc` files) by which MiniZinc finds HiGHS and SCIP."""
+"""The MIP solvers of this package: what is told of each, and how precise it is."""
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from dataclasses import dataclass
 
-from moccasin_mzn.solvers.flatzinc.configuration import COMMON, solver_command
-
-ENGINES = {
-    "highs": ("HiGHS", "highspy", "HiGHS options as NAME=VALUE, separated by blanks"),
-    "scip": ("SCIP", "ortools", "SCIP parameters as text protocol buffer (GScipParameters)"),
-}
-"""Name for people, the distribution that brings it, and the form of its parameters, by the value of `--engine`."""
+from moccasin_mzn.solvers.flatzinc.configuration import OwnSolver
 
 
-def solver_configuration(engine: str) -> dict:
-    """The content of the `.msc` file of an engine, in keys that MiniZinc 2.6 to 2.10 accept."""
-    name, distribution, parameters = ENGINES[engine]
-    return {
-        "id": f"org.moccasin-mzn.{engine}",
-        "name": f"{name} (moccasin_mzn)",
-        "description": f"{name} of {distribution} behind the FlatZinc reader of moccasin_mzn",
-        "version": version(distribution),
-        "executable": solver_command("moccasin_mzn.solvers.linear", "--engine", engine),
-        "mznlib": "-Glinear",
-        "tags": ["mip", "int", "float", engine],
-        "extraFlags": [["--params", parameters, "string", ""]],
-        **COMMON,
-    }
+@dataclass(frozen=True, kw_only=True)
+class LinearSolver(OwnSolver):
+    """A solver of linear programs with integers: the module of its name beside this one has its `solve`, an `Engine`,
+    and `relax`, a `Relaxer`."""
+
+    precision: float
+    """Relative difference up to which it takes numbers for equal."""
+    module: str = "moccasin_mzn.solvers.linear"
+    mznlib: str = "-Glinear"
+    tags: tuple[str, ...] = ("mip", "int", "float")
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        return "--engine", self.name
+
+
+_SOLVERS = (
+    LinearSolver(
+        name="highs", title="HiGHS", library="HiGHS", package="highspy", precision=1e-13,
+        parameters="HiGHS options as NAME=VALUE, separated by blanks",
+    ),
+    LinearSolver(
+        name="scip", title="SCIP", library="SCIP of OR-Tools", package="ortools", precision=1e-9,
+        parameters="SCIP parameters as text protocol buffer (GScipParameters)",
+    ),
+)  # fmt: skip
+ENGINES = {solver.name: solver for solver in _SOLVERS}
+"""By the value of `--engine`."""

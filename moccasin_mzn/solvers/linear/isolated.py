@@ -15,9 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.own_code import own_environment
-
-POLL_SECONDS = 0.05
 
 
 class RelaxationError(Exception):

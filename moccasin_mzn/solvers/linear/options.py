@@ -19,6 +19,6 @@ def parse_options(arguments: list[str]) -> LinearOptions:
     """Read the command line, as `read_options` does."""
     parser = standard_parser("python -m moccasin_mzn.solvers.linear", "Solve a FlatZinc file of linear constraints.")
     parser.add_argument("--engine", choices=ENGINES, default="highs", help="the solver (default: highs)")
-    forms = "; ".join(f"{name}: {parameters}" for name, (_, _, parameters) in ENGINES.items())
+    forms = "; ".join(f"{solver.name}: {solver.parameters}" for solver in ENGINES.values())
     parser.add_argument("--params", default="", metavar="TEXT", help=f"parameters of the solver. {forms}")
     return read_options(parser, arguments, LinearOptions)

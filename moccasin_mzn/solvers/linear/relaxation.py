@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.solvers.linear.highs_model import load
 from moccasin_mzn.solvers.linear.program import LinearProgram
 
 if TYPE_CHECKING:
     import highspy
-
-POLL_SECONDS = 0.05
-"""How often `stop` is asked."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from dataclasses import replace
+from importlib import import_module
 from typing import NoReturn
 
 import numpy as np
@@ -17,18 +18,16 @@ from moccasin_mzn.solvers.flatzinc.statistics import Statistic, peak_megabytes
 from moccasin_mzn.solvers.flatzinc.stopping import StopFlag
 from moccasin_mzn.solvers.flatzinc.stream import SolutionStream
 from moccasin_mzn.solvers.flatzinc.syntax import FlatZincError
-from moccasin_mzn.solvers.linear import highs, scip
 from moccasin_mzn.solvers.linear.check import Checker
 from moccasin_mzn.solvers.linear.claims import Claims
-from moccasin_mzn.solvers.linear.configuration import ENGINES as TITLES
-from moccasin_mzn.solvers.linear.engine import Engine, Relaxer, Settings
+from moccasin_mzn.solvers.linear.configuration import ENGINES
+from moccasin_mzn.solvers.linear.engine import Settings
 from moccasin_mzn.solvers.linear.items import has_integer_objective, linear_items, safe_bound
 from moccasin_mzn.solvers.linear.no_goods import NoGoods
 from moccasin_mzn.solvers.linear.objective import direct
 from moccasin_mzn.solvers.linear.options import LinearOptions
 from moccasin_mzn.solvers.linear.program import LinearProgram, Translation, translate
 from moccasin_mzn.solvers.linear.search import TRIALS, Deaf, Search
-from moccasin_mzn.solvers.linear.versions import loaded_version
 from moccasin_mzn.solvers.linear.warm_start import warm_start
 
 RESERVE = 0.1
@@ -37,12 +36,8 @@ POLL = 0.05
 """Seconds between two looks at what the solver has told, and at signals."""
 INTEGER_GAP = 0.99
 """How close bound and objective must be if the objective is an integer: the next better one is 1 away."""
-ENGINES: dict[str, Engine] = {"highs": highs.solve, "scip": scip.solve}
-RELAXERS: dict[str, Relaxer] = {"highs": highs.relax, "scip": scip.relax}
 TROUBLE = {"refused": "a solution that is none", "failed": "numerical trouble"}
 """What a status means that is no result."""
-PRECISION = {"highs": 1e-13, "scip": 1e-9}
-"""Relative difference up to which the engines take numbers for equal."""
 
 
 def run(options: LinearOptions, stop: StopFlag) -> int:
@@ -84,9 +79,11 @@ class Session:
         self.start.pop(self.direct.column, None)
         self.claims = Claims(self.direct, TRIALS[0]["tolerance"])
         doubtful = self.claims.doubtful
-        self.search = Search(ENGINES[options.engine], self.checker, self.direct, self._settings, doubtful)
+        self.solver = solver = ENGINES[options.engine]
+        self.engine = import_module(f"moccasin_mzn.solvers.linear.{solver.name}")
+        self.search = Search(self.engine.solve, self.checker, self.direct, self._settings, doubtful)
         self.sizes = _sizes(program)
-        self.version = loaded_version(options.engine)
+        self.version = f"{solver.library} {solver.version}"
         self.failure: BaseException | None = None
         self.outcome = "stopped"
         self.nodes = 0
@@ -147,7 +144,7 @@ class Session:
         """Search to the end; what that proves."""
         program = self.direct.program
         if self.claims.groundless:
-            infeasible, bound = self.claims.relax(RELAXERS[self.options.engine], self._settings())
+            infeasible, bound = self.claims.relax(self.engine.relax, self._settings())
             if infeasible:
                 return "complete"
             self.stream.better_bound(None if bound is None else bound + self.direct.offset)
@@ -214,9 +211,7 @@ class Session:
         cutoff = None if cutoff is None else cutoff - self.direct.offset
         status = self.claims.settle(claim, program, cutoff, self.solution, self._settings())
         if status == "unknown":
-            print(
-                f"% no proof: {TITLES[self.options.engine][0]} claims {claim}, not provable in doubles", file=sys.stderr
-            )
+            print(f"% no proof: {self.solver.title} claims {claim}, not provable in doubles", file=sys.stderr)
         return status
 
     def _give_up(self, reason: str) -> str:
@@ -228,7 +223,7 @@ class Session:
     def _safe(self, bound: float) -> int | float | None:
         if self.claims.groundless:
             return None
-        bound = safe_bound(self.direct.program, bound, PRECISION[self.options.engine], self.claims.hidden)
+        bound = safe_bound(self.direct.program, bound, self.solver.precision, self.claims.hidden)
         return None if bound is None else bound + self.direct.offset
 
     def _objective(self, values: np.ndarray) -> int | float:

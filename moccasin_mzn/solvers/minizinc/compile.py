@@ -8,11 +8,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.solvers.minizinc.run import SolverError
 from moccasin_mzn.solvers.minizinc.solvers import Backend
-
-POLL_SECONDS = 0.05
-"""How often `stop` is asked."""
 
 
 class StoppedError(Exception):

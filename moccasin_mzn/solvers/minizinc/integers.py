@@ -42,6 +42,7 @@ def check_integers(backends: Iterable[Backend], sums: Callable[[], Iterable[Sum]
     Raises:
         InputError: one does not; the message names the solver, the sum, its largest term and solvers that can.
     """
+    *own, last = OWN
     narrow = [backend for backend in backends if backend.solver.id.rpartition(".")[2] in NARROW]
     for one in sums() if narrow else ():
         total = sum(one.terms)
@@ -51,5 +52,5 @@ def check_integers(backends: Iterable[Backend], sums: Callable[[], Iterable[Sum]
             raise InputError(
                 f"solver {narrow[0].name} has integers of 32 bits, up to {LARGEST}: the total {one.what} in the model "
                 f"may be {total}{unit}, {one.terms[largest]} of it of node {nodes[one.order[largest]]}; "
-                f"{', '.join(OWN[:-1])} and {OWN[-1]} can count that far"
+                f"{', '.join(own)} and {last} can count that far"
             )

@@ -16,19 +16,20 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.errors import InputError, out_of_memory
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 
 GRACE_SECONDS = 10
 """How long after its time limit MiniZinc may take to end before it is stopped from here."""
-POLL_SECONDS = 0.1
-"""How often a run looks whether it should stop."""
 LONGEST_SECONDS = 2_000_000
 """MiniZinc 2.6 counts milliseconds in 32 bits."""
 
 
 class SolverError(InputError):
     """MiniZinc or the solver failed; the message is its own, in one line."""
+
+    kind = "solver"
 
 
 @dataclass(frozen=True)

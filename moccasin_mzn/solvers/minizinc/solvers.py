@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.own_code import python_path
-from moccasin_mzn.solvers.cpsat.configuration import solver_configuration as cp_sat_configuration
-from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
+from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
+from moccasin_mzn.solvers.flatzinc.configuration import OwnSolver, write_configuration
 from moccasin_mzn.solvers.linear.configuration import ENGINES
-from moccasin_mzn.solvers.linear.configuration import solver_configuration as linear_configuration
 from moccasin_mzn.solvers.minizinc.drivers import (
     Driver,
     NoNativeMiniZinc,
@@ -30,11 +29,8 @@ from moccasin_mzn.solvers.minizinc.drivers import (
 if TYPE_CHECKING:
     import minizinc
 
-CP_SAT = "cp-sat"
-OWN = (CP_SAT, *ENGINES)
-"""The solvers of this package, which need no installation."""
-OWN_TITLES = {CP_SAT: "OR-Tools", "highs": "HiGHS", "scip": "SCIP of OR-Tools"}
-"""What solves behind them; the versions are those of the packages."""
+OWN: dict[str, OwnSolver] = {solver.name: solver for solver in (CP_SAT, *ENGINES.values())}
+"""The solvers of this package, by name, which need no installation."""
 BY_WEBASSEMBLY = {"chuffed", "coin-bc", "org.minizinc.chuffed", "org.minizinc.mip.coin-bc", "org.minizinc.mip.highs"}
 """Solvers that `scripts/install_solvers.sh` brings."""
 
@@ -62,17 +58,17 @@ class Backend:
     def solver_version(self) -> str:
         """The solver behind the name, such as "Gecode 6.2.0" or "OR-Tools 9.15.6755", as MiniZinc's list has it or, for
         our own, as the packages here are. What a process of our own tells of itself counts more, see `run.Outcome`."""
-        return _titled(self.solver, OWN_TITLES.get(self.name.partition("@")[0]))
+        return _titled(self.solver, self._own.library if self._own else None)
 
     @property
     def title(self) -> str:
         """The solver's name for people, such as "Gecode" or "HiGHS"."""
-        return OWN_TITLES.get(self.name.partition("@")[0], self.solver.name)
+        return self._own.library if self._own else self.solver.name
 
     @property
     def is_own(self) -> bool:
         """True for the solvers of this package."""
-        return self.name.partition("@")[0] in OWN
+        return self._own is not None
 
     @property
     def in_doubles(self) -> bool:
@@ -87,7 +83,11 @@ class Backend:
     @property
     def is_cp_sat(self) -> bool:
         """True for this package's own solver."""
-        return self.solver.id == own_configuration(CP_SAT)["id"]
+        return self.solver.id == CP_SAT.identifier
+
+    @property
+    def _own(self) -> OwnSolver | None:
+        return OWN.get(self.name.partition("@")[0])
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,6 @@ class KnownSolver:
     needs: str
     """What it lacks to run: the flag that names its library to MiniZinc, such as "--cplex-dll", or the path of its
     executable; empty if nothing."""
-
-
-def own_configuration(name: str) -> dict:
-    """The content of the `.msc` file of one of the solvers in `OWN`."""
-    return cp_sat_configuration() if name == CP_SAT else linear_configuration(name)
 
 
 def find_backend(name: str) -> Backend:
@@ -144,7 +139,7 @@ def check_solvers(names: Iterable[str]) -> None:
     for name in names:
         plain, _, version = name.partition("@")
         if plain in OWN:
-            _check_own_version(name, own_configuration(plain)["version"])
+            _check_own_version(name, OWN[plain].version)
         else:
             find_backend(name)
 
@@ -170,14 +165,11 @@ def solver_list() -> list[KnownSolver]:
     Raises:
         InputError: as `find_backend`.
     """
-    from importlib.metadata import version
-
     own, others = [], {}
-    own_ids = {own_configuration(name)["id"] for name in OWN}
+    own_ids = {solver.identifier for solver in OWN.values()}
     for driver in drivers():
         if not own and not driver.webassembly:
-            packages = {CP_SAT: "ortools", **{name: package for name, (_, package, _) in ENGINES.items()}}
-            own = [KnownSolver(name, f"{OWN_TITLES[name]} {version(packages[name])}", driver.title, "") for name in OWN]
+            own = [KnownSolver(one.name, f"{one.library} {one.version}", driver.title, "") for one in OWN.values()]
         for solver in _unique(driver):
             short = solver.id.rpartition(".")[2]
             name = solver.id if short in OWN else short
@@ -202,9 +194,8 @@ def _own_backend(name: str, plain: str, version: str) -> Backend:
         raise NoNativeMiniZinc(
             f"{error}: MiniZinc as WebAssembly cannot start {plain}, only solvers of its own"
         ) from None
-    configuration = own_configuration(plain)
-    _check_own_version(name, configuration["version"])
-    return Backend(driver, _own_solver(configuration), name)
+    _check_own_version(name, OWN[plain].version)
+    return Backend(driver, _own_solver(OWN[plain].configuration()), name)
 
 
 def _check_own_version(name: str, version: str) -> None:
@@ -227,14 +218,14 @@ def _own_solver(configuration: dict) -> minizinc.Solver:
         command = ["/usr/bin/env", f"PYTHONPATH={path}", *(word for word in command if word != "/usr/bin/env")]
     identifier = f"org.moccasin-mzn.run-{uuid.uuid4().hex}"
 
-    class OwnSolver(minizinc.Solver):
+    class Started(minizinc.Solver):
         @contextlib.contextmanager
         def configuration(self) -> Iterator[str]:
             with tempfile.TemporaryDirectory(prefix="moccasin-") as folder:
                 content = {**configuration, "id": identifier, "executable": command}
                 yield str(write_configuration(Path(folder), content))
 
-    return OwnSolver(**configuration)
+    return Started(**configuration)
 
 
 def _unique(driver: Driver) -> Iterator[minizinc.Solver]:

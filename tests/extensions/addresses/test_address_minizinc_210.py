@@ -14,7 +14,7 @@ from arena_oracle import least_arena_by_brute_force, shortest_in_arena
 
 from moccasin_mzn.extensions.addresses.exact import model_items
 from moccasin_mzn.extensions.addresses.joint import joint_data
-from moccasin_mzn.formulations import Moccasin, models_folder
+from moccasin_mzn.formulations import find_formulation, models_folder
 from moccasin_mzn.solvers.minizinc.drivers import webassembly_folder
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 
@@ -60,7 +60,7 @@ def test_the_least_arena(tmp_path, seed):
 def test_the_joint_models(tmp_path, seed, name):
     instance, alignment = draw_instance(seed)
     data, step = joint_data(instance, alignment, name == "staged")
-    items = Moccasin(name).data_items(instance.graph, data)
+    items = find_formulation(name).data_items(instance.graph, data)
     items |= {"alignment": step, "incumbent_offset": []}
     found = objective(answer(tmp_path, f"addresses_{name}.mzn", items))
     most, staged = instance.max_computations[0], name == "staged"

@@ -150,9 +150,9 @@ def searched(instance, seconds):
 def test_the_chain_keeps_a_proof_where_the_arena_fits():
     instance = Instance.build(u_shape(4, [4] * 8), "0.8")
     result = solve_with_addresses(instance, searched, 4)
-    assert (result.status, result.valid, result.arena.size) == ("optimal", True, result.peak)
+    assert (result.status, result.valid, result.arenas.size) == ("optimal", True, result.peak)
     assert result.as_dict()["fragmentation_percent"] == 0
-    assert [interval["offset"] for interval in result.as_dict()["intervals"]] == list(result.arena.offsets)
+    assert [interval["offset"] for interval in result.as_dict()["intervals"]] == list(result.arenas.offsets)
 
 
 @needs_minizinc
@@ -181,7 +181,7 @@ def test_a_lower_budget_is_searched_where_the_arena_does_not_fit(alignment, stat
     result = solve_with_addresses(instance, search, alignment, time_limit=4)
     assert budgets[0] == instance.budget and all(budget < instance.budget for budget in budgets[1:])
     assert staged or len(budgets) > 1
-    assert result.status == status and result.valid == (result.arena.size <= instance.budget) == (status == "feasible")
+    assert result.status == status and result.valid == (result.arenas.size <= instance.budget) == (status == "feasible")
     if not result.valid:
         assert f"over the budget {instance.budget}" in result.reason and "\n" not in result.reason
 
@@ -190,16 +190,16 @@ def test_reserved_memory_is_released_where_the_arena_has_room():
     instance = Instance.build(random_layered(60, seed=2), 0.85, max_computations=2)
     result = solve_with_addresses(instance, searched, 64, time_limit=6)
     assert result.valid and judge(instance.graph, result.sequence, instance.budget).feasible
-    assert result.peak <= result.arena.size <= instance.budget
+    assert result.peak <= result.arenas.size <= instance.budget
 
 
 def test_addresses_in_a_free_order():
     graph = u_shape(5, [6, 1, 5, 2, 4, 3, 2, 5, 1, 4])
     instance = Instance.build(graph, "0.9", order="free")
     result = solve_with_addresses(instance, searched, 2, time_limit=20)
-    assert result.valid and result.arena.size <= instance.budget
+    assert result.valid and result.arenas.size <= instance.budget
     assert judge(graph, result.sequence, instance.budget).feasible
-    assert result.arena.buffers == buffers_of(graph, result.simulation)
+    assert result.arenas.buffers == buffers_of(graph, result.simulation)
 
 
 def test_offsets_carried_over_keep_the_order_and_are_an_arena():
@@ -228,5 +228,5 @@ def test_a_strategy_gets_offsets_too():
     instance = Instance.build(u_shape(5, [4] * 10), "1.0", max_computations="unlimited")
     rule = find_strategy("chen-sqrtn-ap")
     result = solve_with_addresses(instance, lambda other, seconds: apply(other, rule, seconds))
-    assert isinstance(result.arena, Arena) and result.strategy == "chen-sqrtn-ap"
-    assert result.valid == (result.peak <= instance.budget and result.arena.size <= instance.budget)
+    assert isinstance(result.arenas, Arena) and result.strategy == "chen-sqrtn-ap"
+    assert result.valid == (result.peak <= instance.budget and result.arenas.size <= instance.budget)

@@ -24,10 +24,10 @@ from moccasin_mzn.problem.plan_arenas import buffers_in
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.problem.validate_plan import validate_plan
-from moccasin_mzn.search.plan_options import PlanOptions
-from moccasin_mzn.search.plan_staged_search import solve_plan
+from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.plan_search import solve_plan
 
-ALONE = PlanOptions(search="off", threads=1, seed=0, time_limit=60)
+ALONE = SearchOptions(search="off", threads=1, seed=0, time_limit=60)
 
 
 def assert_arenas(result, alignment: int = 1) -> None:

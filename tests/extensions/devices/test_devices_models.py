@@ -11,6 +11,7 @@ import pytest
 from cases import draw_case, least_duration
 from device_cases import best, best_staged, draw_problem
 from device_runs import proven
+from few import few
 
 from moccasin_mzn.extensions.devices.data import devices_data
 from moccasin_mzn.extensions.devices.intervals import decode, encode
@@ -21,8 +22,8 @@ from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Goal, Link, Memory, Platform
-from moccasin_mzn.search.plan_options import PlanOptions
-from moccasin_mzn.search.plan_staged_search import solve_plan
+from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.plan_search import solve_plan
 
 pytestmark = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
 
@@ -32,7 +33,7 @@ FORMS = [pytest.param(True, id="staged"), pytest.param(False, id="general")]
 
 
 def seeds(count: int, quick: list[int]) -> list:
-    return [pytest.param(seed, marks=[] if seed in quick else [pytest.mark.slow]) for seed in range(count)]
+    return few(range(count), keep=quick, mark=pytest.mark.slow)
 
 
 def check_against_oracle(problem: PlanProblem, staged: bool, warm: bool, solver: str = "cp-sat") -> None:
@@ -125,7 +126,7 @@ def test_slow_memory_is_paging(seed):
     instance = Instance(case.graph, case.graph.input_order(), case.budget, (case.max_computations,) * n)
     problem = PlanProblem(instance, platform)
     status, value = proven(problem, staged=False)
-    paging = solve_plan(problem, PagingFormulation("general"), PlanOptions(threads=1, seed=0, search="off"))
+    paging = solve_plan(problem, PagingFormulation("general"), SearchOptions(threads=1, seed=0, search="off"))
     assert (paging.status, paging.value) == (status, value)
 
 

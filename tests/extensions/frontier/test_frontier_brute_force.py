@@ -100,4 +100,4 @@ def test_a_point_is_what_solve_answers(budget):
     front = sweep(variant, Plan(budgets=(budget,), seconds=SECONDS))
     result = solve_instance(replace(variant.instance, budget=budget), Options(threads=1))
     (point,) = front.points
-    assert (point.duration, point.bound, point.status) == (result.duration, result.duration_bound, result.status)
+    assert (point.duration, point.bound, point.status) == (result.duration, result.bound, result.status)

@@ -26,9 +26,9 @@ from moccasin_mzn.report.frontier_files import as_dict
 from moccasin_mzn.report.plots.frontier_interactive import render as render_page
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.frontier_static import render
-from moccasin_mzn.search.plan_options import PlanOptions
+from moccasin_mzn.search.options import SearchOptions
 
-ALONE = PlanOptions(search="off", threads=1, seed=0)
+ALONE = SearchOptions(search="off", threads=1, seed=0)
 SECONDS = 300
 
 
@@ -131,7 +131,7 @@ def test_the_input_order_may_be_longer_than_the_least_duration():
 
 def test_in_any_order():
     problem = paging_problem(u_graph(), 6, order="free")
-    options = PlanOptions(search="only", threads=1, seed=0)
+    options = SearchOptions(search="only", threads=1, seed=0)
     front = sweep(Plans(problem, PagingFormulation(), options), Plan(budgets=(6, 8), seconds=4))
     assert front.scope.startswith("in any order")
     assert [point.bound for point in front.points] == [42, 42]

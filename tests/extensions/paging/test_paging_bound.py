@@ -17,8 +17,8 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Link, Platform
 from moccasin_mzn.problem.stages import Stages
-from moccasin_mzn.search.plan_options import PlanOptions
-from moccasin_mzn.search.plan_staged_search import solve_plan
+from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.plan_search import solve_plan
 
 
 def dearer(problem: PlanProblem, factor: int) -> PlanProblem:
@@ -72,7 +72,7 @@ def test_the_cheaper_way_counts(cost, expected):
 
 
 def test_it_proves_what_the_search_finds():
-    result = solve_plan(u_of_six(1), PagingFormulation(), PlanOptions(search="only", seed=0, time_limit=20))
+    result = solve_plan(u_of_six(1), PagingFormulation(), SearchOptions(search="only", seed=0, time_limit=20))
     assert (result.status, result.value, result.bound) == ("optimal", 32, 32)
     assert "in stages of the input order" in result.reason
 
@@ -85,4 +85,4 @@ def test_other_platforms_are_refused():
     problem = u_of_six(1)
     alone = Platform(problem.platform.graph, problem.platform.memories[:1])
     with pytest.raises(InputError, match="memories local: paging is for one that computes and, second, one that does"):
-        solve_plan(replace(problem, platform=alone), PagingFormulation(), PlanOptions(search="only", seed=0))
+        solve_plan(replace(problem, platform=alone), PagingFormulation(), SearchOptions(search="only", seed=0))

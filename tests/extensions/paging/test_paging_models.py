@@ -8,6 +8,7 @@ from fractions import Fraction
 import oracle
 import pytest
 from cases import draw_case
+from few import few
 from paging_cases import best, draw_problem
 
 from moccasin_mzn.extensions.paging.arrays import decode_plan, encode_plan
@@ -19,21 +20,21 @@ from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Goal
-from moccasin_mzn.search.plan_options import PlanOptions
-from moccasin_mzn.search.plan_staged_search import solve_plan
+from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.plan_search import solve_plan
 
 GRAPHS = 200
 WITH_PAGING = (5,)
 """Seeds of problems whose best plans read back; they are run by default, the others are slow."""
-ALONE = PlanOptions(search="off", threads=1, seed=0, time_limit=120)
-TOGETHER = PlanOptions(threads=1, seed=0, time_limit=120)
+ALONE = SearchOptions(search="off", threads=1, seed=0, time_limit=120)
+TOGETHER = SearchOptions(threads=1, seed=0, time_limit=120)
 
 
 def cases(quick) -> list:
-    return [pytest.param(seed, marks=[] if seed in quick else [pytest.mark.slow]) for seed in range(GRAPHS)]
+    return few(range(GRAPHS), keep=quick, mark=pytest.mark.slow)
 
 
-def check(problem: PlanProblem, form: str, options: PlanOptions) -> None:
+def check(problem: PlanProblem, form: str, options: SearchOptions) -> None:
     """Compare one call of `solve_plan` with the oracle."""
     found = best(problem, form)
     expected = None if found is None else found.totals[OBJECTIVES.index(problem.goal.objective)]

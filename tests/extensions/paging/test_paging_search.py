@@ -15,7 +15,7 @@ from moccasin_mzn.extensions.paging.build import LOCAL, SLOW, PagingCosts, pagin
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.paging.kernel import LIMIT_EXCESS, LOCAL_EXCESS, NONE, SLOW_EXCESS, VALUE, run
 from moccasin_mzn.extensions.paging.search import PagingSearch
-from moccasin_mzn.extensions.paging.sets import plan_of, problem_of, room_for, set_of
+from moccasin_mzn.extensions.paging.sets import plan_of, problem_of, set_of, workspace_for
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
@@ -47,7 +47,7 @@ def sets(draw):
 def test_compiled_figures_are_the_judges(drawn):
     problem, compiled, stage, back = drawn
     figures = np.zeros(4, np.int64)
-    valid = run(compiled, stage, back, room_for(compiled), figures)
+    valid = run(compiled, stage, back, workspace_for(compiled), figures)
     places = [(int(k), int(v)) for k, v in zip(stage, compiled.slot_node, strict=True) if k != NONE]
     assert valid == (len(set(places)) == len(places))
     if not valid:
@@ -75,7 +75,7 @@ def test_compiled_figures_are_the_judges(drawn):
 @given(sets())
 def test_a_set_comes_back_from_its_plan(drawn):
     problem, compiled, stage, back = drawn
-    if not run(compiled, stage, back, room_for(compiled), np.zeros(4, np.int64)):
+    if not run(compiled, stage, back, workspace_for(compiled), np.zeros(4, np.int64)):
         return
     plan = plan_of(problem.instance, compiled, stage, back)
     assert plan_of(problem.instance, compiled, *set_of(problem.instance, compiled, plan)) == plan

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import pkgutil
+from importlib import import_module
+
 import pytest
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.generators import architectures, layers
-from moccasin_mzn.graphs.generators.architectures import fcn8, resnet50, segnet, transformer_decoder, unet, vgg16
+from moccasin_mzn.graphs.generators.architectures.resnet import resnet50
+from moccasin_mzn.graphs.generators.architectures.segmentation import fcn8, segnet, unet
+from moccasin_mzn.graphs.generators.architectures.transformer import transformer_decoder
+from moccasin_mzn.graphs.generators.architectures.vgg import vgg16
 from moccasin_mzn.graphs.generators.catalogue import NETWORKS
 from moccasin_mzn.graphs.generators.checkmate import training_graph
 from moccasin_mzn.graphs.generators.network import Network
@@ -260,5 +267,11 @@ def test_transformer_heads_must_divide_the_width():
 
 
 def test_every_function_is_in_the_catalogue():
-    default_names = {entry.build().name for entry in NETWORKS.values() if entry.name != "randwire"}
-    assert default_names == {getattr(architectures, name)().name for name in architectures.__all__}
+    names = set()
+    for found in pkgutil.iter_modules(architectures.__path__):
+        module = import_module(f"{architectures.__name__}.{found.name}")
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            made = function.__annotations__.get("return") == "Network" and not name.startswith("_")
+            if made and name != "randomly_wired":
+                names.add(function().name)
+    assert len(names) == 18 and names == {entry.build().name for entry in NETWORKS.values() if entry.name != "randwire"}

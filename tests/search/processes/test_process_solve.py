@@ -28,7 +28,7 @@ def test_the_stream_ends_with_the_result(skip_file, command):
     assert status == 0
     assert "incumbent" in err
     assert [line["type"] for line in progress] == ["progress"] * len(progress)
-    keys = {"type", "seconds", "phase", "peak", "duration", "bound", "recomputations"}
+    keys = {"type", "seconds", "phase", "peak", "duration", "bound", "recomputations", "source"}
     assert set(progress[0]) - {"sequence"} == keys
     assert (result["type"], result["status"], result["duration"]) == ("result", "optimal", 14)
     last = [line for line in progress if "sequence" in line][-1]
@@ -57,7 +57,8 @@ def test_a_phase_that_seeks_a_schedule_has_none_to_tell(skip_file, command):
 
 def test_one_form_of_json_at_a_time(skip_file, command):
     status, out, err = command("solve", skip_file, "--budget", 8, "--json", "--json-stream")
-    assert (status, out, err) == (2, "", "error: --json and --json-stream: give one of them\n")
+    assert (status, err) == (2, "error: --json and --json-stream: give one of them\n")
+    assert json.loads(out) == {"type": "error", "kind": "input", "message": err.removeprefix("error: ").strip()}
 
 
 def test_an_attempt_that_succeeds(skip_file):
@@ -67,7 +68,7 @@ def test_an_attempt_that_succeeds(skip_file):
     assert attempt.result["status"] == "optimal"
     assert events[-1] == attempt.result
     assert attempt.sequence == tuple(attempt.result["sequence"])
-    assert (attempt.trace[-1].duration, attempt.trace[-1].bound) == (14, 14)
+    assert (attempt.trace[-1].value, attempt.trace[-1].bound) == (14, 14)
     assert attempt.ending.cpu_seconds > 0.1 and attempt.ending.memory_peak > 10_000_000
 
 
@@ -75,6 +76,7 @@ def test_an_attempt_that_is_refused(skip_file):
     attempt = run_solve([skip_file, "--budget", "eight"], hard_limit=60)
     assert (attempt.ending.exit_status, attempt.result, attempt.sequence, attempt.trace) == (2, None, None, ())
     assert attempt.ending.stderr.startswith("error: budget 'eight'")
+    assert attempt.error["kind"] == "input" and attempt.ending.stderr.strip() == f"error: {attempt.error['message']}"
 
 
 def test_an_attempt_that_is_killed_keeps_what_it_told(tmp_path):
@@ -90,5 +92,5 @@ def test_an_attempt_that_is_killed_keeps_what_it_told(tmp_path):
 
     attempt = run_solve([graph, "--budget", "0.8", "--time-limit", "100"], on_event=take, hard_limit=60)
     assert (attempt.ending.how, attempt.ending.exit_status, attempt.result) == ("exited", -9, None)
-    assert attempt.trace[-1].duration == events[-1]["duration"]
+    assert attempt.trace[-1].value == events[-1]["duration"]
     assert list(attempt.sequence) == [event["sequence"] for event in events if "sequence" in event][-1]

@@ -15,10 +15,11 @@ from cases import draw_case, least_duration
 import moccasin_mzn.search.race.race as race_module
 from moccasin_mzn.cli.main import run
 from moccasin_mzn.errors import InputError, JudgeError
+from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.search.best_known import Record
+from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.processes.guarded import Ending
 from moccasin_mzn.search.processes.solve_process import Attempt
@@ -103,7 +104,7 @@ def named(result):
 
 def test_the_optimum_and_who_proved_it():
     result = solve(SKIP, 8, solver="cp-sat,gecode", search="off", time_limit=60)
-    assert (result.status, result.duration, result.duration_bound, result.solver) == (
+    assert (result.status, result.duration, result.bound, result.solver) == (
         "optimal",
         14,
         14,
@@ -115,7 +116,7 @@ def test_the_optimum_and_who_proved_it():
     assert result.reason.startswith(f"proven by {winner}: no schedule in stages of the input order with at most 2 ")
     assert racers[winner].seconds > 0.1 and racers[winner].cpu_seconds > 0.1
     assert [note.partition(":")[0] for note in result.notes] == ["cp-sat", "gecode"]
-    assert result.trace[-1].duration == 14
+    assert result.trace[-1].value == 14
 
 
 def test_local_search_and_bounds_race_too():
@@ -203,13 +204,13 @@ def test_who_starts_later_starts_from_what_was_found_before(layered, heard):
 
 
 def test_a_local_search_that_is_overtaken_begins_again_from_the_best():
-    record = Record(Instance.build(SKIP, 8, max_computations=2), time.monotonic() - 60)
-    contest = _Race(record, Options(solver="cp-sat,gecode", time_limit=100), threads=2)
+    record = BestKnown(Instance.build(SKIP, 8, max_computations=2), time.monotonic() - 60)
+    contest = _Race(record, find_formulation("staged"), Options(solver="cp-sat,gecode", time_limit=100), threads=2)
     contest.line_up([find_backend("cp-sat"), find_backend("gecode")])
     search = contest.waiting.popleft()
     contest.running["search"] = search, threading.Thread()
     assert contest._slice(search, 95, 3) == 95  # it does not take turns
-    search.seconds_given, search.duration = 95, 15
+    search.seconds_given, search.value = 95, 15
     contest._end_if_overtaken()
     assert not search.stopping.is_set()
     cp_sat = contest.waiting[0]
@@ -236,7 +237,7 @@ def test_a_solver_that_fails_is_a_note(own_solver):
     result = solve(SKIP, 8, solver=f"{broken},gecode", search="off", time_limit=60)
     assert (result.status, result.duration) == ("optimal", 14)
     racer = named(result)[broken]
-    assert (racer.status, racer.duration) in {("failed", None), ("unknown", None)}
+    assert (racer.status, racer.value) in {("failed", None), ("unknown", None)}
 
 
 def test_all_fail(own_solver):
@@ -266,7 +267,7 @@ def test_racers_that_contradict_each_other_are_named(tmp_path, own_solver):
     liar = own_solver("liar", f"while [ ! -e {found} ]; do sleep 0.1; done; echo =====UNSATISFIABLE=====")
 
     def listen(progress):
-        if progress.duration is not None:
+        if progress.value is not None:
             found.touch()
 
     message = r"^liar claims that there is no schedule, but the simulator accepts [0-9]+ of cp-sat$"

@@ -13,7 +13,7 @@ import pytest
 from fzn_support import COMMAND, ENVIRONMENT, compile_model, minizinc
 
 from moccasin_mzn.solvers.cpsat import constraints  # noqa: F401  (fills the table of handlers)
-from moccasin_mzn.solvers.cpsat.configuration import LIBRARY, solver_configuration
+from moccasin_mzn.solvers.cpsat.configuration import CP_SAT, LIBRARY
 from moccasin_mzn.solvers.cpsat.registry import HANDLERS
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
 
@@ -107,9 +107,9 @@ def test_minizinc_passes_all_its_flags(tmp_path):
 
 
 def test_the_configuration_has_only_keys_that_minizinc_2_6_knows(tmp_path):
-    path = write_configuration(tmp_path / "new folder", solver_configuration())
+    path = write_configuration(tmp_path / "new folder", CP_SAT.configuration())
     content = json.loads(path.read_text())
-    assert path.name == "cp-sat.msc" and content == solver_configuration()
+    assert path.name == "cp-sat.msc" and content == CP_SAT.configuration()
     assert "inputType" not in content and Path(content["mznlib"]).is_dir()
     assert content["version"].startswith("9.")
 

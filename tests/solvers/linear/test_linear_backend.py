@@ -38,10 +38,9 @@ def test_the_known_solvers_are_told():
 
 def test_installed_copies_of_ours_are_listed_once(tmp_path, monkeypatch):
     from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
-    from moccasin_mzn.solvers.minizinc.solvers import own_configuration
 
-    for name in OWN:
-        write_configuration(tmp_path, own_configuration(name))
+    for solver in OWN.values():
+        write_configuration(tmp_path, solver.configuration())
     monkeypatch.setenv("MZN_SOLVER_PATH", str(tmp_path))
     known = known_solvers()
     assert len(set(known)) == len(known) and not any("moccasin" in name for name in known)

@@ -8,7 +8,6 @@ import pytest
 from double_proofs import Question
 from linear_support import ENGINES
 
-from moccasin_mzn.formulations.checkmate import CHECKMATE
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 
@@ -31,7 +30,7 @@ BOUNDED_TOO_HIGH = question(  # by SCIP
 
 @pytest.mark.parametrize("start", [False, True])
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("name", CHECKMATE)
+@pytest.mark.parametrize("name", double_proofs.CHECKMATE)
 @pytest.mark.parametrize(
     ("asked", "least"), [(CALLED_INFEASIBLE, 756968468), (BOUNDED_TOO_HIGH, 11365231988)], ids=["first", "second"]
 )
@@ -47,7 +46,7 @@ def test_what_was_claimed_before(asked, least, name, engine, start):
 )  # the two that are named: SCIP bounds them too high, as their sizes differ in magnitude
 def test_proofs_are_true(seed):
     asked = double_proofs.draw(seed)
-    for name in CHECKMATE:
+    for name in double_proofs.CHECKMATE:
         text, least = double_proofs.flat(asked, name, start=seed % 2 == 1)
         for engine in ENGINES:
             ending, false = double_proofs.ask(engine, text, least)

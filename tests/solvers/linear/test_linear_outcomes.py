@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from moccasin_mzn.solvers.linear import highs
 from moccasin_mzn.solvers.linear import run as runner
 from moccasin_mzn.solvers.linear.engine import Ending, EngineError, Listener, RowWeights, Settings
 from moccasin_mzn.solvers.linear.options import parse_options
@@ -48,8 +49,8 @@ def run(monkeypatch, tmp_path):
     def call(engine, text: str, *flags: str) -> tuple[int, str, str]:
         path = tmp_path / "f.fzn"
         path.write_text(text)
-        monkeypatch.setitem(runner.ENGINES, "highs", engine)
-        monkeypatch.setitem(runner.RELAXERS, "highs", lambda program, settings: RowWeights())
+        monkeypatch.setattr(highs, "solve", engine)
+        monkeypatch.setattr(highs, "relax", lambda program, settings: RowWeights())
         with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
             status = runner.run(parse_options([*flags, str(path)]), NeverStop())
         return status, out.getvalue(), err.getvalue().replace(str(path), "f")

@@ -12,7 +12,7 @@ import pytest
 from linear_support import COMMAND, ENGINES, ENVIRONMENT, minizinc
 
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
-from moccasin_mzn.solvers.linear.configuration import solver_configuration
+from moccasin_mzn.solvers.linear.configuration import ENGINES as SOLVERS
 
 COUNT, SIDES = 100, 10
 
@@ -213,8 +213,8 @@ def test_a_part_of_a_solution_to_start_from(engine, tmp_path):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_configuration_has_only_keys_that_minizinc_2_6_knows(engine, tmp_path):
-    path = write_configuration(tmp_path / "new folder", solver_configuration(engine))
+    path = write_configuration(tmp_path / "new folder", SOLVERS[engine].configuration())
     content = json.loads(path.read_text())
-    assert path.name == f"{engine}.msc" and content == solver_configuration(engine)
+    assert path.name == f"{engine}.msc" and content == SOLVERS[engine].configuration()
     assert "inputType" not in content and content["mznlib"] == "-Glinear"
     assert {"mip", "int", "float", engine} == set(content["tags"])

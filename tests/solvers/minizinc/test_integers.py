@@ -64,7 +64,7 @@ def test_what_fits_just_so_is_solved_and_what_does_not_is_refused(what, form):
     factor = at_the_edge(what, form)
     fits, wide = stretched(what, factor - 1), stretched(what, factor)
     found, right = (solved(*fits, solver, form) for solver in ("gecode", "cp-sat"))
-    assert (found.status, found.duration) == (right.status, right.duration) == ("optimal", right.duration_bound)
+    assert (found.status, found.duration) == (right.status, right.duration) == ("optimal", right.bound)
     with pytest.raises(InputError) as caught:
         solved(*wide, "gecode", form)
     total = max(sums(*wide, form).values())

@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 from cases import CHECKER_NAMES, MODEL_NAMES, MODELS, Case, data_text, draw_case, least_capacity, least_duration
+from few import few
 from newer_minizinc import NATIVE, NEWER, cp_sat_objective, execute, needs_newer
 
-from moccasin_mzn.solvers.cpsat.configuration import LIBRARY, solver_configuration
+from moccasin_mzn.solvers.cpsat.configuration import CP_SAT, LIBRARY
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
 
 pytestmark = needs_newer
 
 
-def _few(first, *others) -> list:
-    """Parameters of which only the first is run by default."""
-    return [first, *(pytest.param(value, marks=pytest.mark.slow) for value in others)]
+FIRST = {"keep": 1, "mark": pytest.mark.slow}
+MODELS_TO_COMPILE = few(sorted(MODEL_NAMES, key="staged".__ne__), **FIRST)
 
 
 def question(seed: int, folder: Path) -> tuple[Case, Path]:
@@ -41,8 +41,8 @@ def expected_objective(case: Case, model: str) -> int:
     return (least_capacity if model.endswith("_peak") else least_duration)(case, formulation)
 
 
-@pytest.mark.parametrize("seed", _few(14, 2, 8, 16, 23, 27, 34))
-@pytest.mark.parametrize("model", _few(*sorted(MODEL_NAMES, key="staged".__ne__)))
+@pytest.mark.parametrize("seed", few([14, 2, 8, 16, 23, 27, 34], **FIRST))
+@pytest.mark.parametrize("model", MODELS_TO_COMPILE)
 def test_models_compile_for_cp_sat(tmp_path, model, seed):
     case, data = question(seed, tmp_path)
     objectives = {cp_sat_objective(NEWER, model, data, tmp_path)}
@@ -51,9 +51,9 @@ def test_models_compile_for_cp_sat(tmp_path, model, seed):
     assert objectives == {expected_objective(case, model)}
 
 
-@pytest.mark.parametrize("seed", _few(8, 16, 23, 27, 34))
-@pytest.mark.parametrize("solver", _few("chuffed", "gecode"))
-@pytest.mark.parametrize("model", _few(*sorted(MODEL_NAMES, key="staged".__ne__)))
+@pytest.mark.parametrize("seed", few([8, 16, 23, 27, 34], **FIRST))
+@pytest.mark.parametrize("solver", few(["chuffed", "gecode"], **FIRST))
+@pytest.mark.parametrize("model", MODELS_TO_COMPILE)
 def test_models_compile_for_the_standard_library(tmp_path, model, solver, seed):
     case, data = question(seed, tmp_path)
     checker = MODELS / CHECKER_NAMES[model.split("_")[0]]
@@ -112,7 +112,7 @@ def test_globals_mean_the_same_to_both(tmp_path, family):
     model = tmp_path / "model.mzn"
     items = 'include "globals.mzn"; array [1..4] of var 1..4: x; var bool: b; solve satisfy;'
     model.write_text(items + GLOBALS[family])
-    solver, found = write_configuration(tmp_path, solver_configuration()), []
+    solver, found = write_configuration(tmp_path, CP_SAT.configuration()), []
     for command in (NEWER, NATIVE) if shutil.which("minizinc") else (NEWER,):
         flatzinc = tmp_path / "model.fzn"
         execute(command, "-c", "--solver", solver, "--no-output-ozn", model, "--fzn", flatzinc)
@@ -127,7 +127,7 @@ def test_the_whole_library_compiles(tmp_path):
     model, flatzinc, solver = (
         tmp_path / "model.mzn",
         tmp_path / "model.fzn",
-        write_configuration(tmp_path, solver_configuration()),
+        write_configuration(tmp_path, CP_SAT.configuration()),
     )
     files = sorted(path.name for path in LIBRARY.glob("fzn_*.mzn"))
     model.write_text("".join(f'include "{name}";' for name in ["globals.mzn", *files]) + "solve satisfy;")

@@ -15,7 +15,7 @@ import pytest
 from others import SKIP, installed, script
 
 import moccasin_mzn
-from moccasin_mzn.formulations import Moccasin
+from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.solve import solve
@@ -23,13 +23,13 @@ from moccasin_mzn.solvers.cpsat.configuration import LIBRARY
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
 from moccasin_mzn.solvers.minizinc.compile import compile_model
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
-from moccasin_mzn.solvers.minizinc.solvers import OWN, find_backend, own_configuration
+from moccasin_mzn.solvers.minizinc.solvers import OWN, find_backend
 
 pytestmark = pytest.mark.usefixtures("minizinc")
 PACKAGE = Path(moccasin_mzn.__file__).parent
 SLOW = pytest.mark.slow
 FOLDER = "dürf ñ 模型 und mehr"
-TITLES = {"cp-sat": "solvers/cpsat/run.py", "highs": "solvers/linear/versions.py", "scip": "solvers/linear/versions.py"}
+TITLES = {"cp-sat": "solvers/cpsat/run.py", "highs": "solvers/linear/run.py", "scip": "solvers/linear/run.py"}
 """Where the executables name themselves."""
 
 
@@ -37,7 +37,7 @@ def in_the_way(home: Path, name: str, **fields) -> Path:
     """Install a configuration with our own id, of an executable that fails; the file that this would leave."""
     mark = home / "was-run"
     other = script(home / "other", f"touch {mark}", "echo of another environment >&2", "exit 3")
-    own = {key: value for key, value in own_configuration(name).items() if key != "description"}
+    own = {key: value for key, value in OWN[name].configuration().items() if key != "description"}
     installed(home, name, other, **{**own, "executable": str(other), "mznlib": "-Ggecode", **fields})
     return mark
 
@@ -57,7 +57,7 @@ def test_nor_one_on_the_path_of_solvers_nor_flags_that_the_user_gave_it(home, mo
     (home / "elsewhere").mkdir()
     shutil.move(home / ".minizinc" / "solvers" / "cp-sat.msc", home / "elsewhere" / "cp-sat.msc")
     monkeypatch.setenv("MZN_SOLVER_PATH", str(home / "elsewhere"))
-    preferences = {"solverDefaults": [[own_configuration("cp-sat")["id"], "--params", "no parameter at all"]]}
+    preferences = {"solverDefaults": [[OWN["cp-sat"].configuration()["id"], "--params", "no parameter at all"]]}
     (home / ".minizinc" / "Preferences.json").write_text(json.dumps(preferences))
     assert solve(SKIP, 8, search="off", time_limit=60).duration == 14
     assert not mark.exists()
@@ -65,7 +65,7 @@ def test_nor_one_on_the_path_of_solvers_nor_flags_that_the_user_gave_it(home, mo
 
 @pytest.mark.parametrize("name", OWN)
 def test_models_are_compiled_for_our_own_library(home, name):
-    form = Moccasin("staged")
+    form = find_formulation("staged")
     text = dzn_text(form.data_items(SKIP, form.presolve(Instance.build(SKIP, 8, max_computations=2))))
 
     def kinds() -> Counter[str]:
@@ -88,8 +88,9 @@ def copied(tmp_path) -> Path:
     for file in set(TITLES.values()):
         path = folder / "moccasin_mzn" / file
         text = path.read_text(encoding="utf-8")
-        assert 'f"' in text
-        path.write_text(text.replace('f"OR-Tools {', 'f"copied {').replace('return f"', 'return f"copied '))
+        changed = text.replace('f"OR-Tools {', 'f"copied {').replace('self.version = f"', 'self.version = f"copied ')
+        assert changed != text
+        path.write_text(changed, encoding="utf-8")
     return folder
 
 
@@ -116,9 +117,9 @@ def test_plain_minizinc_reads_our_configuration_with_any_path(home):
     folder = home / FOLDER
     folder.mkdir()
     shutil.copytree(LIBRARY, folder / "mznlib")
-    command = own_configuration("cp-sat")["executable"]
+    command = OWN["cp-sat"].configuration()["executable"]
     start = script(folder / "stårt", "exec " + " ".join(f"'{word}'" for word in command) + ' "$@"')
-    content = {**own_configuration("cp-sat"), "executable": str(start), "mznlib": str(folder / "mznlib")}
+    content = {**OWN["cp-sat"].configuration(), "executable": str(start), "mznlib": str(folder / "mznlib")}
     path = write_configuration(folder, content)
     model = folder / "mödel.mzn"
     model.write_text('var 1..7: x; constraint x != 6; solve maximize x; output ["x=\\(x)\\n"];')
@@ -129,5 +130,5 @@ def test_plain_minizinc_reads_our_configuration_with_any_path(home):
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are text there")
 def test_a_path_that_is_not_text_is_written_as_it_is(tmp_path):
     odd = os.fsdecode(b"\xe9t\xe9")
-    path = write_configuration(tmp_path, {**own_configuration("cp-sat"), "mznlib": odd})
+    path = write_configuration(tmp_path, {**OWN["cp-sat"].configuration(), "mznlib": odd})
     assert b'"\xe9t\xe9"' in path.read_bytes()

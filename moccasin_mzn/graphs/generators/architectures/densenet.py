@@ -5,6 +5,7 @@ In a dense block each convolution reads all that the block has put out so far: c
 
 from __future__ import annotations
 
+from moccasin_mzn.graphs.generators.architecture import IMAGE, LABELS, Architecture
 from moccasin_mzn.graphs.generators.layers import (
     Activation,
     BatchNorm,
@@ -71,3 +72,12 @@ def _add_pair(network: Network, name: str, growth: int, source: int) -> int:
     at = _add_norm(network, f"{name}_1", at)
     at = network.add(f"{name}_2_conv", Convolution(growth, kernel=3, bias=False), at)
     return network.add(f"{name}_concat", Concatenate(), source, at)
+
+
+_SOURCE = "Huang et al., CVPR 2017"
+NETWORKS = (
+    Architecture("densenet121", "DenseNet121", _SOURCE, IMAGE, LABELS, densenet121),
+    Architecture("densenet161", "DenseNet161", _SOURCE, IMAGE, LABELS, densenet161),
+    Architecture("densenet169", "DenseNet169", _SOURCE, IMAGE, LABELS, densenet169),
+    Architecture("densenet201", "DenseNet201", _SOURCE, IMAGE, LABELS, densenet201),
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from moccasin_mzn.graphs.generators.architecture import IMAGE, LABELS, Architecture
 from moccasin_mzn.graphs.generators.layers import (
     Activation,
     BatchNorm,
@@ -43,3 +44,6 @@ def _add_normalized(network: Network, name: str, layer: Layer, at: int) -> int:
     at = network.add(name, layer, at)
     at = network.add(f"{name}_bn", BatchNorm(), at)
     return network.add(f"{name}_relu", Activation(), at)
+
+
+NETWORKS = (Architecture("mobilenet", "MobileNet", "Howard et al., 2017", IMAGE, LABELS, mobilenet),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from moccasin_mzn.graphs.generators.architecture import IMAGE, SEARCHED, Architecture
 from moccasin_mzn.graphs.generators.architectures.separable import (
     add_factorized_reduction,
     add_padding,
@@ -127,3 +128,10 @@ class _Cells:
         if shape[2] != filters:
             return add_relu_convolution(self.network, name, self.fused, filters, 1, before)
         return before
+
+
+_SOURCE = "Zoph et al., CVPR 2018"
+NETWORKS = (
+    Architecture("nasnet-mobile", "NASNet-A (4 @ 1056)", _SOURCE, IMAGE, SEARCHED, nasnet_mobile),
+    Architecture("nasnet-large", "NASNet-A (6 @ 4032)", _SOURCE, (331, 331, 3), SEARCHED, nasnet_large),
+)

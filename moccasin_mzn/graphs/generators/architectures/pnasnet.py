@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from moccasin_mzn.graphs.generators.architecture import IMAGE, SEARCHED, Architecture
 from moccasin_mzn.graphs.generators.architectures.separable import (
     add_factorized_reduction,
     add_relu_convolution,
@@ -114,3 +115,10 @@ class _Cells:
         if shape[2] != filters:
             return add_relu_convolution(self.network, name, self.fused, filters, 1, before)
         return before
+
+
+_SOURCE = "Liu et al., ECCV 2018"
+NETWORKS = (
+    Architecture("pnasnet5-mobile", "PNASNet-5 mobile", _SOURCE, IMAGE, SEARCHED, pnasnet5_mobile),
+    Architecture("pnasnet5-large", "PNASNet-5 large", _SOURCE, (331, 331, 3), SEARCHED, pnasnet5_large),
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from moccasin_mzn.graphs.generators.architecture import IMAGE, LABELS, Architecture
 from moccasin_mzn.graphs.generators.layers import (
     Activation,
     Add,
@@ -65,3 +66,11 @@ def _add_block(network: Network, prefix: str, channels: int, stride: int, projec
     at = network.add(f"{prefix}_3_bn", BatchNorm(), at)
     at = network.add(f"{prefix}_add", Add(), shortcut, at)
     return network.add(f"{prefix}_out", Activation(), at)
+
+
+_SOURCE = "He et al., CVPR 2016"
+NETWORKS = (
+    Architecture("resnet50", "ResNet50", _SOURCE, IMAGE, LABELS, resnet50),
+    Architecture("resnet101", "ResNet101", _SOURCE, IMAGE, LABELS, resnet101),
+    Architecture("resnet152", "ResNet152", _SOURCE, IMAGE, LABELS, resnet152),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.generators.architecture import Architecture, Parameter, classes
 from moccasin_mzn.graphs.generators.architectures.vgg import VGG16_BLOCKS, add_vgg_blocks
 from moccasin_mzn.graphs.generators.layers import (
     Activation,
@@ -137,3 +138,16 @@ def _check_multiple(name: str, unit: int, height: int, width: int) -> None:
     for what, value in (("height", height), ("width", width)):
         if value < unit or value % unit:
             raise InputError(f"{name}: {what} is {value}, expected a multiple of {unit}")
+
+
+_STREET = (416, 608, 3)
+_UNET = (
+    classes(2),
+    Parameter("depth", 4, "times the image is halved", most=16),
+    Parameter("base_channels", 64, "channels of the top level; every level down doubles them"),
+)
+NETWORKS = (
+    Architecture("fcn8", "FCN8 on VGG16", "Long et al., CVPR 2015", _STREET, (classes(19),), fcn8),
+    Architecture("unet", "U-Net", "Ronneberger et al., MICCAI 2015", (256, 256, 3), _UNET, unet),
+    Architecture("segnet", "SegNet", "Badrinarayanan et al., TPAMI 2017", _STREET, (classes(19),), segnet),
+)

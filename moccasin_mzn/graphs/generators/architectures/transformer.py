@@ -10,6 +10,7 @@ The layers of a block; q, k and v are made and kept one by one::
 from __future__ import annotations
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.generators.architecture import Architecture, Parameter
 from moccasin_mzn.graphs.generators.layers import (
     Activation,
     Add,
@@ -75,3 +76,22 @@ def _add_perceptron(network: Network, name: str, width: int, source: int) -> int
     at = network.add(f"{name}_act", Activation(), at)
     at = network.add(f"{name}_down", Linear(width), at)
     return network.add(f"{name}_add2", Add(), source, at)
+
+
+_PARAMETERS = (
+    Parameter("sequence", 1024, "tokens of one sample"),
+    Parameter("layers", 12, "blocks of attention and perceptron", most=4096),
+    Parameter("width", 768, "channels of every position"),
+    Parameter("heads", 12, "heads of each attention; they divide the width"),
+    Parameter("vocabulary", 50257, "tokens there are, each scored at every position", most=2**24),
+)
+NETWORKS = (
+    Architecture(
+        "transformer",
+        "transformer decoder, a causal language model; default: GPT-2 small",
+        "Vaswani et al., NIPS 2017; Radford et al., 2019",
+        None,
+        _PARAMETERS,
+        transformer_decoder,
+    ),
+)

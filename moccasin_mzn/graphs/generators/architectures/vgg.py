@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from moccasin_mzn.graphs.generators.architecture import IMAGE, LABELS, Architecture
 from moccasin_mzn.graphs.generators.layers import Convolution, Dense, Flatten, Pooling
 from moccasin_mzn.graphs.generators.network import INPUT, Network
 
@@ -38,3 +39,10 @@ def _vgg(name: str, blocks: tuple[tuple[int, int], ...], shape: tuple[int, int, 
     at = network.add("fc2", Dense(4096), at)
     network.add("predictions", Dense(classes), at)
     return network
+
+
+_SOURCE = "Simonyan and Zisserman, ICLR 2015"
+NETWORKS = (
+    Architecture("vgg16", "VGG16", _SOURCE, IMAGE, LABELS, vgg16),
+    Architecture("vgg19", "VGG19", _SOURCE, IMAGE, LABELS, vgg19),
+)

@@ -8,19 +8,42 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.cli.memory_options import DEVICE_NAMES
 from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
     from moccasin_mzn.formulations.plan_formulation import PlanFormulation
     from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.problem.plan_problem import PlanProblem
-    from moccasin_mzn.search.plan_options import PlanOptions
+    from moccasin_mzn.search.options import SearchOptions
 
 _SEARCHING = ("solver", "search", "time_limit", "until_gap", "threads", "seed")
-_ASKING = ("formulation", "max_computations")
+_ASKING = ("formulation", "max_computations", "warm_start")
+DEVICE_NAMES = ("device", "copy_time", "copy_latency", "copy_energy")
+"""Names of the options of devices."""
+PLATFORM_NAMES = (
+    "paging", "slow_memory", "page_out_time", "page_in_time", "page_out_energy", "page_in_energy", "compute_power",
+    "objective", "max_duration", "max_energy", "max_traffic", "platform", *DEVICE_NAMES,
+)  # fmt: skip
+"""Names of all options for several memories."""
 TAKEN = frozenset((*_SEARCHING, *_ASKING))
 """Options of one memory that go with several."""
+
+
+def asks_for_platform(given: dict[str, Any]) -> bool:
+    """Is there slow memory, or are there devices?
+
+    Raises:
+        InputError: neither, but an option that is about them.
+    """
+    for needed, names in (("device", DEVICE_NAMES), ("paging", [n for n in given if n.startswith(("page_", "slow_"))])):
+        for name in names:
+            if name in given and needed not in given:
+                raise InputError(f"--{name.replace('_', '-')} is for --{needed}")
+    if {"paging", "device", "platform"} & given.keys():
+        return True
+    if given:
+        raise InputError(f"--{next(iter(given)).replace('_', '-')} is for --paging or --device")
+    return False
 
 
 def refuse_others(options: dict[str, Any], given: dict[str, Any], more: frozenset[str] = frozenset()) -> None:
@@ -40,19 +63,18 @@ def refuse_others(options: dict[str, Any], given: dict[str, Any], more: frozense
             raise InputError(f"--{name.replace('_', '-')} is for one memory, it does not go with {asked}")
 
 
-def plan_options(options: dict[str, Any]) -> PlanOptions:
+def plan_options(options: dict[str, Any]) -> SearchOptions:
     """How to search, of all options that are there.
 
     Raises:
-        InputError: see `PlanOptions`.
+        InputError: see `SearchOptions`.
     """
-    from moccasin_mzn.search.options import parse_gap
-    from moccasin_mzn.search.plan_options import PlanOptions
+    from moccasin_mzn.search.options import SearchOptions, parse_gap
 
     chosen = {name: options[name] for name in _SEARCHING if name in options}
     if "until_gap" in chosen:
         chosen["until_gap"] = parse_gap(chosen["until_gap"])
-    return PlanOptions(**chosen)
+    return SearchOptions(**chosen)
 
 
 def platform_problem(
@@ -71,21 +93,58 @@ def platform_problem(
     """
     from moccasin_mzn.extensions.paging.build import paging_platform
     from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-    from moccasin_mzn.problem.files.counts import read_counts
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.problem.plan_problem import PlanProblem
-    from moccasin_mzn.search.options import parse_count
 
+    if "platform" in given:
+        return _problem_in_file(graph, order, given["platform"], options)
     if "device" in given:
         return device_problem(graph, budget, order, count_fixed, given, options)
     costs = paging_costs(given)
     formulation = PagingFormulation(options.get("formulation", "staged"))
-    most = parse_count(options["max_computations"]) if "max_computations" in options else 2
-    counts = read_counts(most, graph) if isinstance(most, Path) else most
+    counts = _counts(graph, options)
     instance = Instance.build(graph, budget, order=order, max_computations=counts, count_fixed=count_fixed)
     capacity = slow_capacity(given, instance.baseline.peak)
     platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
     return PlanProblem(instance, platform, goal_of(given, instance.baseline.duration)), formulation
+
+
+def _counts(graph: ComputationGraph, options: dict[str, Any]) -> Any:
+    """C_v as `Instance.build` takes it."""
+    from moccasin_mzn.problem.files.counts import read_counts
+    from moccasin_mzn.search.options import parse_count
+
+    most = parse_count(options["max_computations"]) if "max_computations" in options else 2
+    return read_counts(most, graph) if isinstance(most, Path) else most
+
+
+def _problem_in_file(
+    graph: ComputationGraph, order: str, path: Path, options: dict[str, Any]
+) -> tuple[PlanProblem, PlanFormulation]:
+    """A platform and a goal as a plan's file has them, and which formulation they are for.
+
+    Raises:
+        InputError: the file cannot be read or is broken.
+    """
+    from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
+    from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+    from moccasin_mzn.files import load_json
+    from moccasin_mzn.problem.files.plans import goal_in, platform_of
+    from moccasin_mzn.problem.instance import Instance
+    from moccasin_mzn.problem.plan_problem import PlanProblem
+
+    document = load_json(path)
+    if not isinstance(document, dict):
+        raise InputError(f"{path}: expected an object, got {shown(document)}")
+    try:
+        platform, goal = platform_of(graph, document.get("platform")), goal_in(document.get("goal"))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    form = options.get("formulation", "staged")
+    paging = document.get("formulation") == PagingFormulation.name
+    formulation = PagingFormulation(form) if paging else DevicesFormulation(form == "staged")
+    instance = Instance.build(graph, "100%", order=order, max_computations=_counts(graph, options))
+    return PlanProblem(instance, platform, goal), formulation
 
 
 _LIMIT = re.compile(r"[0-9]{1,30}", re.ASCII)
@@ -173,13 +232,10 @@ def device_problem(
     Raises:
         InputError: nonsense in an option, or options that do not go together.
     """
-    from moccasin_mzn.cli.memory_problem import goal_of, paging_costs, slow_capacity
     from moccasin_mzn.extensions.devices.build import CopyCosts, device_platform, with_slow_memory
     from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
-    from moccasin_mzn.problem.files.counts import read_counts
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.problem.plan_problem import PlanProblem
-    from moccasin_mzn.search.options import parse_count
 
     if budget is not None:
         raise InputError("--budget is for one memory: with --device each has its own")
@@ -190,8 +246,7 @@ def device_problem(
         raise InputError(f"devices are formulated as {' or '.join(FORMS)}, not as {form}")
     devices, copies = _devices(given), _copy_costs(given)
     _check_names(graph, devices)
-    most = parse_count(options["max_computations"]) if "max_computations" in options else 2
-    counts = read_counts(most, graph) if isinstance(most, Path) else most
+    counts = _counts(graph, options)
     first = next(iter(devices.values())).budget
     instance = Instance.build(graph, first or "100%", order=order, max_computations=counts)
     peak = instance.baseline.peak
@@ -223,8 +278,8 @@ def _devices(given: dict[str, Any]) -> dict[str, Any]:
     return devices
 
 
-def first_device_swept(devices: tuple[str, ...]) -> tuple[str, ...]:
-    """Devices with the first one, NAME or NAME:K, given no budget, as that is what is varied.
+def first_device_swept(devices: tuple[str, ...], budget: str = "inf") -> tuple[str, ...]:
+    """Devices with the first one, NAME or NAME:K, given `budget`, as that is what is varied.
 
     Raises:
         InputError: it has one.
@@ -233,7 +288,7 @@ def first_device_swept(devices: tuple[str, ...]) -> tuple[str, ...]:
     if "=" in name:
         name = name.partition("=")[0]
         raise InputError(f"device {name}: its budget is what is varied: give its name alone, --device {name}")
-    return (f"{name}=inf{told}{slowness}", *devices[1:])
+    return (f"{name}={budget}{told}{slowness}", *devices[1:])
 
 
 def _check_names(graph: Any, devices: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.generators.architecture import IMAGE, LABELS, Architecture, Parameter
 from moccasin_mzn.graphs.generators.architectures.separable import add_relu_separable
 from moccasin_mzn.graphs.generators.layers import Add, Convolution, Dense, GlobalPooling, Shape
 from moccasin_mzn.graphs.generators.network import INPUT, Network
@@ -104,3 +105,20 @@ def _add_cell(
         layers.append(add_relu_separable(network, f"{name}_node{v}", fused[0], channels, 3, stride, *read))
     inner = {u for nodes in inputs for u in nodes}
     return network.add(f"{name}_output", Add(), *(layer for u, layer in enumerate(layers) if u not in inner))
+
+
+def _randwire(height: int, width: int, channels: int, *, base_channels: int, fused: int, **others: int) -> Network:
+    shape = (height, width, channels)
+    return randomly_wired(channels=base_channels, input_shape=shape, fused=fused > 0, sums_fused=fused > 1, **others)
+
+
+_PARAMETERS = (
+    *LABELS,
+    Parameter("seed", 0, "seed of the wiring", least=0, most=2**63 - 1),
+    Parameter("cells", 4, "Watts-Strogatz cells; each halves the image and doubles the channels", most=16),
+    Parameter("cell_nodes", 32, "nodes of a cell", most=512),
+    Parameter("neighbours", 4, "neighbours of a node before rewiring, an even number", least=2, most=510),
+    Parameter("base_channels", 78, "channels of the first cell"),
+    Parameter("fused", 2, "2: sum, ReLU, convolution and batch norm are one node; 1: all but the sum; 0: none", 0, 2),
+)
+NETWORKS = (Architecture("randwire", "RandWire", "Xie et al., ICCV 2019", IMAGE, _PARAMETERS, _randwire),)

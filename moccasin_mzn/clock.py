@@ -1,0 +1,39 @@
+"""The one clock of a search: when it is to end, how much is left, and how often to look."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+POLL_SECONDS = 0.05
+"""Between two looks whether to stop, of whoever waits for a thread or a process."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A time limit on the clock `time.monotonic`. ::
+
+    begin        now                    begin + seconds
+    |-- elapsed --|------ remaining -----|
+    """
+
+    seconds: float | None = None
+    """From `begin`; None: there is no limit."""
+    begin: float = field(default_factory=time.monotonic)
+
+    def elapsed(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self.begin
+
+    def remaining(self, share: float = 1.0) -> float | None:
+        """Seconds left of a share of the whole time, 0 or more; None: there is no limit."""
+        return None if self.seconds is None else max(0.0, share * self.seconds - self.elapsed())
+
+    def over(self, share: float = 1.0) -> bool:
+        """Is such a share of the whole time over? Never, without a limit."""
+        return self.seconds is not None and self.elapsed() >= share * self.seconds
+
+    def part(self, share: float) -> Deadline:
+        """From now on, with a share of what remains."""
+        left = self.remaining()
+        return Deadline(None if left is None else share * left, time.monotonic())

@@ -1,0 +1,82 @@
+"""The formulations: one object each, with all that is told of it. Lists, help, comparisons and tables read it here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formulations.checkmate import Checkmate
+from moccasin_mzn.formulations.formulation import Formulation, Growth, Variant
+from moccasin_mzn.formulations.moccasin import Moccasin
+
+_CHECKMATE = {
+    "family": "checkmate",
+    "growth": Growth("n^2 + n m", "n^2, memory only", "-", "n^2 + n m"),
+    "guarantee": "optimal among schedules in stages of the input order",
+    "variants": (Variant("cp-sat", {"solver": "cp-sat"}), Variant("highs", {"solver": "highs"})),
+}
+
+FORMULATIONS: tuple[Formulation, ...] = (
+    Moccasin(
+        name="staged",
+        title="retention intervals in stages of the input order",
+        source="Bartan et al., ICML 2023, sections 2.1 to 2.4",
+        guarantee="optimal among schedules in stages of the input order with at most C computations per node",
+        family="moccasin",
+        growth=Growth("C n + C^2 m", "C n", "n^2", "C n + C^2 m"),
+        variants=(
+            Variant(),
+            Variant("auto", max_computations="auto"),
+            Variant("alone", {"search": "off"}),
+            Variant("reservoir", {"precedence": "reservoir", "search": "off"}),
+            Variant(
+                "published", {"precedence": "reservoir", "index": "triangular", "search": "off", "two_phase": True}
+            ),
+        ),
+    ),
+    Moccasin(
+        name="general",
+        title="retention intervals, the order is open",
+        source="Bartan et al., ICML 2023, sections 2.1 and 2.2",
+        guarantee="optimal among all schedules with at most C computations per node",
+        staged=False,
+        family="moccasin",
+        growth=Growth("C n + C^2 m", "C n", "C n", "C n + C^2 m"),
+        variants=(
+            Variant(),
+            Variant("alone", {"search": "off"}),
+            Variant("reservoir", {"precedence": "reservoir", "search": "off", "two_phase": True}),
+        ),
+    ),
+    Checkmate(
+        name="checkmate-milp",
+        title="0-1 matrices R, S, FREE of nodes and stages",
+        source="Jain et al., MLSys 2020, section 4",
+        **_CHECKMATE,
+    ),
+    Checkmate(
+        name="checkmate-milp-strengthened",
+        title="the same with memory by outputs alive until their last use: a stronger relaxation",
+        source="this project, after Jain et al.",
+        strengthened=True,
+        **_CHECKMATE,
+    ),
+)
+
+
+def find_formulation(name: str, precedence: str | None = None, index: str | None = None) -> Formulation:
+    """The formulation of this name; None: its own default.
+
+    Raises:
+        InputError: an unknown name, where the message lists the known ones; a precedence or index that is unknown, or
+            that the formulation does not have.
+    """
+    known = {form.name: form for form in FORMULATIONS}
+    if name not in known:
+        raise InputError(f"unknown formulation {shown(name)}, expected one of {', '.join(known)}")
+    given = {what: value for what, value in (("precedence", precedence), ("index", index)) if value is not None}
+    for what, value in given.items():
+        if what not in known[name].own_options:
+            owners = [form.name for form in FORMULATIONS if what in form.own_options]
+            raise InputError(f"{name} has no {what} {shown(value)}: that is for {' and '.join(owners)}")
+    return replace(known[name], **given)

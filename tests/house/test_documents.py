@@ -1,0 +1,307 @@
+"""What the pages quote exists: paths, modules, commands with their options, make targets, links; and examples run."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import re
+import tomllib
+from contextlib import redirect_stdout
+from fnmatch import fnmatch
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+import pytest
+from documents import PAGES, ROOT, page, words
+from test_floors import FLOORS, GROUND_FILES
+
+import moccasin_mzn
+from moccasin_mzn.cli.main import main
+
+NOT_YET: frozenset[str] = frozenset({"docs/extending.md", "make test-all", "make golden"})
+"""What pages name before it is there; to be emptied as it comes."""
+
+TOP = sorted({path.name for path in ROOT.iterdir()} - {"build", ".venv"}, key=len, reverse=True)
+PATH = re.compile(
+    rf"(?<![\w/.~-])(?:\.\./)*(?:lib|{'|'.join(map(re.escape, TOP))})/[\w./*-]*"  # from the checkout, or from models/
+    r"|(?<![\w/*.-])[\w*.-]+\.mzn\b"
+)
+MODULE = re.compile(r"\bmoccasin_mzn(?:\.\w+)+")
+THEIRS = {"cumulative.mzn", "globals.mzn"}
+"""Of MiniZinc's library."""
+YOURS = {"model.mzn", "mine.mzn", "models/mine.mzn"}
+"""Of whoever reads."""
+
+pages = pytest.mark.parametrize("name", PAGES)
+
+
+# files
+
+
+def paths_of(name):
+    """Paths that a page quotes, relative to the checkout or to its own folder; with what stands for many."""
+    found = {path.rstrip(".") for path in PATH.findall(page(name).code)}
+    return found - THEIRS - YOURS
+
+
+def is_there(path, folder):
+    places = [ROOT, folder, ROOT / "models"] if path.endswith(".mzn") else [ROOT, folder]
+    return any(list(place.glob(path)) if "*" in path else (place / path).exists() for place in places)
+
+
+@pages
+def test_paths_exist(name):
+    missing = [path for path in paths_of(name) if path not in NOT_YET and not is_there(path, page(name).folder)]
+    assert missing == []
+
+
+def test_paths_are_found_and_missed():
+    assert {"moccasin_mzn/bounds", "tests/house/test_floors.py", "models/lib/cover.mzn"} <= paths_of(
+        "docs/architecture.md"
+    )
+    assert "staged.mzn" in paths_of("models/README.md") and "lib/instance.mzn" in paths_of("models/README.md")
+    assert is_there("*_peak.mzn", ROOT) and is_there("lib/cover.mzn", ROOT / "models")
+    assert not is_there("moccasin_mzn/simulate.py", ROOT) and not is_there("*_nothing.mzn", ROOT)
+
+
+@pages
+def test_links_resolve(name):
+    for link in page(name).links:
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page(name).folder / path).resolve() if path else ROOT / name
+        relative = target.relative_to(ROOT).as_posix()  # within the checkout
+        if relative in NOT_YET:
+            continue
+        assert target.exists(), link
+        assert not anchor or anchor in page(relative).anchors, link
+
+
+def test_every_page_is_reached_from_the_readme():
+    reached, new = set(), {"README.md"}
+    while new:
+        name = new.pop()
+        reached.add(name)
+        targets = {
+            (page(name).folder / link.partition("#")[0]).resolve() for link in page(name).links if "://" not in link
+        }
+        new |= {each for each in PAGES if ROOT / each in targets} - reached
+    assert reached == set(PAGES)
+
+
+# modules
+
+
+@pages
+def test_modules_import(name):
+    for dotted in set(MODULE.findall(page(name).code)):
+        module, *attributes = dotted, *()
+        while not importable(module):
+            module, _, attribute = module.rpartition(".")
+            attributes.insert(0, attribute)
+        thing = importlib.import_module(module)
+        for attribute in attributes:
+            assert hasattr(thing, attribute), dotted
+            thing = getattr(thing, attribute)
+
+
+def importable(module):
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+# commands
+
+
+def command_of(given):
+    """The command that words name, the words left, and whether they name one at all."""
+    command, left = main, list(given)
+    while isinstance(command, click.Group) and left and left[0] in command.commands:
+        command = command.commands[left.pop(0)]
+    return command, left
+
+
+def options_of(command):
+    """All options of a command, or of all commands of a group."""
+    if isinstance(command, click.Group):
+        return set().union(*map(options_of, command.commands.values()))
+    context = click.Context(command, info_name=command.name)
+    return {
+        option
+        for parameter in command.get_params(context)
+        if isinstance(parameter, click.Option)
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+
+
+def given_options(given):
+    """Options among words; `--a/--b` are two."""
+    return {option for word in given for option in re.findall(r"(?:^|(?<=/))--?[a-zA-Z][\w-]*", word) if word[0] == "-"}
+
+
+def command_lines(name):
+    """Words behind `python -m moccasin_mzn`, and code that begins with the name of a command."""
+    for line in page(name).lines:
+        behind = re.search(r"python -m moccasin_mzn(?: |$)(.*)", line)
+        given = words(behind[1] if behind else line)
+        if behind and given and given[0][0].isalpha():
+            assert given[0] in main.commands, line
+        if behind or (given and given[0] in main.commands):
+            yield given
+
+
+@pages
+def test_commands_and_their_options_exist(name):
+    for given in command_lines(name):
+        command, left = command_of(given)
+        unknown = given_options(left) - options_of(command) - {"-h", "--help"}
+        assert unknown == set(), given
+        if isinstance(command, click.Command) and not isinstance(command, click.Group) and "..." not in left:
+            context = click.Context(command, info_name=command.name, resilient_parsing=True)
+            command.make_parser(context).parse_args(list(left))  # options that take a value have one
+
+
+@pages
+def test_options_alone_exist(name):
+    """Code that begins with an option: of some command, or of a script, a solver or a tool that the repository has."""
+    sources = [*(ROOT / "scripts").glob("*.py"), *(ROOT / "moccasin_mzn" / "solvers").rglob("*.py")]
+    others = set(re.findall(r"\"(--?[a-zA-Z][\w-]*)\"", "".join(path.read_text() for path in sources)))
+    for line in page(name).codes:
+        if line.startswith("-") and not line.startswith("-m "):
+            assert given_options(words(line)) <= options_of(main) | others, line
+
+
+def test_commands_are_found():
+    lines = [given for name in PAGES for given in command_lines(name)]
+    told = {command_of(given)[0].name for given in lines}
+    assert set(main.commands) <= told  # each command is quoted somewhere
+    assert ["solve", "GRAPH", "--budget", "0.8", "--order", "free"] in lines
+    assert not {"--budgets"} <= options_of(main) and given_options(["--a/--b", "-x", "a-b", "-1"]) == {
+        "--a",
+        "--b",
+        "-x",
+    }
+
+
+@pages
+def test_scripts_have_their_options(name):
+    for line in page(name).lines:
+        script = re.search(r"\b((?:scripts|tests)/[\w/]+\.py)(.*)", line)
+        if script:
+            text = (ROOT / script[1]).read_text(encoding="utf-8")
+            for option in given_options(words(script[2])):
+                assert f'"{option}"' in text, line
+
+
+@pages
+def test_make_targets_and_variables_exist(name):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([\w-]+):", makefile, re.M))
+    variables = set(re.findall(r"^([A-Z]+) \?=", makefile, re.M)) | set(re.findall(r"\$\{?([A-Z]+)\b", makefile))
+    variables |= set(re.search(r"^export (.*)$", makefile, re.M)[1].split())
+    for line in page(name).lines:
+        command, *given = words(line) or [""]
+        if command == "make" and given and f"make {given[0]}" not in NOT_YET:
+            assert given[0] in targets, line
+            assert {word.partition("=")[0] for word in given[1:]} <= variables, line
+
+
+def test_contributing_has_every_target():
+    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)[1].split()
+    assert {f"make {target}" for target in targets} <= set(page("CONTRIBUTING.md").codes)
+
+
+@pages
+def test_extras_exist(name):
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for named in re.findall(r"'\.\[([\w,]+)\]'", page(name).code):
+        assert set(named.split(",")) <= set(extras), named
+
+
+# examples
+
+
+def examples():
+    for name in PAGES:
+        for number, block in enumerate(block for block in page(name).blocks if block.language == "python"):
+            yield pytest.param(block, id=f"{name} {number}")
+
+
+@pytest.mark.parametrize("block", list(examples()))
+def test_python_examples_print_what_they_say(block, monkeypatch):
+    if "import moccasin_mzn as mz" in block.text and not hasattr(moccasin_mzn, "solve"):
+        pytest.skip("the package has no face yet")
+    monkeypatch.chdir(ROOT)
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        exec(compile(block.text, "example", "exec"), {"__name__": "example"})
+    assert block.answers and printed.getvalue().splitlines() == block.answers
+
+
+@pages
+def test_names_of_the_face_exist(name):
+    if not hasattr(moccasin_mzn, "solve"):
+        pytest.skip("the package has no face yet")
+    for called in re.findall(r"\bmz\.(\w+)", page(name).code):
+        assert hasattr(moccasin_mzn, called), called
+
+
+# completeness
+
+
+def test_the_readme_is_short_and_has_the_two_commands():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    assert re.search(r"^make solve\b", text, re.M) and re.search(r"^make test\b", text, re.M)
+
+
+def test_every_option_of_solve_is_told():
+    told = page("docs/user-guide.md").code + page("docs/beyond-the-paper.md").code
+    missing = {option for option in options_of(main.commands["solve"]) if not re.search(rf"{option}(?![\w-])", told)}
+    assert missing - {"-h", "--help"} == set()
+
+
+def test_every_key_of_json_is_told(command, tmp_path):
+    graph = tmp_path / "two.json"
+    nodes = [{"id": node, "duration": 1, "size": 1} for node in "ab"]
+    graph.write_text(
+        json.dumps({"format": "moccasin-graph", "nodes": nodes, "edges": [{"source": "a", "target": "b"}]})
+    )
+    status, out, _ = command("solve", graph, "--budget", "100%", "--json")
+    table = re.search(
+        r"`--json` prints one object.*?\n\n(.*?)\n\n", (ROOT / "docs" / "user-guide.md").read_text(), re.S
+    )[1]
+    told = [key for row in table.splitlines()[2:] for key in row.split("|")[1].strip(" `").split()]
+    assert status == 0 and set(told) == set(json.loads(out))
+
+
+def test_the_architecture_has_the_floors():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| (?:`moccasin_mzn/(\w+)`|(ground|face):.*?) \|", text, re.M)
+    floors = {room: number for number, rooms in enumerate(FLOORS, start=1) for room in rooms}
+    assert {room or other: int(floor) for floor, room, other in rows} == floors
+    ground = re.search(r"^\| 1 \| ground: (.*?) \|", text, re.M)[1]
+    assert set(re.findall(r"`(\w+)\.py`", ground)) == GROUND_FILES
+
+
+def test_every_model_is_told():
+    told = [path for path in paths_of("models/README.md") if path.endswith(".mzn")]
+    there = {path.relative_to(ROOT / "models").as_posix() for path in (ROOT / "models").rglob("*.mzn")}
+    assert {name for name in there if not any(fnmatch(name, path.removeprefix("models/")) for path in told)} == set()
+
+
+def test_citation_and_licence_agree_with_the_package():
+    yaml = pytest.importorskip("yaml")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors"} <= set(cited)
+    assert (cited["title"], str(cited["version"]), cited["license"]) == tuple(
+        project[key] for key in ("name", "version", "license")
+    )
+    assert cited["authors"] == project["authors"] and cited["keywords"] == project["keywords"]
+    assert all(Path(ROOT, name).read_text().startswith("MIT License") for name in project["license-files"])
