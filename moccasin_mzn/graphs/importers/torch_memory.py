@@ -238,12 +238,11 @@ class _Accountant:
         memories = list(dict.fromkeys(value.memory for value in written))
         allocated = bool(allocated_tensors(node))
         groups = output_groups(node, self.needed) if allocated else [()]
-        previous = memories[0].write
-        alone = len(memories) == len(groups) == 1
+        latest = memories[0].write
+        alone = latest if latest is not None and len(memories) == len(groups) == 1 and not latest.read else None
         self._read(read.memory for read in reads if read.memory not in memories)
-        backward = node.name in self.backward
-        if alone and previous is not None and not previous.read and previous.writer.backward == backward:
-            writes = [self._fuse(node, groups[0], reads, previous)]
+        if alone is not None and alone.writer.backward == (node.name in self.backward):
+            writes = [self._fuse(node, groups[0], reads, alone)]
         else:
             writes = self._copy(node, groups, reads, memories)
         if allocated:
