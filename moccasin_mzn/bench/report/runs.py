@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from moccasin_mzn.bench.rows import COLUMNS
 from moccasin_mzn.errors import InputError, some_of
 from moccasin_mzn.formulations import FORMULATIONS
 
@@ -18,16 +19,8 @@ PROOFS = ("optimal", "infeasible")
 FAILURES = ("error", "out-of-memory", "out-of-time", "crashed")
 """Statuses of runs that gave no answer of their own; a schedule may have been saved from one all the same."""
 NOT_APPLICABLE = "not-applicable"
-_NUMBERS = (
-    "nodes", "edges", "budget_amount", "baseline_peak", "baseline_duration", "seed", "threads", "time_limit",
-    "memory_limit", "peak", "duration", "tdi_percent", "duration_bound", "gap_percent", "seconds", "cpu_seconds",
-    "memory_peak", "solve_seconds",
-)  # fmt: skip
-_TEXTS = (
-    "key", "experiment", "graph", "family", "graph_digest", "budget", "method", "strategy", "formulation", "precedence",
-    "index", "search", "solver", "solver_version", "driver", "max_computations", "command", "status", "reason",
-    "machine", "version",
-)  # fmt: skip
+_NUMBERS = tuple(name for name, kind in COLUMNS.items() if kind in (int, float))
+_TEXTS = tuple(name for name, kind in COLUMNS.items() if kind is str)
 _RANKS = {form.name: (0 if form.staged else 1) for form in FORMULATIONS if form.limited}
 
 
