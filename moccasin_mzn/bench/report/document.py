@@ -58,7 +58,7 @@ class Table:
 
     @classmethod
     def of(cls, name: str, caption: str, rows: Rows = (), groups: Sequence[tuple[str, Rows]] = ()) -> Table:
-        """A table of rows, or of groups of rows with titles; the row with the most cells says what columns there are."""
+        """A table of rows, or of groups of rows with titles; the longest row says what columns there are."""
         groups = groups or [("", rows)]
         widest = max((row for _, some in groups for row in some), key=len)
 

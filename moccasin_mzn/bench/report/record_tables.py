@@ -109,7 +109,7 @@ def ending_table(runs: Runs) -> Table:
     rows = [
         {
             "method": method,
-            **{status: _count_cell(int(counts.loc[method, status]), status) for status in counts.columns},
+            **{status: _count_cell(int(count), status) for status, count in counts.loc[method].items()},
         }
         for method in runs.methods
     ]
