@@ -19,8 +19,6 @@ PROOFS = ("optimal", "infeasible")
 FAILURES = ("error", "out-of-memory", "out-of-time", "crashed")
 """Statuses of runs that gave no answer of their own; a schedule may have been saved from one all the same."""
 NOT_APPLICABLE = "not-applicable"
-_NUMBERS = tuple(name for name, kind in COLUMNS.items() if kind in (int, float))
-_TEXTS = tuple(name for name, kind in COLUMNS.items() if kind is str)
 _RANKS = {form.name: (0 if form.staged else 1) for form in FORMULATIONS if form.limited}
 
 
@@ -126,10 +124,11 @@ def option_of(command: str, option: str) -> str:
 
 def _cleaned(runs: pd.DataFrame) -> pd.DataFrame:
     runs = runs.copy()
-    for column in _NUMBERS:
-        runs[column] = pd.to_numeric(runs[column], errors="coerce").astype(float) if column in runs else np.nan
-    for column in _TEXTS:
-        runs[column] = runs[column].astype(object).where(runs[column].notna(), "").astype(str) if column in runs else ""
+    for name, kind in COLUMNS.items():
+        if kind is str:
+            runs[name] = runs[name].astype(object).where(runs[name].notna(), "").astype(str) if name in runs else ""
+        elif kind is not bool:
+            runs[name] = pd.to_numeric(runs[name], errors="coerce").astype(float) if name in runs else np.nan
     found = runs["valid"].astype(object).where(runs["valid"].notna(), False).astype(bool)
     runs["valid"] = found & runs["duration"].notna()
     runs["proven"] = runs["status"].isin(PROOFS)
