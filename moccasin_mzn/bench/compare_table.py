@@ -8,9 +8,8 @@ from moccasin_mzn.bench.compare import Row
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.words import count_text, memory_text
 
-_HEADINGS = ("contender", "status", "TDI %", "peak / budget", "gap %", "s")
-_PUBLISHED = ("paper: TDI %", "peak", "s")
-_WIDTHS = (34, 12, 9, 13, 7, 7, 12, 9, 7)
+_WIDTHS = {"contender": 34, "status": 12}
+"""Of columns with longer texts than headings."""
 
 
 class ComparisonTable:
@@ -18,26 +17,34 @@ class ComparisonTable:
 
     def __init__(self, out: TextIO, with_published: bool) -> None:
         self._out = out
-        self._headings = _HEADINGS + (_PUBLISHED if with_published else ())
+        self._with_published = with_published
         self._begun = False
         self._notes: list[str] = []
 
     def add(self, row: Row) -> None:
         """Print a row."""
+        told = self._told(row)
         if not self._begun:
-            self._begin(row)
-        result = row.result
-        if result is None:
+            self._begin(row, [heading for heading, _ in told])
+        if row.result is None:
             self._notes.append(f"{row.contender.label}: {row.note}")
-        cells = [row.contender.label, result.status if result else "-"]
-        if result is not None and result.peak is not None:
-            budget = row.instance.budget
-            cells += [f"{result.tdi_percent:.3f}", f"{result.peak / budget:.3f}" if budget else "-"]
-        else:
-            cells += ["-", "-"]
-        gap = result.gap_percent if result is not None and result.formulation is not None else None
-        cells += ["-" if gap is None else f"{gap:.2f}", f"{result.seconds.total:.1f}" if result else "-"]
-        self._line([*cells, *row.published])
+        self._line(told)
+
+    def _told(self, row: Row) -> list[tuple[str, str]]:
+        """Heading and text of each column."""
+        result, budget = row.result, row.instance.budget
+        found = result is not None and result.found
+        proves = result is not None and result.gap_percent is not None and result.formulation is not None
+        told = [
+            ("contender", row.contender.label),
+            ("status", result.status if result else "-"),
+            ("TDI %", f"{result.tdi_percent:.3f}" if found else "-"),
+            ("peak / budget", f"{result.peak / budget:.3f}" if found and budget else "-"),
+            ("gap %", f"{result.gap_percent:.2f}" if proves else "-"),
+            ("s", f"{result.seconds.total:.1f}" if result else "-"),
+        ]
+        published = zip(("paper: TDI %", "peak", "s"), row.published, strict=True)
+        return [*told, *published] if self._with_published else told
 
     def end(self) -> None:
         """Print the notes."""
@@ -45,17 +52,17 @@ class ComparisonTable:
             self._out.write(f"\n{note}\n")
         self._out.flush()
 
-    def _begin(self, row: Row) -> None:
+    def _begin(self, row: Row, headings: list[str]) -> None:
         self._begun = True
         graph, budget = row.instance.graph, memory_text(row.instance.budget, row.instance.graph.size_unit)
         nodes, edges = count_text(len(graph.nodes), "node"), count_text(len(graph.edges), "edge")
         share = "" if Budget.parse(row.budget).fraction is None else f" ({row.budget})"
         title = f"{row.graph}: {nodes}, {edges}, budget {budget}{share}"
         self._out.write(f"\n{title}\n\n")
-        self._line(list(self._headings))
-        self._line(["-" * min(len(heading), 3) for heading in self._headings])
+        self._line([(heading, heading) for heading in headings])
+        self._line([(heading, "-" * min(len(heading), 3)) for heading in headings])
 
-    def _line(self, cells: list[str]) -> None:
-        padded = (cell.ljust(width) for cell, width in zip(cells[: len(self._headings)], _WIDTHS, strict=False))
+    def _line(self, cells: list[tuple[str, str]]) -> None:
+        padded = (text.ljust(_WIDTHS.get(heading, max(len(heading), 7))) for heading, text in cells)
         self._out.write(f"| {' | '.join(padded)} |\n")
         self._out.flush()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,13 @@ class Cell:
     """Beside the point: published figures, nothing to tell."""
     alarm: bool = False
     """A failure."""
+    left: bool = False
+    """It is of a column of text; one of numbers is aligned right."""
+
+
+Row = Mapping[str, Cell | str]
+"""By heading; what is no `Cell` is text, aligned left."""
+Rows = Sequence[Row]
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,20 @@ class Table:
     def __post_init__(self) -> None:
         if any(len(row) != len(self.headings) for group in self.groups for row in group.rows):
             raise ValueError(f"table {self.name}: rows and headings differ in length")
+
+    @classmethod
+    def of(cls, name: str, caption: str, rows: Rows = (), groups: Sequence[tuple[str, Rows]] = ()) -> Table:
+        """A table of rows, or of groups of rows with titles; the longest row says what columns there are."""
+        groups = groups or [("", rows)]
+        widest = max((row for _, some in groups for row in some), key=len)
+
+        def cells(row: Row) -> tuple[Cell, ...]:
+            told = (row.get(heading, Cell("-", quiet=True)) for heading in widest)
+            return tuple(one if isinstance(one, Cell) else Cell(one, left=True) for one in told)
+
+        left = frozenset(at for at, cell in enumerate(cells(widest)) if cell.left)
+        made = tuple(Group(tuple(map(cells, some)), title) for title, some in groups)
+        return cls(name, caption, tuple(widest), made, left=left)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moccasin_mzn.bench.report.document import Cell, Group, Table
+from moccasin_mzn.bench.report.document import Cell, Table
 from moccasin_mzn.bench.report.portfolio import Portfolio
 from moccasin_mzn.bench.report.summary import Spread
 from moccasin_mzn.bench.report.text import percent, seconds_text
@@ -14,31 +14,29 @@ from moccasin_mzn.words import count_text
 def portfolio_table(result: Portfolio, attempted: int) -> Table:
     """The virtual best solver, and below it each method with what it contributes; the best score first."""
     members = sorted(result.members, key=lambda member: (member.par2, -member.solved))
-    rows = [(
-        Cell("virtual best solver", strong=True), Cell(str(result.solved)), Cell(seconds_text(result.par2)),
-        *[Cell("-", quiet=True)] * 4,
-    )]  # fmt: skip
-    for member in members:
-        rows.append((
-            Cell(member.method), Cell(str(member.solved)), Cell(seconds_text(member.par2)), Cell(str(member.best)),
-            Cell(str(member.sole_best)), Cell(str(member.lost_solved), strong=member.lost_solved > 0),
-            Cell(seconds_text(member.lost_par2), strong=member.lost_par2 >= 0.005),
-        ))  # fmt: skip
-    headings = (
-        "method",
-        "solved",
-        "PAR2, s",
-        "fastest",
-        "alone fastest",
-        "contribution: solved",
-        "contribution: PAR2, s",
-    )
+    rows = [
+        {
+            "method": member.method,
+            "solved": Cell(str(member.solved)),
+            "PAR2, s": Cell(seconds_text(member.par2)),
+            "fastest": Cell(str(member.best)),
+            "alone fastest": Cell(str(member.sole_best)),
+            "contribution: solved": Cell(str(member.lost_solved), strong=member.lost_solved > 0),
+            "contribution: PAR2, s": Cell(seconds_text(member.lost_par2), strong=member.lost_par2 >= 0.005),
+        }
+        for member in members
+    ]
+    together = {
+        "method": Cell("virtual best solver", strong=True, left=True),
+        "solved": Cell(str(result.solved)),
+        "PAR2, s": Cell(seconds_text(result.par2)),
+    }
     caption = (
         f"Proofs on {_share(result.problems, attempted)} that all of these methods ran on, each for the method's own "
         "formulation. PAR2: mean time to the proof, twice the time limit where there is none. Contribution: what the "
         "virtual best solver, which takes the fastest method for every problem, loses without this one."
     )
-    return Table("portfolio", caption, headings, (Group(tuple(rows)),))
+    return Table.of("portfolio", caption, [together, *rows])
 
 
 def quality_table(counts: Mapping[str, tuple[int, int]], excess: Mapping[str, Spread | None], found: Mapping[str, int],
@@ -48,17 +46,22 @@ def quality_table(counts: Mapping[str, tuple[int, int]], excess: Mapping[str, Sp
     for method in sorted(counts, key=lambda method: (-counts[method][0], -counts[method][1])):
         best, alone = counts[method]
         spread = excess[method]
-        rows.append((
-            Cell(method), Cell(str(found[method])), Cell(str(best)), Cell(str(alone), strong=alone > 0),
-            Cell(percent(spread.median) if spread else "-"), Cell(percent(spread.high) if spread else "-"),
-        ))  # fmt: skip
-    headings = ("method", "with a schedule", "shortest", "alone shortest", "% longer than it: median", "at most")
+        rows.append(
+            {
+                "method": method,
+                "with a schedule": Cell(str(found[method])),
+                "shortest": Cell(str(best)),
+                "alone shortest": Cell(str(alone), strong=alone > 0),
+                "% longer than it: median": Cell(percent(spread.median) if spread else "-"),
+                "at most": Cell(percent(spread.high) if spread else "-"),
+            }
+        )
     caption = (
         f"Schedules at the end, on {_share(problems, attempted)} that all of these methods ran on and one has a "
         "schedule for. A method's duration on a problem is the upper median over its runs; it has a schedule if more "
         "than half of them have. % longer: than the shortest of all methods, where it has a schedule."
     )
-    return Table("quality", caption, headings, (Group(tuple(rows)),))
+    return Table.of("quality", caption, rows)
 
 
 def _share(problems: int, attempted: int) -> str:

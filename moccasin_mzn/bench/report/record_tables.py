@@ -7,7 +7,7 @@ import math
 import pandas as pd
 
 from moccasin_mzn.bench.report.agreement import Conflict, ScopeCount
-from moccasin_mzn.bench.report.document import Cell, Group, Table
+from moccasin_mzn.bench.report.document import Cell, Table
 from moccasin_mzn.bench.report.runs import FAILURES, NOT_APPLICABLE, Runs
 from moccasin_mzn.bench.report.text import amount, bytes_text, list_text, seconds_text
 
@@ -24,16 +24,14 @@ def failure_table(runs: Runs) -> Table | None:
         of = runs.problems[problem]
         seeds = list_text(f"{seed:.0f}" for seed in group["seed"].dropna()) if group["seed"].notna().any() else "-"
         saved = int(group["valid"].sum())
-        rows.append((
-            Cell(of.label), Cell(of.budget), Cell(method), Cell(seeds), Cell(status, alarm=True),
-            Cell(str(saved) if saved else "-"), Cell(seconds_text(float(group["seconds"].max()))),
-            Cell(_peak_text(group["memory_peak"].max())), Cell(_shortened(reason)),
-        ))  # fmt: skip
-    if not rows:
-        return None
-    headings = ("graph", "budget", "method", "seeds", "ended as", "schedules saved", "s", "memory", "reason")
+        rows.append({
+            "graph": of.label, "budget": Cell(of.budget), "method": method, "seeds": seeds,
+            "ended as": Cell(status, alarm=True, left=True), "schedules saved": Cell(str(saved) if saved else "-"),
+            "s": Cell(seconds_text(float(group["seconds"].max()))),
+            "memory": Cell(_peak_text(group["memory_peak"].max())), "reason": _shortened(reason),
+        })  # fmt: skip
     caption = "Runs that gave no answer of their own. Saved: valid schedules that they had told of before they ended."
-    return Table("failures", caption, headings, (Group(tuple(rows)),), left=frozenset({0, 2, 3, 4, 8}))
+    return Table.of("failures", caption, rows) if rows else None
 
 
 def unsuited_table(runs: Runs) -> Table | None:
@@ -41,11 +39,9 @@ def unsuited_table(runs: Runs) -> Table | None:
     rows = []
     for method, group in runs.runs[runs.runs["status"] == NOT_APPLICABLE].groupby("method", sort=True):
         labels = dict.fromkeys(runs.problems[problem].label for problem in sorted(group["problem"]))
-        rows.append((Cell(method), Cell(list_text(labels)), Cell(_shortened(group["reason"].iloc[0]))))
-    if not rows:
-        return None
+        rows.append({"method": method, "graphs": list_text(labels), "reason": _shortened(group["reason"].iloc[0])})
     caption = "Not failures: strategies on graphs that they are not for, with the reason given for the first."
-    return Table("unsuited", caption, ("method", "graphs", "reason"), (Group(tuple(rows)),), left=frozenset({0, 1, 2}))
+    return Table.of("unsuited", caption, rows) if rows else None
 
 
 def conflict_table(conflicts: tuple[Conflict, ...]) -> Table | None:
@@ -54,30 +50,31 @@ def conflict_table(conflicts: tuple[Conflict, ...]) -> Table | None:
     for conflict in conflicts:
         bound = "no schedule" if math.isinf(conflict.bound) else amount(conflict.bound)
         of = conflict.problem
-        rows.append((
-            Cell(of.label), Cell(of.budget), Cell(conflict.prover), Cell(conflict.scope.title), Cell(bound, alarm=True),
-            Cell(conflict.finder), Cell(conflict.found_scope.title), Cell(amount(conflict.duration), alarm=True),
-        ))  # fmt: skip
-    if not rows:
-        return None
-    headings = ("graph", "budget", "proven by", "for", "least duration", "but found by", "in", "duration")
-    return Table("conflicts", "Proofs and schedules that contradict each other: one of them is wrong.", headings,
-                 (Group(tuple(rows)),), left=frozenset({0, 2, 3, 5, 6}))  # fmt: skip
+        rows.append({
+            "graph": of.label, "budget": Cell(of.budget), "proven by": conflict.prover, "for": conflict.scope.title,
+            "least duration": Cell(bound, alarm=True), "but found by": conflict.finder,
+            "in": conflict.found_scope.title, "duration": Cell(amount(conflict.duration), alarm=True),
+        })  # fmt: skip
+    caption = "Proofs and schedules that contradict each other: one of them is wrong."
+    return Table.of("conflicts", caption, rows) if rows else None
 
 
 def scope_table(counts: tuple[ScopeCount, ...]) -> Table:
     """How much was proven in each scope, and by several methods alike."""
-    rows = tuple(
-        (Cell(count.scope.title), Cell(str(count.problems)), Cell(str(count.shared)),
-         Cell(str(count.agreed), alarm=count.agreed < count.shared))
+    rows = [
+        {
+            "schedules": count.scope.title,
+            "problems with a proof": Cell(str(count.problems)),
+            "by two methods or more": Cell(str(count.shared)),
+            "of those, with the same optimum": Cell(str(count.agreed), alarm=count.agreed < count.shared),
+        }
         for count in counts
-    )  # fmt: skip
-    headings = ("schedules", "problems with a proof", "by two methods or more", "of those, with the same optimum")
+    ]
     caption = (
         "Among which schedules optima are proven. Optima are compared only within one row; bounds and schedules "
         "also across rows: staged schedules are also general ones, and also Checkmate's."
     )
-    return Table("scopes", caption, headings, (Group(rows),))
+    return Table.of("scopes", caption, rows)
 
 
 def circumstance_table(runs: Runs) -> Table:
@@ -91,31 +88,32 @@ def circumstance_table(runs: Runs) -> Table:
 
         what = told("strategy") if method not in runs.models else " ".join(
             part for part in map(told, ("formulation", "precedence", "index", "extension")) if part != "-")  # fmt: skip
-        rows.append((
-            Cell(method), Cell(what), Cell(told("max_computations")), Cell(told("search")), Cell(told("solver")),
-            Cell(told("solver_version")), Cell(told("driver")), Cell(_numbers(group["threads"])),
-            Cell(_numbers(group["seed"])), Cell(_numbers(group["time_limit"])),
-            Cell(", ".join(bytes_text(value) for value in sorted(group["memory_limit"].dropna().unique())) or "-"),
-            Cell(str(len(group))),
-        ))  # fmt: skip
-    headings = ("method", "model or strategy", "C", "search", "solver", "version", "driver", "threads", "seeds",
-                "time limit, s", "memory limit", "runs")  # fmt: skip
+        limits = [bytes_text(value) for value in sorted(group["memory_limit"].dropna().unique())]
+        rows.append({
+            "method": method, "model or strategy": what, "C": Cell(told("max_computations")), "search": told("search"),
+            "solver": told("solver"), "version": told("solver_version"), "driver": told("driver"),
+            "threads": Cell(_numbers(group["threads"])), "seeds": Cell(_numbers(group["seed"])),
+            "time limit, s": Cell(_numbers(group["time_limit"])), "memory limit": Cell(", ".join(limits) or "-"),
+            "runs": Cell(str(len(group))),
+        })  # fmt: skip
     caption = (
         "The methods, as they were run. C: most computations of a node. Search: local search and bounds beside the "
         "model."
     )
-    return Table("methods", caption, headings, (Group(tuple(rows)),), left=frozenset({0, 1, 3, 4, 5, 6}))
+    return Table.of("methods", caption, rows)
 
 
 def ending_table(runs: Runs) -> Table:
     """How many runs of each method ended in which way."""
     counts = runs.runs.groupby(["method", "status"]).size().unstack(fill_value=0)
-    statuses = list(counts.columns)
-    rows = tuple(
-        (Cell(method), *(_count_cell(int(counts.loc[method, status]), status) for status in statuses))
+    rows = [
+        {
+            "method": method,
+            **{status: _count_cell(int(count), status) for status, count in counts.loc[method].items()},
+        }
         for method in runs.methods
-    )  # fmt: skip
-    return Table("endings", "How the runs of each method ended.", ("method", *statuses), (Group(rows),))
+    ]
+    return Table.of("endings", "How the runs of each method ended.", rows)
 
 
 def _count_cell(count: int, status: str) -> Cell:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from moccasin_mzn.bench.compare import BUDGET_TOLERANCE, Published
-from moccasin_mzn.bench.report.document import Cell, Group, Table
+from moccasin_mzn.bench.report.document import Cell, Group, Row, Table
 from moccasin_mzn.bench.report.published import FAMILY_TITLES, families_of, memory_step, number_of
 from moccasin_mzn.bench.report.runs import Problem, Runs
 from moccasin_mzn.bench.report.summary import Spread, Summary
@@ -50,8 +50,6 @@ def overview_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
 
 def detail_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
     """A row for each problem and method, and for the published figures of the problem."""
-    headings = ("method", "TDI %", "peak", "peak / budget", "s to best", "s to proof",
-                "s in all", "gap %", "proven")  # fmt: skip
     groups = []
     for problem, (of, line) in enumerate(zip(runs.problems, lines, strict=True)):
         title = f"{of.label}: n = {amount(of.nodes)}, m = {amount(of.edges)}, budget {_budget(of, line)}"
@@ -59,15 +57,15 @@ def detail_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
         rows = [] if line is None else [_published_cells(name, line, of) for name in families_of([line])]
         for method in runs.methods:
             if summaries[problem, method].runs:
-                rows.append((Cell(method), *_detail_cells(summaries[problem, method], of, line, best)))
-        groups.append(Group(tuple(rows), title))
+                rows.append({"method": method, **_detail_cells(summaries[problem, method], of, line, best)})
+        groups.append((title, rows))
     caption = (
         "Medians over runs, with the range from the least to the largest in brackets where runs differ. Peaks are in "
         "the graph's own unit, or in that of the paper's table. Seconds are wall clock: until the best schedule of a "
         "run was found, until it was proven (by the runs that prove it), and of whole runs. Gap: 100 (duration - "
         "bound) / duration. Proven: runs that ended with a proof, of all runs."
     )
-    return Table("details", caption, headings, tuple(groups))
+    return Table.of("details", caption, groups=groups)
 
 
 def status_text(summary: Summary) -> str:
@@ -89,12 +87,7 @@ def _tdi_cell(summary: Summary, best: float | None) -> Cell:
     return Cell(percent(summary.tdi.median) + star + share + missing, strong=strong, alarm=summary.failed > 0)
 
 
-def _detail_cells(summary: Summary, of: Problem, line: Published | None, best: float | None) -> tuple[Cell, ...]:
-    proven = Cell(f"{summary.proven} of {summary.runs}", quiet=not summary.proven)
-    if summary.tdi is None:
-        seconds, proof = _seconds_cell(summary.seconds), _seconds_cell(summary.proof_seconds)
-        failed = Cell(status_text(summary), alarm=summary.failed > 0, quiet=not summary.failed)
-        return failed, *[Cell("-", quiet=True)] * 3, proof, seconds, Cell("-", quiet=True), proven
+def _detail_cells(summary: Summary, of: Problem, line: Published | None, best: float | None) -> Row:
     step, unit = memory_step(line)
 
     def peak_text(value: float) -> str:
@@ -102,25 +95,35 @@ def _detail_cells(summary: Summary, of: Problem, line: Published | None, best: f
 
     share = Spread.of([summary.peak.median / of.budget_amount]) if of.budget_amount and summary.peak else None
     found = f" (found {summary.found}/{summary.runs})" if summary.found < summary.runs else ""
-    return (
-        Cell(spread_text(summary.tdi) + found, strong=best is not None and summary.tdi.median <= best + _SAME),
-        Cell(spread_text(summary.peak, peak_text)), Cell(spread_text(share)),
-        _seconds_cell(summary.best_seconds), _seconds_cell(summary.proof_seconds), _seconds_cell(summary.seconds),
-        Cell(spread_text(summary.gap), quiet=summary.gap is None), proven,
-    )  # fmt: skip
+    if summary.tdi is None:
+        tdi = Cell(status_text(summary), alarm=summary.failed > 0, quiet=not summary.failed)
+    else:
+        strong = best is not None and summary.tdi.median <= best + _SAME
+        tdi = Cell(spread_text(summary.tdi) + found, strong=strong)
+    return {
+        "TDI %": tdi,
+        "peak": Cell(spread_text(summary.peak, peak_text), quiet=summary.tdi is None),
+        "peak / budget": Cell(spread_text(share), quiet=summary.tdi is None),
+        "s to best": _seconds_cell(summary.best_seconds),
+        "s to proof": _seconds_cell(summary.proof_seconds),
+        "s in all": _seconds_cell(summary.seconds),
+        "gap %": Cell(spread_text(summary.gap), quiet=summary.gap is None),
+        "proven": Cell(f"{summary.proven} of {summary.runs}", quiet=not summary.proven),
+    }
 
 
 def _seconds_cell(spread: Spread | None) -> Cell:
     return Cell(spread_text(spread, seconds_text), quiet=spread is None)
 
 
-def _published_cells(family: str, line: Published, of: Problem) -> tuple[Cell, ...]:
+def _published_cells(family: str, line: Published, of: Problem) -> Row:
     tdi, peak, seconds = line.figures[family]
     amount_text, _, unit = peak.partition(" ")
     value, (step, _) = number_of(amount_text), memory_step(line)
     share = f"{value * (step if unit else 1) / of.budget_amount:.3f}" if value and of.budget_amount else ""
-    texts = (f"paper: {_family(family)}", tdi, peak if unit else amount(value), share, "", "", seconds, "", "")
-    return tuple(Cell(text or "-", quiet=True) for text in texts)
+    texts = {"TDI %": tdi, "peak": peak if unit else amount(value), "peak / budget": share, "s in all": seconds}
+    told = {heading: Cell(text or "-", quiet=True) for heading, text in texts.items()}
+    return {"method": Cell(f"paper: {_family(family)}", quiet=True, left=True), **told}
 
 
 def _published_tdi(line: Published | None, family: str) -> str:

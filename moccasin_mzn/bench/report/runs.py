@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from moccasin_mzn.bench.rows import COLUMNS
 from moccasin_mzn.errors import InputError, some_of
 from moccasin_mzn.formulations import FORMULATIONS
 
@@ -21,16 +22,6 @@ FAILURES = ("error", "out-of-memory", "out-of-time", "crashed")
 NOT_APPLICABLE = "not-applicable"
 OF_SCHEDULES = "duration"
 """What is to be least where nothing else is said: all else has no curve of durations."""
-_NUMBERS = (
-    "nodes", "edges", "budget_amount", "baseline_peak", "baseline_duration", "seed", "threads", "time_limit",
-    "memory_limit", "peak", "duration", "tdi_percent", "duration_bound", "gap_percent", "seconds", "cpu_seconds",
-    "memory_peak", "solve_seconds", "value", "bound", "arena",
-)  # fmt: skip
-_TEXTS = (
-    "key", "experiment", "graph", "family", "graph_digest", "budget", "method", "strategy", "formulation", "precedence",
-    "index", "search", "solver", "solver_version", "driver", "max_computations", "command", "status", "reason",
-    "machine", "version", "extension", "objective", "memories", "schedule",
-)  # fmt: skip
 _RANKS = {form.name: (0 if form.staged else 1) for form in FORMULATIONS if form.limited}
 
 
@@ -138,10 +129,11 @@ def option_of(command: str, option: str) -> str:
 
 def _cleaned(runs: pd.DataFrame) -> pd.DataFrame:
     runs = runs.copy()
-    for column in _NUMBERS:
-        runs[column] = pd.to_numeric(runs[column], errors="coerce").astype(float) if column in runs else np.nan
-    for column in _TEXTS:
-        runs[column] = runs[column].astype(object).where(runs[column].notna(), "").astype(str) if column in runs else ""
+    for name, kind in COLUMNS.items():
+        if kind is str:
+            runs[name] = runs[name].astype(object).where(runs[name].notna(), "").astype(str) if name in runs else ""
+        elif kind is not bool:
+            runs[name] = pd.to_numeric(runs[name], errors="coerce").astype(float) if name in runs else np.nan
     found = runs["valid"].astype(object).where(runs["valid"].notna(), False).astype(bool)
     runs["valid"] = found & runs["duration"].notna()
     runs["proven"] = runs["status"].isin(PROOFS)

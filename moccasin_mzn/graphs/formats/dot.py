@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from os import PathLike
 
-from moccasin_mzn.files import replace_file
 from moccasin_mzn.graphs.formats import dot_syntax
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.formats.text_graph import (
@@ -26,34 +24,12 @@ from moccasin_mzn.graphs.formats.text_graph import (
     computation_graph,
     graph_attributes,
     node_attributes,
-    read_text_graph,
+    reading,
+    writing,
 )
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 _BARE = frozenset(("duration", "size", "backward"))
-
-
-def read_dot(
-    path: str | PathLike[str],
-    *,
-    duration: str = "duration",
-    size: str = "size",
-    missing_duration: int | None = None,
-    missing_size: int | None = None,
-) -> ComputationGraph:
-    """Read a graph in DOT.
-
-    Args:
-        duration, size: names of the attributes of nodes to read; any notation of an integral number.
-        missing_duration, missing_size: for nodes without one; the graph's attribute "assumed" then says so.
-            None: such nodes are refused.
-
-    Raises:
-        InputError: the file cannot be read, is broken or holds no valid graph.
-    """
-    return read_text_graph(
-        path, lambda text: parse_text(text, Amounts(duration, size, missing_duration, missing_size))
-    )  # fmt: skip
 
 
 def matches_text(text: str) -> bool:
@@ -70,15 +46,6 @@ def parse_text(text: str, amounts: Amounts | None = None) -> ComputationGraph:
     check_length(text)
     amounts = amounts or Amounts()
     return computation_graph(dot_syntax.parse_dot(text, amounts.wanted), amounts)
-
-
-def write_dot(graph: ComputationGraph, path: str | PathLike[str]) -> None:
-    """Write `graph` to a file, whole or not at all; the same graph always gives the same bytes.
-
-    Raises:
-        InputError: the file cannot be written, or `graph.attributes` holds what is not JSON.
-    """
-    replace_file(path, dot_text(graph))
 
 
 def dot_text(graph: ComputationGraph) -> str:
@@ -123,4 +90,5 @@ def _attributes(values: dict[str, str]) -> str:
     return ", ".join(f"{key}={value if key in _BARE else dot_syntax.quoted(value)}" for key, value in values.items())
 
 
+read_dot, write_dot = reading(parse_text), writing(dot_text)
 READER = Reader("DOT", matches_text, parse_text)

@@ -19,11 +19,9 @@ Source: Brandes et al., GraphML Progress Report, Graph Drawing 2001; graphml.gra
 
 from __future__ import annotations
 
-from os import PathLike
 from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.files import replace_file
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.formats.text_graph import (
     Amounts,
@@ -32,7 +30,8 @@ from moccasin_mzn.graphs.formats.text_graph import (
     computation_graph,
     graph_attributes,
     node_attributes,
-    read_text_graph,
+    reading,
+    writing,
 )
 from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -41,29 +40,6 @@ NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _TYPES = {"duration": "long", "size": "long", "backward": "boolean"}
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _QUOTED_ESCAPES = {**_ESCAPES, ord('"'): "&quot;"}
-
-
-def read_graphml(
-    path: str | PathLike[str],
-    *,
-    duration: str = "duration",
-    size: str = "size",
-    missing_duration: int | None = None,
-    missing_size: int | None = None,
-) -> ComputationGraph:
-    """Read a graph in GraphML.
-
-    Args:
-        duration, size: names of the attributes of nodes to read; numbers of any GraphML type with integral values.
-        missing_duration, missing_size: for nodes without one; the graph's attribute "assumed" then says so.
-            None: such nodes are refused.
-
-    Raises:
-        InputError: the file cannot be read, is broken, is no GraphML or holds no valid graph.
-    """
-    return read_text_graph(
-        path, lambda text: parse_text(text, Amounts(duration, size, missing_duration, missing_size))
-    )  # fmt: skip
 
 
 def matches_text(text: str) -> bool:
@@ -261,15 +237,6 @@ _STARTS = {
 }
 
 
-def write_graphml(graph: ComputationGraph, path: str | PathLike[str]) -> None:
-    """Write `graph` to a file, whole or not at all; the same graph always gives the same bytes.
-
-    Raises:
-        InputError: the file cannot be written, or `graph.attributes` holds what is not JSON.
-    """
-    replace_file(path, graphml_text(graph))
-
-
 def graphml_text(graph: ComputationGraph) -> str:
     """The content of the file `write_graphml` writes: one line per node and per edge.
 
@@ -308,4 +275,5 @@ def _data(key: str, value: str) -> str:
     return f'<data key="{key}">{value.translate(_ESCAPES)}</data>'
 
 
+read_graphml, write_graphml = reading(parse_text), writing(graphml_text)
 READER = Reader("GraphML", matches_text, parse_text)

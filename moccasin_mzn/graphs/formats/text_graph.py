@@ -21,7 +21,7 @@ from os import PathLike
 from typing import Any
 
 from moccasin_mzn.errors import InputError, shown, some_of
-from moccasin_mzn.files import load_text, parse_json
+from moccasin_mzn.files import load_text, parse_json, replace_file
 from moccasin_mzn.graphs.checks import by_device
 from moccasin_mzn.graphs.formats.fields import resolve_order
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph, NodeId
@@ -99,17 +99,28 @@ def check_length(text: str) -> None:
         raise InputError(f"{len(text)} characters, over the limit of {TEXT_LIMIT} for this format; use JSON")
 
 
-def read_text_graph(path: str | PathLike[str], parse: Callable[[str], ComputationGraph]) -> ComputationGraph:
-    """Read a file with the parser of its format.
+def reading(parse: Callable[[str, Amounts], ComputationGraph]) -> Callable[..., ComputationGraph]:
+    """What reads a file with the parser of its format: called with a path, and with fields of `Amounts` by name.
 
-    Raises:
-        InputError: the file cannot be read, or what `parse` raises.
+    It raises `InputError` if the file cannot be read, for nonsense in `Amounts`, and what `parse` raises.
     """
-    text = load_text(path)
-    try:
-        return parse(text)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+
+    def read(path: str | PathLike[str], **amounts: Any) -> ComputationGraph:
+        text = load_text(path)
+        try:
+            return parse(text, Amounts(**amounts))
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+
+    return read
+
+
+def writing(text_of: Callable[[ComputationGraph], str]) -> Callable[[ComputationGraph, str | PathLike[str]], None]:
+    """What writes a graph to a file, whole or not at all; the same graph always gives the same bytes.
+
+    It raises `InputError` if the file cannot be written, or `graph.attributes` holds what is not JSON.
+    """
+    return lambda graph, path: replace_file(path, text_of(graph))
 
 
 # --- text to graph -------------------------------------------------------------------------------------------

@@ -23,24 +23,27 @@ _COMMON = {
 
 @dataclass(frozen=True, kw_only=True)
 class OwnSolver:
-    """A solver of this package, and all that is told of it."""
+    """A solver of this package, and all that is told of it.
+
+    Attributes:
+        name: as on the command line, such as "highs".
+        title: for people.
+        library: what solves behind it, as told together with its version.
+        package: the distribution that brings the library, and whose version counts.
+        module: what Python runs, with `arguments` and the flags that MiniZinc adds.
+        mznlib: the library of MiniZinc that models are compiled with.
+        tags: by which MiniZinc finds it, beside its name.
+        parameters: the form of the value of `--params`, in words.
+    """
 
     name: str
-    """As on the command line, such as "highs"."""
     title: str
-    """For people."""
     library: str
-    """What solves behind it, as told together with its version."""
     package: str
-    """The distribution that brings the library, and whose version counts."""
     module: str
-    """What Python runs, with `arguments` and the flags that MiniZinc adds."""
     mznlib: str
-    """The library of MiniZinc that models are compiled with."""
     tags: tuple[str, ...]
-    """By which MiniZinc finds it, beside its name."""
     parameters: str
-    """The form of the value of `--params`, in words."""
 
     @property
     def arguments(self) -> tuple[str, ...]:

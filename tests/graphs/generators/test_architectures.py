@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import pkgutil
-from importlib import import_module
 
 import pytest
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph
-from moccasin_mzn.graphs.generators import architectures, layers
-from moccasin_mzn.graphs.generators.architectures.resnet import resnet50
+from moccasin_mzn.graphs.generators import layers
 from moccasin_mzn.graphs.generators.architectures.segmentation import fcn8, segnet, unet
 from moccasin_mzn.graphs.generators.architectures.transformer import transformer_decoder
-from moccasin_mzn.graphs.generators.architectures.vgg import vgg16
 from moccasin_mzn.graphs.generators.catalogue import NETWORKS
 from moccasin_mzn.graphs.generators.checkmate import training_graph
 from moccasin_mzn.graphs.generators.network import Network
@@ -59,14 +55,14 @@ def test_fcn8_is_the_published_graph(shared):
 
 def test_vgg16_is_the_published_graph(shared):
     published = read_graph(shared / "data" / "checkmate_vgg16_train.json")
-    ours = training_graph(vgg16().forward_graph(256), 256)
+    ours = training_graph(NETWORKS["vgg16"].build().forward_graph(256), 256)
     check_is(ours, published)
     assert ours.backward == published.backward
 
 
 def test_resnet50_is_the_published_graph(shared):
     published = read_graph(shared / "data" / "checkmate_resnet50_train.json")
-    ours = training_graph(resnet50().forward_graph(256), 256)
+    ours = training_graph(NETWORKS["resnet50"].build().forward_graph(256), 256)
     check_is(ours, published)
     assert ours.backward == published.backward
     assert (len(ours.nodes), len(ours.edges)) == (353, 751)
@@ -74,7 +70,7 @@ def test_resnet50_is_the_published_graph(shared):
 
 def test_resnet50_inference_is_the_published_graph(shared):
     published = read_graph(shared / "data" / "checkmate_resnet50_inference.json")
-    ours = resnet50().forward_graph(256)
+    ours = NETWORKS["resnet50"].build().forward_graph(256)
     check_is(ours, published)
     assert ours.labels == published.labels
     assert (len(ours.nodes), len(ours.edges)) == (176, 191)
@@ -266,12 +262,12 @@ def test_transformer_heads_must_divide_the_width():
         transformer_decoder(width=10, heads=3)
 
 
-def test_every_function_is_in_the_catalogue():
-    names = set()
-    for found in pkgutil.iter_modules(architectures.__path__):
-        module = import_module(f"{architectures.__name__}.{found.name}")
-        for name, function in inspect.getmembers(module, inspect.isfunction):
-            made = function.__annotations__.get("return") == "Network" and not name.startswith("_")
-            if made and name != "randomly_wired":
-                names.add(function().name)
-    assert len(names) == 18 and names == {entry.build().name for entry in NETWORKS.values() if entry.name != "randwire"}
+def test_defaults_of_functions_are_those_of_the_catalogue():
+    compared = 0
+    for entry in NETWORKS.values():
+        chosen = entry.chosen() | dict(zip(("height", "width", "channels"), entry.input or (), strict=False))
+        for name, parameter in inspect.signature(entry.builder).parameters.items():
+            if name in chosen and parameter.default is not parameter.empty:
+                assert chosen[name] == parameter.default, (entry.name, name)
+                compared += 1
+    assert compared >= 4 * 4 + 2 + 5

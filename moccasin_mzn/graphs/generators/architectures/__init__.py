@@ -1,5 +1,5 @@
-"""Published networks, layer by layer: a module for each, with functions that return a network without a batch, and
-`NETWORKS`, what the catalogue tells of them."""
+"""Published networks, layer by layer: a module for each, with `NETWORKS`: how to build a network without a
+batch, and what the catalogue tells of it."""
 
 MODULES = (
     "vgg", "resnet", "mobilenet", "densenet", "nasnet", "pnasnet", "randomly_wired", "segmentation", "transformer",

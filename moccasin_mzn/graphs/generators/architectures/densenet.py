@@ -5,6 +5,8 @@ In a dense block each convolution reads all that the block has put out so far: c
 
 from __future__ import annotations
 
+from functools import partial
+
 from moccasin_mzn.graphs.generators.architecture import IMAGE, LABELS, Architecture
 from moccasin_mzn.graphs.generators.layers import (
     Activation,
@@ -19,27 +21,7 @@ from moccasin_mzn.graphs.generators.layers import (
 from moccasin_mzn.graphs.generators.network import INPUT, Network
 
 
-def densenet121(height: int = 224, width: int = 224, channels: int = 3, classes: int = 1000) -> Network:
-    """DenseNet121: 428 layers. Sides of 32 or more."""
-    return _densenet("DenseNet121", (6, 12, 24, 16), 32, (height, width, channels), classes)
-
-
-def densenet161(height: int = 224, width: int = 224, channels: int = 3, classes: int = 1000) -> Network:
-    """DenseNet161, of growth 48: 568 layers. Sides of 32 or more."""
-    return _densenet("DenseNet161", (6, 12, 36, 24), 48, (height, width, channels), classes)
-
-
-def densenet169(height: int = 224, width: int = 224, channels: int = 3, classes: int = 1000) -> Network:
-    """DenseNet169: 596 layers. Sides of 32 or more."""
-    return _densenet("DenseNet169", (6, 12, 32, 32), 32, (height, width, channels), classes)
-
-
-def densenet201(height: int = 224, width: int = 224, channels: int = 3, classes: int = 1000) -> Network:
-    """DenseNet201: 708 layers. Sides of 32 or more."""
-    return _densenet("DenseNet201", (6, 12, 48, 32), 32, (height, width, channels), classes)
-
-
-def _densenet(name: str, blocks: tuple[int, ...], growth: int, shape: tuple[int, int, int], classes: int) -> Network:
+def _densenet(name: str, blocks: tuple[int, ...], growth: int, *shape: int, classes: int) -> Network:
     """A stem, dense blocks of so many convolution pairs with transitions in between, and a classifier."""
     network = Network(name, shape)
     at = network.add("conv1_pad", ZeroPadding(3, 3, 3, 3), INPUT)
@@ -74,10 +56,17 @@ def _add_pair(network: Network, name: str, growth: int, source: int) -> int:
     return network.add(f"{name}_concat", Concatenate(), source, at)
 
 
-_SOURCE = "Huang et al., CVPR 2017"
-NETWORKS = (
-    Architecture("densenet121", "DenseNet121", _SOURCE, IMAGE, LABELS, densenet121),
-    Architecture("densenet161", "DenseNet161", _SOURCE, IMAGE, LABELS, densenet161),
-    Architecture("densenet169", "DenseNet169", _SOURCE, IMAGE, LABELS, densenet169),
-    Architecture("densenet201", "DenseNet201", _SOURCE, IMAGE, LABELS, densenet201),
-)
+_SIZES = {
+    121: ((6, 12, 24, 16), 32),
+    161: ((6, 12, 36, 24), 48),
+    169: ((6, 12, 32, 32), 32),
+    201: ((6, 12, 48, 32), 32),
+}
+"""Pairs of convolutions in each block, and the growth: 428, 568, 596 and 708 layers. Sides of 32 or more."""
+NETWORKS = tuple(
+    Architecture(
+        f"densenet{size}", f"DenseNet{size}", "Huang et al., CVPR 2017", IMAGE, LABELS,
+        partial(_densenet, f"DenseNet{size}", blocks, growth),
+    )
+    for size, (blocks, growth) in _SIZES.items()
+)  # fmt: skip

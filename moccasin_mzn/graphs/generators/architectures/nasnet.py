@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from moccasin_mzn.graphs.generators.architecture import IMAGE, SEARCHED, Architecture
 from moccasin_mzn.graphs.generators.architectures.separable import (
@@ -24,23 +25,9 @@ from moccasin_mzn.graphs.generators.layers import (
 from moccasin_mzn.graphs.generators.network import INPUT, Network
 
 
-def nasnet_mobile(
-    height: int = 224, width: int = 224, channels: int = 3, classes: int = 1000, fused: bool = True
+def _nasnet(
+    name: str, *shape: int, blocks: int, filters: int, stem: int, skip_reduction: bool, classes: int, fused: int
 ) -> Network:
-    """NASNet-A (4 @ 1056): 360 layers fused, 770 otherwise. Sides of 3 or more."""
-    network = Network("NASNet-A mobile", (height, width, channels))
-    return _nasnet(_Cells(network, fused), blocks=4, filters=44, stem=32, skip_reduction=False, classes=classes)
-
-
-def nasnet_large(
-    height: int = 331, width: int = 331, channels: int = 3, classes: int = 1000, fused: bool = True
-) -> Network:
-    """NASNet-A (6 @ 4032): 486 layers fused, 1040 otherwise. Sides of 3 or more."""
-    network = Network("NASNet-A large", (height, width, channels))
-    return _nasnet(_Cells(network, fused), blocks=6, filters=168, stem=96, skip_reduction=True, classes=classes)
-
-
-def _nasnet(cells: _Cells, blocks: int, filters: int, stem: int, skip_reduction: bool, classes: int) -> Network:
     """Two reductions as stem, then three stages of `blocks` normal cells with a reduction in between.
 
     Args:
@@ -48,7 +35,8 @@ def _nasnet(cells: _Cells, blocks: int, filters: int, stem: int, skip_reduction:
         stem: channels of the first convolution.
         skip_reduction: the cell after a reduction reads, besides it, not its input but the cell before that.
     """
-    network = cells.network
+    network = Network(name, shape)
+    cells = _Cells(network, fused > 0)
     at = network.add("stem_conv", Convolution(stem, kernel=3, stride=2, padding="valid", bias=False), INPUT)
     at = network.add("stem_bn", BatchNorm(), at)
     at, before = cells.reduction("stem1", filters // 4, at, None), at
@@ -131,7 +119,11 @@ class _Cells:
 
 
 _SOURCE = "Zoph et al., CVPR 2018"
+_MOBILE = partial(_nasnet, "NASNet-A mobile", blocks=4, filters=44, stem=32, skip_reduction=False)
+"""360 layers fused, 770 otherwise. Sides of 3 or more."""
+_LARGE = partial(_nasnet, "NASNet-A large", blocks=6, filters=168, stem=96, skip_reduction=True)
+"""486 layers fused, 1040 otherwise. Sides of 3 or more."""
 NETWORKS = (
-    Architecture("nasnet-mobile", "NASNet-A (4 @ 1056)", _SOURCE, IMAGE, SEARCHED, nasnet_mobile),
-    Architecture("nasnet-large", "NASNet-A (6 @ 4032)", _SOURCE, (331, 331, 3), SEARCHED, nasnet_large),
+    Architecture("nasnet-mobile", "NASNet-A (4 @ 1056)", _SOURCE, IMAGE, SEARCHED, _MOBILE),
+    Architecture("nasnet-large", "NASNet-A (6 @ 4032)", _SOURCE, (331, 331, 3), SEARCHED, _LARGE),
 )

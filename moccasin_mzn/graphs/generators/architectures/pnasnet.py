@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from moccasin_mzn.graphs.generators.architecture import IMAGE, SEARCHED, Architecture
 from moccasin_mzn.graphs.generators.architectures.separable import (
@@ -23,30 +24,15 @@ from moccasin_mzn.graphs.generators.layers import (
 from moccasin_mzn.graphs.generators.network import INPUT, Network
 
 
-def pnasnet5_large(
-    height: int = 331, width: int = 331, channels: int = 3, classes: int = 1000, fused: bool = True
-) -> Network:
-    """PNASNet-5 of 12 cells, 216 filters: 348 layers fused, 774 otherwise. Sides of 3 or more."""
-    network = Network("PNASNet-5 large", (height, width, channels))
-    return _pnasnet(_Cells(network, fused), cells_wanted=12, filters=216, stem=96, classes=classes)
-
-
-def pnasnet5_mobile(
-    height: int = 224, width: int = 224, channels: int = 3, classes: int = 1000, fused: bool = True
-) -> Network:
-    """PNASNet-5 of 9 cells, 54 filters: 279 layers fused, 621 otherwise. Sides of 3 or more."""
-    network = Network("PNASNet-5 mobile", (height, width, channels))
-    return _pnasnet(_Cells(network, fused), cells_wanted=9, filters=54, stem=32, classes=classes)
-
-
-def _pnasnet(cells: _Cells, cells_wanted: int, filters: int, stem: int, classes: int) -> Network:
+def _pnasnet(name: str, *shape: int, cells_wanted: int, filters: int, stem: int, classes: int, fused: int) -> Network:
     """Two halving cells as stem, then `cells_wanted` cells; the first of the second and the third part halve.
 
     Args:
         filters: channels inside the cells of the first part; every part doubles them.
         stem: channels of the first convolution.
     """
-    network = cells.network
+    network = Network(name, shape)
+    cells = _Cells(network, fused > 0)
     at = network.add("stem_conv", Convolution(stem, kernel=3, stride=2, padding="valid", bias=False), INPUT)
     at = network.add("stem_bn", BatchNorm(), at)
     at, before = cells.cell("stem1", filters // 4, 2, at, at), at
@@ -118,7 +104,11 @@ class _Cells:
 
 
 _SOURCE = "Liu et al., ECCV 2018"
+_MOBILE = partial(_pnasnet, "PNASNet-5 mobile", cells_wanted=9, filters=54, stem=32)
+"""279 layers fused, 621 otherwise. Sides of 3 or more."""
+_LARGE = partial(_pnasnet, "PNASNet-5 large", cells_wanted=12, filters=216, stem=96)
+"""348 layers fused, 774 otherwise. Sides of 3 or more."""
 NETWORKS = (
-    Architecture("pnasnet5-mobile", "PNASNet-5 mobile", _SOURCE, IMAGE, SEARCHED, pnasnet5_mobile),
-    Architecture("pnasnet5-large", "PNASNet-5 large", _SOURCE, (331, 331, 3), SEARCHED, pnasnet5_large),
+    Architecture("pnasnet5-mobile", "PNASNet-5 mobile", _SOURCE, IMAGE, SEARCHED, _MOBILE),
+    Architecture("pnasnet5-large", "PNASNet-5 large", _SOURCE, (331, 331, 3), SEARCHED, _LARGE),
 )

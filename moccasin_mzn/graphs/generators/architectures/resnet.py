@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from moccasin_mzn.graphs.generators.architecture import IMAGE, LABELS, Architecture
 from moccasin_mzn.graphs.generators.layers import (
     Activation,
@@ -16,22 +18,7 @@ from moccasin_mzn.graphs.generators.layers import (
 from moccasin_mzn.graphs.generators.network import INPUT, Network
 
 
-def resnet50(height: int = 224, width: int = 224, channels: int = 3, classes: int = 1000) -> Network:
-    """ResNet50: 176 layers."""
-    return _resnet("ResNet50", (3, 4, 6, 3), (height, width, channels), classes)
-
-
-def resnet101(height: int = 224, width: int = 224, channels: int = 3, classes: int = 1000) -> Network:
-    """ResNet101: 346 layers."""
-    return _resnet("ResNet101", (3, 4, 23, 3), (height, width, channels), classes)
-
-
-def resnet152(height: int = 224, width: int = 224, channels: int = 3, classes: int = 1000) -> Network:
-    """ResNet152: 516 layers."""
-    return _resnet("ResNet152", (3, 8, 36, 3), (height, width, channels), classes)
-
-
-def _resnet(name: str, blocks: tuple[int, ...], shape: tuple[int, int, int], classes: int) -> Network:
+def _resnet(name: str, blocks: tuple[int, ...], *shape: int, classes: int) -> Network:
     """A stem, stages of so many `blocks`, and a classifier."""
     network = Network(name, shape)
     at = network.add("conv1_pad", ZeroPadding(3, 3, 3, 3), INPUT)
@@ -68,9 +55,12 @@ def _add_block(network: Network, prefix: str, channels: int, stride: int, projec
     return network.add(f"{prefix}_out", Activation(), at)
 
 
-_SOURCE = "He et al., CVPR 2016"
-NETWORKS = (
-    Architecture("resnet50", "ResNet50", _SOURCE, IMAGE, LABELS, resnet50),
-    Architecture("resnet101", "ResNet101", _SOURCE, IMAGE, LABELS, resnet101),
-    Architecture("resnet152", "ResNet152", _SOURCE, IMAGE, LABELS, resnet152),
-)
+_BLOCKS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
+"""Blocks of each stage: 176, 346 and 516 layers."""
+NETWORKS = tuple(
+    Architecture(
+        f"resnet{size}", f"ResNet{size}", "He et al., CVPR 2016", IMAGE, LABELS,
+        partial(_resnet, f"ResNet{size}", blocks),
+    )
+    for size, blocks in _BLOCKS.items()
+)  # fmt: skip

@@ -50,19 +50,9 @@ def fcn8(height: int = 416, width: int = 608, channels: int = 3, classes: int = 
 
 
 def unet(
-    height: int = 256,
-    width: int = 256,
-    channels: int = 3,
-    classes: int = 2,
-    depth: int = 4,
-    base_channels: int = 64,
+    height: int = 256, width: int = 256, channels: int = 3, classes: int = 2, depth: int = 4, base_channels: int = 64
 ) -> Network:
-    """U-Net (Ronneberger et al., MICCAI 2015) with "same" padding: 7 depth + 3 layers.
-
-    Args:
-        height, width: of the image; multiples of 2**depth.
-        depth: times the image is halved.
-        base_channels: of the top level; every level down doubles them.
+    """U-Net (Ronneberger et al., MICCAI 2015) with "same" padding: 7 depth + 3 layers. Sides: multiples of 2**depth.
 
     Each level's output is read again by the concatenation on the way up, and is kept all the way down and back.
     """

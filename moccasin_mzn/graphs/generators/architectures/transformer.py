@@ -32,15 +32,8 @@ def transformer_decoder(
 ) -> Network:
     """A language model with normalization before attention and perceptron: 14 layers + 4 nodes. Default: GPT-2 small.
 
-    Args:
-        sequence: tokens of one sample, and positions with a learned embedding.
-        layers: blocks of attention and perceptron.
-        width: channels of every position.
-        heads: of each attention; they divide `width`.
-        vocabulary: tokens there are; the last layer scores each of them at every position, and has the weights of the
-            token embedding.
-
-    The input is the token numbers, 4 bytes each. Attention is counted in full: the causal mask saves nothing.
+    The input is the token numbers, 4 bytes each; positions have a learned embedding, and the last layer the weights of
+    the token embedding. Attention is counted in full: the causal mask saves nothing. `_PARAMETERS` says what is what.
 
     Raises:
         InputError: a parameter below 1, or heads that do not divide the width.
@@ -87,11 +80,7 @@ _PARAMETERS = (
 )
 NETWORKS = (
     Architecture(
-        "transformer",
-        "transformer decoder, a causal language model; default: GPT-2 small",
-        "Vaswani et al., NIPS 2017; Radford et al., 2019",
-        None,
-        _PARAMETERS,
-        transformer_decoder,
+        "transformer", "transformer decoder, a causal language model; default: GPT-2 small",
+        "Vaswani et al., NIPS 2017; Radford et al., 2019", None, _PARAMETERS, transformer_decoder,
     ),
-)
+)  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from moccasin_mzn.graphs.generators.architecture import IMAGE, LABELS, Architecture
 from moccasin_mzn.graphs.generators.layers import Convolution, Dense, Flatten, Pooling
 from moccasin_mzn.graphs.generators.network import INPUT, Network
@@ -9,16 +11,6 @@ from moccasin_mzn.graphs.generators.network import INPUT, Network
 VGG16_BLOCKS = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
 """Convolutions and channels of each block."""
 VGG19_BLOCKS = ((2, 64), (2, 128), (4, 256), (4, 512), (4, 512))
-
-
-def vgg16(height: int = 224, width: int = 224, channels: int = 3, classes: int = 1000) -> Network:
-    """VGG16: 22 layers. Sides of 32 or more."""
-    return _vgg("VGG16", VGG16_BLOCKS, (height, width, channels), classes)
-
-
-def vgg19(height: int = 224, width: int = 224, channels: int = 3, classes: int = 1000) -> Network:
-    """VGG19: 25 layers. Sides of 32 or more."""
-    return _vgg("VGG19", VGG19_BLOCKS, (height, width, channels), classes)
 
 
 def add_vgg_blocks(network: Network, blocks: tuple[tuple[int, int], ...]) -> list[int]:
@@ -32,7 +24,8 @@ def add_vgg_blocks(network: Network, blocks: tuple[tuple[int, int], ...]) -> lis
     return pools
 
 
-def _vgg(name: str, blocks: tuple[tuple[int, int], ...], shape: tuple[int, int, int], classes: int) -> Network:
+def _vgg(name: str, blocks: tuple[tuple[int, int], ...], *shape: int, classes: int) -> Network:
+    """22 layers for VGG16, 25 for VGG19. Sides of 32 or more."""
     network = Network(name, shape)
     at = network.add("flatten", Flatten(), add_vgg_blocks(network, blocks)[-1])
     at = network.add("fc1", Dense(4096), at)
@@ -43,6 +36,6 @@ def _vgg(name: str, blocks: tuple[tuple[int, int], ...], shape: tuple[int, int, 
 
 _SOURCE = "Simonyan and Zisserman, ICLR 2015"
 NETWORKS = (
-    Architecture("vgg16", "VGG16", _SOURCE, IMAGE, LABELS, vgg16),
-    Architecture("vgg19", "VGG19", _SOURCE, IMAGE, LABELS, vgg19),
+    Architecture("vgg16", "VGG16", _SOURCE, IMAGE, LABELS, partial(_vgg, "VGG16", VGG16_BLOCKS)),
+    Architecture("vgg19", "VGG19", _SOURCE, IMAGE, LABELS, partial(_vgg, "VGG19", VGG19_BLOCKS)),
 )
