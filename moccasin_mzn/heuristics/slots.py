@@ -28,18 +28,19 @@ class Problem(NamedTuple):
     budget: int
 
 
-def problem_with(instance: Instance, slots_for: Callable[[np.ndarray], np.ndarray]) -> Problem:
+def problem_with(instance: Instance, slots_for: Callable[[np.ndarray], np.ndarray], without: int = 0) -> Problem:
     """An instance for compiled code; sizes are rounded up, and the budget down, if sums of them might pass 2**62.
 
     Args:
         slots_for: gets C_v of each node, 1 where more is of no use, and tells how many slots each has.
+        without: how many computations each node has that take no slot.
     """
     arrays = graph_arrays(instance.graph, instance.order)
     most = np.array([instance.max_computations[v] for v in instance.order], np.int64)
     slots = slots_for(np.where((arrays.size > 0) & (np.diff(arrays.succ_ptr) > 0), most, 1))
     slot_ptr = np.zeros(arrays.node_count + 1, np.int64)
     np.cumsum(slots, out=slot_ptr[1:])
-    unit = size_unit(int(arrays.size.sum()), slot_ptr)
+    unit = size_unit(int(arrays.size.sum()), int(slot_ptr[-1]) + without * arrays.node_count)
     return Problem(
         duration=arrays.duration,
         size=-(-arrays.size // unit),
@@ -53,6 +54,6 @@ def problem_with(instance: Instance, slots_for: Callable[[np.ndarray], np.ndarra
     )
 
 
-def size_unit(total: int, slot_ptr: np.ndarray) -> int:
-    """The unit in which memory, summed over one event for each node and each slot, stays within 2**62."""
-    return max(1, -(-total * (len(slot_ptr) - 1 + int(slot_ptr[-1])) // 2**62))
+def size_unit(total: int, events: int) -> int:
+    """The unit in which all sizes together, summed over so many events, stay within 2**62."""
+    return max(1, -(-total * events // 2**62))

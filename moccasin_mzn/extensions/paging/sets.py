@@ -40,7 +40,7 @@ def problem_of(problem: PlanProblem) -> Problem:
         read=read,
         limit=np.array([NO_LIMIT if limit is None else min(limit, NO_LIMIT) for limit in limits], np.int64),
         budget=staged.budget,
-        slow_capacity=capacity // size_unit(total, staged.slot_ptr),
+        slow_capacity=capacity // size_unit(total, len(order) + len(staged.slot_node)),
         paging=can_page(problem),
     )
 

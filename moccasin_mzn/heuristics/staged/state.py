@@ -56,7 +56,7 @@ EXTRA, EXCESS, COUNT = 0, 1, 2
 
 def problem_of(instance: Instance) -> Problem:
     """An instance for compiled code: a slot for each recomputation that C_v allows, and one at most in each stage."""
-    return problem_with(instance, lambda most: np.minimum(most - 1, np.arange(len(most) - 1, -1, -1)))
+    return problem_with(instance, lambda most: np.minimum(most - 1, np.arange(len(most) - 1, -1, -1)), without=1)
 
 
 def useful_edges(problem: Problem, instance: Instance) -> tuple[np.ndarray, np.ndarray]:
