@@ -12,7 +12,7 @@ costs a computation. The cheapest fractional choice is a lower bound; time and m
 
 from __future__ import annotations
 
-from moccasin_mzn.problem.stages import Stages
+from moccasin_mzn.problem.stages import Stages, highest_maxima
 
 _STAGES = 16
 """Tried in order of excess: the first one is hardly ever beaten by much."""
@@ -24,19 +24,12 @@ def cover_bound(stages: Stages) -> int | None:
         if stages.size[k] + sum(stages.size[u] for u in stages.inputs[k]) > stages.budget:
             return None
     best = 0
-    for k in highest_hills(stages, _STAGES):
+    for k in highest_maxima(stages.memory, stages.budget, _STAGES):
         bound = _cover(stages, k)
         if bound is None:
             return None
         best = max(best, bound)
     return best
-
-
-def highest_hills(stages: Stages, count: int) -> list[int]:
-    """The local maxima of the input order's memory over the budget, highest first."""
-    padded = [-1, *stages.memory, -1]
-    hills = [k for k in range(stages.n) if padded[k + 1] > stages.budget and padded[k] <= padded[k + 1] > padded[k + 2]]
-    return sorted(hills, key=lambda k: (-stages.memory[k], k))[:count]
 
 
 def _cover(stages: Stages, k: int) -> int | None:

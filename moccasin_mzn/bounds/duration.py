@@ -16,12 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from moccasin_mzn.bounds.branching import Branched, branch
-from moccasin_mzn.bounds.cover import cover_bound, highest_hills
+from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.realise import Computation, realise
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.problem.stages import Stages
+from moccasin_mzn.problem.stages import Stages, highest_maxima
 
 PATIENCE = 1.0
 """Seconds after which a relaxation is not solved to the end any more, if it is small."""
@@ -196,7 +196,7 @@ class _Search:
 
     def run(self) -> None:
         state = self.state
-        self.chosen = set(highest_hills(state.stages, 1))
+        self.chosen = set(highest_maxima(state.stages.memory, state.stages.budget, 1))
         self.moments: set[int] = set()
         while not state.over():
             relaxation = Relaxation.of(state.stages, self.chosen, self.moments)

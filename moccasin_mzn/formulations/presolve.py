@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.stages import highest_maxima, sums_of_ranges, useful_stages, worth_counting
 
 CRITICAL_STAGES = 3
 """Redundant constraints are spent on this many stages: one already speeds up proofs several times, but each costs
@@ -87,7 +87,7 @@ class Stages:
 def presolve(instance: Instance, staged: bool) -> ModelData:
     """Reduce an instance without losing an optimal schedule.
 
-    With staged events the input order is kept, which tells more; see `_useful_stages`. With free events only outputs
+    With staged events the input order is kept, which tells more; see `useful_stages`. With free events only outputs
     that nothing reads or that need no memory are known never to be recomputed.
     """
     graph, order = instance.graph, instance.order
@@ -114,7 +114,11 @@ def reduced(stages: Stages, staged: bool = True) -> ModelData:
     if staged:
         counts, earliest, latest = _useful_stages(stages)
     else:
-        counts, earliest, latest = _worth_counting(stages), list(range(1, n + 1)), [n] * n
+        counts, earliest, latest = (
+            worth_counting(stages.size, stages.readers, stages.most),
+            list(range(1, n + 1)),
+            [n] * n,
+        )
     return ModelData(
         order=tuple(stages.order),
         size_scale=size_scale,
@@ -127,82 +131,30 @@ def reduced(stages: Stages, staged: bool = True) -> ModelData:
         max_computations=tuple(counts),
         earliest_stage=tuple(earliest),
         latest_stage=tuple(latest),
-        critical_stage=_critical_stages(memory, budget) if staged else (),
+        critical_stage=tuple(sorted(k + 1 for k in highest_maxima(memory, budget, CRITICAL_STAGES))) if staged else (),
         entry=stages.entry,
         absent=tuple(sorted(stages.absent)),
         exit=stages.exit,
     )
 
 
-def _worth_counting(stages: Stages) -> list[int]:
-    """C_v, but 1 for outputs that nothing reads or that need no memory."""
-    rows = zip(stages.most, stages.size, stages.readers, strict=True)
-    return [most if size > 0 and readers else 1 for most, size, readers in rows]
-
-
 def _input_order_memory(stages: Stages) -> list[int]:
     """At each stage, if all nodes are computed once, and what is absent is there from its first use on."""
-    held = []
+    ranges = []
     for v in range(1, len(stages.size) + 1):
         uses = stages.first_uses(v)
         if v in stages.absent:
-            held.append((uses[0], uses[-1]) if uses else (1, 0))
+            ranges.append((uses[0] - 1, uses[-1] - 1) if uses else (0, -1))
         else:
-            held.append((v, uses[-1] if uses else v))
-    return _sums(stages.size, held)
+            ranges.append((v - 1, uses[-1] - 1 if uses else v - 1))
+    return sums_of_ranges(stages.size, ranges)
 
 
 def _useful_stages(stages: Stages) -> tuple[list[int], list[int], list[int]]:
-    """C_v, and first and last stage in which a recomputation of each node can be of use; stages count from 1.
-
-    An output can be in memory in stage k only if it is computed by then and can be read in k or later. A stage where
-    all such outputs fit together is never over the budget, whatever else is done. A recomputation pays only if its
-    output was missing in some other stage: if not, keeping the earlier copy costs nothing and drops the recomputation.
-    An output that is absent when a window begins was missing before.
-
-    A node that cannot be recomputed reads its inputs only once, which may make further stages safe: hence the loop.
-    """
-    n, entry, counts = len(stages.size), stages.entry, _worth_counting(stages)
-    while True:
-        latest = _last_reads(stages, counts)
-        memory = _sums(stages.size, list(enumerate(latest, 1)))
-        next_crowded = [n + 1] * (n + 2)  # by stage; n + 1: none
-        for k in range(n, entry, -1):
-            next_crowded[k] = k if memory[k - 1] > stages.budget else next_crowded[k + 1]
-        earliest = [entry + 1 if v in stages.absent else next_crowded[max(v, entry) + 1] for v in range(1, n + 1)]
-        again = [min(latest[v], stages.last) - earliest[v] + 1 for v in range(n)]
-        possible = [max(1, min(counts[v], 1 + again[v])) for v in range(n)]
-        if possible == counts:
-            once = [count == 1 for count in counts]
-            return counts, [latest[v] if once[v] else earliest[v] for v in range(n)], latest
-        counts = possible
-
-
-def _last_reads(stages: Stages, counts: Sequence[int]) -> list[int]:
-    """The last stage in which each output can be read: by a reader's first computation, or by its last possible one."""
-    latest = [0] * len(counts)
-    for v in range(len(counts), 0, -1):
-        reads = [min(latest[x - 1], stages.last) if counts[x - 1] > 1 else x for x in stages.readers[v - 1]]
-        latest[v - 1] = max((k for k in reads if k > stages.entry), default=v)
-    return latest
-
-
-def _sums(amounts: Sequence[int], ranges: Sequence[tuple[int, int]]) -> list[int]:
-    """For each stage the sum of the amounts whose range, both ends included, contains it; (1, 0) is an empty range."""
-    change = [0] * (len(amounts) + 1)
-    for amount, (first, last) in zip(amounts, ranges, strict=True):
-        change[first - 1] += amount
-        change[last] -= amount
-    return list(accumulate(change[:-1]))
-
-
-def _critical_stages(memory: Sequence[int], budget: int) -> tuple[int, ...]:
-    """The highest local maxima of the input order's memory over the budget, as stages in ascending order.
-
-    Args:
-        memory: at each stage.
-        budget: in the same unit.
-    """
-    padded = [0, *memory, 0]
-    hills = [k for k in range(1, len(memory) + 1) if padded[k] > budget and padded[k - 1] <= padded[k] > padded[k + 1]]
-    return tuple(sorted(sorted(hills, key=lambda k: -padded[k])[:CRITICAL_STAGES]))
+    """C_v, and first and last stage in which a recomputation of each node can be of use; stages count from 1."""
+    counts, earliest, latest = useful_stages(
+        stages.size, [[x - 1 for x in heads] for heads in stages.readers], stages.most, stages.budget, once=True,
+        entry=stages.entry, absent={v - 1 for v in stages.absent}, last=stages.last - 1,
+    )  # fmt: skip
+    first = [late if count == 1 else early for count, early, late in zip(counts, earliest, latest, strict=True)]
+    return counts, [k + 1 for k in first], [k + 1 for k in latest]

@@ -66,8 +66,11 @@ def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simu
     return "{}: CORRECT: duration {}, peak {}".format(form.checker, *figures)
 
 
-def check_solution(checker: str, solution: Mapping[str, Value]) -> str:
+def check_solution(checker: str, solution: Mapping[str, Value], correct: re.Pattern = _VERDICT) -> str:
     """Have a solution, as a solver left it, with the data of its model checked by the model's checker.
+
+    Args:
+        correct: what the checker says of a right one.
 
     Returns:
         The verdict in one line.
@@ -77,7 +80,7 @@ def check_solution(checker: str, solution: Mapping[str, Value]) -> str:
         InputError: MiniZinc is missing or failed.
     """
     verdict = run_checker(checker, solution)
-    if not _VERDICT.fullmatch(verdict):
+    if not correct.fullmatch(verdict):
         raise CheckError(f"{checker} rejects the solver's solution: {verdict}")
     return f"{checker}: CORRECT, the solver's own solution"
 

@@ -6,7 +6,7 @@ Stage k (from 0) is all that is done after the first computation of node k-1, up
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -47,7 +47,8 @@ class Stages:
     @cached_property
     def memory(self) -> tuple[int, ...]:
         """Of the input order, at the first computation of each node."""
-        return _held(self.size, [max(heads, default=v) for v, heads in enumerate(self.readers)])
+        ranges = ((v, max(heads, default=v)) for v, heads in enumerate(self.readers))
+        return tuple(sums_of_ranges(self.size, ranges))
 
     @classmethod
     def of(cls, instance: Instance) -> Stages:
@@ -62,7 +63,7 @@ class Stages:
         readers = tuple(tuple(sorted(number[x] for x in graph.successors[v])) for v in order)
         budget = instance.budget // size_scale
         given = [instance.max_computations[v] for v in order]
-        most, earliest, latest = _useful_stages(size, readers, given, budget)
+        most, earliest, latest = useful_stages(size, readers, given, budget)
         return cls(
             duration=tuple(graph.durations[v] // duration_scale for v in order),
             size=size,
@@ -70,51 +71,81 @@ class Stages:
             readers=readers,
             budget=budget,
             most=tuple(most),
-            earliest=tuple(earliest),
+            earliest=tuple(k if most[v] > 1 else len(size) for v, k in enumerate(earliest)),
             latest=tuple(latest),
             duration_scale=duration_scale,
         )
 
 
-def _useful_stages(
-    size: Sequence[int], readers: Sequence[Sequence[int]], given: Sequence[int], budget: int
-) -> tuple[list[int], list[int], list[int]]:
-    """`most`, `earliest` and `latest` without losing a schedule of least duration.
+def useful_stages(
+    size: Sequence[int], readers: Sequence[Sequence[int]], most: Sequence[int], budget: int, *, once: bool = False,
+    entry: int = 0, absent: Collection[int] = (), last: int | None = None,
+) -> tuple[list[int], list[int], list[int]]:  # fmt: skip
+    """C_v, and first and last stage in which a recomputation of each node can be of use, without losing a schedule of
+    least duration. Nodes and stages count from 0.
 
-    An output can be of use in stage k only if it is computed by then and can be read in k or later. A stage where all
-    such outputs fit together is never over the budget, so nothing need be dropped in it. A recomputation is of use
-    only after its output was dropped, and only before its last possible read. A node that is never recomputed reads
-    its inputs once, which may make further stages safe: hence the loop.
+    An output can be in memory in stage k only if it is computed by then and can be read in k or later. A stage where
+    all such outputs fit together is never over the budget, whatever else is done. A recomputation pays only if its
+    output was missing in some other stage: if not, keeping the earlier copy costs nothing and drops the recomputation.
+    An output that is absent when a window begins was missing before.
 
-    Recomputations between two first computations may come in any order, and be many, so their number in a stage is
-    not limited here.
+    A node that cannot be recomputed reads its inputs only once, which may make further stages safe: hence the loop.
+
+    Args:
+        readers: of each node, ascending.
+        most: C_v, copies from before the window included.
+        once: a node is computed once in a stage at most; else in any order, and so any number of times.
+        entry: nodes computed before the window of stages that this is about.
+        absent: those of them of which no copy is in memory when it begins.
+        last: the last stage in which anything may be recomputed; None: the last of all.
     """
     n = len(size)
-    most = [count if size[v] > 0 and readers[v] else 1 for v, count in enumerate(given)]
+    last = n - 1 if last is None else last
+    counts = worth_counting(size, readers, most)
     while True:
-        latest = _last_reads(readers, most)
-        next_crowded = [n] * (n + 1)
-        for k, memory in reversed(list(enumerate(_held(size, latest)))):
-            next_crowded[k] = k if memory > budget else next_crowded[k + 1]
-        earliest = [next_crowded[v + 1] if most[v] > 1 else n for v in range(n)]
-        again = [most[v] if earliest[v] <= latest[v] else 1 for v in range(n)]
-        if again == most:
-            return most, earliest, latest
-        most = again
+        latest = _last_reads(readers, counts, entry, last)
+        crowded = next_crowded(sums_of_ranges(size, enumerate(latest)), budget)
+        earliest = [entry if v in absent else crowded[max(v + 1, entry)] for v in range(n)]
+        stages = [max(0, min(latest[v], last) - earliest[v] + 1) for v in range(n)]
+        possible = [min(counts[v], 1 + (stages[v] if once else stages[v] and counts[v])) for v in range(n)]
+        if possible == counts:
+            return counts, earliest, latest
+        counts = possible
 
 
-def _last_reads(readers: Sequence[Sequence[int]], most: Sequence[int]) -> list[int]:
+def worth_counting(size: Sequence[int], readers: Sequence[Sequence[int]], most: Sequence[int]) -> list[int]:
+    """C_v, but 1 for outputs that nothing reads or that need no memory."""
+    return [most[v] if size[v] > 0 and readers[v] else 1 for v in range(len(size))]
+
+
+def _last_reads(readers: Sequence[Sequence[int]], most: Sequence[int], entry: int, last: int) -> list[int]:
     """The last stage in which each output can be read: by a reader's first computation, or by its last possible one."""
     latest = list(range(len(readers)))
     for v in reversed(range(len(readers))):
-        latest[v] = max((latest[x] if most[x] > 1 else x for x in readers[v]), default=v)
+        reads = (min(latest[x], last) if most[x] > 1 else x for x in readers[v])
+        latest[v] = max((k for k in reads if k >= entry), default=v)
     return latest
 
 
-def _held(size: Sequence[int], last: Sequence[int]) -> tuple[int, ...]:
-    """Memory in each stage k if every output v is held in the stages v..last[v]."""
-    change = [0] * (len(size) + 1)
-    for v, end in enumerate(last):
-        change[v] += size[v]
-        change[end + 1] -= size[v]
-    return tuple(accumulate(change[:-1]))
+def next_crowded(memory: Sequence[int], budget: int) -> list[int]:
+    """For each stage, and one more, the next one over the budget, itself included; the number of stages: none."""
+    following = [len(memory)] * (len(memory) + 1)
+    for k in reversed(range(len(memory))):
+        following[k] = k if memory[k] > budget else following[k + 1]
+    return following
+
+
+def sums_of_ranges(amounts: Sequence[int], ranges: Iterable[tuple[int, int]]) -> list[int]:
+    """For each stage the sum of the amounts whose range, both ends included, contains it; (0, -1) is an empty range."""
+    change = [0] * (len(amounts) + 1)
+    for amount, (first, last) in zip(amounts, ranges, strict=True):
+        change[first] += amount
+        change[last + 1] -= amount
+    return list(accumulate(change[:-1]))
+
+
+def highest_maxima(memory: Sequence[int], budget: int, count: int) -> list[int]:
+    """The local maxima of memory over the budget, as stages, highest first."""
+    padded = [-1, *memory, -1]
+    maxima = [k for k, m in enumerate(memory) if m > budget and padded[k] <= m > padded[k + 2]]
+    return sorted(maxima, key=lambda k: -memory[k])[:count]

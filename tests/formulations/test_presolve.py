@@ -47,7 +47,7 @@ def test_what_fits_whatever_happens_is_computed_once():
     assert data.latest_stage[0] == 6
 
 
-def test_critical_stages_are_the_highest_hills_over_the_budget():
+def test_critical_stages_are_the_highest_local_maxima_over_the_budget():
     graph = chain([1, 9, 1, 5, 1, 8, 1, 7, 1, 6, 1])
     data = presolve(Instance.build(graph, 5), staged=True)
     memory = data.input_order_memory

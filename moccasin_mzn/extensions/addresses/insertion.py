@@ -19,16 +19,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from moccasin_mzn.extensions.addresses.kernel import draw
 from moccasin_mzn.heuristics.compiling import compiled
+from moccasin_mzn.heuristics.randomness import below, unit
 
 NOBODY = -1
-
-
-@compiled
-def unit(generator):
-    """A random number in (0, 1]."""
-    return (np.float64(draw(generator) >> np.uint64(10)) + 1.0) / 2.0**53
 
 
 @compiled
@@ -36,7 +30,7 @@ def settle(order, start, end, size, step, top, offset):
     """Exact offsets of an order: each buffer right above those before it, rounded up to its step.
 
     Args:
-        top: room, int64, one for each time from 0 to the last end.
+        top: workspace, int64, one for each time from 0 to the last end.
         offset: int64[n], the result.
 
     Returns:
@@ -58,42 +52,24 @@ def settle(order, start, end, size, step, top, offset):
 
 
 @compiled
-def drop(order, start, end, size, without, top, head):
-    """Heads of all buffers but `without`; the size of the arena."""
+def drop(order, start, end, size, without, top, length, reverse):
+    """Heads of all buffers but `without`, or tails if in `reverse`; the size of the arena."""
     top[:] = 0
     most = top[0]
     for i in range(len(order)):
-        b = order[i]
+        b = order[len(order) - 1 - i if reverse else i]
         if b == without:
             continue
         part = top[start[b] : end[b]]
         high = part[0]
         for t in range(len(part)):
             high = max(high, part[t])
-        head[b] = high
+        length[b] = high
         high = high + size[b]
         for t in range(len(part)):
             part[t] = high
         most = max(most, high)
     return most
-
-
-@compiled
-def hang(order, start, end, size, without, top, tail):
-    """Tails of all buffers but `without`."""
-    top[:] = 0
-    for i in range(len(order) - 1, -1, -1):
-        b = order[i]
-        if b == without:
-            continue
-        part = top[start[b] : end[b]]
-        high = part[0]
-        for t in range(len(part)):
-            high = max(high, part[t])
-        tail[b] = high
-        high = high + size[b]
-        for t in range(len(part)):
-            part[t] = high
 
 
 @compiled
@@ -119,18 +95,18 @@ def straighten(order, size, head, tail, share, key):
 
 
 @compiled
-def put_back(order, start, end, size, b, limit, temperature, head, tail, below, generator):
+def put_back(order, start, end, size, b, limit, temperature, head, tail, lower, generator):
     """Move b to a place where the longest chain through it is short: the shortest one, if `temperature` is 0.
 
     Above it, chains count as `limit`, plus noise of the temperature; heads and tails are those without b.
 
     Args:
-        below: room, int64[n].
+        lower: workspace, int64[n].
     """
     n, under, at = len(order), np.int64(0), 0
     for i in range(n):
         a = order[i]
-        below[i] = under
+        lower[i] = under
         if a == b:
             at = i
         elif start[a] < end[b] and start[b] < end[a]:
@@ -142,8 +118,8 @@ def put_back(order, start, end, size, b, limit, temperature, head, tail, below, 
             a = order[i]
             if a == b or start[a] >= end[b] or start[b] >= end[a]:
                 continue
-            rest = max(below[i], np.int64(head[a]) + size[a])
-        value = max(rest + size[b] + over, limit) - temperature * np.log(unit(generator))
+            rest = max(lower[i], np.int64(head[a]) + size[a])
+        value = max(rest + size[b] + over, limit) - temperature * np.log(1.0 - unit(generator))
         if value < best:
             best, place = value, i
         if i >= 0:
@@ -159,7 +135,7 @@ def put_back(order, start, end, size, b, limit, temperature, head, tail, below, 
 
 
 @compiled
-def insertion(order, start, end, size, limit, moves, per_look, control, generator, room, best_order):
+def insertion(order, start, end, size, limit, moves, per_look, control, generator, workspace, best_order):
     """Make moves of buffers in chains longer than `limit`, until there is none.
 
     Args:
@@ -167,31 +143,31 @@ def insertion(order, start, end, size, limit, moves, per_look, control, generato
         start, end, size: int64[n]; sizes in units of which all together stay below 2**31, int32[n].
         per_look: moves between two looks at which buffers are in such chains.
         control: float64[3]: temperature, factor for each move, size of the arena of `best_order`; updated.
-        room: critical and below, int64[n] each; head and tail, int32[n] each; top, int32, one for each time;
+        workspace: critical and lower, int64[n] each; head and tail, int32[n] each; top, int32, one for each time;
             key, float64[n].
         best_order: the order of the least arena; updated.
     """
-    critical, below, head, tail, top, key = room
+    critical, lower, head, tail, top, key = workspace
     done = 0
     while done < moves:
-        most = drop(order, start, end, size, NOBODY, top, head)
+        most = drop(order, start, end, size, NOBODY, top, head, False)
         if most < control[2]:
             control[2] = most
             for i in range(len(order)):
                 best_order[i] = order[i]
         if most <= limit:
             return
-        hang(order, start, end, size, NOBODY, top, tail)
-        straighten(order, size, head, tail, unit(generator) if draw(generator) % np.uint64(2) else 0.0, key)
+        drop(order, start, end, size, NOBODY, top, tail, True)
+        straighten(order, size, head, tail, unit(generator) if below(generator, 2) else 0.0, key)
         count = 0
         for b in order:
             if np.int64(head[b]) + size[b] + tail[b] > limit:
                 critical[count] = b
                 count += 1
         for _ in range(per_look):
-            b = critical[np.int64(draw(generator) % np.uint64(count))]
-            drop(order, start, end, size, b, top, head)
-            hang(order, start, end, size, b, top, tail)
-            put_back(order, start, end, size, b, limit, control[0], head, tail, below, generator)
+            b = critical[below(generator, count)]
+            drop(order, start, end, size, b, top, head, False)
+            drop(order, start, end, size, b, top, tail, True)
+            put_back(order, start, end, size, b, limit, control[0], head, tail, lower, generator)
             control[0] *= control[1]
         done += per_look

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from moccasin_mzn.heuristics.compiling import compiled
+from moccasin_mzn.heuristics.randomness import below
 
 UNLIMITED = 2**62
-
-
-@compiled
-def draw(generator):
-    """The next 63 random bits (xorshift64)."""
-    x = generator[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    generator[0] = x
-    return x >> np.uint64(1)
 
 
 @compiled
@@ -25,7 +13,7 @@ def place(order, boxes, best_fit, in_time, limit, placed, offset):
     """Give each buffer of `order`, one after the other, the lowest offset at which it fits.
 
     What is placed is kept sorted by offset. For the next buffer the holes between those that live at the same time are
-    looked at from below::
+    looked at from the bottom::
 
         offset   0        4        8        12
                  [ a     ]         [ b     ]             a and b live at some time when the new buffer does
@@ -38,7 +26,7 @@ def place(order, boxes, best_fit, in_time, limit, placed, offset):
         best_fit: take the smallest hole that is large enough, not the lowest one.
         in_time: `order` is by start, so that what has ended is of no more account.
         limit: give up as soon as a buffer ends above it.
-        placed: room, int64[n].
+        placed: workspace, int64[n].
         offset: int64[n], the result.
 
     Returns:
@@ -101,7 +89,7 @@ def repair(order, boxes, best_fit, limit, moves, generator, placed, offset):
         top, k = place(order, boxes, best_fit, False, limit, placed, offset)
         if k < 0:
             return top
-        to = int(draw(generator)) % max(k, 1)
+        to = below(generator, max(k, 1))
         b = order[k]
         for j in range(k, to, -1):
             order[j] = order[j - 1]

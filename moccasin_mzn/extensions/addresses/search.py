@@ -41,7 +41,6 @@ UNITS = 2**30
 """Insertion counts in units, of which all sizes together are not many more."""
 MOST_BUFFERS = 20_000
 """With more, only the order of time is tried, in which the dead are forgotten: other orders take quadratic time."""
-_SEED_STEP = 0x9E3779B97F4A7C15
 
 
 def search_arena(
@@ -114,6 +113,8 @@ class _Search:
     """State of one search. Buffers of size 0 stay at offset 0 and take no part."""
 
     def __init__(self, buffers: tuple[Buffer, ...], alignment: int, enough: int | None, seed: int) -> None:
+        from moccasin_mzn.heuristics.randomness import generator_of
+
         self.offsets = np.zeros(len(buffers), np.int64)
         self.bound = bound_of(buffers, alignment)
         self.enough = max(self.bound, enough or 0)
@@ -125,8 +126,8 @@ class _Search:
         self.boxes = tuple(np.ascontiguousarray(column) for column in columns.T)
         n = len(self.solid)
         self.best: int | None = None
-        self._generator = np.array([(seed * _SEED_STEP + 0xD1B54A32D192ED03) % 2**64 or 1], np.uint64)
-        self._room, self._offset = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        self._generator = generator_of(seed)
+        self._placed, self._offset = np.zeros(n, np.int64), np.zeros(n, np.int64)
 
     @property
     def done(self) -> bool:
@@ -147,7 +148,7 @@ class _Search:
             for best_fit in (False, True):
                 if (number or best_fit) and (self.done or clock.over()):
                     return
-                size, _ = place(order, self.boxes, best_fit, in_time, UNLIMITED, self._room, self._offset)
+                size, _ = place(order, self.boxes, best_fit, in_time, UNLIMITED, self._placed, self._offset)
                 self.take(self._offset)
                 if not in_time:
                     starts.append(_Start(size, order, best_fit, self._offset.copy()))
@@ -207,7 +208,7 @@ class _Search:
         start, end, size, work = self._compressed
         unit = max(1, int(size.sum()) // UNITS)
         order = np.argsort(begin, kind="stable").astype(np.int64)
-        room = (
+        workspace = (
             *np.zeros((2, len(order)), np.int64),
             *np.zeros((2, len(order)), np.int32),
             np.zeros(end.max(), np.int32),
@@ -219,7 +220,7 @@ class _Search:
         control, limit = np.array([begin_at, (COLD / warmth) ** (1 / moves), np.inf]), self.enough // unit
         units, done = (-(-size // unit)).astype(np.int32), 0
         while done < moves or clock.limit is not None:
-            insertion(order, start, end, units, limit, chunk, PER_LOOK, control, self._generator, room, best)
+            insertion(order, start, end, units, limit, chunk, PER_LOOK, control, self._generator, workspace, best)
             settle(best, start, end, self.boxes[2], self.boxes[3], top, self._offset)
             self.take(self._offset)
             done += chunk
@@ -245,7 +246,7 @@ class _Search:
         while self.best is not None and spent < REPAIRS and not self.done and not over():
             aim = self.best - max(1, round(share * (self.best - self.bound)))
             spent += 1
-            if repair(order, self.boxes, start.best_fit, aim, chunk, self._generator, self._room, self._offset) >= 0:
+            if repair(order, self.boxes, start.best_fit, aim, chunk, self._generator, self._placed, self._offset) >= 0:
                 self.take(self._offset)
                 spent = 0
 

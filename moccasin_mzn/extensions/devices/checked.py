@@ -16,7 +16,7 @@ from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.words import memory_text
 
-_VERDICT = re.compile(r"CORRECT: duration (\d+), energy (\d+), traffic (\d+), peaks ([\d ]+)")
+VERDICT = re.compile(r"CORRECT: duration (\d+), energy (\d+), traffic (\d+), peaks ([\d ]+)")
 
 
 def with_room_for(data: DevicesData, plan: Plan) -> DevicesData:
@@ -55,7 +55,7 @@ def check_plan(checker: str, data: DevicesData, items: dict[str, Any], simulatio
         InputError: MiniZinc is missing or failed.
     """
     verdict = run_checker(checker, items)
-    found = _VERDICT.fullmatch(verdict)
+    found = VERDICT.fullmatch(verdict)
     if found is None:
         raise CheckError(f"{checker} rejects the plan: {verdict}")
     totals = [int(amount) * scale for amount, scale in zip(found.groups()[:3], data.scales, strict=True)]
@@ -69,16 +69,3 @@ def check_plan(checker: str, data: DevicesData, items: dict[str, Any], simulatio
     figures = [f"{what} {total_text(graph, what, total)}" for what, total in zip(OBJECTIVES, totals, strict=True)]
     figures.append("peaks " + " and ".join(memory_text(peak, graph.size_unit) for peak in peaks))
     return f"{checker}: CORRECT: {', '.join(figures)}"
-
-
-def check_solution(checker: str, items: dict[str, Any]) -> str:
-    """Have the checker judge data and arrays as the solver left them.
-
-    Raises:
-        CheckError: they are rejected.
-        InputError: MiniZinc is missing or failed.
-    """
-    verdict = run_checker(checker, items)
-    if not _VERDICT.fullmatch(verdict):
-        raise CheckError(f"{checker} rejects the solver's solution: {verdict}")
-    return f"{checker}: CORRECT, the solver's own solution"

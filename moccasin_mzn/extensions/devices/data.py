@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import accumulate
 
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
+from moccasin_mzn.problem.stages import next_crowded, sums_of_ranges
 
 NOT_HERE = -1
 """Duration of what cannot be computed somewhere."""
@@ -188,13 +188,6 @@ class _Reach:
 
     def _next_crowded(self, m: int, latest: list[int]) -> list[int]:
         """For stages 1..n + 1 the next one, itself included, in which not all that may be read fits; n + 1: none."""
-        change = [0] * (self.n + 2)
-        for k in range(self.n):
-            if self.most[k][m]:
-                change[k + 1 if self.staged else 1] += self.sizes[k]
-                change[latest[k] + 1] -= self.sizes[k]
-        memory = list(accumulate(change))
-        following = [self.n + 1] * (self.n + 2)
-        for stage in range(self.n, 0, -1):
-            following[stage] = stage if memory[stage] > self.budgets[m] else following[stage + 1]
-        return following
+        sizes = [size if counts[m] else 0 for size, counts in zip(self.sizes, self.most, strict=True)]
+        memory = sums_of_ranges(sizes, ((k if self.staged else 0, last - 1) for k, last in enumerate(latest)))
+        return [0, *(stage + 1 for stage in next_crowded(memory, self.budgets[m]))]

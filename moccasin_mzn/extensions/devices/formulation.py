@@ -109,12 +109,13 @@ class DevicesFormulation(PlanFormulation):
         return {**arrays, "copied": [tuple(row) for row in values.copied], **totals}
 
     def checked(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Any) -> list[str]:
-        from moccasin_mzn.extensions.devices.checked import check_plan, check_solution, plan_solution, with_room_for
+        from moccasin_mzn.extensions.devices.checked import VERDICT, check_plan, plan_solution, with_room_for
+        from moccasin_mzn.formulations.solution_checkers import check_solution
 
         data = with_room_for(self.data(problem), plan)
         items = {**self.data_items(data), **plan_solution(data, plan, simulation)}
         verdicts = [check_plan(self.checker, data, items, simulation)]
-        return verdicts if solution is None else [*verdicts, check_solution(self.checker, solution)]
+        return verdicts if solution is None else [*verdicts, check_solution(self.checker, solution, VERDICT)]
 
 
 def _header(data: DevicesData) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.words import memory_text
 
-_VERDICT = re.compile(r"CORRECT: cost (\d+), peak (\d+), slow (\d+)")
+VERDICT = re.compile(r"CORRECT: cost (\d+), peak (\d+), slow (\d+)")
 
 
 def check_plan(form: PlanFormulation, problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> str:
@@ -45,7 +45,7 @@ def check_plan(form: PlanFormulation, problem: PlanProblem, plan: Plan, simulati
     solution = vars(intervals)
     total = [simulation.total(total.what) // total.scale for total in data.totals]
     verdict = run_checker(form.checker, {**form.data_items(data), **solution, "total": total})
-    found = _VERDICT.fullmatch(verdict)
+    found = VERDICT.fullmatch(verdict)
     if found is None:
         raise CheckError(f"{form.checker} rejects the plan: {verdict}")
     cost = int(found[1]) * data.totals[0].scale
@@ -56,16 +56,3 @@ def check_plan(form: PlanFormulation, problem: PlanProblem, plan: Plan, simulati
     graph, what = problem.platform.graph, problem.goal.objective
     local, slow = (memory_text(peaks[m], graph.size_unit) for m in (LOCAL, SLOW))
     return f"{form.checker}: CORRECT: {what} {total_text(graph, what, cost)}, peaks {local} and {slow}"
-
-
-def check_paging_solution(checker: str, solution: dict) -> str:
-    """Have a solution, as a solver left it, with the data of its model checked.
-
-    Raises:
-        CheckError: it is rejected.
-        InputError: MiniZinc is missing or failed.
-    """
-    verdict = run_checker(checker, solution)
-    if not _VERDICT.fullmatch(verdict):
-        raise CheckError(f"{checker} rejects the solver's solution: {verdict}")
-    return f"{checker}: CORRECT, the solver's own solution"

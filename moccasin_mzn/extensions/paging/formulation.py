@@ -135,10 +135,11 @@ class PagingFormulation(PlanFormulation):
         return instant_bound(problem) if self.staged else 0
 
     def checked(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Any) -> list[str]:
-        from moccasin_mzn.extensions.paging.checking import check_paging_solution, check_plan
+        from moccasin_mzn.extensions.paging.checking import VERDICT, check_plan
+        from moccasin_mzn.formulations.solution_checkers import check_solution
 
         verdicts = [check_plan(self.in_any_order(), problem, plan, simulation)]
-        return verdicts if solution is None else [*verdicts, check_paging_solution(self.checker, solution)]
+        return verdicts if solution is None else [*verdicts, check_solution(self.checker, solution, VERDICT)]
 
     def search(
         self, problem: PlanProblem, seed: int, offer: Callable[[Plan], Any], stop: Callable[[], bool],

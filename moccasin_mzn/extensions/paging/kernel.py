@@ -16,8 +16,8 @@ import numpy as np
 from moccasin_mzn.heuristics.annealing import PENALTY, TEMPERATURE
 from moccasin_mzn.heuristics.compiling import compiled
 from moccasin_mzn.heuristics.randomness import below, unit
+from moccasin_mzn.heuristics.slots import NONE
 
-NONE = -1
 TOTALS = 3
 VALUE, LOCAL_EXCESS, SLOW_EXCESS, LIMIT_EXCESS = 0, 1, 2, 3
 LOCAL_PENALTY, SLOW_PENALTY, LIMIT_PENALTY, BEST = range(PENALTY, PENALTY + 4)

@@ -14,10 +14,12 @@ import numpy as np
 from moccasin_mzn.extensions.paging.build import LOCAL, PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.data import local_instance
 from moccasin_mzn.extensions.paging.kernel import BEST, CHANGES, NONE, anneal
-from moccasin_mzn.extensions.paging.sets import NO_LIMIT, plan_of, problem_of, set_of, useful_edges, workspace_for
+from moccasin_mzn.extensions.paging.sets import NO_LIMIT, plan_of, problem_of, set_of, workspace_for
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.heuristics.annealing import INCUMBENT, NOTHING, Annealing, Round, mean_of_positive
 from moccasin_mzn.heuristics.compiled_searches import ignore, small_instance
+from moccasin_mzn.heuristics.staged.state import problem_of as staged_problem
+from moccasin_mzn.heuristics.staged.state import useful_edges
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Plan, plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -45,7 +47,7 @@ class SetAnnealing(Annealing):
     def __init__(self, asked: PlanProblem, seed: int = 0) -> None:
         self.asked, self.instance, self.problem = asked, local_instance(asked), problem_of(asked)
         problem, slots = self.problem, len(self.problem.slot_node)
-        self.tail, self.head = useful_edges(problem, self.instance)
+        self.tail, self.head = useful_edges(staged_problem(self.instance), self.instance)
         self._numbers = itertools.count()
         self._best: Set = (np.full(slots, NONE, np.int64), np.zeros(slots, np.int64))
         self._present = self._best

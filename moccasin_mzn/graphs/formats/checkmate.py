@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moccasin_mzn.graphs.formats.fields import (
-    check_directed,
-    column,
-    edge_positions,
-    first_node,
-    graph_object,
-    objects,
-    resolve_order,
-)
+from moccasin_mzn.graphs.formats.fields import first_node, graph_of
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -35,23 +27,10 @@ def parse(document: dict[str, Any]) -> ComputationGraph:
     Raises:
         InputError: a missing or malformed key, or no valid graph.
     """
-    check_directed(document)
-    about = graph_object(document)
-    nodes = objects(document, "nodes")
-    ids = column(nodes, "nodes", "id")
-    labelled = any("name" in node for node in nodes)
-    sided = any("backward" in node for node in nodes)
-    return ComputationGraph(
-        nodes=tuple(ids),
-        durations=tuple(column(nodes, "nodes", "cost_cpu")),
-        sizes=tuple(column(nodes, "nodes", "cost_ram")),
-        edges=edge_positions(ids, document, ("links", "edges"), ("source", "target")),
-        order=resolve_order(ids, about),
-        name=about.get("name", ""),
-        labels=tuple(column(nodes, "nodes", "name")) if labelled else None,
-        size_unit="byte",
-        backward=tuple(column(nodes, "nodes", "backward")) if sided else None,
-    )
+    return graph_of(
+        document, "id", "cost_cpu", "cost_ram", ("links", "edges"), ("source", "target"),
+        label="name", backward="backward", size_unit="byte",
+    )  # fmt: skip
 
 
 READER = Reader("id, cost_ram and cost_cpu (checkmate)", matches, parse, is_json=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.graphs.graph import NodeId
+from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 
 Object = dict[str, Any]
 
@@ -104,3 +104,39 @@ def resolve_order(ids: list[NodeId], about: Object) -> tuple[int, ...] | None:
     if not isinstance(order, list):
         raise InputError(f'"order" is {shown(order)}, expected a list of node ids')
     return tuple(resolve(ids, "order", order))
+
+
+def graph_of(
+    document: Object, node: str, duration: str, size: str, edges: tuple[str, str], ends: tuple[str, str], *,
+    label: str | None = None, backward: str | None = None, **facts: Any,
+) -> ComputationGraph:  # fmt: skip
+    """The graph of a document.
+
+    Args:
+        node, duration, size: the keys of ids and amounts in each node.
+        edges, ends: see `edge_positions`.
+        label, backward: the keys of what all nodes have, or none; None: the dialect has no such key.
+        facts: what else the graph is made with.
+
+    Raises:
+        InputError: a missing or malformed key, or no valid graph.
+    """
+    check_directed(document)
+    about = graph_object(document)
+    nodes = objects(document, "nodes")
+    ids = column(nodes, "nodes", node)
+
+    def where_any(key: str | None) -> tuple[Any, ...] | None:
+        return tuple(column(nodes, "nodes", key)) if key is not None and any(key in at for at in nodes) else None
+
+    return ComputationGraph(
+        nodes=tuple(ids),
+        durations=tuple(column(nodes, "nodes", duration)),
+        sizes=tuple(column(nodes, "nodes", size)),
+        edges=edge_positions(ids, document, edges, ends),
+        order=resolve_order(ids, about),
+        name=about.get("name", ""),
+        labels=where_any(label),
+        backward=where_any(backward),
+        **facts,
+    )

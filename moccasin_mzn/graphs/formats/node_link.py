@@ -32,15 +32,7 @@ from typing import Any
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import replace_file
 from moccasin_mzn.graphs.checks import by_device
-from moccasin_mzn.graphs.formats.fields import (
-    check_directed,
-    column,
-    edge_positions,
-    first_node,
-    graph_object,
-    objects,
-    resolve_order,
-)
+from moccasin_mzn.graphs.formats.fields import check_directed, column, first_node, graph_object, graph_of, objects
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -72,25 +64,18 @@ def parse(document: dict[str, Any]) -> ComputationGraph:
     check_directed(document)
     about = graph_object(document)
     nodes = objects(document, "nodes")
-    ids = column(nodes, "nodes", "id")
-    labelled = any("label" in node for node in nodes)
-    sided = any("backward" in node for node in nodes)
     timed = any("device_durations" in node for node in nodes)
-    return ComputationGraph(
-        nodes=tuple(ids),
-        durations=tuple(column(nodes, "nodes", "duration")),
-        sizes=tuple(column(nodes, "nodes", "size")),
-        edges=edge_positions(ids, document, ("edges", "links"), ("source", "target")),
-        order=resolve_order(ids, about),
-        name=about.get("name", ""),
-        labels=tuple(column(nodes, "nodes", "label")) if labelled else None,
+    ids = column(nodes, "nodes", "id")
+    return graph_of(
+        document, "id", "duration", "size", ("edges", "links"), ("source", "target"),
+        label="label",
+        backward="backward",
         duration_unit=about.get("duration_unit", "unit"),
         size_unit=about.get("size_unit", "unit"),
         attributes={key: value for key, value in about.items() if key not in _OWN_KEYS},
         fixed_memory=about.get("fixed_memory", {}),
-        backward=tuple(column(nodes, "nodes", "backward")) if sided else None,
         device_durations=by_device(ids, column(nodes, "nodes", "device_durations")) if timed else {},
-    )
+    )  # fmt: skip
 
 
 def write_graph(graph: ComputationGraph, path: str | PathLike[str]) -> None:

@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moccasin_mzn.graphs.formats.fields import (
-    check_directed,
-    column,
-    edge_positions,
-    first_node,
-    graph_object,
-    objects,
-    resolve_order,
-)
+from moccasin_mzn.graphs.formats.fields import first_node, graph_of
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -33,18 +25,7 @@ def parse(document: dict[str, Any]) -> ComputationGraph:
     Raises:
         InputError: a missing or malformed key, or no valid graph.
     """
-    check_directed(document)
-    about = graph_object(document)
-    nodes = objects(document, "nodes")
-    ids = column(nodes, "nodes", "name")
-    return ComputationGraph(
-        nodes=tuple(ids),
-        durations=tuple(column(nodes, "nodes", "duration")),
-        sizes=tuple(column(nodes, "nodes", "out_cost")),
-        edges=edge_positions(ids, document, ("links", "edges"), ("0", "1")),
-        order=resolve_order(ids, about),
-        name=about.get("name", ""),
-    )
+    return graph_of(document, "name", "duration", "out_cost", ("links", "edges"), ("0", "1"))
 
 
 READER = Reader("name, out_cost and duration (random layered)", matches, parse, is_json=True)

@@ -19,7 +19,7 @@ from moccasin_mzn.heuristics.free_order.state import (
     next_start,
     remove,
 )
-from moccasin_mzn.heuristics.randomness import unit
+from moccasin_mzn.heuristics.randomness import below, unit
 
 
 class Mix(NamedTuple):
@@ -50,12 +50,6 @@ class Mix(NamedTuple):
 
 BLOCK = 6
 """Computations that are moved together at most."""
-
-
-@compiled
-def below(generator, n):
-    """A random integer in 0..n-1."""
-    return np.int64(unit(generator) * n)
 
 
 @compiled

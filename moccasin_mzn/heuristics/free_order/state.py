@@ -18,28 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.heuristics.compiling import compiled
+from moccasin_mzn.heuristics.slots import NONE, Problem, problem_with
 from moccasin_mzn.problem.instance import Instance
 
-NONE = -1
 MOST_SLOTS = 8
 """So many computations of one node at most, whatever C_v allows: more are rarely of use."""
-
-
-class Problem(NamedTuple):
-    """What does not change. All arrays along the input order; sizes and durations in any integer unit."""
-
-    duration: np.ndarray
-    size: np.ndarray
-    pred_ptr: np.ndarray
-    pred: np.ndarray
-    succ_ptr: np.ndarray
-    succ: np.ndarray
-    slot_ptr: np.ndarray
-    """Slots of node v are slot_ptr[v]..slot_ptr[v + 1] - 1."""
-    slot_node: np.ndarray
-    budget: int
 
 
 class State(NamedTuple):
@@ -61,28 +45,9 @@ DURATION, EXCESS, LENGTH = 0, 1, 2
 
 
 def problem_of(instance: Instance) -> Problem:
-    """An instance for compiled code; sizes are rounded up, and the budget down, if sums of them might pass 2**62.
-
-    A position holds one copy of each node at most, so memory summed over positions is at most slots times all sizes.
-    """
-    arrays = graph_arrays(instance.graph, instance.order)
-    most = np.array([instance.max_computations[v] for v in instance.order], np.int64)
-    useful = (arrays.size > 0) & (np.diff(arrays.succ_ptr) > 0)
-    slots = np.where(useful, np.minimum(most, MOST_SLOTS), 1)
-    slot_ptr = np.zeros(arrays.node_count + 1, np.int64)
-    np.cumsum(slots, out=slot_ptr[1:])
-    unit = max(1, -(-sum(instance.graph.sizes) * int(slot_ptr[-1]) // 2**62))
-    return Problem(
-        duration=arrays.duration,
-        size=-(-arrays.size // unit),
-        pred_ptr=arrays.pred_ptr,
-        pred=arrays.pred.astype(np.int64),
-        succ_ptr=arrays.succ_ptr,
-        succ=arrays.succ.astype(np.int64),
-        slot_ptr=slot_ptr,
-        slot_node=np.repeat(np.arange(arrays.node_count, dtype=np.int64), slots),
-        budget=np.int64(instance.budget // unit),  # type: ignore[arg-type]  # an int to compiled code
-    )
+    """An instance for compiled code: a slot for each computation that C_v allows, `MOST_SLOTS` at most."""
+    problem = problem_with(instance, lambda most: np.minimum(most, MOST_SLOTS))
+    return problem._replace(pred=problem.pred.astype(np.int64), succ=problem.succ.astype(np.int64))
 
 
 def slots_of(instance: Instance, problem: Problem, sequence: Sequence[int]) -> np.ndarray:

@@ -17,12 +17,12 @@ from moccasin_mzn.heuristics.staged.state import (
     EXCESS,
     EXTRA,
     NONE,
-    Problem,
     empty_state,
     enter,
     problem_of,
     sequence_of,
     stages_of,
+    useful_edges,
 )
 from moccasin_mzn.problem.instance import Instance
 
@@ -67,7 +67,7 @@ class LocalSearch(Annealing):
         self.instance = instance
         self.within = within
         self._problem = problem_of(instance)
-        self._tail, self._head = _useful_edges(self._problem, instance)
+        self._tail, self._head = useful_edges(self._problem, instance)
         self._state = empty_state(self._problem)
         self._best_stage = self._state.stage.copy()
         self._latest: np.ndarray | None = None
@@ -154,22 +154,6 @@ class LocalSearch(Annealing):
         if self._state.totals[EXCESS] == 0 and self._state.totals[EXTRA] < self._control[BEST]:
             self._control[BEST] = self._state.totals[EXTRA]
             self._best_stage[:] = stages
-
-
-def _useful_edges(problem: Problem, instance: Instance) -> tuple[np.ndarray, np.ndarray]:
-    """Edges (u, x) such that u may be recomputed and some stage between the read before x and x is over the budget
-    in the input order."""
-    memory = np.array(instance.baseline.memory, dtype=object)
-    over = np.concatenate([[0], np.cumsum(memory > instance.budget)]).astype(np.int64)
-    n = len(problem.duration)
-    tail = np.repeat(np.arange(n, dtype=np.int64), np.diff(problem.succ_ptr))
-    head = problem.succ.astype(np.int64)
-    previous = np.concatenate([tail[:1], head[:-1]])
-    first = np.concatenate([[True], tail[1:] != tail[:-1]])[: len(tail)]
-    previous = np.where(first, tail, previous)
-    recomputable = np.diff(problem.slot_ptr)[tail] > 0
-    useful = recomputable & (over[head] > over[previous + 1])
-    return tail[useful], head[useful]
 
 
 def compile_all() -> None:

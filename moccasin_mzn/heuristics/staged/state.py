@@ -19,27 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.heuristics.compiling import compiled
+from moccasin_mzn.heuristics.slots import NONE, Problem, problem_with
 from moccasin_mzn.problem.instance import Instance
 
-NONE = -1
 NEVER = np.int64(2**62)
-
-
-class Problem(NamedTuple):
-    """What does not change. All arrays along the input order; sizes and durations in any integer unit."""
-
-    duration: np.ndarray
-    size: np.ndarray
-    pred_ptr: np.ndarray
-    pred: np.ndarray
-    succ_ptr: np.ndarray
-    succ: np.ndarray
-    slot_ptr: np.ndarray
-    """Slots of node v are slot_ptr[v]..slot_ptr[v + 1] - 1, one for each recomputation that C_v allows."""
-    slot_node: np.ndarray
-    budget: int
 
 
 class State(NamedTuple):
@@ -71,31 +55,35 @@ EXTRA, EXCESS, COUNT = 0, 1, 2
 
 
 def problem_of(instance: Instance) -> Problem:
-    """An instance for compiled code; sizes are rounded up, and the budget down, if sums of them might pass 2**62."""
-    arrays = graph_arrays(instance.graph, instance.order)
-    most = np.array([instance.max_computations[v] for v in instance.order], np.int64)
-    useful = (arrays.size > 0) & (np.diff(arrays.succ_ptr) > 0)
-    later = np.arange(arrays.node_count - 1, -1, -1)  # one recomputation in a stage is enough
-    slots = np.where(useful, np.minimum(most - 1, later), 0)
-    slot_ptr = np.zeros(arrays.node_count + 1, np.int64)
-    np.cumsum(slots, out=slot_ptr[1:])
-    events = arrays.node_count + int(slot_ptr[-1])
-    unit = max(1, -(-int(arrays.size.sum()) * events // 2**62))
-    return Problem(
-        duration=arrays.duration,
-        size=-(-arrays.size // unit),
-        pred_ptr=arrays.pred_ptr,
-        pred=arrays.pred,
-        succ_ptr=arrays.succ_ptr,
-        succ=arrays.succ,
-        slot_ptr=slot_ptr,
-        slot_node=np.repeat(np.arange(arrays.node_count, dtype=np.int64), slots),
-        budget=np.int64(instance.budget // unit),  # type: ignore[arg-type]  # an int to compiled code
-    )
+    """An instance for compiled code: a slot for each recomputation that C_v allows, and one at most in each stage."""
+    return problem_with(instance, lambda most: np.minimum(most - 1, np.arange(len(most) - 1, -1, -1)), without=1)
+
+
+def useful_edges(problem: Problem, instance: Instance) -> tuple[np.ndarray, np.ndarray]:
+    """Edges (u, x) such that u may be recomputed and some stage between the read before x and x is over the budget
+    in the input order."""
+    memory = np.array(instance.baseline.memory, dtype=object)
+    over = np.concatenate([[0], np.cumsum(memory > instance.budget)]).astype(np.int64)
+    n = len(problem.duration)
+    tail = np.repeat(np.arange(n, dtype=np.int64), np.diff(problem.succ_ptr))
+    head = problem.succ.astype(np.int64)
+    previous = np.concatenate([tail[:1], head[:-1]])
+    first = np.concatenate([[True], tail[1:] != tail[:-1]])[: len(tail)]
+    previous = np.where(first, tail, previous)
+    recomputable = np.diff(problem.slot_ptr)[tail] > 0
+    useful = recomputable & (over[head] > over[previous + 1])
+    return tail[useful], head[useful]
 
 
 def stages_of(instance: Instance, problem: Problem, sequence: Sequence[int]) -> np.ndarray:
-    """The stage of each slot for a sequence in stages of the input order; slots of a node in ascending stages.
+    """The stage of each slot for a sequence in stages of the input order; see `stages_of_slots`."""
+    return stages_of_slots(instance.order, problem.slot_ptr, sequence)[0]
+
+
+def stages_of_slots(
+    order: Sequence[int], slot_ptr: np.ndarray, sequence: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The stage of each slot, ascending for each node, and its place in the sequence; NONE for slots that are free.
 
     Recomputations without a slot (of outputs without memory, say) and second ones in a stage are left out, as is what
     comes after the last stage.
@@ -103,23 +91,21 @@ def stages_of(instance: Instance, problem: Problem, sequence: Sequence[int]) -> 
     Raises:
         ValueError: the nodes are not all computed, or not in the input order for the first time.
     """
-    number = {v: k for k, v in enumerate(instance.order)}
-    stage_of_slot = np.full(len(problem.slot_node), NONE, np.int64)
-    free, stage, n = problem.slot_ptr[:-1].tolist(), 0, len(number)
-    for v in sequence:
+    number = {v: k for k, v in enumerate(order)}
+    stage_of_slot, place = np.full((2, slot_ptr[-1]), NONE, np.int64)
+    free, stage, n = slot_ptr[:-1].tolist(), 0, len(number)
+    for t, v in enumerate(sequence):
         k = number[v]
         if stage == n or k > stage:
             break
         if k == stage:
             stage += 1
-        elif free[k] < problem.slot_ptr[k + 1] and (
-            free[k] == problem.slot_ptr[k] or stage_of_slot[free[k] - 1] != stage
-        ):
-            stage_of_slot[free[k]] = stage
+        elif free[k] < slot_ptr[k + 1] and (free[k] == slot_ptr[k] or stage_of_slot[free[k] - 1] != stage):
+            stage_of_slot[free[k]], place[free[k]] = stage, t
             free[k] += 1
     if stage < n:
         raise ValueError(f"stage {stage} of the input order does not end with the first computation of its node")
-    return stage_of_slot
+    return stage_of_slot, place
 
 
 def sequence_of(instance: Instance, problem: Problem, stage_of_slot: np.ndarray) -> tuple[int, ...]:

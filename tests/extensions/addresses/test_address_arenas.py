@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.extensions.addresses.exact import CHECKER, check_arena, least_arena, model_items
-from moccasin_mzn.extensions.addresses.insertion import NOBODY, drop, hang, insertion, settle, straighten
+from moccasin_mzn.extensions.addresses.insertion import NOBODY, drop, insertion, settle, straighten
 from moccasin_mzn.extensions.addresses.kernel import UNLIMITED, place, repair
 from moccasin_mzn.extensions.addresses.search import compressed, search_arena
 from moccasin_mzn.formulations.solution_checkers import run_checker
@@ -129,8 +129,8 @@ def test_chains_of_an_order_against_a_walk_over_all_pairs(seed):
     order, top = np.array(rng.sample(range(25), 25), np.int64), np.zeros(end.max(), np.int64)
     head, tail, offset = np.zeros((3, 25), np.int64)
     without = order[rng.randrange(25)] if seed % 2 else NOBODY
-    most = drop(order, start, end, size, without, top, head)
-    hang(order, start, end, size, without, top, tail)
+    most = drop(order, start, end, size, without, top, head, False)
+    drop(order, start, end, size, without, top, tail, True)
     below, above = {}, {}
     for b in order:
         if b != without:

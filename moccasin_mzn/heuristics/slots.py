@@ -1,0 +1,59 @@
+"""An instance as flat arrays for compiled searches: nodes along the input order, each with slots for computations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from moccasin_mzn.graphs.arrays import graph_arrays
+from moccasin_mzn.problem.instance import Instance
+
+NONE = -1
+
+
+class Problem(NamedTuple):
+    """What does not change. All arrays along the input order; sizes and durations in any integer unit."""
+
+    duration: np.ndarray
+    size: np.ndarray
+    pred_ptr: np.ndarray
+    pred: np.ndarray
+    succ_ptr: np.ndarray
+    succ: np.ndarray
+    slot_ptr: np.ndarray
+    """Slots of node v are slot_ptr[v]..slot_ptr[v + 1] - 1."""
+    slot_node: np.ndarray
+    budget: int
+
+
+def problem_with(instance: Instance, slots_for: Callable[[np.ndarray], np.ndarray], without: int = 0) -> Problem:
+    """An instance for compiled code; sizes are rounded up, and the budget down, if sums of them might pass 2**62.
+
+    Args:
+        slots_for: gets C_v of each node, 1 where more is of no use, and tells how many slots each has.
+        without: how many computations each node has that take no slot.
+    """
+    arrays = graph_arrays(instance.graph, instance.order)
+    most = np.array([instance.max_computations[v] for v in instance.order], np.int64)
+    slots = slots_for(np.where((arrays.size > 0) & (np.diff(arrays.succ_ptr) > 0), most, 1))
+    slot_ptr = np.zeros(arrays.node_count + 1, np.int64)
+    np.cumsum(slots, out=slot_ptr[1:])
+    unit = size_unit(int(arrays.size.sum()), int(slot_ptr[-1]) + without * arrays.node_count)
+    return Problem(
+        duration=arrays.duration,
+        size=-(-arrays.size // unit),
+        pred_ptr=arrays.pred_ptr,
+        pred=arrays.pred,
+        succ_ptr=arrays.succ_ptr,
+        succ=arrays.succ,
+        slot_ptr=slot_ptr,
+        slot_node=np.repeat(np.arange(arrays.node_count, dtype=np.int64), slots),
+        budget=np.int64(instance.budget // unit),
+    )
+
+
+def size_unit(total: int, events: int) -> int:
+    """The unit in which all sizes together, summed over so many events, stay within 2**62."""
+    return max(1, -(-total * events // 2**62))
