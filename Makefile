@@ -62,6 +62,7 @@ bench: .venv/ready
 lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m mypy
 
 data: .venv/ready
 	$(BIN)/python scripts/make_data.py

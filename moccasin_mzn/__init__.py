@@ -1,1 +1,50 @@
-"""Rematerialization schedules for computation graphs: least extra compute within a memory budget."""
+"""Rematerialization schedules for computation graphs: least extra compute within a memory budget. ::
+
+import moccasin_mzn as mz
+
+graph = mz.read_graph("graph.json")
+result = mz.solve(graph, 0.8, time_limit=60)  # 80 % of the memory that the input order needs
+print(result)
+result.plot("schedule.html")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from moccasin_mzn.errors import InputError
+    from moccasin_mzn.extensions.devices.build import CopyCosts, Device
+    from moccasin_mzn.extensions.paging.build import PagingCosts
+    from moccasin_mzn.face import allocate, compare, frontier, order, solve
+    from moccasin_mzn.graphs.formats import read_graph, write_graph
+    from moccasin_mzn.graphs.graph import ComputationGraph
+    from moccasin_mzn.problem.arena import Buffer
+    from moccasin_mzn.problem.budget import Budget
+    from moccasin_mzn.problem.platform import Goal
+    from moccasin_mzn.report.answers import Result
+
+__all__ = [
+    "Budget", "Buffer", "ComputationGraph", "CopyCosts", "Device", "Goal", "InputError", "PagingCosts", "Result",
+    "allocate", "compare", "frontier", "order", "read_graph", "solve", "write_graph",
+]  # fmt: skip
+
+_HOMES = {
+    "Budget": "problem.budget", "Buffer": "problem.arena", "ComputationGraph": "graphs.graph",
+    "CopyCosts": "extensions.devices.build", "Device": "extensions.devices.build", "Goal": "problem.platform",
+    "InputError": "errors", "PagingCosts": "extensions.paging.build", "Result": "report.answers",
+    "read_graph": "graphs.formats", "write_graph": "graphs.formats",
+}  # fmt: skip
+"""Modules of what is not in `face`: all are imported when they are asked for, as solvers start through this package."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'face')}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -72,7 +72,7 @@ def run_all(
                 waiting[key] = run, future
                 future.add_done_callback(done.put)
             while waiting:
-                run, future = waiting.pop(_next(done, client, tell).key)
+                run, future = waiting.pop(str(_next(done, client, tell).key))
                 _hand_over(run, future, on_outcome, on_missing)
         except BaseException:
             with contextlib.suppress(Exception):

@@ -190,7 +190,7 @@ def compare(
         title = line.label if line else name
         yield Row(title, budget, baseline, contender, result, note, figures or ("", "", ""))
         if result is not None:
-            if result.valid:
+            if result.valid and result.sequence is not None:
                 known.append(result.sequence)
             if result.interrupted:
                 return

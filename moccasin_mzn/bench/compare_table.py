@@ -30,13 +30,13 @@ class ComparisonTable:
         if result is None:
             self._notes.append(f"{row.contender.label}: {row.note}")
         cells = [row.contender.label, result.status if result else "-"]
-        if result is not None and result.found:
+        if result is not None and result.peak is not None:
             budget = row.instance.budget
             cells += [f"{result.tdi_percent:.3f}", f"{result.peak / budget:.3f}" if budget else "-"]
         else:
             cells += ["-", "-"]
-        proves = result is not None and result.gap_percent is not None and result.formulation is not None
-        cells += [f"{result.gap_percent:.2f}" if proves else "-", f"{result.seconds.total:.1f}" if result else "-"]
+        gap = result.gap_percent if result is not None and result.formulation is not None else None
+        cells += ["-" if gap is None else f"{gap:.2f}", f"{result.seconds.total:.1f}" if result else "-"]
         self._line([*cells, *row.published])
 
     def end(self) -> None:

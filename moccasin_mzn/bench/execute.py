@@ -6,7 +6,7 @@ import json
 import platform
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -17,11 +17,15 @@ import psutil
 
 from moccasin_mzn.bench.graphs import parsed, unpacked
 from moccasin_mzn.bench.matrix import Run
+from moccasin_mzn.bench.plan_methods import plan_problem, several_memories
 from moccasin_mzn.bench.rows import INTEGER_BITS, Row
 from moccasin_mzn.errors import InputError, NotApplicableError
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.files.plans import claimed_plan, goal_document, platform_document
+from moccasin_mzn.problem.files.schedules import claimed_schedule
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.schedules import judge
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.validate import validate_plan, validate_schedule
 from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.processes.solve_process import Attempt, run_solve
 from moccasin_mzn.search.result import percent_over
@@ -30,7 +34,10 @@ from moccasin_mzn.words import count_text, memory_text
 
 _KILLED = {"time": "out-of-time", "memory": "out-of-memory"}
 _REASON_CHARACTERS = 500
-_ANSWER = ("peak", "duration", "tdi_percent", "duration_bound", "gap_percent", "schedule")
+_ANSWER = (
+    "peak", "duration", "tdi_percent", "duration_bound", "gap_percent", "schedule", "value", "bound", "arena",
+    "memories",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -133,25 +140,62 @@ def _instance(run: Run, graph: ComputationGraph, most: int | str) -> Instance:
 
 
 def _schedule(run: Run, attempt: Attempt, graph: ComputationGraph) -> Row:
-    """What the judge says of the schedule, or of the latest that a killed run has told of."""
+    """What the judge says of the schedule or plan, or of the latest that a killed run has told of."""
     result = attempt.result or {}
-    ids = result.get("sequence") or attempt.sequence
-    bound = result.get("duration_bound")
+    several = several_memories(run.options)
+    bound = result.get("bound" if several else "duration_bound")
     if bound is None and attempt.trace:
         bound = attempt.trace[-1].bound
-    if ids is None:
-        return {"valid": False, "duration_bound": bound}
-    simulation = judge(graph, [graph.position_of(node) for node in ids], run.row["budget_amount"])
-    valid, duration = simulation.feasible, simulation.duration
-    gap = 100 * (duration - bound) / duration if duration and bound is not None else 0.0
+    steps = attempt.sequence if several else result.get("sequence") or attempt.sequence
+    of_duration = run.row["objective"] == "duration"
+    found = {"valid": False, "bound": bound, "duration_bound": bound if of_duration else None}
+    if steps is None:
+        return found
+    judged = (_judged_plan if several else _judged_schedule)(run, {**result, "sequence": steps, "plan": steps}, graph)
+    value = judged["value"]
+    gap = 100 * (value - bound) / value if value and bound is not None else 0.0
     return {
-        "valid": valid,
+        **found,
+        **judged,
+        "tdi_percent": percent_over(judged["duration"], run.row["baseline_duration"]),
+        "gap_percent": gap if judged["valid"] and bound is not None else None,
+        "schedule": _json(steps),
+    }
+
+
+def _judged_schedule(run: Run, told: dict[str, Any], graph: ComputationGraph) -> Row:
+    claimed = claimed_schedule({**told, "sequence": list(told["sequence"])}, graph)
+    claimed = replace(claimed, alignment=run.options.get("alignment", 1))
+    simulation = simulate(graph, claimed.sequence)
+    placed = claimed.offsets is not None or not run.options.get("addresses")
+    return {
+        "valid": placed and not validate_schedule(graph, claimed, run.row["budget_amount"]),
         "peak": simulation.peak,
-        "duration": duration,
-        "tdi_percent": percent_over(duration, run.row["baseline_duration"]),
-        "duration_bound": bound,
-        "gap_percent": gap if valid and bound is not None else None,
-        "schedule": _json(ids),
+        "duration": simulation.duration,
+        "value": simulation.duration,
+        "arena": claimed.arena,
+    }
+
+
+def _judged_plan(run: Run, told: dict[str, Any], graph: ComputationGraph) -> Row:
+    """Within the budgets and limits of what was asked, whatever the run says of them."""
+    problem = plan_problem(run.options, graph, str(run.row["budget_amount"]), run.order, count_fixed=False)
+    asked = {"platform": platform_document(problem.platform), "goal": goal_document(problem.goal)}
+    claimed = claimed_plan(json.loads(json.dumps({**told, **asked})), graph)
+    claimed = replace(claimed, alignment=run.options.get("alignment", 1))
+    simulation, arenas = validate_plan(claimed), dict(claimed.arenas)
+    placed = claimed.placed is not None or not run.options.get("addresses")
+    memories = {
+        place.name: {"budget": place.budget, "peak": simulation.peaks[m], "arena": arenas.get(m)}
+        for m, place in enumerate(problem.platform.memories)
+    }
+    return {
+        "valid": placed and simulation.feasible,
+        "peak": simulation.peaks[0],
+        "duration": simulation.duration,
+        "value": problem.value(simulation),
+        "arena": arenas.get(0),
+        "memories": json.dumps(memories),
     }
 
 

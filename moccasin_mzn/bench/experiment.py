@@ -50,6 +50,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from moccasin_mzn.bench.fields import Fields
 from moccasin_mzn.bench.methods import Method, read_methods
@@ -90,7 +91,7 @@ class GraphSource:
             raise InputError("give either path or generate")
         if self.generate is not None and any(word.startswith(("-o", "--out", "--list")) for word in self.generate):
             raise InputError("generate: the graph is not to be written to a file, nor listed")
-        seen = {}
+        seen: dict[Budget, str] = {}
         for text in self.budgets:
             budget = Budget.parse(text)
             if budget in seen:
@@ -175,7 +176,7 @@ def _graph(fields: Fields, budgets: tuple[str, ...]) -> GraphSource:
     except ValueError as error:
         raise InputError(f"{fields.key('generate')}: {shown(line)}: {error}") from None
     default = Path(path).stem if path is not None else line
-    values = {
+    values: dict[str, Any] = {
         "label": fields.text("label", default or ""),
         "budgets": fields.texts("budgets", budgets),
         "family": fields.text("family", ""),

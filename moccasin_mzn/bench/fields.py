@@ -64,7 +64,7 @@ class Fields:
     def texts(self, name: str, default: Any = _MISSING) -> tuple[str, ...]:
         """A list of strings, or one of them alone."""
         value = self.values.get(name)
-        if _is_text(value):
+        if isinstance(value, str) and _is_text(value):
             return (value,)
         return tuple(self._get(name, default, "a list of strings that are not empty", _is_list_of(str)))
 

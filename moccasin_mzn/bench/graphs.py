@@ -79,7 +79,7 @@ def load_graphs(
     """
     found = []
     for source in experiment.graphs:
-        if source.path is None:
+        if source.generate is not None:
             try:
                 graph = generate(source.generate)
             except InputError as error:
@@ -90,7 +90,7 @@ def load_graphs(
             if path is None:
                 tell(f"left out: graph {source.label}: {source.path} is not at hand (see --graphs)")
                 continue
-            graph, shell = read_graph(path), shlex.quote(source.path)
+            graph, shell = read_graph(path), shlex.quote(str(source.path))
         found.append(BenchGraph(source, graph, graph_digest(graph), shell, packed(graph)))
     if not found:
         raise InputError("no graph of the experiment is at hand; name the folder that has them with --graphs")
@@ -103,11 +103,12 @@ def _find(source: GraphSource, folders: Sequence[Path]) -> Path | None:
     Raises:
         InputError: there is none, and the graph is not optional.
     """
+    given = Path(source.path or "")
     for folder in folders:
-        path = folder / source.path
+        path = folder / given
         if path.is_file():
             return path
     if source.optional:
         return None
-    where = ", ".join(map(str, folders)) if not Path(source.path).is_absolute() else "its folder"
+    where = ", ".join(map(str, folders)) if not given.is_absolute() else "its folder"
     raise InputError(f"graph {source.label}: there is no {source.path} in {where}")

@@ -6,12 +6,13 @@ import hashlib
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from moccasin_mzn.bench.experiment import Experiment
 from moccasin_mzn.bench.graphs import BenchGraph
 from moccasin_mzn.bench.methods import Method
+from moccasin_mzn.bench.plan_methods import Values, for_graph, plan_problem, question
 from moccasin_mzn.bench.rows import Row, empty_row
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.problem.budget import Budget
@@ -32,6 +33,8 @@ class Run:
     """Seconds after which it is killed."""
     graph: bytes
     """See `graphs.packed`."""
+    options: Values = field(default_factory=dict)
+    """Of the method, with times as numbers."""
 
     @property
     def key(self) -> str:
@@ -107,9 +110,17 @@ def _instance(graph: BenchGraph, budget: str, order: str, count_fixed: bool) -> 
 def _run(
     experiment: Experiment, graph: BenchGraph, instance: Instance, budget: str, method: Method, seed: int | None
 ) -> Run:
-    words = ["--budget", budget, *(["--count-fixed"] if experiment.count_fixed else []), *method.arguments(seed)]
+    key, order = run_key(graph, budget, method, seed, experiment), str(method.options.get("order", "input"))
+    try:
+        method = replace(method, options=for_graph(method.options, graph.graph))
+        if method.several:
+            plan_problem(method.options, graph.graph, budget, order, experiment.count_fixed)
+    except InputError as error:
+        raise InputError(f"{method.label} on graph {graph.source.label}, budget {shown(budget)}: {error}") from None
+    fixed = ["--count-fixed"] if experiment.count_fixed else []
+    words = [*question(method.options, budget), *fixed, *method.arguments(seed)]
     known: dict[str, Any] = {
-        "key": run_key(graph, budget, method, seed, experiment),
+        "key": key,
         "experiment": experiment.name,
         "graph": graph.source.label,
         "family": graph.source.family or None,
@@ -131,7 +142,8 @@ def _run(
     return Run(
         row={**empty_row(), **known},
         arguments=tuple(words),
-        order=str(method.options.get("order", "input")),
+        order=order,
         hard_limit=method.time_limit + experiment.hard_limit,
         graph=graph.packed,
+        options=method.options,
     )

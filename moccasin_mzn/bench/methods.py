@@ -9,16 +9,19 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from moccasin_mzn.bench.fields import Fields
+from moccasin_mzn.bench.plan_methods import EXTENSIONS, FLAGS, extension_text, how_to_plan, several_memories
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.problem.instance import FREE
-from moccasin_mzn.search.options import Options, parse_count, parse_gap
+from moccasin_mzn.search.options import Options, SearchOptions, parse_count, parse_gap
 from moccasin_mzn.strategies import find_strategy, strategies
 
 MODEL_OPTIONS = (
     "formulation", "solver", "precedence", "index", "max_computations", "search", "order", "until_gap", "two_phase",
+    *EXTENSIONS,
 )  # fmt: skip
-"""Options of `solve` that a method may set, as in the file; only "order" is for strategies too."""
+"""Options of `solve` that a method may set, as in the file."""
+_OF_STRATEGIES = ("strategy", "order", "addresses", "alignment")
 ORDERS = "input", "topological", FREE
 _OWN_KEYS = ("label", "graphs", "time_limit", "threads", "seeds")
 _REFUSED = {
@@ -40,7 +43,8 @@ class Method:
 
     label: str
     options: Mapping[str, str | int | float | bool]
-    """Of `solve`, by the name in the file, without those that follow; "strategy" or any of `MODEL_OPTIONS`."""
+    """Of `solve`, by the name in the file, without those that follow; those of `EXTENSIONS`, and "strategy" or any
+    others of `MODEL_OPTIONS`."""
     time_limit: float
     """Seconds."""
     threads: int
@@ -59,11 +63,12 @@ class Method:
             find_strategy(self.strategy)
             if self.options.get("order") == FREE:
                 raise InputError(f"order free is for models, {self.strategy} is a strategy")
-            odd = [name for name in self.options if name not in ("strategy", "order")]
+            odd = [name for name in self.options if name not in _OF_STRATEGIES]
             if odd:
                 raise InputError(f"{odd[0]} is for models, {self.strategy} is a strategy")
             if self.seeds or self.threads != 1:
                 raise InputError(f"seeds and threads are for models, {self.strategy} is a strategy")
+            several_memories(self.options)
             return
         for seed in self.seeds:
             self._resolve(seed)
@@ -79,42 +84,58 @@ class Method:
         """Is it for the graph of this label?"""
         return any(fnmatchcase(graph, pattern) for pattern in self.graphs)
 
+    @property
+    def several(self) -> bool:
+        """Does it make plans for several memories?"""
+        return several_memories(self.options)
+
     def arguments(self, seed: int | None) -> list[str]:
-        """The words after `solve GRAPH --budget BUDGET`."""
+        """The words after `solve GRAPH` and those of `plan_methods.question`."""
         words = []
         for name, value in self.options.items():
+            if name in EXTENSIONS:
+                continue
             if name == "two_phase":
                 words.append("--two-phase" if value else "--one-phase")
             else:
                 words += [f"--{name.replace('_', '-')}", str(value)]
         words += ["--time-limit", f"{self.time_limit:g}"]
         if self.strategy is None:
-            words += ["--threads", str(self.threads), "--seed", str(seed), "--if-none", "stop"]  # C is as it says
+            words += ["--threads", str(self.threads), "--seed", str(seed)]
+            words += [] if self.several else ["--if-none", "stop"]  # C is as it says
         return words
 
     def columns(self) -> dict[str, str | None]:
         """What the row of a run says about it: options as resolved, None for those that mean nothing here."""
+        told = {"extension": extension_text(self.options), "objective": self.options.get("objective", "duration")}
         if self.strategy is not None:
-            return {"strategy": self.strategy}
+            return {"strategy": self.strategy, **told}
         options, most = self._resolve(self.seeds[0])
+        form = getattr(options, "form", None)
         return {
-            "formulation": options.form.name,
-            "precedence": getattr(options.form, "precedence", None),
-            "index": getattr(options.form, "index", None),
+            "formulation": form.name if form else self.options.get("formulation", "staged"),
+            "precedence": getattr(form, "precedence", None),
+            "index": getattr(form, "index", None),
             "search": options.search,
             "solver": options.solver,
             "max_computations": str(most),
+            **told,
         }
 
-    def _resolve(self, seed: int) -> tuple[Options, Any]:
-        given = {name: value for name, value in self.options.items() if name not in ("order", "max_computations")}
-        if "until_gap" in given:
-            given["until_gap"] = parse_gap(str(given["until_gap"]))
-        options = Options(**given, time_limit=self.time_limit, threads=self.threads, seed=seed)
+    def _resolve(self, seed: int) -> tuple[SearchOptions, Any]:
         most = self.options.get("max_computations")
         if most is not None and not (most == "auto" or type(most) is int):
             raise InputError(f"max_computations {shown(most)}: expected an integer or auto")
-        return options, options.default_computations(None if most is None else parse_count(str(most)))
+        most = None if most is None else parse_count(str(most))
+        effort = {"time_limit": self.time_limit, "threads": self.threads, "seed": seed}
+        if self.several:
+            return how_to_plan(self.options, **effort), 2 if most is None else most
+        apart = ("order", "max_computations", *EXTENSIONS)
+        given = {name: value for name, value in self.options.items() if name not in apart}
+        if "until_gap" in given:
+            given["until_gap"] = parse_gap(str(given["until_gap"]))
+        options = Options(**given, **effort)
+        return options, options.default_computations(most)
 
 
 def read_methods(fields: Fields, top: Fields) -> Iterator[Method]:
@@ -167,15 +188,21 @@ def _choices(fields: Fields) -> dict[str, tuple[Any, ...]]:
     return choices
 
 
-_EXPECTED = {"max_computations": "an integer or auto", "two_phase": "true or false", "until_gap": '"1%" or 0.01'}
+_EXPECTED = {
+    "max_computations": "an integer or auto", "until_gap": '"1%" or 0.01', "alignment": "a positive integer",
+    **dict.fromkeys(("two_phase", *FLAGS), "true or false"),
+    **dict.fromkeys(set(EXTENSIONS) - {*FLAGS, "alignment", "objective", "device"}, "a number or a string"),
+}  # fmt: skip
 
 
 def _is_value(name: str, value: Any) -> bool:
-    if name == "two_phase":
+    if name == "two_phase" or name in FLAGS:
         return type(value) is bool
+    if name == "alignment":
+        return type(value) is int and value > 0
     if name == "max_computations" and type(value) is int:
         return True
-    if name == "until_gap" and type(value) in (int, float):
+    if ("number" in _EXPECTED.get(name, "") or name == "until_gap") and type(value) in (int, float):
         return True
     return type(value) is str and value.isprintable() and value.strip() != "" and not value.startswith("-")
 
@@ -210,6 +237,10 @@ def _word(name: str, value: Any) -> str:
         return "two-phase" if value else "one-phase"
     if name == "max_computations":
         return f"C={value}"
+    if name in FLAGS:
+        return name if value else f"no {name}"
+    if name in EXTENSIONS:
+        return f"{name.replace('_', ' ')} {value}"
     if name in ("search", "order", "until_gap"):
         return f"{name.removeprefix('until_')} {value}"
     return str(value)

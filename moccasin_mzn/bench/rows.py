@@ -47,6 +47,12 @@ COLUMNS: dict[str, type] = {
     "started": str,
     "machine": str,
     "version": str,
+    "extension": str,
+    "objective": str,
+    "value": int,
+    "bound": int,
+    "arena": int,
+    "memories": str,
 }
 """Of the table `runs`, in their order. ::
 
@@ -68,18 +74,27 @@ COLUMNS: dict[str, type] = {
                       out-of-time: killed at the hard limit; crashed: died by a signal, or without an answer
     reason            one line
     valid             the judge accepts a schedule, also one salvaged from a run that was killed
-    peak, duration, tdi_percent, duration_bound, gap_percent      of that schedule
-    schedule          JSON list of node ids, the sequence
+    peak, duration, tdi_percent, duration_bound, gap_percent      of that schedule; of a plan, the peak of its first
+                      memory, and the gap of its objective
+    schedule          JSON list of node ids, the sequence; of a plan, of its actions; of buffers, of their offsets
     seconds, cpu_seconds      wall clock and CPU time of the whole process tree
     memory_peak       bytes, of the whole process tree
     solve_seconds     as the run itself says
     started           ISO 8601, UTC
     machine           processor, cores, memory; version: of moccasin_mzn
+    extension         options for several memories and for addresses; none without
+    objective         what is to be least: duration, energy or traffic; arena of buffers
+    value, bound      its total, and what is proven to be the least
+    arena             size of the arena of a schedule, of a plan's first memory, or of buffers
+    memories          JSON object of a plan's memories: budget, peak and arena of each
 """
 
+ADDED = ("extension", "objective", "value", "bound", "arena", "memories")
+"""Columns that stores of version 1 do not have."""
+
 TRACE_COLUMNS: dict[str, type] = {"key": str, "position": int, "seconds": float, "duration": int, "bound": int}
-"""Of the table `traces`: one line for each improvement of a run, `position` from 0; duration is none before the first
-schedule within the budget."""
+"""Of the table `traces`: one line for each improvement of a run, `position` from 0; duration, or whatever else is to
+be least, is none before the first schedule within the budget."""
 
 LABELS = ("experiment", "graph", "family", "budget", "method", "command")
 """Columns that are no part of what defines a run: they follow the experiment's file."""

@@ -24,18 +24,20 @@ try:
 except ImportError:
     raise missing("sqlalchemy", "bench") from None
 
-from moccasin_mzn.bench.rows import COLUMNS, INTEGER_BITS, LABELS, STATUSES, TRACE_COLUMNS, Row
+from moccasin_mzn.bench.rows import ADDED, COLUMNS, INTEGER_BITS, LABELS, STATUSES, TRACE_COLUMNS, Row
 
 if TYPE_CHECKING:
     import pandas
 
 APPLICATION = 0x4D6F6342
 """What SQLite's header says a store is: "MocB"."""
-VERSION = 1
-"""Of the tables; a store of another version is not opened."""
+VERSION = 2
+"""Of the tables; one of version 1 gets the columns it lacks once it is written to, others are not opened."""
 BUSY_SECONDS = 60
 
-_TYPES = {str: sqlalchemy.Text, int: sqlalchemy.BigInteger, float: sqlalchemy.Float, bool: sqlalchemy.Boolean}
+_TYPES: dict[type, Any] = {
+    str: sqlalchemy.Text, int: sqlalchemy.BigInteger, float: sqlalchemy.Float, bool: sqlalchemy.Boolean
+}  # fmt: skip
 _METADATA = MetaData()
 
 
@@ -58,6 +60,7 @@ class Store:
         """For `open` and `create`."""
         self.path = path
         self._engine = engine
+        self._lacks: tuple[str, ...] = ()
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Store:
@@ -87,6 +90,7 @@ class Store:
             raise InputError(f"{path}: there is no folder {path.parent}")
         if path.exists() and (not path.is_file() or path.stat().st_size > 0):
             store = cls.open(path)
+            store._complete()
         else:
             store = cls(path, _engine(path))
             with store._transaction() as connection:  # all of it or nothing, should this process be killed
@@ -161,7 +165,9 @@ class Store:
 
     def rows(self) -> list[Row]:
         """All runs, in the order in which they were added, with integers as integers and None where nothing is."""
-        return self._read(sqlalchemy.select(RUNS).order_by(sqlalchemy.text("runs.rowid")))
+        there = [column for column in RUNS.columns if column.name not in self._lacks]
+        rows = self._read(sqlalchemy.select(*there).order_by(sqlalchemy.text("runs.rowid")))
+        return [{**row, **dict.fromkeys(self._lacks)} for row in rows]
 
     def trace_rows(self) -> list[Row]:
         """All traces, by run in the order in which they were added, then by position."""
@@ -197,16 +203,28 @@ class Store:
             if application != APPLICATION:
                 raise InputError(f"{self.path}: a database, but no store of moccasin_mzn")
             version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-            if version != VERSION:
+            if version not in (1, VERSION):
                 raise InputError(f"{self.path}: a store of version {version}, this program has version {VERSION}")
+            self._lacks = ADDED if version == 1 else ()
             flaw = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
             if flaw != "ok":
                 raise InputError(f"{self.path}: the store is broken: {' '.join(flaw.split())}")
             inspector = sqlalchemy.inspect(connection)
             for table in (RUNS, TRACES):
                 there = [column["name"] for column in inspector.get_columns(table.name)]
-                if there != list(table.columns.keys()):
+                lacking = self._lacks if table is RUNS else ()
+                if there != [column.name for column in table.columns if column.name not in lacking]:
                     raise InputError(f"{self.path}: the store is broken: its table {table.name} has other columns")
+
+    def _complete(self) -> None:
+        """Give an older store the columns it lacks."""
+        if self._lacks:
+            with self._transaction() as connection:
+                for name in self._lacks:
+                    form = _TYPES[COLUMNS[name]]().compile(self._engine.dialect)
+                    connection.exec_driver_sql(f'ALTER TABLE runs ADD COLUMN "{name}" {form}')
+                connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
+            self._lacks = ()
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlalchemy.Connection]:

@@ -159,7 +159,7 @@ def duration_bound(
     else:
         state.improve(instant)
         _search_all([_Search(state, seed + worker) for worker in range(workers)])
-    return DurationBound(state.value, state.reason == "infeasible", state.sequence, state.reason)
+    return DurationBound(state.value, state.reason == "infeasible", state.sequence, state.reason or "")
 
 
 def _search_all(searches: list[_Search]) -> None:
@@ -208,7 +208,7 @@ class _Search:
             solved = self.solve(relaxation, most, started)
             if solved.infeasible and most is None:
                 state.end("infeasible")
-            elif solved.infeasible:
+            elif solved.infeasible and most is not None:
                 state.improve(most + 1)
                 if self.step and time.monotonic() < started + patience(relaxation):
                     self.step *= 2

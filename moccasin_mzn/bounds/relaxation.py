@@ -49,7 +49,7 @@ class Relaxation:
     """By column."""
     held: list[dict[int, Literal]] = field(default_factory=list)
     """By j and node; what is absent is known to be false."""
-    again: list[dict[int, Literal]] = field(default_factory=list)
+    again: list[dict[int, int]] = field(default_factory=list)
     """By block and node."""
     clauses: list[tuple[tuple[int, ...], int | None]] = field(default_factory=list)
     """(columns, premise): one of the columns is true if the premise is, a column or None for always."""
@@ -195,12 +195,12 @@ class _Moments:
         for v, again in r.again[j].items():
             self._fits(v, through, again)
 
-    def _imply(self, through: int, start: Literal, end: Literal, again: Literal) -> None:
+    def _imply(self, through: Literal, start: Literal, end: Literal, again: Literal) -> None:
         """through >= start + end - 1 - again."""
         r = self.relaxation
         weighted = [(start, 1), (end, 1), (through, -1), (again, -1)]
         ones = sum(weight for literal, weight in weighted if literal == YES)
-        pairs = [(literal, weight) for literal, weight in weighted if literal not in (YES, None)]
+        pairs = [(literal, weight) for literal, weight in weighted if literal is not None and literal != YES]
         columns, weights = zip(*pairs, strict=True)
         r.capacities.append(Capacity(columns, weights, 1 - ones))
 

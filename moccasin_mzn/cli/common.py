@@ -110,3 +110,15 @@ def file_jobs(*files: tuple[Path | None, Callable[[], str | bytes]]) -> list[Job
         return path, lambda: replace_file(path, content())
 
     return [job(path, content) for path, content in files if path is not None]
+
+
+def pictures(path: Path | None, picture: Callable[[], Any]) -> list[Job]:
+    """What draws a `Picture`, if that is asked for; it is made only then."""
+
+    def draw() -> None:
+        from moccasin_mzn.report.plots.files import write_picture
+
+        write_picture(path, picture())
+        click.echo(f"picture: {path}", err=True)
+
+    return [] if path is None else [(path, draw)]

@@ -21,10 +21,10 @@ from moccasin_mzn.cli.common import (
     file_jobs,
     stopped_by_signals,
 )
-from moccasin_mzn.cli.memory_options import asks_for_platform, platform_options, taken_out
-from moccasin_mzn.cli.memory_problem import first_device_swept
+from moccasin_mzn.cli.memory_options import platform_options, taken_out
 from moccasin_mzn.cli.outputs import Job, check_apart, write_files
 from moccasin_mzn.cli.strict import command
+from moccasin_mzn.extensions.memory_problem import asks_for_platform, first_device_swept
 
 if TYPE_CHECKING:
     from moccasin_mzn.extensions.frontier.plans import Plans
@@ -133,7 +133,7 @@ def _variant(given: dict[str, Any]) -> Callable[[ComputationGraph], Rematerializ
 
 def _of_plans(given: dict[str, Any], platform: dict[str, Any]) -> Callable[[ComputationGraph], Plans]:
     """The same with several memories."""
-    from moccasin_mzn.cli.memory_problem import plan_options, platform_problem, refuse_others
+    from moccasin_mzn.extensions.memory_problem import plan_options, platform_problem, refuse_others
 
     order, count_fixed = given.pop("order"), given.pop("count_fixed")
     refuse_others(given, platform)

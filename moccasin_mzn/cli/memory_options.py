@@ -9,7 +9,7 @@ from typing import Any
 import click
 from cloup import option, option_group
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.memory_problem import PLATFORM_NAMES
 
 DEVICE_OPTIONS = (
     option("--device", multiple=True, metavar="NAME=BUDGET[:K]",
@@ -22,8 +22,6 @@ DEVICE_OPTIONS = (
 )  # fmt: skip
 
 
-DEVICE_NAMES = ("device", "copy_time", "copy_latency", "copy_energy")
-"""Names of their values."""
 _PAGING = (
     option("--paging", is_flag=True, help="There is slow memory to write outputs to and read them back from."),
     option("--slow-memory", metavar="BYTES|64GiB", help="Capacity of slow memory.  [default: none]"),
@@ -58,13 +56,6 @@ def platform_options(command: Callable) -> Callable:
     return _FILE(command)
 
 
-PLATFORM_NAMES = (
-    "paging", "slow_memory", "page_out_time", "page_in_time", "page_out_energy", "page_in_energy", "compute_power",
-    "objective", "max_duration", "max_energy", "max_traffic", "platform", *DEVICE_NAMES,
-)  # fmt: skip
-"""Names of their values."""
-
-
 def taken_out(options: dict[str, Any]) -> dict[str, Any]:
     """The values of these options that are given, removed from those of a command."""
     found = {name: options.pop(name) for name in PLATFORM_NAMES}
@@ -79,20 +70,3 @@ def require_budget(budget: str | None, given: dict[str, Any]) -> None:
     """
     if budget is None and not {"device", "platform"} & given.keys():
         raise click.MissingParameter(ctx=click.get_current_context(), param_hint="'--budget'", param_type="option")
-
-
-def asks_for_platform(given: dict[str, Any]) -> bool:
-    """Is there slow memory, or are there devices?
-
-    Raises:
-        InputError: neither, but an option that is about them.
-    """
-    for needed, names in (("device", DEVICE_NAMES), ("paging", [n for n in given if n.startswith(("page_", "slow_"))])):
-        for name in names:
-            if name in given and needed not in given:
-                raise InputError(f"--{name.replace('_', '-')} is for --{needed}")
-    if {"paging", "device", "platform"} & given.keys():
-        return True
-    if given:
-        raise InputError(f"--{next(iter(given)).replace('_', '-')} is for --paging or --device")
-    return False

@@ -28,9 +28,12 @@ def plot(
     """Draw SCHEDULE of GRAPH: retention intervals, and memory before and after.
 
     SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes, of which only the sequence and
-    the budget are used. It may exceed the budget. Drawing needs more packages: pip install '.[plot]' in the checkout.
+    the budget are used; or a plan for several memories, each of which gets a panel. It may exceed the budget. Drawing
+    needs more packages: pip install '.[plot]' in the checkout.
     """
+    from moccasin_mzn.files import load_json
     from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.problem.files.plans import is_plan, read_plan
     from moccasin_mzn.problem.files.schedules import read_schedule
     from moccasin_mzn.problem.instance import Instance, chosen_order
     from moccasin_mzn.report.plots.files import check_picture_file, write_picture
@@ -40,12 +43,18 @@ def plot(
     check_picture_file(output)
     check_axis(by)
     computation_graph = read_graph(graph)
-    claimed = read_schedule(schedule, computation_graph)
-    positions, amount = chosen_order(computation_graph, order), claimed.budget
+    positions, several = chosen_order(computation_graph, order), is_plan(load_json(schedule))
+    if several and budget is not None:
+        raise InputError("--budget: a plan is drawn with the budgets of its memories, which its file tells")
+    claimed = (read_plan if several else read_schedule)(schedule, computation_graph)
+    amount = None if several else claimed.budget
     if budget is not None:
         amount = Instance.build(computation_graph, budget, order=positions, count_fixed=count_fixed).budget
     try:
-        picture = Picture(computation_graph, claimed.sequence, positions, amount, by)
+        if several:
+            picture = Picture(claimed.platform, claimed.plan, positions, by)
+        else:
+            picture = Picture.of_schedule(computation_graph, claimed.sequence, positions, amount, by)
     except InputError as error:
         raise InputError(f"{schedule}: {error}") from None
     write_picture(output, picture)

@@ -17,18 +17,20 @@ from moccasin_mzn.cli.common import (
     ORDER_OR_FREE,
     file_jobs,
     json_line,
+    pictures,
     stopped_by_signals,
     told,
     with_verdicts,
 )
-from moccasin_mzn.cli.memory_options import asks_for_platform, platform_options, require_budget, taken_out
-from moccasin_mzn.cli.memory_problem import refuse_others
-from moccasin_mzn.cli.outputs import Job, check_apart
+from moccasin_mzn.cli.memory_options import platform_options, require_budget, taken_out
+from moccasin_mzn.cli.outputs import check_apart
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.tasks import of_model, of_plan, of_strategy
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.memory_problem import asks_for_platform, refuse_others
 
 if TYPE_CHECKING:
+    from moccasin_mzn.report.plots.picture import Picture
     from moccasin_mzn.search.progress import Progress
     from moccasin_mzn.search.result import Result
 
@@ -115,7 +117,7 @@ def solve(
     given = {name: value for name, value in options.items() if value is not None}
     several = asks_for_platform(platform)
     if several:
-        more = {"strategy": strategy, "plot": plot, "buffers": buffers}
+        more = {"strategy": strategy, "buffers": buffers}
         refuse_others({**{name: value for name, value in more.items() if value is not None}, **given}, platform)
     _check_answer(outputs, as_json and json_stream, addresses, alignment)
     arenas = (alignment or 1) if addresses else None
@@ -148,7 +150,7 @@ def solve(
     if result.shortfall is not None and (as_json or json_stream):
         print_shortfall(result, sys.stderr)
     files = file_jobs((output, lambda: json_line(result)), (buffers, lambda: _buffers_text(result)))
-    files += _pictures(result, plot)
+    files += pictures(plot, lambda: _picture(result))
     status = told(result, result.valid, files, as_json, stream, task.print_result, task.problem.noun)
     return status if accepted else EXIT_BAD_INPUT
 
@@ -188,15 +190,10 @@ def _buffers_text(result: Result) -> str:
     return buffers_text(result.arenas.buffers, result.arenas.offsets)
 
 
-def _pictures(result: Result, path: Path | None) -> list[Job]:
-    """What draws the schedule, if that is asked for."""
+def _picture(result: Result) -> Picture:
+    from moccasin_mzn.report.plots.picture import Picture
 
-    def draw() -> None:
-        from moccasin_mzn.report.plots.files import write_picture
-        from moccasin_mzn.report.plots.picture import Picture
-
-        instance = result.instance
-        write_picture(path, Picture(instance.graph, result.sequence, instance.order, instance.budget))
-        click.echo(f"picture: {path}", err=True)
-
-    return [] if path is None else [(path, draw)]
+    problem, instance = result.problem, result.instance
+    if problem.noun == "plan":
+        return Picture(problem.platform, result.plan, instance.order)
+    return Picture.of_schedule(instance.graph, result.sequence, instance.order, instance.budget)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from moccasin_mzn.cli.memory_problem import plan_options, platform_problem
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.memory_problem import plan_options, platform_problem
 
 if TYPE_CHECKING:
     from moccasin_mzn.problem.instance import Instance

@@ -10,6 +10,7 @@ from typing import Any
 from moccasin_mzn.formulations.catalogue import FORMULATIONS
 from moccasin_mzn.formulations.formulation import Growth
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.solvers.flatzinc.intset import IntSet
 from moccasin_mzn.solvers.flatzinc.parser import parse
 from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc
 from moccasin_mzn.solvers.minizinc.compile import compile_model
@@ -65,8 +66,9 @@ def _counted(name: str, growth: Growth, file: FlatZinc, length: int) -> ModelSiz
     for variable in file.variables.values():
         if variable.value is not None:
             continue
-        size = None if variable.domain is None else sum(high - low + 1 for low, high in variable.domain.ranges)
-        if variable.is_bool or (size == 2 and 0 in variable.domain and 1 in variable.domain):
+        domain = variable.domain if isinstance(variable.domain, IntSet) else None
+        size = None if domain is None else sum(high - low + 1 for low, high in domain.ranges)
+        if variable.is_bool or (domain is not None and size == 2 and 0 in domain and 1 in domain):
             booleans += 1
         elif size != 1:
             integers += 1

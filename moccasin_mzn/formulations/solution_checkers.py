@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import encode, find_formulation, models_folder
@@ -44,7 +45,7 @@ def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simu
     data = replace(data, max_computations=tuple(computed[v] for v in data.order))
     form = find_formulation("general")
     intervals = encode(graph, data, sequence, staged=False)
-    solution = {
+    solution: dict[str, Any] = {
         "active": intervals.active,
         "start": intervals.start,
         "end": intervals.end,

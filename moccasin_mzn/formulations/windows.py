@@ -229,8 +229,8 @@ def _encode(cut: Cut, data: ModelData) -> Intervals:
 
     stage = data.entry + 1
     for v in cut.inside:
-        k = place.get(v)
-        if k != stage and not _may_recompute(data, k, stage):
+        k = place.get(v, 0)
+        if k == 0 or (k != stage and not _may_recompute(data, k, stage)):
             continue
         event = n * (stage - 1) + k
         read(cut.instance.graph.predecessors[v], event)
@@ -242,8 +242,8 @@ def _encode(cut: Cut, data: ModelData) -> Intervals:
     return _intervals(data, copies)
 
 
-def _may_recompute(data: ModelData, k: int | None, stage: int) -> bool:
-    if k is None or data.max_computations[k - 1] == 1:
+def _may_recompute(data: ModelData, k: int, stage: int) -> bool:
+    if data.max_computations[k - 1] == 1:
         return False
     return data.earliest_stage[k - 1] <= stage <= data.latest_stage[k - 1]
 

@@ -196,16 +196,15 @@ class ComputationGraph:
         Raises:
             InputError: it does not; the message names the node or the edge.
         """
-        place: list[int | None] = [None] * len(self.nodes)
+        place = [-1] * len(self.nodes)
         for at, v in enumerate(order):
             if type(v) is not int or not 0 <= v < len(self.nodes):
                 raise InputError(f"order[{at}]: {shown(v)} is not a position 0..{len(self.nodes) - 1}")
-            if place[v] is not None:
+            if place[v] >= 0:
                 raise InputError(f"order[{at}]: node {self.nodes[v]} was already at order[{place[v]}]")
             place[v] = at
-        for v, at in enumerate(place):
-            if at is None:
-                raise InputError(f"order: node {self.nodes[v]} is missing")
+        if -1 in place:
+            raise InputError(f"order: node {self.nodes[place.index(-1)]} is missing")
         for tail, head in self.edges:
             if place[tail] > place[head]:
                 raise InputError(
@@ -276,7 +275,7 @@ class ComputationGraph:
         about = dict(g.graph)
         file_order = about.pop("order", None)
         order = file_order if order is None else order
-        optional = {}
+        optional: dict[str, Any] = {}
         for field_name, attribute in (("labels", "label"), ("backward", "backward")):
             if all(attribute in data for data in values.values()):
                 optional[field_name] = tuple(data[attribute] for data in values.values())
@@ -344,7 +343,7 @@ def _cycle_text(graph: ComputationGraph) -> str:
     """One cycle of a graph that has one; the middle of a long one is left out."""
     stuck = set(range(len(graph.nodes))) - set(graph._kahn)
     # Every stuck node has a stuck predecessor, so walking backwards must come back to a node already met.
-    v, met = min(stuck), {}
+    v, met = min(stuck), dict[int, int]()
     while v not in met:
         met[v] = len(met)
         v = next(u for u in graph.predecessors[v] if u in stuck)

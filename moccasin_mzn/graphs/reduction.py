@@ -166,8 +166,9 @@ def _merged(graph: ComputationGraph, groups: Sequence[Sequence[int]]) -> dict[st
 
 def _sum_on_device(durations: Sequence[int | None], group: Sequence[int]) -> int | None:
     """Of a merged node; None if one of its members cannot be computed on the device."""
-    return None if any(durations[v] is None for v in group) else sum(durations[v] for v in group)
+    known = [duration for v in group if (duration := durations[v]) is not None]
+    return sum(known) if len(known) == len(group) else None
 
 
 def _label(graph: ComputationGraph, members: Sequence[int]) -> str:
-    return " + ".join(graph.labels[v] for v in members)
+    return " + ".join((graph.labels or ())[v] for v in members)

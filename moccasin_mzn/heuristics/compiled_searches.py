@@ -61,7 +61,7 @@ def _made_ready(search: CompiledSearch) -> float:
 
     from moccasin_mzn.heuristics.compiling import keeps
 
-    begin, told = time.monotonic(), []
+    begin, told = time.monotonic(), list[CompiledSearch]()
 
     class Compiling(event.Listener):
         def on_start(self, event: event.Event) -> None:
@@ -89,7 +89,8 @@ def _say(line: str) -> None:
 
 def small_instance(order: str = "input") -> Instance:
     """To compile on: it needs 8 with a recomputation and 10 without."""
-    graph = ComputationGraph(range(5), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4)))
+    edges = ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
+    graph = ComputationGraph((0, 1, 2, 3, 4), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), edges)
     return Instance.build(graph, 8, order=order)
 
 

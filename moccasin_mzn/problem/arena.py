@@ -213,6 +213,6 @@ def _boxes(buffers: tuple[Buffer, ...], alignment: int) -> list[tuple[int, int, 
 def flaw_text(buffers: tuple[Buffer, ...], flaw: Flaw) -> str:
     """A flaw in one line, with the names of the buffers."""
     name = buffers[flaw.buffer].name
-    if flaw.kind == "overlap":
+    if flaw.other is not None:
         return f"buffers {buffers[flaw.other].name} and {name} overlap at time {flaw.time}: {flaw.detail}"
     return f"buffer {name}: {flaw.detail}"

@@ -50,7 +50,7 @@ class ClaimedArena:
         for flaw in flaws(boxes, [offset for *_, offset in self.placed]):
             v, start, *_ = self.placed[flaw.buffer]
             at, node = flaw.time or start, node_text(graph, v)
-            if flaw.kind == "overlap":
+            if flaw.other is not None:
                 other = node_text(graph, self.placed[flaw.other][0])
                 text = f"the outputs of nodes {other} and {node} overlap{self.place} at addresses {flaw.detail}"
                 yield Violation("overlap", at, v, f"position {at}: {text}")

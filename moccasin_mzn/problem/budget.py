@@ -45,6 +45,7 @@ class Budget:
         """The budget in the graph's size unit: a fraction f of `peak` is rounded up, ceil(f * peak)."""
         if self.amount is not None:
             return self.amount
+        assert self.fraction is not None
         return math.ceil(self.fraction * peak)
 
     @classmethod

@@ -176,11 +176,12 @@ class Instance:
             if max_computations not in named:
                 raise InputError(f"max computations {shown(max_computations)}: expected {' or '.join(named)}")
             max_computations = named[max_computations]
-        one_for_all = isinstance(max_computations, int)
-        counts = [max_computations] * len(graph.nodes) if one_for_all else max_computations
+        if isinstance(max_computations, int):
+            max_computations = (max_computations,) * len(graph.nodes)
         peak = simulate(graph, positions).peak
         fixed = graph.total_fixed_memory if count_fixed else 0
-        return cls(graph, positions, Budget.of(budget).resolve(peak + fixed) - fixed, tuple(counts), fixed, free)
+        amount = Budget.of(budget).resolve(peak + fixed) - fixed
+        return cls(graph, positions, amount, tuple(max_computations), fixed, free)
 
 
 def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Sequence[int]) -> tuple[int, ...]:
@@ -195,6 +196,6 @@ def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Sequence[
         return graph.topological_order()
     if isinstance(order, str | PathLike):
         return read_order(order, graph)
-    if isinstance(order, Sequence):
+    if isinstance(order, Sequence) and not isinstance(order, str):
         return tuple(order)
     raise InputError(f"order {shown(order)}: expected input, topological, a file or a sequence of positions")

@@ -131,9 +131,10 @@ def least_total(platform: Platform, objective: str) -> int:
     """Every node computed once, each where it costs least, and nothing copied: no plan has less."""
     if objective == "traffic":
         return 0
-    costs = [memory.durations if objective == "duration" else memory.energies for memory in platform.memories]
+    which = 0 if objective == "duration" else 1
     return sum(
-        min(of[v] for of in costs if of is not None and of[v] is not None) for v in range(len(platform.graph.nodes))
+        min(memory.cost(v)[which] for memory in platform.memories if memory.computes(v))
+        for v in range(len(platform.graph.nodes))
     )
 
 
@@ -143,8 +144,8 @@ def why_impossible(problem: PlanProblem) -> str | None:
     graph = platform.graph
     for v in range(len(graph.nodes)):
         need = graph.sizes[v] + sum(graph.sizes[u] for u in graph.predecessors[v])
-        rooms = [memory.budget for memory in platform.memories if memory.computes(v)]
-        if all(budget is not None and budget < need for budget in rooms):
+        rooms = [need if memory.budget is None else memory.budget for memory in platform.memories if memory.computes(v)]
+        if all(budget < need for budget in rooms):
             return (
                 f"node {node_text(graph, v)} alone needs {memory_text(need, graph.size_unit)} for its inputs and its "
                 f"output, {over_text(need, max(rooms), graph.size_unit, 'the largest budget')} of a memory that "

@@ -61,6 +61,12 @@ class Memory:
         elif self.durations is None or [e is None for e in self.energies] != [d is None for d in self.durations]:
             raise InputError(f"memory {self.name}: energies and durations must be there for the same nodes")
 
+    def cost(self, node: int) -> tuple[int, int]:
+        """Duration and energy of the node at this position, which can be computed here."""
+        duration, energy = (self.durations or ())[node], (self.energies or ())[node]
+        assert duration is not None and energy is not None
+        return duration, energy
+
     def computes(self, node: int) -> bool:
         """Can the node at this position be computed here?"""
         return self.durations is not None and self.durations[node] is not None

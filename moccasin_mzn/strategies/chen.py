@@ -62,7 +62,7 @@ def greedy(passes: Passes, candidates: Sequence[int]) -> Iterator[Sequence[int]]
     """
     chosen: list[list[int]] = []
     thresholds: list[int] = []
-    threshold = 0
+    threshold: int | None = 0
     while threshold is not None:
         thresholds.append(threshold)
         checkpoints, sums = _over(passes, set(candidates), threshold)

@@ -88,15 +88,21 @@ class _Copies:
         """The sequence without what was dropped."""
         return tuple(v for v, dropped in zip(self._sequence, self._dropped, strict=True) if not dropped)
 
+    def _previous_of(self, t: int) -> int:
+        """The copy of the same node before recomputation t."""
+        copy = self.previous[t]
+        assert copy is not None
+        return copy
+
     def worth(self, t: int) -> float:
         """Duration saved for memory held, if recomputation t were needless."""
         node = self._sequence[t]
-        memory = self._graph.sizes[node] * (t - self._end(self.previous[t]))
+        memory = self._graph.sizes[node] * (t - self._end(self._previous_of(t)))
         return self._graph.durations[node] / memory if memory > 0 else float("inf")
 
     def held(self, t: int, limit: int) -> bool:
         """Let the previous copy serve the reads of copy t, if there is room for it."""
-        copy, node, size = self.previous[t], self._sequence[t], self._graph.sizes[self._sequence[t]]
+        copy, node, size = self._previous_of(t), self._sequence[t], self._graph.sizes[self._sequence[t]]
         needless = self._needless(t)
         begin = self._end(copy)
         between = self._memory[begin:t].copy()
@@ -116,7 +122,7 @@ class _Copies:
 
     def _needless(self, t: int) -> _Needless:
         """What does nothing but serve t: copies that are read by nothing else, of nodes with other copies."""
-        dropped, reads, gone = [t], {}, Counter([self._sequence[t]])
+        dropped, reads, gone = [t], dict[int, list[int]](), Counter([self._sequence[t]])
         for x in dropped:
             for u in self._graph.predecessors[self._sequence[x]]:
                 copy = self._source[u, x]

@@ -69,6 +69,8 @@ def test_rows_hold_what_was_run_and_what_came_of_it(undisturbed, tmp_path, comma
     row = rows["chain", "0.9", "alone", 2]
     assert (row["status"], row["gap_percent"], row["search"], row["solver"]) == ("optimal", 0.0, "off", "cp-sat")
     assert row["solver_version"].startswith("OR-Tools") and row["driver"].startswith("MiniZinc")
+    assert (row["extension"], row["objective"], row["memories"], row["arena"]) == (None, "duration", None, None)
+    assert (row["value"], row["bound"]) == (row["duration"], row["duration_bound"])
     points = [point for point in traces if point["key"] == row["key"]]
     assert [point["position"] for point in points] == list(range(len(points)))
     assert points[-1]["duration"] == points[-1]["bound"] == row["duration"]

@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from moccasin_mzn.bench.lock import locked
-from moccasin_mzn.bench.rows import COLUMNS, LABELS, TRACE_COLUMNS, empty_row
+from moccasin_mzn.bench.rows import ADDED, COLUMNS, LABELS, TRACE_COLUMNS, empty_row
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.errors import InputError
 
@@ -101,6 +101,32 @@ def made_by_another(path):
     connection.close()
 
 
+def of_version_1(path):
+    """As it was written before there were plans and addresses."""
+    with Store.create(path) as store:
+        store.add(row("b", peak=7, duration=3), POINTS)
+    with sqlite3.connect(path) as connection:
+        for name in ADDED:
+            connection.execute(f"alter table runs drop column {name}")
+        connection.execute("pragma user_version = 1")
+    connection.close()
+
+
+def test_an_older_store_is_read_as_it_is_and_completed_when_written_to(tmp_path):
+    path = tmp_path / "s.sqlite"
+    of_version_1(path)
+    before = path.read_bytes()
+    with Store.open(path) as store:
+        assert store.rows() == [row("b", peak=7, duration=3)] and len(store.trace_rows()) == 2
+        assert list(store.runs()) == list(COLUMNS)
+    assert path.read_bytes() == before
+    with Store.create(path) as store:
+        store.add(row("c", value=5, memories="{}"))
+        assert store.rows() == [row("b", peak=7, duration=3), row("c", value=5, memories="{}")]
+    with Store.open(path) as store:
+        assert len(store.rows()) == 2
+
+
 def of_another_version(path):
     Store.create(path).close()
     with sqlite3.connect(path) as connection:
@@ -130,7 +156,7 @@ def no_database(path):
     ("make", "expected"),
     [
         (made_by_another, "no store of moccasin_mzn"),
-        (of_another_version, "a store of version 99, this program has version 1"),
+        (of_another_version, "a store of version 99, this program has version 2"),
         (with_other_columns, "other columns"),
         (cut_short, "malformed|broken"),
         (no_database, "not a database"),

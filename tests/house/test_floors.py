@@ -11,8 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "moccasin_mzn"
 GROUND = "ground"
-"""The loose modules, but for the face (`__init__`) and `__main__`."""
+"""The loose modules, but for those of the face."""
 FACE = "face"
+"""The package itself (`__init__`), the functions that it offers (`face`), and `__main__`."""
 FLOORS = (
     (GROUND,), ("solvers",), ("graphs",), ("problem",), ("heuristics",), ("bounds", "formulations"), ("strategies",),
     ("search",), ("extensions",), ("bench",), ("report",), ("cli",), (FACE,),
@@ -57,7 +58,7 @@ INSIDE = nx.DiGraph([(one, other) for one, others in IMPORTS.items() for other i
 
 def room_of(module: str) -> str:
     parts = module.split(".")
-    if len(parts) == 1 or parts[1] == "__main__":
+    if len(parts) == 1 or parts[1] in ("__main__", "face"):
         return FACE
     return GROUND if parts[1] in GROUND_FILES else parts[1]
 

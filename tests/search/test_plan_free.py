@@ -195,7 +195,6 @@ def test_no_plan_in_any_order_is_an_answer(command, crossed):
         (["--alignment", "4"], "--alignment goes with --addresses"),
         (["--json", "--json-stream"], "--json and --json-stream: give one of them"),
         (["--addresses", "--buffers", "x.csv"], "--buffers is for one memory, it does not go with --paging"),
-        (["--plot", "x.png"], "--plot is for one memory, it does not go with --paging"),
         (["--order", "free", "--search", "off"], "order free: search off leaves only a model, and that is the "),
     ],
 )
@@ -211,7 +210,6 @@ def test_what_does_not_go_together(command, crossed, options, complaint):
     [
         (["--device", "gpuu=6"], "device gpuu: the graph has durations of gpu, cpu; expected one of them, or a slow"),
         (["--device", "gpu=6", "--device", "cpuu=6"], "device cpuu: the graph has durations of gpu, cpu; expected"),
-        (["--device", "gpu=6", "--plot", "x.png"], "--plot is for one memory, it does not go with --device"),
         (["--device", "gpu=6", "--strategy", "chen"], "--strategy is for one memory, it does not go with --device"),
     ],
 )

@@ -31,7 +31,12 @@ def random_picture(seed: int, recomputations: int, by: str, **options) -> Pictur
     """A small random graph with such a schedule."""
     graph = draw_case(seed).graph
     order = graph.input_order()
-    return Picture(graph, random_schedule(order, recomputations, seed), order, by=by, **options)
+    return Picture.of_schedule(graph, random_schedule(order, recomputations, seed), order, by=by, **options)
+
+
+def sequence_of(picture: Picture) -> tuple[int, ...]:
+    """The nodes of a picture's schedule."""
+    return tuple(action.node for action in picture.plan)
 
 
 def groups(svg: bytes) -> dict[str, ElementTree.Element]:

@@ -93,7 +93,7 @@ def conflicts(runs: Runs) -> tuple[Conflict, ...]:
     """All bounds that a schedule of the same problem refutes, each pair of methods and scopes once."""
     found: dict[tuple, Conflict] = {}
     for problem, group in runs.runs.groupby("problem", sort=True):
-        told = [(run["method"], scope_of(run), run) for _, run in group.iterrows() if scope_of(run) is not None]
+        told = [(run["method"], scope, run) for _, run in group.iterrows() if (scope := scope_of(run)) is not None]
         for prover, scope, run in told:
             bound = _bound(run)
             for finder, inner, other in told:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -164,7 +164,7 @@ def draw_cactus(
             _step(axes, marks.get(method, VIRTUAL_BEST), np.maximum(times, _EARLIEST), steps, markers=True)
     log_time(axes, _EARLIEST, end * 1.25)
     axes.set_ylim(0, problems * 1.04)
-    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="y", integer=True)
     axes.axhline(problems, color=INK, linewidth=0.6, alpha=0.5)
     axes.set_xlabel("seconds")
     axes.set_ylabel("problems solved")
@@ -227,7 +227,8 @@ def _gap_scale(axis: Axis, set_scale: Callable[..., None], set_limits: Callable[
 
 
 def _step(axes: Axes, mark: Mark, seconds: np.ndarray, values: np.ndarray, markers: bool = False) -> None:
-    marker = {"marker": mark.marker, "markersize": 3.5, "markevery": 0.17} if markers and mark.marker else {}
+    marked: dict[str, Any] = {"marker": mark.marker, "markersize": 3.5, "markevery": 0.17}
+    marker = marked if markers and mark.marker else {}
     axes.step(seconds, values, where="post", color=mark.color, dashes=mark.dashes, linewidth=1.3, **marker)
 
 

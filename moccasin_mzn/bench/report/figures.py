@@ -39,9 +39,11 @@ def progress_figure(runs: Runs, marks: Marks, lines: Lines) -> Figure | None:
         drawn = [_progress_line(runs, problem, method, marks[method]) for method in runs.methods
                  if runs.of(problem, method)["applies"].any()]  # fmt: skip
         points = [
-            drawing.PublishedPoint(mark, number_of(line.figures[name][0]), number_of(line.figures[name][2]))
+            drawing.PublishedPoint(mark, tdi, seconds)
             for name, mark in PUBLISHED.items()
-            if line and None not in (number_of(line.figures.get(name, ("",) * 3)[k]) for k in (0, 2))
+            if line
+            and (tdi := number_of(line.figures.get(name, ("",) * 3)[0])) is not None
+            and (seconds := number_of(line.figures.get(name, ("",) * 3)[2])) is not None
         ]
         panels.append(Panel(f"{of.label} ({of.nodes or '?'} nodes), {of.budget}", _progress(drawn, points)))
     caption = (
@@ -64,7 +66,8 @@ def _progress_line(runs: Runs, problem: int, method: str, mark: Mark) -> drawing
 
 def _over(curve: Curve, base: int | None) -> Curve:
     """Durations to percent over the baseline."""
-    return Curve(curve.seconds, *(percent_over(of, base) for of in (curve.low, curve.median, curve.high)))
+    low, median, high = (np.asarray(percent_over(of, base)) for of in (curve.low, curve.median, curve.high))
+    return Curve(curve.seconds, low, median, high)
 
 
 def _progress(
@@ -101,8 +104,11 @@ def growth_figure(
 def _published_growth(lines: Lines) -> list[tuple[Mark, list[float], list[float]]]:
     found = []
     for name, mark in PUBLISHED.items():
-        pairs = [(line.nodes, number_of(line.figures[name][2])) for line in lines if line and name in line.figures]
-        pairs = [(nodes, seconds) for nodes, seconds in pairs if seconds is not None]
+        pairs = [
+            (float(line.nodes), seconds)
+            for line in lines
+            if line and name in line.figures and (seconds := number_of(line.figures[name][2])) is not None
+        ]
         if pairs:
             found.append((mark, [nodes for nodes, _ in pairs], [seconds for _, seconds in pairs]))
     return found

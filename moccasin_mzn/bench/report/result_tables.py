@@ -56,7 +56,7 @@ def detail_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
     for problem, (of, line) in enumerate(zip(runs.problems, lines, strict=True)):
         title = f"{of.label}: n = {amount(of.nodes)}, m = {amount(of.edges)}, budget {_budget(of, line)}"
         best = _least([summaries[problem, method].tdi for method in runs.methods])
-        rows = [_published_cells(name, line, of) for name in families_of([line])]
+        rows = [] if line is None else [_published_cells(name, line, of) for name in families_of([line])]
         for method in runs.methods:
             if summaries[problem, method].runs:
                 rows.append((Cell(method), *_detail_cells(summaries[problem, method], of, line, best)))
@@ -100,7 +100,7 @@ def _detail_cells(summary: Summary, of: Problem, line: Published | None, best: f
     def peak_text(value: float) -> str:
         return f"{value / step:.2f}\u00a0{unit}" if unit else amount(value)
 
-    share = Spread.of([summary.peak.median / of.budget_amount]) if of.budget_amount else None
+    share = Spread.of([summary.peak.median / of.budget_amount]) if of.budget_amount and summary.peak else None
     found = f" (found {summary.found}/{summary.runs})" if summary.found < summary.runs else ""
     return (
         Cell(spread_text(summary.tdi) + found, strong=best is not None and summary.tdi.median <= best + _SAME),
@@ -128,7 +128,8 @@ def _published_tdi(line: Published | None, family: str) -> str:
     tdi, peak, _ = line.figures.get(family, ("", "", "")) if line else ("", "", "")
     amount_text, _, unit = peak.partition(" ")
     value, (step, _) = number_of(amount_text), memory_step(line)
-    over = value is not None and value * (step if unit else 1) > line.budget * (1 + BUDGET_TOLERANCE)
+    least = line.budget * (1 + BUDGET_TOLERANCE) if line else 0.0
+    over = value is not None and value * (step if unit else 1) > least
     return f"{tdi} (over)" if over else tdi or "-"
 
 

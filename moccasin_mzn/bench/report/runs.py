@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -72,8 +73,9 @@ class Runs:
     runs: pd.DataFrame
     traces: Mapping[str, pd.DataFrame]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_groups", dict(iter(self.runs.groupby(["problem", "method"], sort=True))))
+    @cached_property
+    def _groups(self) -> dict[tuple[int, str], pd.DataFrame]:
+        return dict(iter(self.runs.groupby(["problem", "method"], sort=True)))
 
     def of(self, problem: int, method: str) -> pd.DataFrame:
         """The runs of a method on a problem, one for each seed; empty where it did not run."""
@@ -174,7 +176,7 @@ def _methods(runs: pd.DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:
         strategy, formulation = group["strategy"].max(), group["formulation"].max()
         rank = 3 if strategy else _RANKS.get(formulation, 2)
         ranks[method] = (rank, not method.startswith("moccasin"), _natural(method))
-    methods = sorted(ranks, key=ranks.get)
+    methods = sorted(ranks, key=lambda method: ranks[method])
     return tuple(methods), tuple(method for method in methods if ranks[method][0] < 3)
 
 

@@ -41,7 +41,7 @@ class Analysis:
     def lines(self) -> tuple[Published | None, ...]:
         """The published line of each problem."""
         return tuple(
-            line_for(problem.nodes, problem.edges, problem.budget_amount, self.published)
+            line_for(problem.nodes or 0, problem.edges or 0, problem.budget_amount or 0, self.published)
             for problem in self.runs.problems
         )
 

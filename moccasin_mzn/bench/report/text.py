@@ -37,8 +37,8 @@ def spread_text(spread: Spread | None, form: Callable[[float], str] = percent) -
 
 def list_text(words: Iterable[object]) -> str:
     """Words with commas and a last "and"."""
-    words = [str(word) for word in words]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else "none"
+    told = [str(word) for word in words]
+    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}" if told else "none"
 
 
 def bytes_text(value: float) -> str:

@@ -105,9 +105,10 @@ def _figures(document: Document, folder: Path, kinds: Sequence[str]) -> dict[str
 def _template(name: str, autoescape: bool = False) -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    form: dict[str, Any] = dict(_TEX) if ".tex" in name else {}
     environment = Environment(
         loader=PackageLoader("moccasin_mzn.bench.report"), autoescape=autoescape, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, **(_TEX if ".tex" in name else {}),
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, **form,
     )  # fmt: skip
     environment.filters.update(latex=latex, markdown=markdown)
     environment.tests.update(table=lambda block: isinstance(block, Table))

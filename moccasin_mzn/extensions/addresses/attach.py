@@ -25,9 +25,9 @@ def carried_over(
     place = [min(known[node], key=lambda at: abs(at[0] - stage))[1] for node, stage in _stages(after)]
     rows = [(b.start, b.end, b.size, alignment) for b in buffers]
     start, end, size, step = np.array(rows, np.int64).T.copy()
-    offset, top = np.zeros(len(rows), np.int64), np.zeros(int(end.max()), np.int64)
-    settle(np.argsort(np.array(place), kind="stable"), start, end, size, step, top, offset)
-    return offset.tolist()
+    offsets, top = np.zeros(len(rows), np.int64), np.zeros(int(end.max()), np.int64)
+    settle(np.argsort(np.array(place), kind="stable"), start, end, size, step, top, offsets)
+    return offsets.tolist()
 
 
 def _stages(simulation: Simulation) -> list[tuple[int, int]]:

@@ -49,7 +49,7 @@ def least_arena(
     found: list[Arena] = []
 
     def note(values: Any) -> None:
-        arena = Arena(buffers, [offset * scale for offset in values.offset], alignment)
+        arena = Arena(buffers, tuple(offset * scale for offset in values.offset), alignment)
         if arena.size > values.arena * scale:
             claimed = values.arena * scale
             raise InputError(f"{solver} reports an arena of {claimed}, but its buffers end at {arena.size}")

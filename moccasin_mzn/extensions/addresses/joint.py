@@ -110,10 +110,11 @@ class _Joint:
 
     def items(self, form: Formulation, sequence: Sequence[int] | None, arena: Arena | None) -> dict[str, Any]:
         """The `.dzn` items, with a warm start if it is a solution of the model."""
-        if sequence is not None and not self._has(sequence, arena):
-            sequence = None
-        items = form.data_items(self.instance.graph, self.data, sequence)
-        return {**items, "alignment": self.step, "incumbent_offset": self._slots(sequence, arena) if sequence else []}
+        slots: list[int] = []
+        if sequence is not None and arena is not None and self._has(sequence, arena):
+            slots = self._slots(sequence, arena)
+        items = form.data_items(self.instance.graph, self.data, sequence if slots else None)
+        return {**items, "alignment": self.step, "incumbent_offset": slots}
 
     def _has(self, sequence: Sequence[int], arena: Arena) -> bool:
         """Is it in stages, with no more computations than allowed and with offsets in the unit of the model?"""
@@ -143,7 +144,7 @@ class _Joint:
         )
         sequence = tuple(data.order[node - 1] for _, node, _ in performed)
         simulation = simulate(graph, sequence)
-        arena = Arena(buffers_of(graph, simulation), [offset for *_, offset in performed], self.alignment)
+        arena = Arena(buffers_of(graph, simulation), tuple(offset for *_, offset in performed), self.alignment)
         claimed = values.objective * data.duration_scale
         if simulation.violations or arena.size > self.instance.budget or simulation.duration != claimed:
             flaw = simulation.violations[0].message if simulation.violations else f"arena {arena.size}"

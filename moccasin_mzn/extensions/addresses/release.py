@@ -19,6 +19,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
@@ -135,7 +136,7 @@ def windows(instance: Instance) -> Iterator[Window]:
 
 
 def _windows(instance: Instance, width: int) -> Iterator[Window]:
-    memory, n, covered = instance.baseline.memory, len(instance.order), set()
+    memory, n, covered = instance.baseline.memory, len(instance.order), set[int]()
     for middle in sorted(range(n), key=lambda k: -memory[k]):
         first = min(max(0, middle - width // 2), n - width)
         stages = range(first, first + width)
@@ -177,8 +178,9 @@ def near_by(
     """
     from moccasin_mzn.heuristics.staged.search import LocalSearch
 
-    deadline, starts, found = time.monotonic() + seconds, [reserved.inserted(sequence)], []
-    search = LocalSearch(reserved.extended(), seed, within and reserved.stages_of(within))
-    start = {"draft" if within is None else "better": lambda *_: starts.pop() if starts else None}
+    deadline, starts = time.monotonic() + seconds, [reserved.inserted(sequence)]
+    found: list[tuple[int, ...]] = []
+    search = LocalSearch(reserved.extended(), seed, None if within is None else reserved.stages_of(within))
+    start: dict[str, Any] = {"draft" if within is None else "better": lambda *_: starts.pop() if starts else None}
     search.run(found.append, lambda: stop() or time.monotonic() >= deadline, **start)
     return reserved.stripped(found[-1]) if found else None

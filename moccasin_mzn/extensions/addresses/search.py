@@ -124,7 +124,7 @@ class _Search:
         ).reshape(len(buffers), 4)[self.solid]
         self.boxes = tuple(np.ascontiguousarray(column) for column in columns.T)
         n = len(self.solid)
-        self.best = None
+        self.best: int | None = None
         self._generator = np.array([(seed * _SEED_STEP + 0xD1B54A32D192ED03) % 2**64 or 1], np.uint64)
         self._room, self._offset = np.zeros(n, np.int64), np.zeros(n, np.int64)
 
@@ -242,7 +242,7 @@ class _Search:
         from moccasin_mzn.extensions.addresses.kernel import repair
 
         order, spent = start.order.copy(), 0
-        while spent < REPAIRS and not self.done and not over():
+        while self.best is not None and spent < REPAIRS and not self.done and not over():
             aim = self.best - max(1, round(share * (self.best - self.bound)))
             spent += 1
             if repair(order, self.boxes, start.best_fit, aim, chunk, self._generator, self._room, self._offset) >= 0:
@@ -258,7 +258,7 @@ def compile_all() -> None:
     search.run(stopped)
     order = np.arange(len(search.solid), dtype=np.int64)
     asked = iter((False,))
-    search._aim(0.5, _Start(search.best, order, False, search.offsets), 1, lambda: next(asked, True))
+    search._aim(0.5, _Start(search.best or 0, order, False, search.offsets), 1, lambda: next(asked, True))
     search._insert(search.offsets[search.solid], WARM, stopped, 1.0)
 
 

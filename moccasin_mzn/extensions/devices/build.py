@@ -78,7 +78,7 @@ def device_platform(
     """
     if not devices:
         raise InputError("no device: expected one or more")
-    memories = []
+    memories: list[Memory] = []
     for name, device in devices.items():
         durations = _durations(graph, name, device, first=not memories)
         energies = tuple(None if time is None else math.ceil(time * device.power) for time in durations)

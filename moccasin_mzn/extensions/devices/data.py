@@ -96,7 +96,7 @@ def devices_data(problem: PlanProblem, staged: bool) -> DevicesData:
     return DevicesData(
         problem=problem,
         staged=staged,
-        scales=(*scales, size_scale),
+        scales=(scales[0], scales[1], size_scale),
         durations=_divided(of_memories[0], scales[0]),
         energies=_divided(of_memories[1], scales[1]),
         copy_durations=_divided(of_links[0], scales[0]),
@@ -111,7 +111,8 @@ def devices_data(problem: PlanProblem, staged: bool) -> DevicesData:
 
 
 def _amount(values: tuple[int | None, ...] | None, v: int) -> int:
-    return NOT_HERE if values is None or values[v] is None else values[v]
+    value = None if values is None else values[v]
+    return NOT_HERE if value is None else value
 
 
 def _divided(rows: list[list[int]], scale: int) -> tuple[tuple[int, ...], ...]:

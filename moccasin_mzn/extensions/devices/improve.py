@@ -37,7 +37,9 @@ class Improver:
         number = {v: k for k, v in enumerate(problem.instance.order, 1)}
         self.inputs = [[], *([number[u] for u in self.platform.graph.predecessors[v]] for v in problem.instance.order)]
         self.used = [[], *(bool(self.platform.graph.successors[v]) for v in problem.instance.order)]
-        self.plan, self.value = plan, valued(problem, plan)
+        value = valued(problem, plan)
+        assert value is not None
+        self.plan, self.value = plan, value
         self.slots = slots_of(problem, plan)
 
     def sweep(self, stop: Callable[[], bool]) -> Iterator[Plan]:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import permutations
+from operator import itemgetter
 from typing import Any
 
 from moccasin_mzn.extensions.devices.greedy import greedy_slots
@@ -38,19 +39,19 @@ def search_plans(
 ) -> None:  # fmt: skip
     """Look for plans in stages of the input order until `stop()`; see `PlanFormulation.search`."""
     rng = random.Random(seed)
-    starts: list[Plan] = []
+    starts: list[tuple[int, Plan]] = []
 
     def take(plan: Plan) -> None:
-        if valued(problem, plan) is not None:
-            starts.append(plan)
+        value = valued(problem, plan)
+        if value is not None:
+            starts.append((value, plan))
             offer(plan)
 
     for plan in moved_out(problem):
         take(plan)
     for m in range(len(problem.platform.memories)):
         one_device(problem, m, seed, take, stop)
-    starts.sort(key=lambda plan: valued(problem, plan))
-    for start in starts[:STARTS]:
+    for _, start in sorted(starts, key=itemgetter(0))[:STARTS]:
         _improved(problem, start, rng, offer, stop, 2)
     latest, rounds = None, 0
     while not stop():
@@ -81,11 +82,12 @@ def one_device(
     """Plans that compute everything, and again, in one memory, if that is possible."""
     graph, place, order = problem.platform.graph, problem.platform.memories[m], problem.instance.order
     costs = place.energies if problem.goal.objective == "energy" else place.durations
-    if costs is None or None in costs:
+    known_costs = tuple(cost for cost in costs or () if cost is not None)
+    if len(known_costs) < len(graph.nodes):
         return
     budget = graph.total_size if place.budget is None else place.budget
     counts = tuple(problem.most_intervals(v, m) for v in range(len(graph.nodes)))
-    instance = Instance(replace(graph, durations=costs), order, budget, counts)
+    instance = Instance(replace(graph, durations=known_costs), order, budget, counts)
     known = known_at_once(instance)
     if known is not None:
         if known[2]:

@@ -22,7 +22,7 @@ def stages_of_plan(order: Sequence[int], memories: int, plan: Sequence[Action]) 
     """
     number = {v: k for k, v in enumerate(order, 1)}
     stages: list[int] = []
-    stage, ended, latest, brought = 1, False, (0, 0), set()
+    stage, ended, latest, brought = 1, False, (0, 0), set[tuple[int, int]]()
     for action in plan:
         k, copied = number[action.node], action.source is not None
         key, place = (k, action.memory + memories * copied), (k, action.memory)

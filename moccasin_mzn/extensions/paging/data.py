@@ -76,15 +76,17 @@ def costs_of(problem: PlanProblem, what: str) -> tuple[list[int], list[int], lis
     platform, n = problem.platform, len(problem.platform.graph.nodes)
     links = [platform.link_between.get(ends) for ends in ((LOCAL, SLOW), (SLOW, LOCAL))]
     if what == "traffic":
-        return [0] * n, *([*platform.graph.sizes] for _ in links)
+        return [0] * n, [*platform.graph.sizes], [*platform.graph.sizes]
     key = "durations" if what == "duration" else "energies"
     compute = getattr(platform.memories[LOCAL], key)
-    return [*compute], *([0] * n if link is None else [*getattr(link, key)] for link in links)
+    out, back = ([0] * n if link is None else [*getattr(link, key)] for link in links)
+    return [*compute], out, back
 
 
 def _total(problem: PlanProblem, model: ModelData, what: str) -> Total:
     rows = [[row[v] for v in model.order] for row in costs_of(problem, what)]
     scale = reduce(math.gcd, (cost for row in rows for cost in row), 0) or 1
-    total = Total(what, scale, *(tuple(cost // scale for cost in row) for row in rows))
+    compute, out, back = (tuple(cost // scale for cost in row) for row in rows)
+    total = Total(what, scale, compute, out, back)
     limit, given = sum(total.most(model)), problem.goal.limit(what)
     return replace(total, limit=limit if given is None else min(limit, given // scale))

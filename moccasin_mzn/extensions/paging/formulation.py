@@ -17,6 +17,7 @@ from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -40,7 +41,7 @@ class PagingFormulation(PlanFormulation):
 
     name: ClassVar[str] = "paging"
     checker: ClassVar[str] = "paging.mzc.mzn"
-    compiled: ClassVar[tuple[str, ...]] = (PAGING,)
+    compiled: ClassVar[tuple[CompiledSearch, ...]] = (PAGING,)
 
     def __post_init__(self) -> None:
         if self.form not in ("staged", "general"):

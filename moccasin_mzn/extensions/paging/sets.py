@@ -91,7 +91,7 @@ def plan_of(instance: Instance, problem: Problem, stage: np.ndarray, back: np.nd
     keys = [(int(stage[slot]), int(problem.slot_node[slot]), bool(back[slot])) for slot in slots]
     local = sorted([*keys, *((k, k, False) for k in range(n))])
     latest: dict[int, int] = {}
-    end, source = list(range(len(local))), {}
+    end, source = list(range(len(local))), dict[int, int]()
     for t, (_, k, read) in enumerate(local):
         v = order[k]
         if read:

@@ -50,11 +50,16 @@ _KEYWORDS = frozenset(("node", "edge", "graph", "digraph", "subgraph", "strict")
 _IDS = ("word", "number", "quoted", "html")
 
 
+def _after_blanks(text: str, at: int) -> int:
+    blanks = _BLANK.match(text, at)
+    return at if blanks is None else blanks.end()
+
+
 def matches(text: str) -> bool:
     """True if the text begins like a graph in this language, comments apart."""
-    at = _BLANK.match(text).end()
+    at = _after_blanks(text, 0)
     if text[at : at + 6].lower() == "strict":
-        at = _BLANK.match(text, at + 6).end()
+        at = _after_blanks(text, at + 6)
     return _HEADER.match(text, at) is not None
 
 
@@ -144,7 +149,7 @@ class _Parser:
         match = _TOKEN.match(self.text, self.end)
         if match is None:
             raise self.no_token()
-        self.kind = match.lastgroup
+        self.kind = match.lastgroup or ""
         self.start, self.end = match.span(self.kind)
         self.token = token = match[self.kind]
         self.keyword = ""
@@ -156,14 +161,14 @@ class _Parser:
             self.token = self.text[self.start : self.end]
 
     def no_token(self) -> InputError:
-        at = _BLANK.match(self.text, self.end).end()
+        at = _after_blanks(self.text, self.end)
         if self.text[at] == '"':
             return self.error("a string without its end", at)
         if self.text.startswith("/*", at):
             return self.error("a comment without its end", at)
-        word = _UNQUOTED.match(self.text, at, at + 80)[0]
-        if word:  # such as conv-1, which Graphviz takes for two nodes
-            return self.error(f"{shown(word)} is neither a number nor a name; put it in quotes", at)
+        word = _UNQUOTED.match(self.text, at, at + 80)
+        if word and word[0]:  # such as conv-1, which Graphviz takes for two nodes
+            return self.error(f"{shown(word[0])} is neither a number nor a name; put it in quotes", at)
         return self.error(f"unexpected character {shown(self.text[at])}", at)
 
     def html_end(self) -> int:

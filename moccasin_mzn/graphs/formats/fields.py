@@ -74,9 +74,9 @@ def resolve(ids: list[NodeId], what: str, values: list[Any]) -> list[int]:
         InputError: a value is not among the ids.
     """
     index = {node: at for at, node in enumerate(ids) if type(node) in (int, str)}
-    found = [index.get(value) if type(value) in (int, str) else None for value in values]
-    if None in found:
-        at = found.index(None)
+    found = [index.get(value, -1) if type(value) in (int, str) else -1 for value in values]
+    if -1 in found:
+        at = found.index(-1)
         raise InputError(f"{what}[{at}]: node {shown(values[at])} is not in the graph")
     return found
 

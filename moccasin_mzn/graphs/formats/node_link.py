@@ -119,7 +119,7 @@ def graph_text(graph: ComputationGraph) -> str:
         about["order"] = [graph.nodes[v] for v in graph.order]
     nodes = []
     for v, node in enumerate(graph.nodes):
-        line = {"id": node, "duration": graph.durations[v], "size": graph.sizes[v]}
+        line: dict[str, Any] = {"id": node, "duration": graph.durations[v], "size": graph.sizes[v]}
         if graph.labels is not None:
             line["label"] = graph.labels[v]
         if graph.backward is not None:

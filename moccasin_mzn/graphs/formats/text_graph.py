@@ -232,8 +232,8 @@ def _edges(found: TextGraph) -> tuple[tuple[int, int], ...]:
     position = {node: at for at, node in enumerate(found.nodes)}
     edges: dict[tuple[int, int], int] = {}
     for tail, head, place in found.edges:
-        edge = position.get(tail), position.get(head)
-        if None in edge or edge[0] == edge[1] or edge in edges:
+        edge = position.get(tail, -1), position.get(head, -1)
+        if -1 in edge or edge[0] == edge[1] or edge in edges:
             line = found.line_of(place)
             for node in (tail, head):
                 if node not in position:

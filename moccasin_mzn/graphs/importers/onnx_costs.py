@@ -74,10 +74,11 @@ def multiply_adds(node: onnx.NodeProto, inputs: Sequence[Tensor], outputs: Seque
         return 0
     read = [tensor.shape if name else _LEFT_OUT for name, tensor in zip(node.input, inputs, strict=True)]
     put_out = [tensor.shape if name else _LEFT_OUT for name, tensor in zip(node.output, outputs, strict=True)]
-    if None in read or None in put_out:
+    known_in, known_out = ([shape for shape in shapes if shape is not None] for shapes in (read, put_out))
+    if len(known_in) < len(read) or len(known_out) < len(put_out):
         return None
     try:
-        return _CORRECTED.get(node.op_type, _counted)(node, _without_tail(read), _without_tail(put_out))
+        return _CORRECTED.get(node.op_type, _counted)(node, _without_tail(known_in), _without_tail(known_out))
     except Exception:  # onnx-tool's own, of every type, for operators and attributes that it does not foresee
         return None
 

@@ -285,7 +285,7 @@ def _first_twice(names: list[str]) -> str:
 
 def _taken_from_outside(graph: onnx.GraphProto) -> list[str]:
     defined = {value.name for value in graph.input} | set(initializer_names(graph))
-    taken = []
+    taken: list[str] = []
     for node in graph.node:
         taken.extend(name for name in reads(node) if name not in defined)
         defined.update(node.output)

@@ -132,7 +132,7 @@ def _parameter_bytes(nodes: list[onnx.NodeProto], shapes: Shapes) -> int:
     tensors = [*map(shapes.of, bases)]
     for node in nodes:
         for tensor in _inner_constants(node):
-            if any(dim < 0 for dim in tensor.shape or ()):
+            if tensor.shape and min(tensor.shape) < 0:
                 raise InputError(f"{title(node)}: a constant inside has a negative dimension, {min(tensor.shape)}")
             tensors.append(tensor)
     return sum(tensor.size or 0 for tensor in tensors)

@@ -135,7 +135,7 @@ def _prepared(
     _check_no_external(model)
     fix_dims(model, dims)
     nodes = model.graph.node
-    names = {
+    names: dict[str, NodeId] = {
         f"operator{at}": operation.name
         for at, operation in zip(network.positions, network.program.operations, strict=True)
     }
@@ -241,13 +241,8 @@ def _times(events: list[dict[str, Any]], warmups: int) -> dict[str, int]:
 
 def _by_node(graph: ComputationGraph, times: Mapping[NodeId, int]) -> dict[NodeId, int]:
     labels = graph.labels or graph.nodes
-    nanoseconds = {
-        node: 0 if label == RESULTS and node not in times else times.get(node)
-        for node, label in zip(graph.nodes, labels, strict=True)
-    }
-    lacking = [
-        f"{node} ({label})" for node, label in zip(graph.nodes, labels, strict=True) if nanoseconds[node] is None
-    ]
+    named = list(zip(graph.nodes, labels, strict=True))
+    lacking = [f"{node} ({label})" for node, label in named if node not in times and label != RESULTS]
     if lacking:
         raise InputError(f"not executed by ONNX Runtime under its own name: {some_of(lacking)}")
-    return nanoseconds
+    return {node: times.get(node, 0) for node, _ in named}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT
@@ -103,10 +103,9 @@ class Shapes:
             return UNKNOWN
         if not tensor.HasField("shape"):
             return Tensor(tensor.elem_type, None)
-        shape = [self.named.get(dim.dim_param) if dim.dim_param else dim.dim_value for dim in tensor.shape.dim]
+        shape = [self.named.get(dim.dim_param, -1) if dim.dim_param else dim.dim_value for dim in tensor.shape.dim]
         known = all(dim.dim_param or dim.HasField("dim_value") for dim in tensor.shape.dim)
-        known = known and all(number is not None and number >= 0 for number in shape)
-        return Tensor(tensor.elem_type, tuple(shape) if known else None)
+        return Tensor(tensor.elem_type, tuple(shape) if known and min(shape, default=0) >= 0 else None)
 
     @staticmethod
     def _type_of(tensor: Tensor) -> onnx.TypeProto:
@@ -188,7 +187,7 @@ class _Operators:
             schema = onnx.defs.get_schema(node.op_type, self.sets[domain], domain)
         except (onnx.defs.SchemaError, KeyError):
             return {}
-        types: dict[str, onnx.TypeProto] = {}
+        types: dict[str, Any] = {}
         values = {name: self.shapes.values[name] for name in node.input if name in self.shapes.values}
         for data in ({}, values):
             try:

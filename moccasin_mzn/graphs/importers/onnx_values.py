@@ -100,16 +100,17 @@ def evaluate(
     """
     if not node.output or not node.output[0]:
         return {}
+    known = {name: value for name, value in inputs.items() if value is not None}
     if node.op_type == "Constant":
         value = _constant(node)
     elif node.op_type in OF_SHAPE:
         value = _of_shape(node, described)
-    elif not inputs or any(value is None for value in inputs.values()):
+    elif not inputs or len(known) < len(inputs):
         return {}
     elif node.op_type in VIEWS:
-        value = _reshaped(next(iter(inputs.values())), outputs[0])
+        value = _reshaped(next(iter(known.values())), outputs[0])
     else:
-        return _run(node, version, inputs, outputs) if node.op_type in _RUN else {}
+        return _run(node, version, known, outputs) if node.op_type in _RUN else {}
     return {} if value is None else {node.output[0]: value}
 
 

@@ -223,11 +223,12 @@ def _needed(operations: Iterable[Operation], results: Iterable[str]) -> list[Ope
 
 def _sizes(operations: list[Operation], missing: Missing, assumed: list[str]) -> list[int]:
     unknown = [operation for operation in operations if operation.size is None]
+    size = missing.size if isinstance(missing.size, int) else 0
     if unknown:
         if missing.size == STOP:
             raise InputError(f"the size is unknown of {_listed(unknown)}; say what to take (--unknown-size)")
-        assumed.append(f"size unknown, {count_text(missing.size, 'byte')} taken: {_listed(unknown)}")
-    return [missing.size if operation.size is None else operation.size for operation in operations]
+        assumed.append(f"size unknown, {count_text(size, 'byte')} taken: {_listed(unknown)}")
+    return [size if operation.size is None else operation.size for operation in operations]
 
 
 def _durations(operations: list[Operation], missing: Missing, assumed: list[str]) -> list[int]:
@@ -239,10 +240,11 @@ def _durations(operations: list[Operation], missing: Missing, assumed: list[str]
     if unknown:
         taken = "one for each element of the output" if by_elements else missing.duration
         assumed.append(f"{DURATION_UNKNOWN}, {taken} taken: {_listed(unknown)}")
+    duration = missing.duration if isinstance(missing.duration, int) else 0
     return [
         operation.duration
         if operation.duration is not None
-        else operation.elements if by_elements else missing.duration
+        else operation.elements or 0 if by_elements else duration
         for operation in operations
     ]  # fmt: skip
 

@@ -51,7 +51,7 @@ def _formula(target: Any) -> Callable[..., int] | None:
     }
     schema = getattr(target, "_schema", None)
     packet = getattr(target, "overloadpacket", target)
-    own = {
+    own: dict[str, Callable[..., int]] = {
         "aten::mv": _matrix_vector,
         "aten::addmv": lambda vector, matrix, *rest, **more: _matrix_vector(matrix),
         "aten::addmv_": lambda vector, matrix, *rest, **more: _matrix_vector(matrix),

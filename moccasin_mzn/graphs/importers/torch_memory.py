@@ -210,7 +210,7 @@ class _Accountant:
 
     def _view(self, node: fx.Node, base: _Value) -> None:
         memory, source = base.memory, base.source
-        if memory.write is not None:
+        if memory.write is not None and source is not None:
             name, backward = self.names[node], node.name in self.backward
             self.writers[name] = _Writer(name, kind_of(node), (source,), 0, 0, 0, backward, (), True)
             memory.write.views.append(name)
@@ -239,9 +239,10 @@ class _Accountant:
         allocated = bool(allocated_tensors(node))
         groups = output_groups(node, self.needed) if allocated else [()]
         previous = memories[0].write
-        alone = len(memories) == len(groups) == 1 and previous is not None and not previous.read
+        alone = len(memories) == len(groups) == 1
         self._read(read.memory for read in reads if read.memory not in memories)
-        if alone and previous.writer.backward == (node.name in self.backward):
+        backward = node.name in self.backward
+        if alone and previous is not None and not previous.read and previous.writer.backward == backward:
             writes = [self._fuse(node, groups[0], reads, previous)]
         else:
             writes = self._copy(node, groups, reads, memories)

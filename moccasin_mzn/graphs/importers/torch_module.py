@@ -61,7 +61,8 @@ def graph_of(trace: Trace, missing: Missing | None = None, keep_results: bool = 
     missing = missing or Missing()
     with located(place(trace.facts["network"], trace.facts["inputs"])):
         graph = program_graph(trace.program, missing, keep_results=keep_results, attributes=dict(trace.facts))
-    labels = tuple(trace.labels.get(node, label) for node, label in zip(graph.nodes, graph.labels, strict=True))
+    named = zip(map(str, graph.nodes), graph.labels or graph.nodes, strict=True)
+    labels = tuple(trace.labels.get(node, str(label)) for node, label in named)
     return replace(graph, labels=labels)
 
 

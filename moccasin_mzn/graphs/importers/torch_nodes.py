@@ -175,7 +175,7 @@ def _nodes_in(argument: Any) -> list[fx.Node]:
 def _undeclared_writes(node: fx.Node) -> tuple[str, ...]:
     schema = getattr(node.target, "_schema", None)
     names = _UNDECLARED_WRITES.get(schema.name, ()) if schema is not None else ()
-    if not names:
+    if schema is None or not names:
         return ()
     at = [argument.name for argument in schema.arguments].index("training")
     return names if _argument(node, at, "training") else ()

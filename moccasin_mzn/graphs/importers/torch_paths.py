@@ -98,7 +98,7 @@ class Paths:
 
 
 def _autograd_nodes(loss: torch.Tensor) -> list[Any]:
-    found, waiting = {}, [loss.grad_fn]
+    found, waiting = dict[Any, None](), [loss.grad_fn]
     while waiting:
         node = waiting.pop()
         if node is not None and node not in found:

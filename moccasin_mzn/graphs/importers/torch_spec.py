@@ -156,6 +156,7 @@ def _module_in_file(path: Path) -> ModuleType:
     """Run a file as a module; the modules beside it can be imported by it, as when Python is given the file."""
     name = f"moccasin_network_{path.stem}"  # not the bare stem, which may be the name of a module in use
     form = importlib.util.spec_from_file_location(name, path)
+    assert form is not None and form.loader is not None  # as it ends in .py
     module = importlib.util.module_from_spec(form)
     sys.modules[name] = module  # dataclasses in it look their module up
     folder = str(path.resolve().parent)

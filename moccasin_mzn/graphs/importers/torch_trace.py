@@ -16,13 +16,13 @@ import contextlib
 import logging
 import operator
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extras import install_command
-from moccasin_mzn.graphs.importers.program import Operation, Program
+from moccasin_mzn.graphs.importers.program import Operation, Program, known_total
 from moccasin_mzn.graphs.importers.torch_memory import Accounted, Member, account
 from moccasin_mzn.graphs.importers.torch_nodes import tensor_bytes
 from moccasin_mzn.graphs.importers.torch_paths import PATH
@@ -209,13 +209,17 @@ def _account(traced: Traced) -> Accounted:
     return account(graph_module.graph, traced.kinds, traced.backward)
 
 
+def _bytes(tensors: Iterable[Any]) -> int:
+    return known_total(map(tensor_bytes, tensors)) or 0
+
+
 def _fixed_memory(network: torch.nn.Module, inputs: tuple[list[Any], dict[str, Any]], optimizer: str) -> dict[str, int]:
     parameters = list(network.parameters())
-    trained = sum(tensor_bytes(tensor) for tensor in parameters if tensor.requires_grad)
+    trained = _bytes(tensor for tensor in parameters if tensor.requires_grad)
     fixed = {
-        "parameters": sum(map(tensor_bytes, parameters)),
-        "buffers": sum(map(tensor_bytes, network.buffers())),
-        "inputs": sum(map(tensor_bytes, (*inputs[0], *inputs[1].values()))),
+        "parameters": _bytes(parameters),
+        "buffers": _bytes(network.buffers()),
+        "inputs": _bytes((*inputs[0], *inputs[1].values())),
     }
     if optimizer != "none":
         fixed["optimizer"] = OPTIMIZERS[optimizer] * trained

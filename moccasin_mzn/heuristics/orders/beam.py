@@ -151,13 +151,12 @@ def widest_beam(nodes: int) -> int:
 
 
 def _states(width: int, n: int, kind: type) -> States:
-    counts = [np.empty((width, n), kind) for _ in range(2)]
-    whole = [np.empty(width, np.int64) for _ in range(4)]
-    return States(*counts, np.empty((width, n), np.int32), np.empty(width, np.int32), *whole)
+    lists: list[np.ndarray] = [np.empty((width, n), dtype) for dtype in (kind, kind, np.int32)]
+    return States._make((*lists, np.empty(width, np.int32), *(np.empty(width, np.int64) for _ in range(4))))
 
 
 def _pool(room: int) -> Pool:
     whole = [np.empty(room, np.int64) for _ in range(5)]
     half = [np.empty(room, np.int32) for _ in range(2)]
     table = np.empty(1 << (2 * room - 1).bit_length(), np.int32)
-    return Pool(*whole, *half, table, np.empty(room, np.int64), np.zeros(2, np.int64))
+    return Pool._make((*whole, *half, table, np.empty(room, np.int64), np.zeros(2, np.int64)))

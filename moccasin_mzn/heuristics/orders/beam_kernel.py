@@ -50,7 +50,7 @@ class States(NamedTuple):
     """[width, n]: inputs outside the set (forwards only)."""
     ready: np.ndarray
     """int32[width, n]: the nodes to take next, in the first `count` entries."""
-    count: np.ndarray
+    count: np.ndarray  # type: ignore[assignment]  # not the method of tuples
     """int32[width]."""
     memory: np.ndarray
     """int64[width]: f."""

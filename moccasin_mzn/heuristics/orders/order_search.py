@@ -92,7 +92,8 @@ class OrderSearch:
             yield
             wider = min(FIRST_WIDTH if width == 1 else GROWTH * width, widest_beam(arrays.node_count))
             if wider > width:
-                width, beam = wider, None  # frees its memory first
+                width = wider
+                del beam  # frees its memory first
                 beam = Beam(arrays, width, self._seed)
             else:
                 yield from self._halve(beam, Taste(backward, noise=0.1, spread=0.1), source, ended)

@@ -111,13 +111,22 @@ def read_plan(path: str | PathLike[str], graph: ComputationGraph) -> ClaimedPlan
     """
     document = load_json(path)
     try:
-        if not is_plan(document) or not isinstance(document["plan"], list):
-            raise InputError('expected an object with a key "plan" and a list of actions')
-        platform, goal = platform_of(graph, document.get("platform")), goal_in(document.get("goal"))
-        plan, claims = plan_of(platform, document["plan"]), _claims(platform, document)
-        return ClaimedPlan(platform, plan, goal, *claims, **_offsets(platform, document))
+        return claimed_plan(document, graph)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def claimed_plan(document: Any, graph: ComputationGraph) -> ClaimedPlan:
+    """What the content of such a file says.
+
+    Raises:
+        InputError: it is broken, or a node or a memory is not there.
+    """
+    if not is_plan(document) or not isinstance(document["plan"], list):
+        raise InputError('expected an object with a key "plan" and a list of actions')
+    platform = platform_of(graph, document.get("platform"))
+    goal, plan = goal_in(document.get("goal")), plan_of(platform, document["plan"])
+    return ClaimedPlan(platform, plan, goal, *_claims(platform, document), **_offsets(platform, document))
 
 
 def platform_of(graph: ComputationGraph, document: Any) -> Platform:
@@ -130,7 +139,7 @@ def platform_of(graph: ComputationGraph, document: Any) -> Platform:
     known = []
     for at, entry in enumerate(memories):
         where = f"platform.memories[{at}]"
-        lists = [_list(entry, where, key, optional=True) for key in ("durations", "energies")]
+        lists = [None if entry.get(key) is None else _list(entry, where, key) for key in ("durations", "energies")]
         name = entry.get("name")
         if not isinstance(name, str):
             raise InputError(f"{where}: expected a name, got {shown(name)}")
@@ -139,8 +148,9 @@ def platform_of(graph: ComputationGraph, document: Any) -> Platform:
     between = []
     for at, entry in enumerate(links):
         where = f"platform.links[{at}]"
-        ends = [_memory(names, where, entry.get(key)) for key in ("from", "to")]
-        between.append(Link(*ends, *(_list(entry, where, key) for key in ("durations", "energies"))))
+        source, target = (_memory(names, where, entry.get(key)) for key in ("from", "to"))
+        durations, energies = (_list(entry, where, key) for key in ("durations", "energies"))
+        between.append(Link(source, target, durations, energies))
     return Platform(graph, tuple(known), tuple(between))
 
 
@@ -179,10 +189,8 @@ def _entries(document: Any, where: str, key: str) -> list[dict[str, Any]]:
     return found
 
 
-def _list(entry: dict[str, Any], where: str, key: str, optional: bool = False) -> tuple[int | None, ...] | None:
+def _list(entry: dict[str, Any], where: str, key: str) -> tuple[Any, ...]:
     values = entry.get(key)
-    if values is None and optional:
-        return None
     if not isinstance(values, list):
         raise InputError(f"{where}.{key}: expected a list, got {shown(values)}")
     return tuple(values)

@@ -51,20 +51,29 @@ def read_schedule(path: str | PathLike[str], graph: ComputationGraph) -> Claimed
     """
     document = load_json(path)
     try:
-        if isinstance(document, list):
-            return ClaimedSchedule(_positions(graph, "sequence", document))
-        if not isinstance(document, dict):
-            raise InputError(f"expected a list of node ids or an object, got {shown(document)}")
-        if not isinstance(document.get("sequence"), list):
-            raise InputError('expected a key "sequence" with a list of node ids')
-        return ClaimedSchedule(
-            sequence=_positions(graph, "sequence", document["sequence"]),
-            intervals=_intervals(graph, document) if document.get("intervals") is not None else None,
-            offsets=_offsets(document) if document.get("intervals") is not None else None,
-            **{key: _claim(key, document.get(key)) for key in ("peak", "duration", "budget", "arena", "alignment")},
-        )
+        return claimed_schedule(document, graph)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def claimed_schedule(document: Any, graph: ComputationGraph) -> ClaimedSchedule:
+    """What the content of such a file says.
+
+    Raises:
+        InputError: it is broken, a node is not in the graph, a claim is not an integer.
+    """
+    if isinstance(document, list):
+        return ClaimedSchedule(_positions(graph, "sequence", document))
+    if not isinstance(document, dict):
+        raise InputError(f"expected a list of node ids or an object, got {shown(document)}")
+    if not isinstance(document.get("sequence"), list):
+        raise InputError('expected a key "sequence" with a list of node ids')
+    return ClaimedSchedule(
+        sequence=_positions(graph, "sequence", document["sequence"]),
+        intervals=_intervals(graph, document) if document.get("intervals") is not None else None,
+        offsets=_offsets(document) if document.get("intervals") is not None else None,
+        **{key: _claim(key, document.get(key)) for key in ("peak", "duration", "budget", "arena", "alignment")},
+    )
 
 
 def read_order(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int, ...]:

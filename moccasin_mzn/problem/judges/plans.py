@@ -125,7 +125,7 @@ class _Run:
         if source is None:
             self.computed.add(v)
             self._read_inputs(t, v, m)
-            duration, energy = place.durations[v], place.energies[v]
+            duration, energy = place.cost(v)
         else:
             self._end[self._latest[v, source]] = t
             link = self.platform.link_between[source, m]

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 from moccasin_mzn.errors import shown
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -142,6 +143,6 @@ def in_order(violations: Sequence[Violation]) -> tuple[Violation, ...]:
     return tuple(sorted(violations, key=lambda v: (v.position is None, v.position or 0)))
 
 
-def _is_position(value: object, n: int) -> bool:
+def _is_position(value: Any, n: int) -> bool:
     """True for an integer of any type (numpy's too) in 0..n-1."""
     return not isinstance(value, bool) and hasattr(value, "__index__") and 0 <= value < n

@@ -39,12 +39,10 @@ def write_picture(path: str | PathLike[str], picture: Picture) -> None:
     if form == "html":
         from moccasin_mzn.report.plots.interactive import render as render_page
 
-        content = render_page(picture)
-    else:
-        from moccasin_mzn.report.plots.static import render
+        return replace_file(path, render_page(picture))
+    from moccasin_mzn.report.plots.static import render
 
-        content = render(picture, form)
-    replace_file(path, content)
+    replace_file(path, render(picture, form))
 
 
 def _suffix(path: str | PathLike[str]) -> str:

@@ -22,9 +22,7 @@ def write_frontier(path: str | PathLike[str], frontier: Frontier) -> None:
     if form == "html":
         from moccasin_mzn.report.plots.frontier_interactive import render as render_page
 
-        content = render_page(picture)
-    else:
-        from moccasin_mzn.report.plots.frontier_static import render
+        return replace_file(path, render_page(picture))
+    from moccasin_mzn.report.plots.frontier_static import render
 
-        content = render(picture, form)
-    replace_file(path, content)
+    replace_file(path, render(picture, form))

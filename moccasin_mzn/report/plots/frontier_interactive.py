@@ -34,7 +34,7 @@ def _figure(picture: FrontierPicture) -> Figure:
         if marks:
             traces.append(_marks(picture, marks, name, AFTER if proven else "#fff"))
     if picture.input_order is not None:
-        traces.append(_input_order(picture))
+        traces.append(_input_order(*picture.input_order))
     figure = Figure(traces)
     _lay_out(figure, picture)
     return figure
@@ -84,10 +84,9 @@ def _marks(picture: FrontierPicture, marks: list[Mark], name: str, colour: str) 
     )  # fmt: skip
 
 
-def _input_order(picture: FrontierPicture) -> Scatter:
+def _input_order(x: float, y: float) -> Scatter:
     from plotly.graph_objects import Scatter
 
-    x, y = picture.input_order
     return Scatter(x=[x], y=[y], mode="markers", name="input order", hoverinfo="skip",
                    marker={"symbol": "square-open", "size": 15, "color": BUDGET, "line": {"width": 1.5}})  # fmt: skip
 

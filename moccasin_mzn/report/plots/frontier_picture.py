@@ -63,7 +63,7 @@ class FrontierPicture:
     def leftmost(self) -> float:
         """The least budget that has anything to show, in percent of the peak."""
         amounts = [self.frontier.least_bound, *(point.budget for point in self.frontier.points)]
-        amounts += [point.peak for point in self.frontier.found]
+        amounts += [point.peak for point in self.frontier.found if point.peak is not None]
         return self.frontier.budget_percent(min(amounts))
 
     @cached_property
@@ -74,7 +74,7 @@ class FrontierPicture:
     @cached_property
     def top(self) -> float:
         """The upper end of the vertical axis, in percent; the lower one is 0 less a little."""
-        increases = [self.frontier.increase_percent(point.duration) for point in self.frontier.found]
+        increases = [mark.y for mark in self.marks]
         increases += [self.frontier.increase_percent(point.bound) for point in self.bounded]
         increases += [self.input_order[1]] if self.input_order else []
         return 1.08 * max(increases, default=0.0) or 1.0
@@ -100,8 +100,8 @@ class FrontierPicture:
         chosen = self.frontier.pareto()
         if not chosen:
             return None
-        edges = [self.frontier.budget_percent(point.peak) for point in chosen]
-        values = [self.frontier.increase_percent(point.duration) for point in chosen]
+        edges = [self.frontier.budget_percent(point.peak) for point in chosen if point.peak is not None]
+        values = [self.frontier.increase_percent(point.duration) for point in chosen if point.duration is not None]
         return Steps((*edges, max(self.right, edges[-1])), tuple(values))
 
     @cached_property
@@ -124,8 +124,8 @@ class FrontierPicture:
         out. Where no schedule is known they reach to the top."""
         if self.bounds is None:
             return ()
-        cuts = {*self.bounds.edges, *(self.durations.edges if self.durations else ())}
-        cuts = sorted(max(self.infeasible, cut) for cut in cuts)
+        edges = {*self.bounds.edges, *(self.durations.edges if self.durations else ())}
+        cuts = sorted(max(self.infeasible, edge) for edge in edges)
         boxes = []
         for left, right in zip(cuts, cuts[1:], strict=False):
             low, high = self.bounds.at(left), self.durations.at(left) if self.durations else None
@@ -139,7 +139,9 @@ class FrontierPicture:
         """All points with a schedule."""
         f = self.frontier
         return tuple(
-            Mark(f.budget_percent(point.budget), f.increase_percent(point.duration), point) for point in f.found
+            Mark(f.budget_percent(point.budget), f.increase_percent(point.duration), point)
+            for point in f.points
+            if point.duration is not None
         )
 
     @property
@@ -178,7 +180,7 @@ class FrontierPicture:
         """Lines about a point."""
         f, graph = self.frontier, self.frontier.graph
         lines = [f"budget {self.amount(point.budget)}, {point.status}"]
-        if point.found:
+        if point.duration is not None and point.peak is not None:
             duration = duration_text(point.duration, graph.duration_unit)
             lines.append(f"duration {duration}, +{f.increase_percent(point.duration):.3f} %, by {point.source}")
             lines.append(f"peak {self.amount(point.peak)}")

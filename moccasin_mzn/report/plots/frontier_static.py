@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.report.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, PALE
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
@@ -21,7 +21,7 @@ _SIZE = 8.0, 5.2  # inches
 _DOTS_PER_INCH = 150
 _FEW = 40
 """Points; of more the marks are smaller."""
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "moccasin_mzn",
     "svg.fonttype": "none",
     "font.size": 9.0,
@@ -117,7 +117,8 @@ def _lay_out(picture: FrontierPicture, axes: Axes) -> None:
     axes.set_axisbelow(True)
     scale = MemoryScale.of(peak, unit)
     step = max(peak, 1) / scale.step / 100
-    above = axes.secondary_xaxis("top", functions=(lambda x: x * step, lambda x: x / step))
+    functions: Any = (lambda x: x * step, lambda x: x / step)
+    above = axes.secondary_xaxis("top", functions=functions)
     above.set_xlabel(scale.title.replace("memory", "budget"))
     above.xaxis.set_major_formatter("{x:,.10g}")
     axes.legend(loc="upper right", frameon=True, framealpha=0.9, edgecolor="none")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.report.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, KINDS, PALE
+from moccasin_mzn.report.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, KINDS, MARKS, PALE
 from moccasin_mzn.report.plots.names import MemoryScale, clean, row_name
 from moccasin_mzn.report.plots.page import page
-from moccasin_mzn.report.plots.picture import Bar, Picture, Profile
+from moccasin_mzn.report.plots.picture import Bar, Panel, Picture, Profile
 from moccasin_mzn.words import duration_text
 
 if TYPE_CHECKING:
@@ -18,50 +19,70 @@ if TYPE_CHECKING:
 _ALL_NAMED = 70  # nodes
 _NAME_PIXELS, _INTERVAL_PIXELS, _MEMORY_PIXELS = 14, 400, 340
 _SHARE_OF_MEMORY, _BETWEEN = 0.26, 0.07  # of the height
+_FORMS = {"again": "diamond", "in": "triangle-down", "out": "triangle-up"}
 _HOVER = "%{hovertext}<extra></extra>"
 
 
 def render(picture: Picture) -> str:
     """The picture as a page of its own."""
-    rows = len(picture.order)
-    least = _MEMORY_PIXELS + (_NAME_PIXELS * rows if rows <= _ALL_NAMED else _INTERVAL_PIXELS)
-    return page(_figure(picture), picture.title, picture.subtitle, least)
+    return page(_figure(picture), picture.title, picture.subtitle, sum(map(_pixels, picture.panels)))
+
+
+def _pixels(panel: Panel) -> int:
+    """The least height of a panel."""
+    rows = len(panel.order)
+    return _MEMORY_PIXELS + (_NAME_PIXELS * rows if rows <= _ALL_NAMED else _INTERVAL_PIXELS)
 
 
 def _figure(picture: Picture) -> Figure:
     from plotly.subplots import make_subplots
 
+    panels = picture.panels
+    shares = [_pixels(panel) / sum(map(_pixels, panels)) for panel in panels]
     figure = make_subplots(
-        rows=2,
+        rows=2 * len(panels),
         cols=1,
         shared_xaxes=True,
-        vertical_spacing=_BETWEEN,
-        row_heights=[1 - _BETWEEN - _SHARE_OF_MEMORY, _SHARE_OF_MEMORY],
+        vertical_spacing=_BETWEEN / len(panels),
+        row_heights=[part * share for share in shares for part in (1 - _BETWEEN - _SHARE_OF_MEMORY, _SHARE_OF_MEMORY)],
     )
-    for kind in KINDS:
-        bars = [bar for bar in picture.bars if bar.kind == kind]
-        if bars:
-            figure.add_trace(_bars(picture, bars), row=1, col=1)
-    again = [bar for bar in picture.bars if bar.kind == "again"]
-    if again:
-        for trace in _recomputations(picture, again):
-            figure.add_trace(trace, row=1, col=1)
-    largest = max(picture.before.peak, picture.after.peak, picture.budget or 0)
-    scale = MemoryScale.of(largest, picture.graph.size_unit)
-    for trace in _profiles(picture, scale):
-        figure.add_trace(trace, row=2, col=1)
-    _lay_out(figure, picture, scale, largest)
+    for number, panel in enumerate(panels):
+        scale = MemoryScale.of(panel.most, picture.graph.size_unit)
+        for row, traces in enumerate((_intervals(picture, panel), _profiles(picture, panel, scale)), 2 * number + 1):
+            for trace in traces:
+                figure.add_trace(trace.update(legend=_legend(row)), row=row, col=1)
+        _lay_out(figure, picture, panel, scale, 2 * number + 1)
+    figure.update_layout(
+        template="plotly_white", barmode="overlay", hovermode="closest", dragmode="zoom",
+        margin={"l": 10, "r": 40, "t": 10, "b": 10}, font={"color": INK, "size": 12}, modebar={"orientation": "v"},
+    )  # fmt: skip
+    ends = [picture.edges[0], picture.edges[-1]]
+    figure.update_xaxes(range=ends, minallowed=ends[0], maxallowed=ends[1], showgrid=False, zeroline=False)
+    figure.update_xaxes(title=picture.axis_title, row=2 * len(panels), col=1)
     return figure
 
 
-def _bars(picture: Picture, bars: list[Bar]) -> BarTrace:
+def _legend(row: int) -> str:
+    """What plotly calls the legend of a row; each has its own."""
+    return f"legend{row}" if row > 1 else "legend"
+
+
+def _intervals(picture: Picture, panel: Panel) -> Iterator[BarTrace | Scatter]:
+    for kind in KINDS:
+        bars = [bar for bar in panel.bars if bar.kind == kind]
+        if bars:
+            yield _bars(picture, panel, bars)
+    yield from _marks(panel)
+
+
+def _bars(picture: Picture, panel: Panel, bars: list[Bar]) -> BarTrace:
     """All bars of one kind as one trace."""
     from plotly.graph_objects import Bar as BarTrace
 
     edges, kind = picture.edges, bars[0].kind
     return BarTrace(
         orientation="h",
-        y=[str(picture.rows[bar.node]) for bar in bars],
+        y=[str(panel.rows[bar.node]) for bar in bars],
         base=[edges[bar.start - 1] for bar in bars],
         x=[edges[bar.end] - edges[bar.start - 1] for bar in bars],
         width=0.72,
@@ -75,9 +96,10 @@ def _bars(picture: Picture, bars: list[Bar]) -> BarTrace:
 def _bar_text(picture: Picture, bar: Bar) -> str:
     graph, v = picture.graph, bar.node
     first, last = picture.stages[bar.start - 1], picture.stages[bar.end - 1]
+    origin = "" if bar.source is None else f", from {_shown(picture.platform.memories[bar.source].name)}"
     lines = [
         f"<b>{_shown(str(graph.nodes[v]))}</b>" + (f" {_shown(graph.labels[v])}" if graph.labels else ""),
-        f"copy {bar.copy} of {bar.copies}",
+        f"copy {bar.copy} of {bar.copies}{origin}",
         f"events {bar.start:,}..{bar.end:,}, stages {first:,}..{last:,}",
         f"size {picture.amount(graph.sizes[v])}",
         f"duration {duration_text(graph.durations[v], graph.duration_unit)}",
@@ -90,89 +112,93 @@ def _shown(text: str) -> str:
     return html.escape(clean(text), quote=False)
 
 
-def _recomputations(picture: Picture, again: list[Bar]) -> list[Scatter]:
-    """A dotted line from where each output was dropped to where it is computed again, and a diamond there."""
+def _marks(panel: Panel) -> Iterator[Scatter]:
+    """Dotted lines from where outputs were dropped to where they are there again, and marks of what happens."""
     from plotly.graph_objects import Scatter
 
-    edges, last, x, y = picture.edges, {}, [], []
-    for bar in picture.bars:
-        if bar.kind == "again":
-            row = str(picture.rows[bar.node])
-            x += [edges[last[bar.node]], edges[bar.start - 1], None]
-            y += [row, row, None]
-        last[bar.node] = bar.end
-    line = {"color": COLOURS["again"], "width": 1, "dash": "dot"}
-    marker = {"symbol": "diamond", "size": 9 if len(picture.order) <= _ALL_NAMED else 6, "color": "#fff",
-              "line": {"color": COLOURS["again"], "width": 1.5}}  # fmt: skip
-    return [
-        Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False),
-        Scatter(x=x[1::3], y=y[1::3], mode="markers", marker=marker, hoverinfo="skip", name="recomputation"),
-    ]
+    for kind in ("again", "copied"):
+        gaps = [gap for gap in panel.gaps if gap.kind == kind]
+        if gaps:
+            yield Scatter(
+                x=[x for gap in gaps for x in (gap.left, gap.right, None)],
+                y=[y for gap in gaps for y in (str(gap.row), str(gap.row), None)],
+                line={"color": COLOURS[kind], "width": 1, "dash": "dot"},
+                mode="lines", hoverinfo="skip", showlegend=False,
+            )  # fmt: skip
+    for what, places in panel.marks.items():
+        if places:
+            name, kind = MARKS[what]
+            marker = {"symbol": _FORMS[what], "size": 9 if len(panel.order) <= _ALL_NAMED else 6, "color": "#fff",
+                      "line": {"color": COLOURS[kind], "width": 1.5}}  # fmt: skip
+            yield Scatter(x=[x for x, _ in places], y=[str(row) for _, row in places], mode="markers", marker=marker,
+                          hoverinfo="skip", name=name)  # fmt: skip
 
 
-def _profiles(picture: Picture, scale: MemoryScale) -> list[Scatter]:
+def _profiles(picture: Picture, panel: Panel, scale: MemoryScale) -> Iterator[Scatter]:
     """Memory before and after, the budget, and invisible points in the middle of each step to hover over."""
     from plotly.graph_objects import Scatter
 
-    before, after = picture.profile_before, picture.profile_after
-    names = [f"input order, stage by stage, peak {picture.amount(picture.before.peak)}",
-             f"schedule, peak {picture.amount(picture.after.peak)}"]  # fmt: skip
-    traces = [
-        _steps(before, scale, names[0], {"color": BEFORE, "width": 3}),
-        _steps(after, scale, names[1], {"color": AFTER, "width": 1.5}, fill="tozeroy", fillcolor=PALE),
-        _points(picture, before, scale, picture.order, "input order, computing"),
-        _points(picture, after, scale, picture.sequence, "schedule, computing"),
+    names, memories = [row_name(picture.graph, v) for v in range(len(picture.graph.nodes))], picture.platform.memories
+    if panel.before is not None:
+        name = f"input order, stage by stage, peak {picture.amount(panel.before.peak)}"
+        yield _steps(panel.before, scale, name, {"color": BEFORE, "width": 3})
+    name = f"{picture.what}, peak {picture.amount(panel.after.peak)}"
+    yield _steps(panel.after, scale, name, {"color": AFTER, "width": 1.5}, fill="tozeroy", fillcolor=PALE)
+    if panel.before is not None:
+        doing = [f"input order, computing {names[v]}" for v in picture.order]
+        yield _points(picture, panel.before, scale, doing)
+    doing = [
+        f"{picture.what}, computing {names[action.node]}"
+        if action.source is None
+        else f"copying {names[action.node]}, {memories[action.source].name} -> {memories[action.memory].name}"
+        for action in picture.plan
     ]
-    if picture.budget is not None:
-        ends, level = [picture.edges[0], picture.edges[-1]], picture.budget / scale.step
-        traces.append(Scatter(x=ends, y=[level, level], mode="lines", hoverinfo="skip",
-                              line={"color": BUDGET, "width": 1.5, "dash": "dash"},
-                              legend="legend2", name=f"budget {picture.amount(picture.budget)}"))  # fmt: skip
-    return traces
+    yield _points(picture, panel.after, scale, doing)
+    if panel.budget is not None:
+        ends, level = [picture.edges[0], picture.edges[-1]], panel.budget / scale.step
+        yield Scatter(x=ends, y=[level, level], mode="lines", hoverinfo="skip",
+                      line={"color": BUDGET, "width": 1.5, "dash": "dash"},
+                      name=f"budget {picture.amount(panel.budget)}")  # fmt: skip
 
 
 def _steps(profile: Profile, scale: MemoryScale, name: str, line: dict, **style: str) -> Scatter:
     from plotly.graph_objects import Scatter
 
     values = [memory / scale.step for memory in profile.memory]
-    return Scatter(x=profile.edges, y=[*values, values[-1]], mode="lines", hoverinfo="skip", legend="legend2",
+    return Scatter(x=profile.edges, y=[*values, values[-1]], mode="lines", hoverinfo="skip",
                    name=name, line={**line, "shape": "hv"}, **style)  # fmt: skip
 
 
-def _points(picture: Picture, profile: Profile, scale: MemoryScale, sequence: tuple[int, ...], what: str) -> Scatter:
+def _points(picture: Picture, profile: Profile, scale: MemoryScale, doing: list[str]) -> Scatter:
     from plotly.graph_objects import Scatter
 
-    edges, graph = profile.edges, picture.graph
+    edges = profile.edges
     middles = [(edges[i] + edges[i + 1]) / 2 for i in range(len(profile.memory))]
-    texts = [
-        f"{what} {_shown(row_name(graph, v))}<br>{picture.amount(memory)}"
-        for v, memory in zip(sequence, profile.memory, strict=True)
-    ]
+    texts = [f"{_shown(what)}<br>{picture.amount(memory)}" for what, memory in zip(doing, profile.memory, strict=True)]
     return Scatter(x=middles, y=[memory / scale.step for memory in profile.memory], mode="markers", showlegend=False,
                    marker={"opacity": 0, "size": 6}, hovertext=texts, hovertemplate=_HOVER)  # fmt: skip
 
 
-def _lay_out(figure: Figure, picture: Picture, scale: MemoryScale, largest: int) -> None:
-    again = {picture.rows[v] for v in picture.recomputed}
-    names = [_shown(row_name(picture.graph, v)) for v in picture.order]
-    names = [f'<span style="color:{COLOURS["again"]}">{name}</span>' if row in again else name
-             for row, name in enumerate(names)]  # fmt: skip
-    legend = {"orientation": "h", "yanchor": "bottom", "x": 0, "traceorder": "normal"}
-    figure.update_layout(
-        template="plotly_white", barmode="overlay", hovermode="closest", dragmode="zoom",
-        margin={"l": 10, "r": 40, "t": 10, "b": 10}, font={"color": INK, "size": 12},
-        modebar={"orientation": "v"}, legend=legend | {"y": 1}, legend2=legend | {"y": _SHARE_OF_MEMORY},
-    )  # fmt: skip
-    ends = [picture.edges[0], picture.edges[-1]]
-    figure.update_xaxes(range=ends, minallowed=ends[0], maxallowed=ends[1], showgrid=False, zeroline=False)
-    figure.update_xaxes(title=picture.axis_title, row=2, col=1)
+def _lay_out(figure: Figure, picture: Picture, panel: Panel, scale: MemoryScale, row: int) -> None:
+    """The axes and legends of a panel, whose intervals are in `row` and whose memory is in the next one."""
+    marked = {panel.rows[v] for v in panel.marked}
+    names = [_shown(row_name(picture.graph, v)) for v in panel.order]
+    names = [f'<span style="color:{COLOURS["again"]}">{name}</span>' if at in marked else name
+             for at, name in enumerate(names)]  # fmt: skip
     all_named = (
         {"tickmode": "linear", "dtick": 1} if len(names) <= _ALL_NAMED else {}
     )  # else those that fit, at any zoom
     figure.update_yaxes(
-        type="category", categoryorder="array", categoryarray=list(map(str, range(len(names)))), row=1, col=1,
-        labelalias={str(row): name for row, name in enumerate(names)}, title="nodes in the input order",
+        type="category", categoryorder="array", categoryarray=list(map(str, range(len(names)))), row=row, col=1,
+        labelalias={str(at): name for at, name in enumerate(names)},
+        title=_shown(panel.nodes_title),
         range=[len(names) - 0.4, -0.6], showgrid=False, zeroline=False, automargin=True, **all_named,
     )  # fmt: skip
-    top = 1.08 * max(largest, 1) / scale.step
-    figure.update_yaxes(range=[0, top], fixedrange=True, title=scale.title, tickformat=",", row=2, col=1)
+    top = 1.08 * max(panel.most, 1) / scale.step
+    title = _shown(panel.title(scale.title))
+    figure.update_yaxes(range=[0, top], fixedrange=True, title=title, tickformat=",", row=row + 1, col=1)
+    for at in (row, row + 1):
+        (axis,) = figure.select_yaxes(row=at, col=1)
+        figure.layout[_legend(at)] = {
+            "orientation": "h", "yanchor": "bottom", "x": 0, "y": axis.domain[1], "traceorder": "normal"
+        }  # fmt: skip

@@ -1,6 +1,6 @@
-"""What a picture of a schedule shows, as plain numbers: nothing here draws.
+"""What a picture of a schedule or a plan shows, as plain numbers: nothing here draws.
 
-Every position of the sequence has a piece of the horizontal axis, from `edges[p - 1]` to `edges[p]`. By event all
+Every position of the plan has a piece of the horizontal axis, from `edges[p - 1]` to `edges[p]`. By event all
 pieces are equally wide. By stage all stages are, and share their width among their positions; stage k ends with the
 k-th first computation (Bartan et al., ICML 2023, section 2.3)::
 
@@ -11,43 +11,47 @@ k-th first computation (Bartan et al., ICML 2023, section 2.3)::
 
 The memory of the input order is drawn on the same axis, so that both profiles can be compared: its k-th computation has
 the width of stage k, that is of everything the schedule does for its k-th first computation.
+
+A schedule is a plan for one memory. Each memory of a plan has a panel of its own, all on one axis; a copy begins a bar
+in one panel, and is marked in the other where it is read.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.problem.judges.schedules import Simulation, simulate
+from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
+from moccasin_mzn.problem.judges.schedules import Simulation, Violation, simulate
+from moccasin_mzn.problem.plan import Plan, plan_of_sequence
+from moccasin_mzn.problem.platform import Memory, Platform
 from moccasin_mzn.search.result import percent_over
-from moccasin_mzn.words import memory_text
+from moccasin_mzn.words import count_text, memory_text
 
 AXES = ("event", "stage")
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One copy of a node's output: a retention interval, closed, in positions of the sequence from 1."""
+    """One copy of a node's output: a retention interval, closed, in positions of the plan from 1."""
 
     node: int
     """Position in `graph.nodes`."""
+    memory: int
+    """Position in `Platform.memories`, as is `source`."""
     copy: int
-    """Which copy of the node's output, from 1; the others are recomputed."""
+    """Which copy of the node's output, from 1, in all memories."""
     copies: int
     """How many there are of this node."""
     start: int
     end: int
-
-    @property
-    def kind(self) -> str:
-        """ "only": the node is computed once; "first" or "again": it is computed more often."""
-        if self.copies == 1:
-            return "only"
-        return "first" if self.copy == 1 else "again"
+    kind: str
+    """"only": the node is computed once; "first" or "again": it is computed more often; "copied" from `source`."""
+    source: int | None = None
 
 
 @dataclass(frozen=True)
@@ -58,82 +62,189 @@ class Profile:
     memory: tuple[int, ...]
 
     @property
+    def peak(self) -> int:
+        """The most."""
+        return max(self.memory)
+
+    @property
     def peak_at(self) -> float:
         """Middle of the first piece with the most memory."""
-        i = self.memory.index(max(self.memory))
+        i = self.memory.index(self.peak)
         return (self.edges[i] + self.edges[i + 1]) / 2
 
 
 @dataclass(frozen=True)
+class Gap:
+    """Where a memory does without an output that it has before and after."""
+
+    row: int
+    left: float
+    right: float
+    kind: str
+    """Of the bar on the right: "again" or "copied"."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What one memory holds."""
+
+    name: str
+    """Empty if there is only one."""
+    budget: int | None
+    """In the graph's size unit; None: no line is drawn."""
+    order: tuple[int, ...]
+    """Nodes that are ever there, in the input order: the rows."""
+    bars: tuple[Bar, ...]
+    """In order of their start."""
+    after: Profile
+    before: Profile | None
+    """Memory of the input order, stage by stage, in the first panel."""
+    marks: dict[str, tuple[tuple[float, int], ...]]
+    """Place and row of what happens there: "again": a recomputation, "in" and "out": a copy that comes to be there, and
+    one that is read there."""
+    gaps: tuple[Gap, ...]
+
+    @cached_property
+    def rows(self) -> dict[int, int]:
+        """Row of each node, from the top."""
+        return {v: row for row, v in enumerate(self.order)}
+
+    @cached_property
+    def marked(self) -> tuple[int, ...]:
+        """Nodes computed more than once or copied to this memory, in the input order."""
+        found = {bar.node for bar in self.bars if bar.kind != "only"}
+        return tuple(v for v in self.order if v in found)
+
+    @property
+    def most(self) -> int:
+        """What the memory axis has to hold."""
+        return max(self.after.peak, self.budget or 0, self.before.peak if self.before else 0)
+
+    def title(self, text: str) -> str:
+        """`text` with the name of the memory, where there are several."""
+        return f"{self.name}: {text}" if self.name else text
+
+    @property
+    def nodes_title(self) -> str:
+        """What the rows are; short where a panel may be low."""
+        return f"{self.name}: nodes" if self.name else "nodes in the input order"
+
+
+@dataclass(frozen=True)
 class Picture:
-    """A schedule to be drawn; it may exceed the budget, but must be a schedule.
+    """A plan to be drawn; it may exceed budgets, but must be a plan.
 
     Raises:
-        InputError: an axis that is neither "event" nor "stage", an order that is not topological, a negative budget, or
-            a sequence that reads what is not computed or leaves a node out.
+        InputError: an axis that is neither "event" nor "stage", an order that is not topological, or a plan that reads
+            what is not there or leaves a node out.
     """
 
-    graph: ComputationGraph
-    sequence: tuple[int, ...]
-    """Positions in `graph.nodes` in the order of computing them."""
+    platform: Platform
+    plan: Plan
     order: tuple[int, ...]
-    """Input order, likewise; the rows of the picture."""
-    budget: int | None = None
-    """In the graph's size unit; None: no line is drawn."""
+    """Input order, positions in `graph.nodes`; the rows of the picture."""
     by: str = "event"
+
+    @classmethod
+    def of_schedule(
+        cls, graph: ComputationGraph, sequence: Sequence[int], order: tuple[int, ...], budget: int | None = None,
+        by: str = "event",
+    ) -> Picture:  # fmt: skip
+        """The picture of a schedule, positions in `graph.nodes` in the order of computing them.
+
+        Args:
+            budget: in the graph's size unit; None: no line is drawn.
+
+        Raises:
+            InputError: as above, or a negative budget.
+        """
+        if budget is not None and budget < 0:
+            raise InputError(f"budget {budget} is negative")
+        _check("schedule", simulate(graph, sequence).violations)
+        platform = Platform(graph, (Memory("memory", budget, graph.durations),))
+        return cls(platform, plan_of_sequence([int(v) for v in sequence]), order, by)
 
     def __post_init__(self) -> None:
         check_axis(self.by)
-        if self.budget is not None and self.budget < 0:
-            raise InputError(f"budget {self.budget} is negative")
         self.graph.check_order(self.order)
-        if self.after.violations:
-            raise InputError(f"not a schedule: {self.after.violations[0].message}")
+        _check("plan", (found for found in self.after.violations if found.kind != "over-budget"))
+
+    @property
+    def graph(self) -> ComputationGraph:
+        """What is computed."""
+        return self.platform.graph
+
+    @cached_property
+    def after(self) -> PlanSimulation:
+        """The judge's account of the plan."""
+        return judge_plan(self.platform, self.plan)
 
     @cached_property
     def before(self) -> Simulation:
-        """The input order with every node computed once."""
+        """The judge's account of the input order."""
         return simulate(self.graph, self.order)
-
-    @cached_property
-    def after(self) -> Simulation:
-        """The schedule."""
-        return simulate(self.graph, self.sequence)
-
-    @cached_property
-    def rows(self) -> tuple[int, ...]:
-        """For each node its place in the input order, from 0."""
-        places = [0] * len(self.order)
-        for place, v in enumerate(self.order):
-            places[v] = place
-        return tuple(places)
 
     @cached_property
     def bars(self) -> tuple[Bar, ...]:
         """All retention intervals in order of their start."""
-        copies, seen, bars = Counter(self.sequence), Counter(), []
-        for interval in self.after.intervals:
-            v = interval.node
+        copies = Counter(action.node for action in self.plan)
+        computed = Counter(action.node for action in self.plan if action.source is None)
+        seen: Counter[int] = Counter()
+        done: set[int] = set()
+        bars = []
+        for held in self.after.intervals:
+            v = held.node
             seen[v] += 1
-            bars.append(Bar(v, seen[v], copies[v], interval.start, interval.end))
+            kind = "only" if computed[v] == 1 else "again" if v in done else "first"
+            done.add(v)
+            kind = kind if held.source is None else "copied"
+            bars.append(Bar(v, held.memory, seen[v], copies[v], held.start, held.end, kind, held.source))
         return tuple(bars)
 
     @cached_property
-    def recomputed(self) -> tuple[int, ...]:
-        """Nodes computed more than once, in the input order."""
-        copies = Counter(self.sequence)
-        return tuple(v for v in self.order if copies[v] > 1)
+    def panels(self) -> tuple[Panel, ...]:
+        """One for each memory."""
+        return tuple(self._panel(m) for m in range(len(self.platform.memories)))
+
+    def _panel(self, m: int) -> Panel:
+        place, edges = self.platform.memories[m], self.edges
+        bars = tuple(bar for bar in self.bars if bar.memory == m)
+        there = {bar.node for bar in bars}
+        order = tuple(v for v in self.order if v in there)
+        rows = {v: row for row, v in enumerate(order)}
+        named = {"again": [b for b in bars if b.kind == "again"], "in": [b for b in bars if b.kind == "copied"],
+                 "out": [b for b in self.bars if b.source == m]}  # fmt: skip
+        last, gaps = {}, []
+        for bar in bars:
+            if bar.node in last and bar.kind in ("again", "copied"):
+                gaps.append(Gap(rows[bar.node], edges[last[bar.node]], edges[bar.start - 1], bar.kind))
+            last[bar.node] = bar.end
+        return Panel(
+            name=place.name if len(self.platform.memories) > 1 else "",
+            budget=place.budget,
+            order=order,
+            bars=bars,
+            after=Profile(edges, self.after.memory[m]),
+            before=None if m else self.profile_before,
+            marks={what: tuple((edges[b.start - 1], rows[b.node]) for b in some) for what, some in named.items()},
+            gaps=tuple(gaps),
+        )
+
+    @property
+    def copies(self) -> int:
+        """How often something is copied."""
+        return sum(action.source is not None for action in self.plan)
 
     @cached_property
     def stages(self) -> tuple[int, ...]:
-        """The stage of each position of the sequence."""
-        return stages(self.sequence)
+        """The stage of each position of the plan."""
+        return stages([action.node for action in self.plan])
 
     @cached_property
     def edges(self) -> tuple[float, ...]:
         """Where the pieces of the horizontal axis meet, 1 more than there are positions, from 0.5 on."""
         if self.by == "event":
-            return tuple(p + 0.5 for p in range(len(self.sequence) + 1))
+            return tuple(p + 0.5 for p in range(len(self.plan) + 1))
         width, edges, inside = Counter(self.stages), [0.5], Counter()
         for k in self.stages:
             inside[k] += 1
@@ -141,37 +252,44 @@ class Picture:
         return tuple(edges)
 
     @property
+    def what(self) -> str:
+        """A schedule, or a plan for several memories?"""
+        return "plan" if len(self.platform.memories) > 1 else "schedule"
+
+    @property
     def axis_title(self) -> str:
         """What the horizontal axis counts."""
+        several = self.what == "plan"
         if self.by == "event":
-            return "event: position in the sequence of computations"
-        return "stage: recomputations, then the next first computation"
+            return f"event: position in the {'plan' if several else 'sequence of computations'}"
+        return f"stage: recomputations{' and copies' if several else ''}, then the next first computation"
 
     @cached_property
     def profile_before(self) -> Profile:
-        """Memory of the input order, stage by stage on the schedule's axis."""
+        """Memory of the input order, stage by stage on the plan's axis."""
         last = [p for p, k in enumerate(self.stages, 1) if p == len(self.stages) or self.stages[p] > k]
         return Profile((self.edges[0], *(self.edges[p] for p in last)), self.before.memory)
 
-    @cached_property
-    def profile_after(self) -> Profile:
-        """Memory of the schedule."""
-        return Profile(self.edges, self.after.memory)
-
     @property
     def title(self) -> str:
-        """The graph and the size of the schedule, in one line."""
-        again = len(self.sequence) - len(self.order)
-        return f"{self.graph.name or 'graph'}: {_counted(len(self.order), 'node')}, {_counted(again, 'recomputation')}"
+        """The graph and the size of the plan, in one line."""
+        again = len(self.plan) - self.copies - len(self.order)
+        counts = [count_text(len(self.order), "node"), count_text(again, "recomputation")]
+        if self.what == "plan":
+            counts.append(count_text(self.copies, "copy", "copies"))
+        return f"{self.graph.name or 'graph'}: {', '.join(counts)}"
 
     @property
     def subtitle(self) -> str:
-        """What the schedule costs and what it needs, in one line."""
+        """What the plan costs and what it needs, in one line."""
         tdi = percent_over(self.after.duration, self.before.duration)
-        text = f"duration increase (TDI) {tdi:.3f} %, peak {self.amount(self.after.peak)}"
-        if self.budget is not None:
-            text += f" / budget {self.amount(self.budget)}"
-            text += " - OVER THE BUDGET" if self.after.peak > self.budget else ""
+        return ", ".join([f"duration increase (TDI) {tdi:.3f} %", *map(self._need, self.panels)])
+
+    def _need(self, panel: Panel) -> str:
+        text = panel.title(f"peak {self.amount(panel.after.peak)}")
+        if panel.budget is not None:
+            text += f" / budget {self.amount(panel.budget)}"
+            text += " - OVER THE BUDGET" if panel.after.peak > panel.budget else ""
         return text
 
     def amount(self, memory: int) -> str:
@@ -194,5 +312,6 @@ def stages(sequence: Sequence[int]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+def _check(what: str, violations: Iterable[Violation]) -> None:
+    for violation in violations:
+        raise InputError(f"not a {what}: {violation.message}")

@@ -24,7 +24,7 @@ class Aliases:
         self._variables = variables = file.variables
         for variable in variables.values():
             if variable.is_bool and self._is_bool(variable.value):
-                self._join(variable.value, variable.name, False)
+                self._join(str(variable.value), variable.name, False)
         readers = {"bool2int": self._channel, "bool_eq": self._equal, "bool_not": self._opposite}
         for constraint in file.constraints:
             reader = readers.get(constraint.name)

@@ -120,7 +120,8 @@ def without_dead_ends(transitions: Iterable[Transition], finals: Iterable[int]) 
 
 def all_transitions(automaton: Automaton, symbols: Iterable[int]) -> list[Transition]:
     """The transitions of the automaton itself between states that can be reached."""
-    transitions, reached, stack = [], {automaton.start}, [automaton.start]
+    transitions: list[Transition] = []
+    reached, stack = {automaton.start}, [automaton.start]
     while stack:
         tail = stack.pop()
         for symbol in symbols:
@@ -143,7 +144,7 @@ def layers(automaton: Automaton, words: Iterable[Iterable[int]], *, total: bool)
     """
     states, result = {automaton.start}, []
     for symbols in words:
-        layer = []
+        layer: list[Transition] = []
         for state, symbol in itertools.product(states, symbols):
             heads = automaton.successors([state], symbol) if state != STUCK else ()
             layer.extend((state, symbol, head) for head in heads or ([STUCK] if total else []))

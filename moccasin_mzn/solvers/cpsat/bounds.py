@@ -7,7 +7,7 @@ than any guess: interval propagation over those that mention an unbounded variab
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf, isqrt, log2
 
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
@@ -33,7 +33,8 @@ def implied_bounds(file: FlatZinc, limits: Mapping[str, Interval] | None = None)
             known[variable.name] = (-inf, inf)
     for name, (low, high) in (limits or {}).items():
         domain = file.variables[name].domain if name in file.variables else None
-        ends = (domain.ranges[0][0], domain.ranges[-1][1]) if domain is not None and domain.ranges else (-inf, inf)
+        bounded = isinstance(domain, IntSet) and domain.ranges
+        ends = (bounded[0][0], bounded[-1][1]) if bounded else (-inf, inf)
         known[name] = max(low, ends[0]), min(high, ends[1])
     return _Propagation(file, known).run() if known else {}
 
@@ -44,7 +45,7 @@ class _Propagation:
         self.known = known
         self.updates: dict[str, int] = dict.fromkeys(known, 0)
         self.mentions: dict[str, list[Constraint]] = defaultdict(list)
-        self.rules = {
+        self.rules: dict[str, Callable[..., object]] = {
             "int_lin_eq": lambda factors, terms, total: self._linear(factors, terms, total, exact=True),
             "int_lin_le": lambda factors, terms, total: self._linear(factors, terms, total, exact=False),
             "bool_lin_eq": lambda factors, terms, total: self._linear([*factors, -1], [*terms, total], 0, exact=True),

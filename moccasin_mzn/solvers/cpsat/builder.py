@@ -11,7 +11,7 @@ need no special cases for them. The model is written straight into its protocol 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from ortools.sat.python import cp_model
 
@@ -322,16 +322,22 @@ class Builder:
 
 def _shifted(pair: tuple[int, int], amount: int) -> tuple[int, int]:
     """A range moved by an amount, unless it is unbounded there."""
-    return tuple(end if end in (LOWEST, HIGHEST) else end + amount for end in pair)
+    low, high = (end if end in (LOWEST, HIGHEST) else end + amount for end in pair)
+    return low, high
 
 
-def _sum(values: tuple[int | None, ...]) -> int | None:
-    return None if None in values else sum(values)
+def known(values: Iterable[int | None]) -> list[int] | None:
+    """All values; None if one of them is not known."""
+    found = list(values)
+    return None if None in found else cast(list[int], found)
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    return None if (numbers := known(values)) is None else sum(numbers)
 
 
 def _dot(coefficients: Sequence[int], values: Iterable[int | None]) -> int | None:
-    products = [None if value is None else factor * value for factor, value in zip(coefficients, values, strict=True)]
-    return None if None in products else sum(products)
+    return _sum(None if value is None else factor * value for factor, value in zip(coefficients, values, strict=True))
 
 
 def _is_equal(value: int | None, other: int) -> int | None:
@@ -343,4 +349,4 @@ def _among(value: int | None, values: IntSet) -> int | None:
 
 
 def _minimum(values: list[int | None]) -> int | None:
-    return None if None in values else min(values)
+    return None if (numbers := known(values)) is None else min(numbers)

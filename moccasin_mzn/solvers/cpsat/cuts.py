@@ -40,7 +40,7 @@ def names_in_constraints(file: FlatZinc) -> set[str]:
     return names
 
 
-def are_harmless(cuts: Mapping[int, Cut], file: FlatZinc, best: int) -> bool:
+def are_harmless(cuts: Mapping[int, Cut], file: FlatZinc, best: float) -> bool:
     """Is an optimum within cut domains one of the file? It is if no solution as good has values beyond a cut, by what
     the constraints imply."""
     objective, goal = file.solve.objective, file.solve.goal

@@ -16,6 +16,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
@@ -45,7 +46,7 @@ class Handler:
     name: str
     kinds: tuple[str, ...]
     post: Callable[..., None]
-    value: Callable[..., int] | None = None
+    value: Callable[..., Any] | None = None
     target: int = -1
     halves: tuple[Callable[..., None], Callable[..., None]] | None = None
 
@@ -57,7 +58,7 @@ def relation(
     *names: str,
     opposite: Callable[..., None] | None = None,
     holds: Callable[..., bool] | None = None,
-    value: Callable[..., int] | None = None,
+    value: Callable[..., Any] | None = None,
     target: int = -1,
 ) -> Callable:
     """Register a function under its names, half-reified as `NAME_imp` and, if there is a function for the negation,
@@ -76,7 +77,7 @@ def relation(
     return register
 
 
-def function(*names: str, value: Callable[..., int] | None = None, target: int = -1) -> Callable:
+def function(*names: str, value: Callable[..., Any] | None = None, target: int = -1) -> Callable:
     """Register a constraint that exists in one form only, without `when`; `value` and `target` as in `Handler`."""
 
     def register(post: Callable[..., None]) -> Callable[..., None]:

@@ -240,7 +240,7 @@ class Session:
             "initTime": self.initial_time,
             "solveTime": seconds_since_start() - self.initial_time,
             "peakMem": peak_megabytes(),
-            "solverVersion": f"OR-Tools {ortools.__version__}",
+            "solverVersion": f"OR-Tools {ortools.__version__}",  # type: ignore[attr-defined]  # not in its types
             **counters,
         }
 

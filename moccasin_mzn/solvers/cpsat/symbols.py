@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, ModelError, Term, constant
@@ -29,7 +29,7 @@ class Symbols:
                 self.literals[name] = TRUE if value else FALSE
             elif type(value) is int:
                 self.integers[name] = constant(value)
-        self._arrays: dict[tuple[str, str], list] = {}
+        self._arrays: dict[tuple[str, str], Sequence[Any]] = {}
         self.converters: dict[str, Callable[[Expression], Any]] = {
             "Int": self.term,
             "Bool": self.literal,
@@ -80,7 +80,7 @@ class Symbols:
             return self.elements[value]
         raise self._mismatch("an array", value)
 
-    def _array(self, kind: str, value: Expression) -> list:
+    def _array(self, kind: str, value: Expression) -> Sequence[Any]:
         if type(value) is not str:
             return list(map(self.converters[kind], self.list(value)))
         key = (kind, value)

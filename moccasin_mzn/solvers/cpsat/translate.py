@@ -19,6 +19,7 @@ from moccasin_mzn.solvers.cpsat.cuts import Cut, names_in_constraints
 from moccasin_mzn.solvers.cpsat.halves import Half, find_halves
 from moccasin_mzn.solvers.cpsat.registry import HANDLERS
 from moccasin_mzn.solvers.cpsat.symbols import Symbols
+from moccasin_mzn.solvers.flatzinc.intset import IntSet
 from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc, UnsupportedError, Variable
 
 UNFIT = (ValueError, LookupError, ArithmeticError, TypeError)
@@ -125,16 +126,17 @@ def _declare_int(
     problem: Problem, aliases: Aliases, variable: Variable, bounds: tuple[float, float], unbounded: int
 ) -> None:
     """`bounds` are what the constraints imply where the type says nothing."""
-    builder, symbols = problem.builder, problem.symbols
+    builder, symbols, domain = problem.builder, problem.symbols, variable.domain
+    assert domain is None or isinstance(domain, IntSet)
     twin = aliases.booleans.get(variable.name)
     if twin is not None:
         term = symbols.integers[variable.name] = as_term(symbols.literals[twin])
-        if variable.domain is not None and not (0 in variable.domain and 1 in variable.domain):
-            builder.within(term, variable.domain)
-    elif variable.domain is None:
+        if domain is not None and not (0 in domain and 1 in domain):
+            builder.within(term, domain)
+    elif domain is None:
         term = _declare_unbounded(problem, variable.name, *bounds, unbounded)
-    elif variable.domain.ranges:
-        term = builder.integer_in(variable.domain.flat())
+    elif domain.ranges:
+        term = builder.integer_in(domain.flat())
     else:
         term = constant(0)
         builder.false()
@@ -177,7 +179,7 @@ def _post_constraints(problem: Problem, aliases: Aliases) -> None:
         try:
             operands = [converters[kind](value) for kind, value in zip(handler.kinds, item.arguments, strict=True)]
             half = halves.get(id(item))
-            (handler.halves[half.direction] if half else handler.post)(builder, *operands)
+            (handler.halves[half.direction] if half and handler.halves else handler.post)(builder, *operands)
         except ModelError as error:
             raise ModelError(f"{file.where(item.position)}: {item.name}: {error}") from None
         except UNFIT as error:

@@ -44,7 +44,7 @@ def parse(text: str, source: str = "FlatZinc", *, floats: bool = False) -> FlatZ
     shortcuts = Shortcuts(file)
     while position < end:
         position = shortcuts.item(position) or grammar.item(position)
-    if file.solve is None:
+    if not file.solve.goal:
         raise FlatZincSyntaxError(f"{file.where(end)}: there is no solve item")
     return file
 
@@ -95,7 +95,7 @@ class _Grammar:
 
     def _solve(self) -> None:
         tokens = self.tokens
-        if self.file.solve is not None:
+        if self.file.solve.goal:
             raise tokens.error("there is a second solve item")
         tokens.advance()
         annotations = self._annotations()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
 
@@ -35,7 +36,8 @@ class FloatSet:
     high: float
 
 
-Expression = int | bool | float | str | list | IntSet | FloatSet | Text | Call
+Expression = Any
+"""An int, bool, float, str, list, IntSet, FloatSet, Text or Call; whoever takes one looks which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Solve:
-    """The solve item; `goal` is "satisfy", "minimize" or "maximize", `position` an offset into the text."""
+    """The solve item; `goal` is "satisfy", "minimize" or "maximize", "" until it is read, `position` an offset into the
+    text."""
 
     goal: str
     objective: Expression | None
@@ -91,7 +94,7 @@ class FlatZinc:
     variables: dict[str, Variable] = field(default_factory=dict)
     arrays: dict[str, VariableArray] = field(default_factory=dict)
     constraints: list[Constraint] = field(default_factory=list)
-    solve: Solve | None = None
+    solve: Solve = Solve("", None, (), 0)
     positions: dict[str, int] = field(default_factory=dict)
 
     def where(self, position: int) -> str:

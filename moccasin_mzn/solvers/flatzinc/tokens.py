@@ -26,7 +26,9 @@ LONG = 40
 
 def skip_blanks(text: str, position: int) -> int:
     """The offset of the first character at or after `position` that is neither blank nor in a comment."""
-    return _BLANKS.match(text, position).end()
+    blanks = _BLANKS.match(text, position)
+    assert blanks is not None  # none at all match too
+    return blanks.end()
 
 
 class Tokens:
@@ -51,7 +53,7 @@ class Tokens:
         if match is None:
             self.start = skip_blanks(self.file.text, self.stop)
             raise self.error(f"unexpected character {self.file.text[self.start]!r}")
-        self.kind = match.lastgroup
+        self.kind = match.lastgroup or ""
         self.text = match.group(self.kind)
         self.start, self.stop = match.span(self.kind)
 

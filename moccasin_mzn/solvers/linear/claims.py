@@ -70,7 +70,7 @@ class Claims:
         self,
         claim: str,
         program: LinearProgram,
-        cutoff: int | None,
+        cutoff: float | None,
         solution: Callable[[np.ndarray], None],
         settings: Settings,
     ) -> str:

@@ -33,7 +33,7 @@ class Confirmer:
     def refute(
         self,
         program: LinearProgram,
-        cutoff: int | None,
+        cutoff: float | None,
         solution: Callable[[np.ndarray], None],
         *,
         seconds: float | None = None,
@@ -69,6 +69,7 @@ class Confirmer:
         }
         try:
             process = self._started()
+            assert process.stdin and process.stdout
             pickle.dump(request, process.stdin)
             process.stdin.flush()
             for line in process.stdout:
@@ -91,6 +92,7 @@ class Confirmer:
         """End the process."""
         process, self._process = self._process, None
         if process is not None:
+            assert process.stdin and process.stdout
             process.kill()
             with contextlib.suppress(OSError):
                 process.stdin.close()

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -126,7 +126,7 @@ def _set_parameter(highs: highspy.Highs, name: str, text: str) -> None:
     try:
         if status != highspy.HighsStatus.kOk:
             raise ValueError
-        value = {
+        value: Any = {
             highspy.HighsOptionType.kBool: lambda: words[text.lower()],
             highspy.HighsOptionType.kInt: lambda: int(text),
             highspy.HighsOptionType.kDouble: lambda: float(text),

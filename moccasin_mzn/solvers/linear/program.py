@@ -96,10 +96,10 @@ def translate(file: FlatZinc) -> Translation:
             rows.position = item.position
             rows.add(*_row(file, columns, item))
     lower, upper = np.array(columns.lower, dtype=float), np.array(columns.upper, dtype=float)
-    for column in np.flatnonzero(lower > upper):  # an empty domain
-        rows.position = file.positions[columns.names[column]]
+    for empty in np.flatnonzero(lower > upper):  # of its domain
+        rows.position = file.positions[columns.names[empty]]
         rows.contradict()
-        lower[column] = upper[column] = 0.0
+        lower[empty] = upper[empty] = 0.0
     objective, offset = _objective(file, columns)
     start, column, coefficient, row_lower, row_upper = rows.arrays()
     program = LinearProgram(

@@ -70,7 +70,7 @@ def solve_relaxation(
         values, duals = (np.array(array, dtype=float) for array in (solution.col_value, solution.row_dual))
         return Relaxation("optimal", highs.getInfo().objective_function_value, values, duals)
     if status == highspy.HighsModelStatus.kInfeasible:
-        _, found, ray = highs.getDualRay()
+        _, found, ray = highs.getDualRay()  # type: ignore[attr-defined]  # not in its types
         return Relaxation("infeasible", ray=np.array(ray, dtype=float) if found else None)
     if status == highspy.HighsModelStatus.kUnbounded:
         return Relaxation("unbounded")

@@ -39,7 +39,7 @@ class Rows:
         if len(columns) != len(coefficients):
             raise self._error(f"{len(coefficients)} coefficients, but {len(columns)} variables")
         if low > high:
-            columns, coefficients, low, high = (), (), 1, inf
+            columns, coefficients, low, high = [], (), 1, inf
         self._columns += columns
         self._coefficients += coefficients
         self._starts.append(len(self._columns))
@@ -85,8 +85,8 @@ class Rows:
         self._refuse(~np.isfinite(coefficient), row, "a coefficient is infinite")
         row, column, coefficient = _merge(row, column, coefficient, len(self._names.names))
         self._refuse(np.abs(coefficient) > LARGEST_EXACT, row, "the sum of coefficients is no exact double")
-        start = np.searchsorted(row, np.arange(len(self._lower) + 1))
-        return start, column, coefficient, np.array(self._lower, dtype=float), np.array(self._upper, dtype=float)
+        starts = np.searchsorted(row, np.arange(len(self._lower) + 1))
+        return starts, column, coefficient, np.array(self._lower, dtype=float), np.array(self._upper, dtype=float)
 
     def _refuse_inexact(self, numbers: list[Number], rows: np.ndarray, what: str) -> None:
         for place, number in enumerate(numbers):

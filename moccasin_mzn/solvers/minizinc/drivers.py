@@ -195,7 +195,7 @@ def _started(executable: Path) -> minizinc.Driver:
         raise InputError(f"the MiniZinc {place} does not run: {one_line(error) or 'it tells no version'}") from None
 
 
-def _tied(driver_class: type) -> type:
+def _tied(driver_class: Any) -> Any:
     """`minizinc.Driver` whose runs get SIGTERM when the thread that started them dies, be it with kill -9 of all.
 
     For this there must be the `setpriv` of util-linux; elsewhere such a run goes on to its time limit.
@@ -208,9 +208,8 @@ def _tied(driver_class: type) -> type:
         async def _create_process(self, args, solver=None):
             chosen = [] if solver is None else ["--solver", solver]
             arguments = [str(self.executable), *chosen, "--allow-multiple-assignments", *map(str, args)]
-            return await asyncio.create_subprocess_exec(
-                tie, "--pdeathsig", "TERM", *arguments, "--json-stream", stdout=subprocess.PIPE, stderr=subprocess.PIPE
-            )  # fmt: skip
+            command = [str(tie), "--pdeathsig", "TERM", *arguments, "--json-stream"]
+            return await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     return TiedDriver
 

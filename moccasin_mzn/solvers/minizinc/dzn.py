@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-Value = bool | int | Sequence[bool] | Sequence[int] | Sequence[Sequence[int]]
+Value = bool | int | Sequence[Any]
+"""A scalar, or an array of one or two dimensions."""
 
 
 def dzn_text(data: Mapping[str, Value]) -> str:

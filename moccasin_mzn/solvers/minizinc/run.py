@@ -122,7 +122,7 @@ def run_model(
 def version_told(backend: Backend | None, outcomes: Sequence[Outcome]) -> str | None:
     """The solver and its version for a result: as a process that solved said; else what `backend` is known as."""
     told = [outcome.solver_version for outcome in outcomes if outcome.solver_version]
-    return told[-1] if told else backend and backend.solver_version
+    return told[-1] if told else None if backend is None else backend.solver_version
 
 
 Event = tuple[str, Any]
@@ -170,7 +170,7 @@ class _Job(threading.Thread):
         self._coroutine = coroutine
         self._put = put
         self._lock = threading.Lock()
-        self._cancel_task: Callable[[], None] | None = None
+        self._cancel_task: Callable[[], object] | None = None
         self._cancelled = False
 
     def cancel(self) -> None:
@@ -192,6 +192,7 @@ class _Job(threading.Thread):
 
     async def _main(self) -> None:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
         loop.set_exception_handler(lambda loop, context: None)  # of what is cancelled while it starts
         with self._lock:
             if self._cancelled:

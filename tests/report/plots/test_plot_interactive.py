@@ -35,7 +35,7 @@ def test_every_interval_is_a_bar_in_its_place(seed, recomputations, by):
             continue
         trace = bars[NAMES[kind]]
         assert trace["marker"]["color"] == COLOURS[kind]
-        assert trace["y"] == [str(picture.rows[bar.node]) for bar in expected]
+        assert trace["y"] == [str(picture.panels[0].rows[bar.node]) for bar in expected]
         assert trace["base"] == [picture.edges[bar.start - 1] for bar in expected]
         ends = [base + length for base, length in zip(trace["base"], trace["x"], strict=True)]
         assert ends == pytest.approx([picture.edges[bar.end] for bar in expected])
@@ -43,10 +43,10 @@ def test_every_interval_is_a_bar_in_its_place(seed, recomputations, by):
             assert f"<b>{picture.graph.nodes[bar.node]}</b><br>copy {bar.copy} of {bar.copies}<br>" in text
             assert f"events {bar.start}..{bar.end}, stages " in text
     lines = {trace["name"]: trace for trace in traces if trace.get("name") and trace["type"] != "bar"}
-    budget = lines[f"budget {picture.budget}"]
-    assert budget["y"] == [picture.budget, picture.budget]
+    budget = lines[f"budget {picture.panels[0].budget}"]
+    assert budget["y"] == [picture.panels[0].budget, picture.panels[0].budget]
     (after,) = (trace for name, trace in lines.items() if name.startswith("schedule, peak"))
-    assert tuple(after["y"]) == (*picture.after.memory, picture.after.memory[-1])
+    assert tuple(after["y"]) == (*picture.panels[0].after.memory, picture.panels[0].after.memory[-1])
     assert tuple(after["x"]) == picture.edges
     assert ("recomputation" in lines) == (recomputations > 0)
     if recomputations:
@@ -57,7 +57,7 @@ def test_names_are_shown_as_they_are():
     graph = ComputationGraph(
         ["<img src=x>", "b&amp;"], [1, 2], [3, 4], [(0, 1)], name="</script><b>", labels=["<i>", "$"]
     )
-    page = render(Picture(graph, (0, 1), (0, 1)))
+    page = render(Picture.of_schedule(graph, (0, 1), (0, 1)))
     assert "<h1>&lt;/script&gt;&lt;b&gt;: 2 nodes, 0 recomputations</h1>" in page
     traces, layout = figure(page)
     assert traces[0]["hovertext"][0].startswith("<b>&lt;img src=x&gt;</b> &lt;i&gt;<br>copy 1 of 1<br>")

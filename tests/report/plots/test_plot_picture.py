@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from drawing import random_picture
+from drawing import random_picture, sequence_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,15 +20,15 @@ pictures = st.builds(random_picture, st.integers(0, 10**6), st.integers(0, 12), 
 
 
 def test_the_example_of_the_module():
-    by_event = Picture(GRAPH, SEQUENCE, (0, 1, 2, 3), 20)
+    by_event = Picture.of_schedule(GRAPH, SEQUENCE, (0, 1, 2, 3), 20)
     assert by_event.stages == (1, 2, 3, 4, 4)
     assert by_event.edges == (0.5, 1.5, 2.5, 3.5, 4.5, 5.5)
-    assert Picture(GRAPH, SEQUENCE, (0, 1, 2, 3), by="stage").edges == (0.5, 1.5, 2.5, 3.5, 4.0, 4.5)
+    assert Picture.of_schedule(GRAPH, SEQUENCE, (0, 1, 2, 3), by="stage").edges == (0.5, 1.5, 2.5, 3.5, 4.0, 4.5)
     assert [(bar.node, bar.copy, bar.copies, bar.start, bar.end, bar.kind) for bar in by_event.bars] == [
         (0, 1, 1, 1, 4, "only"), (1, 1, 2, 2, 3, "first"), (2, 1, 1, 3, 5, "only"), (1, 2, 2, 4, 5, "again"),
         (3, 1, 1, 5, 5, "only"),
     ]  # fmt: skip
-    assert by_event.recomputed == (1,)
+    assert by_event.panels[0].marked == (1,)
     assert by_event.profile_before.edges == (0.5, 1.5, 2.5, 3.5, 5.5)
     assert by_event.title == "graph: 4 nodes, 1 recomputation"
     assert by_event.subtitle == "duration increase (TDI) 20.000 %, peak 21 B / budget 20 B - OVER THE BUDGET"
@@ -36,27 +36,30 @@ def test_the_example_of_the_module():
 
 @given(pictures)
 def test_bars_are_the_intervals_of_the_judge(picture):
-    simulation = simulate(picture.graph, picture.sequence)
+    sequence = sequence_of(picture)
+    simulation = simulate(picture.graph, sequence)
     assert [(bar.node, bar.start, bar.end) for bar in picture.bars] == [
         (interval.node, interval.start, interval.end) for interval in simulation.intervals
     ]
     for v in range(len(picture.graph.nodes)):
         copies = [bar for bar in picture.bars if bar.node == v]
         assert [bar.copy for bar in copies] == list(range(1, len(copies) + 1))
-        assert {bar.copies for bar in copies} == {picture.sequence.count(v)}
-        assert [bar.kind == "again" for bar in copies] == [bar.start != picture.sequence.index(v) + 1 for bar in copies]
+        assert {bar.copies for bar in copies} == {sequence.count(v)}
+        assert [bar.kind == "again" for bar in copies] == [
+            bar.start != sequence_of(picture).index(v) + 1 for bar in copies
+        ]
 
 
 @given(pictures)
 def test_the_axis_gives_every_position_and_every_stage_its_place(picture):
     n, edges = len(picture.order), picture.edges
-    assert len(edges) == len(picture.sequence) + 1
+    assert len(edges) == len(sequence_of(picture)) + 1
     assert all(left < right for left, right in zip(edges, edges[1:], strict=False))
-    assert edges[-1] == pytest.approx((len(picture.sequence) if picture.by == "event" else n) + 0.5)
+    assert edges[-1] == pytest.approx((len(sequence_of(picture)) if picture.by == "event" else n) + 0.5)
     if picture.by == "stage":
         for p, k in enumerate(picture.stages):
             assert k - 0.5 <= edges[p] + 1e-9 and edges[p + 1] <= k + 0.5 + 1e-9
-    firsts = [picture.sequence.index(v) for v in picture.order]
+    firsts = [sequence_of(picture).index(v) for v in picture.order]
     assert [picture.stages[p] for p in firsts] == list(range(1, n + 1))
 
 
@@ -65,7 +68,7 @@ def test_the_input_order_has_the_width_of_the_stages(picture):
     before = picture.profile_before
     assert before.memory == simulate(picture.graph, picture.order).memory
     assert (before.edges[0], before.edges[-1]) == (picture.edges[0], picture.edges[-1])
-    ends = [picture.edges[picture.sequence.index(v) + 1] for v in picture.order[:-1]]
+    ends = [picture.edges[sequence_of(picture).index(v) + 1] for v in picture.order[:-1]]
     assert list(before.edges[1:-1]) == ends
 
 
@@ -86,7 +89,7 @@ def test_recomputations_after_the_last_first_computation_are_of_the_last_stage()
 )
 def test_what_cannot_be_drawn_is_refused(options, message):
     with pytest.raises(InputError, match=f"^{message}"):
-        Picture(**{"graph": GRAPH, "sequence": SEQUENCE, "order": (0, 1, 2, 3), **options})
+        Picture.of_schedule(**{"graph": GRAPH, "sequence": SEQUENCE, "order": (0, 1, 2, 3), **options})
 
 
 @given(

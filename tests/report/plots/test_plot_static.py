@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from drawing import KINDS, NO_SHRINKING, SVG, corners, groups, random_picture, random_schedule
+from drawing import KINDS, NO_SHRINKING, SVG, corners, groups, random_picture, random_schedule, sequence_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,7 +55,7 @@ def test_every_interval_is_a_bar_in_its_place(seed, recomputations, by):
         for bar, (left, right, top, bottom) in zip(expected, drawn[kind], strict=True):
             assert left == pytest.approx(picture.edges[bar.start - 1], abs=CLOSE)
             assert right == pytest.approx(picture.edges[bar.end], abs=CLOSE)
-            assert (top + bottom) / 2 == pytest.approx(picture.rows[bar.node], abs=CLOSE)
+            assert (top + bottom) / 2 == pytest.approx(picture.panels[0].rows[bar.node], abs=CLOSE)
             assert bottom - top < 1
 
 
@@ -67,19 +67,19 @@ def test_memory_and_budget_are_to_scale(seed, recomputations):
     (after,), (before,) = corners(found["memory-after"]), corners(found["memory-before"])
     (budget,) = corners(found["budget"])
     zero, peak = max(y for _, y in after), min(y for _, y in after)
-    if not picture.after.peak:
+    if not picture.panels[0].after.peak:
         return
-    unit = (zero - peak) / picture.after.peak
+    unit = (zero - peak) / picture.panels[0].after.peak
 
     def levels(points):
         return {round((zero - y) / unit, 2) for _, y in points}
 
-    assert levels(budget) == {picture.budget}
-    assert levels(after) == {0, *picture.after.memory}
+    assert levels(budget) == {picture.panels[0].budget}
+    assert levels(after) == {0, *picture.panels[0].after.memory}
     assert levels(before) == set(picture.before.memory)
     left, right = (x for x, _ in budget)
-    width = (right - left) / len(picture.sequence)
-    for points, profile in ((after, picture.profile_after), (before, picture.profile_before)):
+    width = (right - left) / len(sequence_of(picture))
+    for points, profile in ((after, picture.panels[0].after), (before, picture.profile_before)):
         for x, _ in points:
             at = 0.5 + (x - left) / width
             assert any(at == pytest.approx(edge, abs=CLOSE) for edge in profile.edges)
@@ -99,7 +99,7 @@ def test_texts_name_the_peaks_the_budget_and_all_nodes():
     graph = ComputationGraph(
         ["in", "out"], [1, 1], [2**30, 2**29], [(0, 1)], name=name, labels=["$\\alpha$", "x" * 99], size_unit="byte"
     )
-    found = groups(render(Picture(graph, (0, 0, 1), (0, 1), 3 * 2**29), "svg"))
+    found = groups(render(Picture.of_schedule(graph, (0, 0, 1), (0, 1), 3 * 2**29), "svg"))
     texts = {text.text for group in found.values() for text in group.iter(f"{SVG}text")}
     assert {
         "<b>&amp; $x^2$?: 2 nodes, 1 recomputation",
@@ -111,7 +111,7 @@ def test_texts_name_the_peaks_the_budget_and_all_nodes():
 
 
 def test_without_recomputation_and_budget_neither_is_drawn():
-    found = groups(render(Picture(chain(3), (0, 1, 2), (0, 1, 2)), "svg"))
+    found = groups(render(Picture.of_schedule(chain(3), (0, 1, 2), (0, 1, 2)), "svg"))
     assert len(corners(found["bars-only"])) == 3
     assert not {"bars-first", "bars-again", "recomputations", "budget"} & set(found)
 
@@ -119,25 +119,25 @@ def test_without_recomputation_and_budget_neither_is_drawn():
 @pytest.mark.parametrize("size", [0, 7])
 def test_a_single_node(size):
     graph = ComputationGraph(["a"], [0], [size], [])
-    found = groups(render(Picture(graph, (0,), (0,), 5, "stage"), "svg"))
+    found = groups(render(Picture.of_schedule(graph, (0,), (0,), 5, "stage"), "svg"))
     assert len(corners(found["bars-only"])) == 1
 
 
 def test_a_thousand_nodes_are_small_and_the_recomputed_are_named():
     graph = chain(1000)
-    picture = Picture(graph, random_schedule(tuple(range(1000)), 40, 1), tuple(range(1000)), 3)
+    picture = Picture.of_schedule(graph, random_schedule(tuple(range(1000)), 40, 1), tuple(range(1000)), 3)
     svg = render(picture, "svg")
     found = groups(svg)
     assert sum(len(corners(found[f"bars-{kind}"])) for kind in KINDS) == 1040
     assert len(svg) < 1_000_000
     texts = {text.text for group in found.values() for text in group.iter(f"{SVG}text")}
-    assert {str(v) for v in picture.recomputed} <= texts
+    assert {str(v) for v in picture.panels[0].marked} <= texts
 
 
 @pytest.mark.slow
 def test_many_bars_are_pixels_in_an_svg():
     n = 9000
-    svg = render(Picture(chain(n), tuple(range(n)), tuple(range(n)), 2), "svg")
+    svg = render(Picture.of_schedule(chain(n), tuple(range(n)), tuple(range(n)), 2), "svg")
     assert len(svg) < 3_000_000
     assert b"data:image/png;base64" in svg
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from moccasin_mzn.solvers.cpsat.builder import Builder, Term, constant
+from moccasin_mzn.solvers.cpsat.builder import Builder, Term, constant, known
 from moccasin_mzn.solvers.cpsat.constraints.extremes import maximum_of
 from moccasin_mzn.solvers.cpsat.registry import Int, When, relation
 from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, LOWEST, IntSet
@@ -112,8 +112,7 @@ def _multiply(builder: Builder, factors: list[Term], result: Term, when: When) -
         builder.equal(total, result, when)
 
         def suggestion(value: Callable[[Term], int | None]) -> int | None:
-            numbers = [value(factor) for factor in factors]
-            return None if None in numbers else prod(numbers)
+            return None if (numbers := known(map(value, factors))) is None else prod(numbers)
 
         builder.suggest(total.variable, suggestion)
         result = total
@@ -132,8 +131,7 @@ def _total(builder: Builder, field: str, rule: Callable[[int, int], int], divide
     builder.write_all((dividend, divisor), proto.exprs)
 
     def suggestion(value: Callable[[Term], int | None]) -> int | None:
-        numbers = value(dividend), value(divisor)
-        return None if None in numbers else rule(*numbers)
+        return None if (numbers := known(map(value, (dividend, divisor)))) is None else rule(*numbers)
 
     builder.suggest(result.variable, suggestion)
     return result

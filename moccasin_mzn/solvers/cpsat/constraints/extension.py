@@ -19,7 +19,7 @@ from moccasin_mzn.solvers.cpsat.automata import (
     nondeterministic,
     without_dead_ends,
 )
-from moccasin_mzn.solvers.cpsat.builder import TRUE, Builder, ModelError, Term, as_term, constant
+from moccasin_mzn.solvers.cpsat.builder import TRUE, Builder, ModelError, Term, as_term, constant, known
 from moccasin_mzn.solvers.cpsat.registry import Bool, Bools, Int, Ints, Par, Pars, Set, Sets, When, function, relation
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
 
@@ -353,4 +353,4 @@ def _excess(
 
 
 def _largest(values: list[int | None]) -> int | None:
-    return None if None in values else max(values)
+    return None if (numbers := known(values)) is None else max(numbers)

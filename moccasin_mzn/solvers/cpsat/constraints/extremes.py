@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from moccasin_mzn.solvers.cpsat.builder import TRUE, Builder, Term
+from moccasin_mzn.solvers.cpsat.builder import TRUE, Builder, Term, known
 from moccasin_mzn.solvers.cpsat.registry import Bools, Int, Ints, Par, When, relation
 from moccasin_mzn.solvers.flatzinc.intset import LOWEST
 
@@ -51,8 +51,7 @@ def _ranks(builder: Builder, terms: Sequence[Term]) -> tuple[list[Term], Term]:
     maximum_of(builder, highest, ranks, [])
 
     def rule(value: Callable[[Term], int | None]) -> int | None:
-        values = [value(rank) for rank in ranks]
-        return None if None in values else max(values)
+        return None if (values := known(map(value, ranks))) is None else max(values)
 
     builder.suggest(highest.variable, rule)
     return ranks, highest

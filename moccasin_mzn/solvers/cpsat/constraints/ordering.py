@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import le, lt
 
-from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term, as_term, constant
+from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term, as_term, constant, known
 from moccasin_mzn.solvers.cpsat.constraints.conditions import Condition, refute, require
 from moccasin_mzn.solvers.cpsat.constraints.extremes import maximum_of
 from moccasin_mzn.solvers.cpsat.registry import Bools, Ints, Par, Pars, When, relation
@@ -53,8 +53,8 @@ def _still_at_least(builder: Builder, left: Term, right: Term, so_far: int) -> i
     builder.linear((1, -1), (left, right), (LOWEST, -1), [~literal, *before])
 
     def rule(value: Callable[[Term], int | None]) -> int | None:
-        values = value(as_term(so_far)), value(left), value(right)
-        return None if None in values else int(values[0] and values[1] >= values[2])
+        values = known(map(value, (as_term(so_far), left, right)))
+        return None if values is None else int(values[0] and values[1] >= values[2])
 
     builder.suggest(literal, rule)
     return literal
@@ -199,8 +199,7 @@ def _greater_of(builder: Builder, left: Term, right: Term) -> Term:
     maximum_of(builder, result, [left, right], [])
 
     def rule(value: Callable[[Term], int | None]) -> int | None:
-        values = value(left), value(right)
-        return None if None in values else max(values)
+        return None if (values := known(map(value, (left, right)))) is None else max(values)
 
     builder.suggest(result.variable, rule)
     return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term, as_term
+from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term, as_term, known
 from moccasin_mzn.solvers.cpsat.constraints.boolean import bool_eq
 from moccasin_mzn.solvers.cpsat.registry import Ints, Par, When, relation
 from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, LOWEST
@@ -115,8 +115,8 @@ def _membership(
     """The hint for whether a node is in the set of `_several_cycles`."""
 
     def rule(value: Callable[[Term], int | None]) -> int | None:
-        values, counted = [value(term) for term in terms], [value(as_term(literal)) for literal in counts]
-        if None in values or None in counted:
+        values, counted = known(map(value, terms)), known(value(as_term(literal)) for literal in counts)
+        if values is None or counted is None:
             return None
         parts = [part for part in cycles(values, first) or () if any(counted[place] for place in part)]
         return int(any(node in part for part in parts[1:]))
@@ -173,7 +173,8 @@ def not_inverse_in_range(
     builder: Builder, terms: Ints, inverses: Ints, first: Par, first_inverse: Par, when: When
 ) -> None:
     """some i and j are related in one array only"""
-    factors, summands = [], []
+    factors: list[int] = []
+    summands: list[Term] = []
     for pair in _pairs(builder, terms, inverses, first, first_inverse):
         factors.extend((1, 1, -2))
         summands.extend(map(as_term, (*pair, builder.conjunction(pair))))

@@ -8,7 +8,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.cli.memory_options import DEVICE_NAMES
 from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -19,23 +18,48 @@ if TYPE_CHECKING:
 
 _SEARCHING = ("solver", "search", "time_limit", "until_gap", "threads", "seed")
 _ASKING = ("formulation", "max_computations", "warm_start")
+DEVICE_NAMES = ("device", "copy_time", "copy_latency", "copy_energy")
+"""Names of the options of devices."""
+PLATFORM_NAMES = (
+    "paging", "slow_memory", "page_out_time", "page_in_time", "page_out_energy", "page_in_energy", "compute_power",
+    "objective", "max_duration", "max_energy", "max_traffic", "platform", *DEVICE_NAMES,
+)  # fmt: skip
+"""Names of all options for several memories."""
 TAKEN = frozenset((*_SEARCHING, *_ASKING))
 """Options of one memory that go with several."""
 
 
-def refuse_others(options: dict[str, Any], given: dict[str, Any]) -> None:
+def asks_for_platform(given: dict[str, Any]) -> bool:
+    """Is there slow memory, or are there devices?
+
+    Raises:
+        InputError: neither, but an option that is about them.
+    """
+    for needed, names in (("device", DEVICE_NAMES), ("paging", [n for n in given if n.startswith(("page_", "slow_"))])):
+        for name in names:
+            if name in given and needed not in given:
+                raise InputError(f"--{name.replace('_', '-')} is for --{needed}")
+    if {"paging", "device", "platform"} & given.keys():
+        return True
+    if given:
+        raise InputError(f"--{next(iter(given)).replace('_', '-')} is for --paging or --device")
+    return False
+
+
+def refuse_others(options: dict[str, Any], given: dict[str, Any], more: frozenset[str] = frozenset()) -> None:
     """Refuse what is for one memory only.
 
     Args:
         options: those that are there, by name.
         given: of the options for several memories, those that are there.
+        more: what goes with several memories besides `TAKEN`.
 
     Raises:
         InputError: the first of them.
     """
     asked = "--device" if "device" in given else "--paging"
     for name in options:
-        if name not in TAKEN:
+        if name not in TAKEN | more:
             raise InputError(f"--{name.replace('_', '-')} is for one memory, it does not go with {asked}")
 
 
@@ -254,8 +278,8 @@ def _devices(given: dict[str, Any]) -> dict[str, Any]:
     return devices
 
 
-def first_device_swept(devices: tuple[str, ...]) -> tuple[str, ...]:
-    """Devices with the first one, NAME or NAME:K, given no budget, as that is what is varied.
+def first_device_swept(devices: tuple[str, ...], budget: str = "inf") -> tuple[str, ...]:
+    """Devices with the first one, NAME or NAME:K, given `budget`, as that is what is varied.
 
     Raises:
         InputError: it has one.
@@ -264,7 +288,7 @@ def first_device_swept(devices: tuple[str, ...]) -> tuple[str, ...]:
     if "=" in name:
         name = name.partition("=")[0]
         raise InputError(f"device {name}: its budget is what is varied: give its name alone, --device {name}")
-    return (f"{name}=inf{told}{slowness}", *devices[1:])
+    return (f"{name}={budget}{told}{slowness}", *devices[1:])
 
 
 def _check_names(graph: Any, devices: dict[str, Any]) -> None:

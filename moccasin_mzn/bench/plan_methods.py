@@ -1,0 +1,116 @@
+"""Options of methods for several memories and for addresses: as in an experiment's file, and as `solve` takes them.
+
+The first device has no budget of its own: it gets that of the graph, as local memory does with paging. A time per unit
+of size may be a multiple of the graph's mean duration per unit of size, "0.1x", so that it means the same for all.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.memory_problem import (
+    PLATFORM_NAMES,
+    asks_for_platform,
+    first_device_swept,
+    plan_options,
+    platform_problem,
+    refuse_others,
+)
+from moccasin_mzn.extensions.paging.build import parse_cost
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.search.options import SearchOptions
+
+EXTENSIONS = (*PLATFORM_NAMES, "addresses", "alignment")
+"""Options of `solve` beyond schedules of one memory, as in the file."""
+FLAGS = ("paging", "addresses")
+_RELATIVE = ("page_out_time", "page_in_time", "copy_time")
+_PLACES = 12
+"""Significant digits of a relative time."""
+Values = Mapping[str, Any]
+"""Options of a method, by their names in the file."""
+
+
+def several_memories(options: Values) -> bool:
+    """Does a method ask for a plan, not a schedule?
+
+    Raises:
+        InputError: an option that needs others which are not there.
+    """
+    if "alignment" in options and not options.get("addresses"):
+        raise InputError("alignment goes with addresses")
+    return asks_for_platform(_platform(options, "100%"))
+
+
+def how_to_plan(options: Values, **effort: Any) -> SearchOptions:
+    """How a method for several memories searches.
+
+    Raises:
+        InputError: nonsense, or an option that is for one memory only.
+    """
+    others = {name: str(value) for name, value in options.items() if name not in EXTENSIONS}
+    refuse_others(others, _platform(options, "100%"), frozenset(("order",)))
+    return plan_options({**others, **effort})
+
+
+def plan_problem(options: Values, graph: ComputationGraph, budget: str, order: str, count_fixed: bool) -> PlanProblem:
+    """What a method for several memories asks of a graph.
+
+    Raises:
+        InputError: nonsense in an option, or options that do not go together.
+    """
+    given = _platform(options, budget)
+    others = {name: str(value) for name, value in options.items() if name not in EXTENSIONS}
+    whole = None if "device" in given else budget
+    return platform_problem(graph, whole, order, count_fixed, given, others)[0]
+
+
+def for_graph(options: Values, graph: ComputationGraph) -> dict[str, Any]:
+    """The options with times that are relative to the graph as numbers.
+
+    Raises:
+        InputError: no number.
+    """
+    found = dict(options)
+    for name in _RELATIVE:
+        text = str(found.get(name, ""))
+        if text.endswith("x"):
+            cost = parse_cost(name, text.removesuffix("x")) * Fraction(graph.total_duration, graph.total_size or 1)
+            exact = Decimal(cost.numerator) / Decimal(cost.denominator)
+            found[name] = f"{Decimal(f'{exact:.{_PLACES - 1}e}'):f}"
+    return found
+
+
+def question(options: Values, budget: str) -> list[str]:
+    """The words of `solve` for these options and the budget."""
+    given = _platform(options, budget)
+    words = [word for text in given.pop("device", ()) for word in ("--device", text)] or ["--budget", budget]
+    return [*words, *_words(given), *_words({name: options[name] for name in EXTENSIONS[-2:] if name in options})]
+
+
+def extension_text(options: Values) -> str | None:
+    """These options in one line, the first device without a budget; None without them."""
+    return shlex.join(_words({name: options[name] for name in EXTENSIONS if name in options})) or None
+
+
+def _words(options: Values) -> list[str]:
+    words = []
+    for name, value in options.items():
+        if value is not False:
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return words
+
+
+def _platform(options: Values, budget: str) -> dict[str, Any]:
+    """The options for several memories as those of `solve`, all texts but for flags."""
+    given = {name: options[name] for name in PLATFORM_NAMES if options.get(name, False) is not False}
+    given = {name: value if value is True else str(value) for name, value in given.items()}
+    if "device" in given:
+        devices = tuple(text.strip() for text in given["device"].split(","))
+        given["device"] = first_device_swept(devices, budget)
+    return given

@@ -1,0 +1,432 @@
+"""The functions of the package, in one vocabulary; `moccasin_mzn` itself offers them, and imports them when asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
+from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
+from moccasin_mzn.extensions.devices.build import CopyCosts, Device
+from moccasin_mzn.extensions.paging.build import PagingCosts
+from moccasin_mzn.extensions.platforms import Amount, asked_problem
+from moccasin_mzn.extensions.solve import solve_on_platform
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.graphs.formats import read_graph
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.heuristics.compiled_searches import ready
+from moccasin_mzn.heuristics.orders.least_peak import OrderProgress, least_peak_order
+from moccasin_mzn.problem.arena import Buffer, check_alignment
+from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.files.buffers import read_buffers
+from moccasin_mzn.problem.files.counts import read_counts
+from moccasin_mzn.problem.instance import Instance, chosen_order
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import Goal
+from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
+from moccasin_mzn.search.apply_strategy import apply
+from moccasin_mzn.search.options import STOP, Options, SearchOptions, default_if_none, parse_count, parse_gap
+from moccasin_mzn.search.progress import Listener
+from moccasin_mzn.search.result import Result as Found
+from moccasin_mzn.search.solve import solve_instance
+from moccasin_mzn.strategies import find_strategy
+
+Graph = ComputationGraph | str | PathLike[str]
+Order = str | PathLike[str] | Sequence[int]
+Counts = int | Sequence[int] | str | PathLike[str]
+Start = Result | Sequence[int] | Plan
+
+
+def solve(
+    graph: Graph,
+    budget: Amount | None = None,
+    *,
+    order: Order = "input",
+    max_computations: Counts | None = None,
+    count_fixed: bool = False,
+    strategy: str | None = None,
+    paging: PagingCosts | Mapping[str, Any] | None = None,
+    slow_memory: Amount | None = None,
+    devices: Mapping[str, Device | Amount | None] | None = None,
+    copies: CopyCosts | Mapping[str, Any] | None = None,
+    goal: Goal | str | None = None,
+    addresses: bool = False,
+    alignment: int = 1,
+    formulation: str | None = None,
+    precedence: str | None = None,
+    index: str | None = None,
+    solver: str | None = None,
+    search: str | None = None,
+    time_limit: float | None = None,
+    until_gap: float | str | None = None,
+    threads: int | None = None,
+    seed: int | None = None,
+    two_phase: bool | None = None,
+    if_none: str | None = None,
+    warm_start: Start | None = None,
+    on_progress: Callable[[Any], None] | None = None,
+) -> Result:
+    """Find the shortest schedule of a graph within a memory budget, or the best plan with several memories. ::
+
+        import moccasin_mzn as mz
+
+        result = mz.solve("graph.json", 0.8, time_limit=60)
+        mz.solve(graph, "1.5GiB", order="free", addresses=True, alignment=64)
+        mz.solve(graph, 0.8, paging={"out_time": "0.25"}, goal="energy")
+        mz.solve(graph, devices={"gpu": "16GiB", "cpu": "64GiB:4"}, copies={"time": "1e-6", "latency": 20})
+
+    Args:
+        graph: the computation graph, or its file.
+        budget: an int in the graph's size unit, a float as a fraction of the input order's peak, or text like "80%" or
+            "1.5GiB". Of local memory with `paging`; not given with `devices`, each of which has its own.
+        order: "input", "topological", a file of node ids, or positions in `graph.nodes`; "free": it is chosen as well.
+        max_computations: how often a node may be computed: one for all, one for each node, "auto", or a file. None: 2,
+            and no limit for a rival formulation or a strategy, which have none.
+        count_fixed: the budget is for the graph's fixed memory too.
+        strategy: the name of a rule from the literature, in place of a search.
+        paging: what writing to slow memory and reading back costs per size unit, which is then possible; such as
+            {"out_time": 0.25, "in_time": "0.5", "out_energy": 2}. What is not said of reading is as of writing.
+        slow_memory: its capacity, as a budget; None: as much as there may be.
+        devices: budgets by name, such as 0.8 or "16GiB"; "64GiB:4" for one that is 4 times slower than the graph says,
+            "inf:inf" for one without a budget that computes nothing; None: no budget.
+        copies: what copies between devices cost, such as {"time": 1e-6, "latency": 20, "energy": 1}: time and energy
+            per size unit, latency for each; a time of "inf": nothing can be copied. None: they cost nothing.
+        goal: with several memories, what is made least: "duration" (None: that), "energy" or "traffic", or a `Goal`
+            with limits on the others.
+        addresses: outputs get offsets in one arena for each memory, which budgets are then for.
+        alignment: offsets are multiples of it.
+        formulation: "staged" (None: that), "general", or a rival; see the command `list`, as for `strategy`.
+        precedence, index: variants of the formulation's constraints; None: its own.
+        solver: "cp-sat" (None: that), "highs", "scip", or any that MiniZinc knows; "cp-sat,gecode" race.
+        search: "on": local search and bounds beside the model; "off": the model alone; "only": without the model.
+            None: "on", but "off" for a rival.
+        time_limit: seconds for everything; None: until proven.
+        until_gap: stop at this gap, (duration - bound) / duration: a fraction, or text like "1%".
+        threads: None: as many as there are cores.
+        seed: of all searches; None: 0 and the solver's own.
+        two_phase: the model first seeks any schedule within the budget; None: with cp-sat.
+        if_none: while no schedule is found: "more": one that computes nodes more often is sought as well; "hint": it is
+            tried what would help; "stop": neither. None: "more", but "hint" if `max_computations` is given.
+        warm_start: an earlier result, or a schedule or plan within the budget to start from.
+        on_progress: called with every new incumbent and bound.
+
+    Returns:
+        The best answer found; an interrupt from the keyboard ends the search, not this function.
+
+    Raises:
+        InputError: nonsense in an argument, arguments that do not go together, MiniZinc or a solver missing or failed.
+    """
+    begin = time.monotonic()
+    check_alignment(alignment)
+    if alignment != 1 and not addresses:
+        raise InputError("alignment goes with addresses")
+    several = _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies, goal=goal)
+    how = _given(
+        formulation=formulation, precedence=precedence, index=index, solver=solver, search=search, threads=threads,
+        until_gap=until_gap, seed=seed, two_phase=two_phase, if_none=if_none,
+    )  # fmt: skip
+    problem: dict[str, Any] = {"order": order, "max_computations": max_computations, "count_fixed": count_fixed}
+    arena = alignment if addresses else None
+    if several:
+        _refuse(_given(strategy=strategy), "one memory", "a plan of several")
+        planned = _asked_problem(graph, budget, several, problem, how.pop("formulation", "staged"))
+        return _plan(*planned, _plan_options(how, time_limit), warm_start, arena, on_progress, begin)
+    if budget is None:
+        raise InputError("budget: expected one, such as 0.8 or 1.5GiB")
+    if strategy is not None:
+        given = {**how, **_given(max_computations=max_computations, warm_start=warm_start)}
+        given.pop("seed", None), given.pop("threads", None)
+        _refuse(given, "models", f"{strategy}, a strategy")
+        return _follow(strategy, graph, budget, problem, time_limit, arena, on_progress, begin)
+    options = _options({"if_none": default_if_none(max_computations), **how}, time_limit)
+    return _schedule(graph, budget, problem, options, warm_start, arena, on_progress, begin)
+
+
+def order(
+    graph: Graph,
+    *,
+    start: Order = "input",
+    time_limit: float | None = 60.0,
+    seed: int = 0,
+    on_progress: Callable[[OrderProgress], None] | None = None,
+) -> OrderResult:
+    """Find an order of least peak memory that computes every node once, and a bound on all such orders.
+
+    Args:
+        graph: the computation graph, or its file.
+        start: what the search begins with: "input", "topological", a file of node ids, or positions in `graph.nodes`.
+        time_limit: seconds; None: until proven, which large graphs may never be.
+        seed: of the search.
+        on_progress: called with every improvement.
+
+    Raises:
+        InputError: nonsense in an argument, or an order that is not topological.
+    """
+    computation_graph = _graph(graph)
+    begin_with = chosen_order(computation_graph, start)
+    found = least_peak_order(
+        computation_graph, time_limit=time_limit, seed=seed, on_progress=on_progress, start=begin_with
+    )
+    return OrderResult(computation_graph, simulate(computation_graph, begin_with).peak, found)
+
+
+def frontier(
+    graph: Graph,
+    *,
+    points: int = 20,
+    budgets: Sequence[Amount] = (),
+    time_limit: float = 600.0,
+    order: Order = "input",
+    max_computations: Counts | None = None,
+    count_fixed: bool = False,
+    paging: PagingCosts | Mapping[str, Any] | None = None,
+    slow_memory: Amount | None = None,
+    devices: Mapping[str, Device | Amount | None] | None = None,
+    copies: CopyCosts | Mapping[str, Any] | None = None,
+    formulation: str | None = None,
+    precedence: str | None = None,
+    index: str | None = None,
+    solver: str | None = None,
+    search: str | None = None,
+    until_gap: float | str | None = None,
+    threads: int | None = None,
+    seed: int | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> FrontierResult:
+    """Find the least duration for budgets from the least feasible one to the peak of the input order.
+
+    Args:
+        graph: the computation graph, or its file.
+        points: how many budgets, at most.
+        budgets: these only, as for `solve`. With `paging` those of local memory are varied, with `devices` those of the
+            first one, which then has no budget of its own.
+        time_limit: seconds for all together.
+        on_progress: called with a line of text after each search.
+
+    The others are those of `solve`. An interrupt from the keyboard ends the sweep, not this function.
+
+    Raises:
+        InputError: nonsense in an argument, arguments that do not go together, MiniZinc or a solver missing or failed.
+    """
+    from moccasin_mzn.extensions.frontier.plans import Plans
+    from moccasin_mzn.extensions.frontier.solving import Rematerialization
+    from moccasin_mzn.extensions.frontier.sweep import Plan as Sweep
+    from moccasin_mzn.extensions.frontier.sweep import sweep
+
+    check_time_limit(time_limit)
+    several = _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies)
+    how = _given(
+        formulation=formulation, precedence=precedence, index=index, solver=solver, search=search, threads=threads,
+        until_gap=until_gap, seed=seed,
+    )  # fmt: skip
+    problem: dict[str, Any] = {"order": order, "max_computations": max_computations, "count_fixed": count_fixed}
+    variant: Any
+    if several:
+        whole = None if devices else "100%"
+        asked, form = _asked_problem(graph, whole, several, problem, how.pop("formulation", "staged"))
+        variant = Plans(asked, _plan_options(how, None), formulation=form)
+    else:
+        computation_graph = _graph(graph)
+        problem["max_computations"] = _counts(max_computations, computation_graph)
+        variant = Rematerialization.of(computation_graph, _options(how, None), **problem)
+    begin = time.monotonic() + ready(*variant.compiled)
+    plan = Sweep(points, time_limit, tuple(variant.amount(budget) for budget in budgets))
+    return FrontierResult(sweep(variant, plan, on_progress or (lambda line: None), begin))
+
+
+def compare(
+    graph: Graph,
+    budgets: float | str | Sequence[float | str],
+    *,
+    only: Sequence[str] = (),
+    count_fixed: bool = False,
+    time_limit: float = 60.0,
+    threads: int | None = None,
+    seed: int | None = None,
+    warm_start: bool = False,
+) -> ComparisonResult:
+    """Run all formulations and strategies one after the other.
+
+    Args:
+        graph: the computation graph, or its file.
+        budgets: one or several, as for `solve`.
+        only: those whose names match one of these patterns, such as "chen-*".
+        count_fixed: budgets are for the graph's fixed memory too.
+        time_limit: seconds for each of them.
+        threads: None: as many as there are cores.
+        seed: of all searches.
+        warm_start: models that run alone start from the best schedule found before.
+
+    An interrupt from the keyboard ends the comparison, not this function.
+
+    Raises:
+        InputError: nonsense in an argument.
+    """
+    from moccasin_mzn.bench.compare import Effort, Row, contenders
+    from moccasin_mzn.bench.compare import compare as run_all
+
+    check_time_limit(time_limit)
+    each = [budgets] if isinstance(budgets, str) or not isinstance(budgets, Sequence) else budgets
+    amounts = [budget if isinstance(budget, str) else str(budget) for budget in each]
+    for amount in amounts:
+        Budget.parse(amount)
+    chosen, computation_graph = contenders(only), _graph(graph)
+    effort, rows = Effort(time_limit, threads, seed, warm_start), list[Row]()
+    for amount in amounts:
+        rows += run_all(computation_graph.name, computation_graph, amount, chosen, effort, count_fixed=count_fixed)
+        if rows and rows[-1].result is not None and rows[-1].result.interrupted:
+            break
+    return ComparisonResult(tuple(rows))
+
+
+def allocate(
+    buffers: Sequence[Buffer] | str | PathLike[str],
+    *,
+    alignment: int = 1,
+    capacity: int | None = None,
+    begin_with: Sequence[int] | None = None,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+) -> AllocationResult:
+    """Give buffers offsets in a small arena. An interrupt from the keyboard ends it with the best one found.
+
+    Args:
+        buffers: with their lifespans, or a CSV file as minimalloc reads it.
+        alignment: offsets are multiples of it.
+        capacity: a size of the arena that is enough; None: it is made as small as possible.
+        begin_with: offsets to begin with, one for each buffer; None: those in the file, if it has some.
+        time_limit: seconds; None: as long as it seems of use.
+        threads: of the solver; None: as many as there are cores.
+        seed: of the search.
+
+    Raises:
+        InputError: nonsense in an argument, or a file that cannot be read; MiniZinc, if it is needed, is missing.
+    """
+    check_time_limit(time_limit)
+    check_threads(threads)
+    check_seed(seed)
+    if isinstance(buffers, str | PathLike):
+        buffers, offsets = read_buffers(buffers)
+        begin_with = offsets if begin_with is None else begin_with
+    return AllocationResult(
+        allocate_buffers(
+            buffers, alignment, capacity=capacity, begin_with=begin_with, time_limit=time_limit, threads=threads,
+            seed=seed,
+        )
+    )  # fmt: skip
+
+
+def _schedule(
+    graph: Graph, budget: Amount, problem: dict[str, Any], options: Options, warm_start: Start | None,
+    alignment: int | None, on_progress: Listener | None, begin: float,
+) -> Result:  # fmt: skip
+    """`solve` where there is one memory."""
+    computation_graph, start = _graph(graph), _started(warm_start, "positions")
+    most = _counts(options.default_computations(problem["max_computations"]), computation_graph)
+    instance = Instance.build(computation_graph, budget, **{**problem, "max_computations": most})
+    if alignment is None:
+        return Result(solve_instance(instance, options, on_progress, begin, start))
+
+    def search(other: Instance, seconds: float | None) -> Found:
+        part = replace(options, time_limit=seconds, if_none=STOP)
+        return solve_instance(other, part, on_progress, warm_start=start if other is instance else None)
+
+    limit, threads, seed = options.time_limit, options.threads, options.seed or 0
+    found = solve_with_addresses(instance, search, alignment, time_limit=limit, threads=threads, seed=seed)
+    return Result(found)
+
+
+def _follow(
+    name: str, graph: Graph, budget: Amount, problem: dict[str, Any], time_limit: float | None, alignment: int | None,
+    on_progress: Listener | None, begin: float,
+) -> Result:  # fmt: skip
+    """`solve` by a strategy."""
+    rule = find_strategy(name)
+    check_time_limit(time_limit)
+    if problem["order"] == "free":
+        raise InputError(f"order free is for models, {name} is a strategy")
+    instance = Instance.build(_graph(graph), budget, **{**problem, "max_computations": "unlimited"})
+    if alignment is None:
+        return Result(apply(instance, rule, time_limit, on_progress, begin))
+
+    def search(other: Instance, seconds: float | None) -> Found:
+        return apply(other, rule, seconds, on_progress)
+
+    return Result(solve_with_addresses(instance, search, alignment, time_limit=time_limit))
+
+
+def _plan(
+    problem: PlanProblem, formulation: PlanFormulation, options: SearchOptions, warm_start: Start | None,
+    alignment: int | None, on_progress: Listener | None, begin: float,
+) -> Result:  # fmt: skip
+    """`solve` where there are several memories."""
+    listener = on_progress or (lambda progress: None)
+    start = _started(warm_start, "plan")
+    return Result(
+        solve_on_platform(
+            problem, formulation, options, listener, begin=begin, warm_start=start, alignment=alignment
+        )
+    )  # fmt: skip
+
+
+def _graph(given: Graph) -> ComputationGraph:
+    return given if isinstance(given, ComputationGraph) else read_graph(given)
+
+
+def _asked_problem(
+    graph: Graph, budget: Amount | None, several: dict[str, Any], problem: dict[str, Any], form: str
+) -> tuple[PlanProblem, PlanFormulation]:
+    if "paging" not in several and "devices" not in several:
+        name = next(iter(several))
+        raise InputError(f"{name.replace('_', ' ')} goes with paging or devices")
+    computation_graph = _graph(graph)
+    most = _counts(problem["max_computations"], computation_graph)
+    return asked_problem(computation_graph, budget, form=form, **several, **{**problem, "max_computations": most})
+
+
+def _counts(given: Any, graph: ComputationGraph) -> Any:
+    """How often nodes may be computed, as `Instance.build` takes it: files are read."""
+    if isinstance(given, str) and given not in ("auto", "unlimited"):
+        given = parse_count(given)
+    return read_counts(given, graph) if isinstance(given, PathLike) else given
+
+
+def _started(given: Start | None, attribute: str) -> Any:
+    """A schedule or a plan to start from, of an earlier result if that is given."""
+    if not isinstance(given, Result):
+        return given
+    start = getattr(given, attribute)
+    if start is None:
+        raise InputError("warm start: the result has no answer of this kind")
+    return start
+
+
+def _options(given: dict[str, Any], time_limit: float | None) -> Options:
+    until_gap = given.get("until_gap")
+    more = {"until_gap": parse_gap(until_gap)} if isinstance(until_gap, str) else {}
+    return Options(**{**given, **more, "time_limit": time_limit})
+
+
+def _plan_options(given: dict[str, Any], time_limit: float | None) -> SearchOptions:
+    known = SearchOptions.__dataclass_fields__
+    _refuse({name: value for name, value in given.items() if name not in known}, "one memory", "a plan of several")
+    checked = _options(given, time_limit)
+    return SearchOptions(**{**given, "until_gap": checked.until_gap, "time_limit": time_limit})
+
+
+def _given(**arguments: Any) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _refuse(given: Mapping[str, Any], those: str, this: str) -> None:
+    """Refuse the first argument, if any, which is for others."""
+    for name in given:
+        raise InputError(f"{name.replace('_', ' ')} is for {those}, it does not go with {this}")

@@ -1,0 +1,390 @@
+"""What the functions of the package answer: figures by name, a table in a notebook, a picture, a data frame."""
+
+from __future__ import annotations
+
+import html
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from importlib.util import find_spec
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.bench.compare import Row
+from moccasin_mzn.errors import InputError, missing
+from moccasin_mzn.extensions.addresses.allocate import Allocation
+from moccasin_mzn.extensions.frontier.points import Frontier
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.wording import graph_text, total_text
+from moccasin_mzn.heuristics.orders.least_peak import Ordering
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.report.plots.files import write_picture
+from moccasin_mzn.report.plots.picture import Picture
+from moccasin_mzn.search.result import Result as Found
+from moccasin_mzn.words import count_text, memory_text
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_PIXELS = 720
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """An interactive picture: a page of its own, which a notebook shows in a frame and which needs no network."""
+
+    page: str
+    """HTML."""
+
+    def __repr__(self) -> str:
+        return f"Drawing of {len(self.page):,} characters of HTML"
+
+    def _repr_html_(self) -> str:
+        frame = 'width="100%" style="border: 0"'
+        return f'<iframe srcdoc="{html.escape(self.page)}" height="{_PIXELS}" {frame}></iframe>'
+
+
+class Answer(ABC):
+    """What shows its figures as lines, as a table in a notebook, and its parts as a data frame."""
+
+    details: Any
+    """All there is to know."""
+
+    @property
+    def status(self) -> str:
+        """ "optimal": proven to be the best, of a schedule for its formulation; "feasible": not proven; "infeasible":
+        proven that there is none; "unknown": none found in time; "over-budget": a strategy's, but over the budget."""
+        return self.details.status
+
+    @property
+    def bound(self) -> int:
+        """Nothing that was asked for is below: no duration, or what else is made least; no peak of an order, no size of
+        an arena."""
+        return self.details.bound
+
+    @property
+    def gap_percent(self) -> float | None:
+        """100 * (what is made least - bound) / what is made least; None without an answer."""
+        return self.details.gap_percent
+
+    @abstractmethod
+    def figures(self) -> dict[str, str]:
+        """What a person reads, by what it is."""
+
+    @abstractmethod
+    def records(self) -> list[dict[str, Any]]:
+        """The rows of `to_frame`."""
+
+    def to_frame(self) -> DataFrame:
+        """A pandas data frame with a row for each part.
+
+        Raises:
+            InputError: pandas is not installed.
+        """
+        if find_spec("pandas") is None:
+            raise missing("pandas", "bench")
+        from pandas import DataFrame
+
+        return DataFrame(self.records())
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{what}: {value}" for what, value in self.figures().items())
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f'<tr><th style="text-align: left">{html.escape(what)}</th>'
+            f'<td style="text-align: left">{html.escape(value)}</td></tr>'
+            for what, value in self.figures().items()
+        )
+        return f"<table>{cells}</table>"
+
+
+@dataclass(frozen=True, repr=False)
+class Result(Answer):
+    """The best schedule found, or the best plan with several memories, as judged by the simulator, and what is proven.
+
+    `details` has all there is, and `details.as_dict()` is what `solve --json` prints.
+    """
+
+    details: Found
+
+    @property
+    def _several(self) -> bool:
+        """Are there several memories?"""
+        return self.details.problem.noun == "plan"
+
+    @property
+    def graph(self) -> ComputationGraph:
+        """What is scheduled."""
+        return self.details.problem.graph
+
+    @property
+    def reason(self) -> str:
+        """Why the status is what it is, in one line."""
+        return self.details.reason
+
+    @property
+    def valid(self) -> bool:
+        """True if there is an answer within all budgets, arenas included, and the judge accepts it."""
+        return self.details.valid
+
+    @property
+    def sequence(self) -> list[Any] | None:
+        """Ids of the nodes in the order of computing them, in whatever memory; None without an answer."""
+        if self.plan is not None:
+            return [self.graph.nodes[action.node] for action in self.plan if action.source is None]
+        return None if self.positions is None else [self.graph.nodes[v] for v in self.positions]
+
+    @property
+    def positions(self) -> tuple[int, ...] | None:
+        """The schedule as positions in `graph.nodes`; None without one, and for plans of several memories."""
+        return None if self._several else self.details.sequence
+
+    @property
+    def plan(self) -> Plan | None:
+        """With several memories: what is computed and copied, one after the other; None without a plan."""
+        return self.details.plan if self._several else None
+
+    @property
+    def duration(self) -> int | None:
+        """Total of all that is done, in the graph's duration unit; None without an answer."""
+        return None if self.details.simulation is None else self.details.simulation.duration
+
+    @property
+    def peaks(self) -> dict[str, int]:
+        """Most memory in use in each memory by its name, in the graph's size unit; empty without an answer."""
+        if self._several:
+            peaks = self.details.simulation.peaks if self.details.simulation else ()
+            names = [memory.name for memory in self.details.problem.platform.memories]
+            return dict(zip(names, peaks, strict=False))
+        return {} if self.details.peak is None else {"memory": self.details.peak}
+
+    @property
+    def peak(self) -> int | None:
+        """Most memory in use, in the graph's size unit: of several memories in the first; None without an answer."""
+        return next(iter(self.peaks.values()), None)
+
+    @property
+    def objective(self) -> str:
+        """What is made least: "duration"; of a plan perhaps "energy" or "traffic"."""
+        return self.details.problem.objective
+
+    @property
+    def bound(self) -> int:
+        """No answer within the budgets has less of the objective, in its unit."""
+        return self.details.bound
+
+    @property
+    def tdi_percent(self) -> float | None:
+        """Total duration increase: 100 * (duration / duration with every node computed once - 1)."""
+        return self.details.tdi_percent
+
+    @property
+    def found_by(self) -> str:
+        """The search, strategy or warm start that found the answer; empty without one."""
+        return self.details.found_by
+
+    @property
+    def proved_by(self) -> str:
+        """The proof that settled the bound."""
+        return self.details.proved_by
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock time of everything."""
+        return self.details.seconds.total
+
+    def figures(self) -> dict[str, str]:
+        graph, unit = self.graph, self.graph.size_unit
+        told = {"graph": graph_text(graph), "status": f"{self.status}: {self.reason}"}
+        for name, (peak, budget) in self._memories().items():
+            of = "no budget" if budget is None else memory_text(budget, unit)
+            told[name] = f"{'-' if peak is None else memory_text(peak, unit)} of {of}"
+        if self.duration is not None:
+            total = total_text(graph, "duration", self.duration)
+            told["duration"] = f"{total}, {self.tdi_percent:.3f} % more than every node once"
+        told[f"bound on the {self.objective}"] = total_text(graph, self.objective, self.bound)
+        told |= {} if self.gap_percent is None else {"gap": f"{self.gap_percent:.3f} %"}
+        told |= {what: by for what, by in (("found by", self.found_by), ("proved by", self.proved_by)) if by}
+        return {**told, "seconds": f"{self.seconds:.2f}"}
+
+    def _memories(self) -> dict[str, tuple[int | None, int | None]]:
+        """Peak and budget of each memory."""
+        if self._several:
+            memories = self.details.problem.platform.memories
+            return {f"peak, {memory.name}": (self.peaks.get(memory.name), memory.budget) for memory in memories}
+        told, arena = {"peak": self.peak}, self.details.arenas
+        told |= {} if arena is None else {"arena": arena.size}
+        return {what: (amount, self.details.instance.budget) for what, amount in told.items()}
+
+    def records(self) -> list[dict[str, Any]]:
+        """Retention intervals: node, memory if there are several, first and last step, offset if there are addresses,
+        and size."""
+        sizes = dict(zip(self.graph.nodes, self.graph.sizes, strict=True))
+        intervals = self.details.as_dict()["intervals"] or []
+        return [{**interval, "size": sizes[interval["node"]]} for interval in intervals]
+
+    def plot(self, path: str | PathLike[str] | None = None, by: str = "event") -> Drawing | None:
+        """The schedule as an interactive picture, or as a file.
+
+        Args:
+            path: where to write it, .png, .svg or .html; None: it is returned.
+            by: what the horizontal axis counts, "event" or "stage".
+
+        Raises:
+            InputError: there is none, the drawing library is not installed, or the file cannot be written.
+        """
+        problem, instance = self.details.problem, self.details.instance
+        if self.details.answer is None:
+            raise InputError(f"plot: there is no {problem.noun}: {self.reason}")
+        if self._several:
+            return _drawn(Picture(problem.platform, self.plan, instance.order, by=by), path)
+        return _drawn(Picture.of_schedule(instance.graph, self.positions, instance.order, instance.budget, by), path)
+
+
+@dataclass(frozen=True, repr=False)
+class OrderResult(Answer):
+    """An order of all nodes, each computed once, and what is known of the least peak of any such order."""
+
+    graph: ComputationGraph
+    input_peak: int
+    """Of the order that the search began with, in the graph's size unit."""
+    details: Ordering
+
+    @property
+    def sequence(self) -> list[Any]:
+        """Ids of the nodes in the order."""
+        return [self.graph.nodes[v] for v in self.details.order]
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The order as positions in `graph.nodes`, as `solve` takes it."""
+        return self.details.order
+
+    @property
+    def peak(self) -> int:
+        """Of the order, in the graph's size unit."""
+        return self.details.peak
+
+    def figures(self) -> dict[str, str]:
+        unit, details = self.graph.size_unit, self.details
+        return {
+            "graph": graph_text(self.graph),
+            "status": self.status,
+            "peak": f"{memory_text(self.peak, unit)}, before {memory_text(self.input_peak, unit)}",
+            "bound": memory_text(self.bound, unit),
+            "gap": f"{self.gap_percent:.3f} %",
+            "found by": "the input order" if details.source == "start" else details.source,
+            "proved by": details.bound_source,
+            "seconds": f"{details.seconds:.2f}",
+        }
+
+    def records(self) -> list[dict[str, Any]]:
+        """Each node with the memory in use while it is computed."""
+        memory = simulate(self.graph, self.positions).memory
+        return [{"node": node, "memory": now} for node, now in zip(self.sequence, memory, strict=True)]
+
+
+@dataclass(frozen=True, repr=False)
+class FrontierResult(Answer):
+    """Least durations by budget, each with its schedule and its bound; `details` has all there is."""
+
+    details: Frontier
+
+    def figures(self) -> dict[str, str]:
+        front, unit = self.details, self.details.graph.size_unit
+        least = "-" if front.least_found is None else memory_text(front.least_found, unit)
+        return {
+            "graph": graph_text(front.graph),
+            "points": f"{count_text(len(front.points), 'point')}, {front.proven} proven",
+            "least peak found": f"{least}, proven that none is below {memory_text(front.least_bound, unit)}",
+            "seconds": f"{front.seconds:.2f}",
+        }
+
+    def records(self) -> list[dict[str, Any]]:
+        """The points by ascending budget."""
+        from moccasin_mzn.report.frontier_files import CSV_COLUMNS, as_dict
+
+        points = as_dict(self.details, lambda schedule, budget: {})["points"]
+        return [{column: point[column] for column in CSV_COLUMNS if column != "sequence"} for point in points]
+
+    def plot(self, path: str | PathLike[str] | None = None) -> Drawing | None:
+        """The front as an interactive picture, or as a file: .png, .svg or .html.
+
+        Raises:
+            InputError: the drawing library is not installed, or the file cannot be written.
+        """
+        from moccasin_mzn.report.plots.frontier_files import write_frontier
+
+        if path is not None:
+            return write_frontier(path, self.details)
+        _require_plotly()
+        from moccasin_mzn.report.plots.frontier_interactive import render
+        from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
+
+        return Drawing(render(FrontierPicture(self.details)))
+
+
+@dataclass(frozen=True, repr=False)
+class AllocationResult(Answer):
+    """Buffers with their offsets in an arena, and what is proven about its size."""
+
+    details: Allocation
+
+    @property
+    def size(self) -> int:
+        """Of the arena."""
+        return self.details.arena.size
+
+    @property
+    def offsets(self) -> dict[str, int]:
+        """By the name of the buffer."""
+        arena = self.details.arena
+        return {buffer.name: offset for buffer, offset in zip(arena.buffers, arena.offsets, strict=True)}
+
+    def figures(self) -> dict[str, str]:
+        arena = self.details.arena
+        return {
+            "buffers": f"{len(arena.buffers):,}",
+            "status": self.status,
+            "arena": f"{self.size:,}, {arena.fragmentation_percent:.3f} % over the peak {arena.peak:,}",
+            "bound": f"{self.bound:,}",
+        }
+
+    def records(self) -> list[dict[str, Any]]:
+        """The buffers with their lifespans, half-open, and offsets."""
+        arena = self.details.arena
+        return [{**vars(b), "offset": offset} for b, offset in zip(arena.buffers, arena.offsets, strict=True)]
+
+
+@dataclass(frozen=True, repr=False)
+class ComparisonResult(Answer):
+    """Formulations and strategies side by side."""
+
+    rows: tuple[Row, ...]
+
+    def figures(self) -> dict[str, str]:
+        told = {}
+        for row in self.rows:
+            tdi = row.result.tdi_percent if row.result is not None and row.result.valid else None
+            increase = "" if tdi is None else f"+{tdi:.3f} %, "
+            told[f"{row.contender.label}, {row.budget}"] = increase + row.note
+        return told
+
+    def records(self) -> list[dict[str, Any]]:
+        """One of each contender at each budget."""
+        return [row.as_dict() for row in self.rows]
+
+
+def _drawn(picture: Picture, path: str | PathLike[str] | None) -> Drawing | None:
+    if path is not None:
+        return write_picture(path, picture)
+    _require_plotly()
+    from moccasin_mzn.report.plots.interactive import render
+
+    return Drawing(render(picture))
+
+
+def _require_plotly() -> None:
+    if find_spec("plotly") is None:
+        raise missing("plotly", "plot")

@@ -1,0 +1,154 @@
+"""Experiments with several memories and with addresses: what is asked, what is recorded, and who judges it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from bench_support import runs_of, write
+
+from moccasin_mzn.bench.execute import execute
+from moccasin_mzn.bench.graphs import parsed, unpacked
+from moccasin_mzn.bench.plan_methods import plan_problem
+from moccasin_mzn.bench.store import check_row
+from moccasin_mzn.problem.files.plans import claimed_plan, goal_document, platform_document
+from moccasin_mzn.problem.judges.plans import judge_plan
+from moccasin_mzn.problem.judges.schedules import simulate
+
+HEAD = """
+name = "plans"
+time_limit = 60
+threads = 1
+budgets = ["0.8"]
+[[graphs]]
+generate = "u-shaped --nodes 8 --seed 1"
+label = "U"
+"""
+PAGING = """
+[[methods]]
+label = "paging"
+paging = true
+page_out_time = ["0.1x", "inf"]
+"""
+DEVICES = """
+[[methods]]
+label = "devices"
+device = "gpu, cpu=100%:4"
+copy_time = "0.1x"
+objective = "energy"
+max_duration = "+50%"
+copy_energy = 0.5
+"""
+ADDRESSES = """
+[[methods]]
+label = "addresses"
+addresses = true
+alignment = 2
+[[methods]]
+strategy = "keep-all"
+addresses = true
+"""
+
+
+def outcome_of(folder, methods, label):
+    (run,) = (run for run in runs_of(write(folder, HEAD + methods)) if run.row["method"] == label)
+    return run, execute(run)
+
+
+def judged(run, row):
+    """The judge's account of a plan in a store, on the platform that the experiment asks for."""
+    graph = parsed(unpacked(run.graph))
+    problem = plan_problem(run.options, graph, row["budget"], "input", count_fixed=False)
+    document = {"plan": json.loads(row["schedule"]), "platform": platform_document(problem.platform)}
+    claimed = claimed_plan(json.loads(json.dumps({**document, "goal": goal_document(problem.goal)})), graph)
+    return problem, judge_plan(problem.platform, claimed.plan, problem.goal)
+
+
+@pytest.mark.parametrize(
+    ("methods", "label", "memories"),
+    [(PAGING, "paging page out time 0.1x", ["local", "slow"]), (DEVICES, "devices", ["gpu", "cpu"])],
+    ids=["paging", "devices"],
+)
+def test_plans_are_run_judged_and_recorded(tmp_path, methods, label, memories):
+    run, outcome = outcome_of(tmp_path, methods, label)
+    row = outcome.row
+    check_row(row)
+    assert (row["status"], row["valid"], row["gap_percent"]) == ("optimal", True, 0.0), row["reason"]
+    problem, simulation = judged(run, row)
+    assert simulation.violations == ()
+    assert row["objective"] == problem.goal.objective
+    assert row["value"] == row["bound"] == problem.value(simulation) == outcome.trace[-1]["duration"]
+    assert (row["duration"], row["peak"]) == (simulation.duration, simulation.peaks[0])
+    assert row["duration_bound"] == (row["bound"] if row["objective"] == "duration" else None)
+    told = json.loads(row["memories"])
+    assert list(told) == memories and [of["peak"] for of in told.values()] == list(simulation.peaks)
+    assert told[memories[0]]["budget"] == row["budget_amount"] >= row["peak"]
+    assert row["extension"] and row["arena"] is None and row["formulation"] == "staged"
+    assert row["solver_version"].startswith("OR-Tools")
+
+
+def test_addresses_are_run_judged_and_recorded(tmp_path):
+    run, outcome = outcome_of(tmp_path, ADDRESSES, "addresses")
+    row, graph = outcome.row, parsed(unpacked(run.graph))
+    check_row(row)
+    assert row["valid"] and row["status"] in ("optimal", "feasible"), row["reason"]
+    simulation = simulate(graph, [graph.position_of(node) for node in json.loads(row["schedule"])])
+    assert simulation.peak <= row["arena"] <= row["budget_amount"]
+    assert (row["value"], row["extension"]) == (simulation.duration, "--addresses --alignment 2")
+    assert "--addresses --alignment 2" in row["command"]
+    rule = outcome_of(tmp_path, ADDRESSES, "keep-all")[1].row
+    assert (rule["status"], rule["valid"], rule["extension"]) == ("over-budget", False, "--addresses")
+
+
+def test_plans_are_judged_by_what_is_asked(tmp_path):
+    """Not by what a run claims to have been asked: a run for other costs is no answer."""
+    quick = PAGING.replace('["0.1x", "inf"]', '0\nsearch = "only"\nuntil_gap = "99%"')
+    (run,) = runs_of(write(tmp_path, HEAD + quick))
+    other = replace(run, options={**run.options, "slow_memory": "0"})
+    row = execute(other).row
+    assert row["value"] is not None and not row["valid"] and row["gap_percent"] is None
+
+
+def test_words_and_keys(tmp_path):
+    runs = {run.row["method"]: run for run in runs_of(write(tmp_path, HEAD + PAGING + DEVICES + ADDRESSES))}
+    graph = parsed(unpacked(runs["devices"].graph))
+    words = runs["devices"].arguments
+    assert words[:4] == ("--device", "gpu=0.8", "--device", "cpu=100%:4") and "--budget" not in words
+    assert "--if-none" not in words and "--if-none" in runs["addresses"].arguments
+    time = float(words[words.index("--copy-time") + 1])
+    assert time == pytest.approx(0.1 * graph.total_duration / graph.total_size)
+    assert runs["paging page out time inf"].arguments[:5] == ("--budget", "0.8", "--paging", "--page-out-time", "inf")
+    assert len({run.key for run in runs.values()}) == len(runs) == 5
+    changed = (HEAD + PAGING + DEVICES + ADDRESSES).replace("= 0.5", "= 0.25")
+    again = {run.row["method"]: run.key for run in runs_of(write(tmp_path, changed))}
+    assert [label for label in again if again[label] != runs[label].key] == ["devices"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("paging = true", "", "--page-out-time is for --paging"),
+        ("paging = true", "paging = 1", "methods[0].paging: 1, expected true or false"),
+        ("paging = true", "paging = true\nprecedence = 'reservoir'", "--precedence is for one memory"),
+        ("paging = true", 'paging = true\nstrategy = "dtr"', "paging is for models, dtr is a strategy"),
+        ('"0.1x", "inf"', '"much"', "paging on graph U, budget '0.8': --page-out-time 'much': expected a number"),
+        ('"0.1x", "inf"', '"muchx"', "page_out_time 'much': expected a number"),
+        ('["0.1x", "inf"]', "true", "methods[0].page_out_time: True, expected a number or a string"),
+        ("gpu, cpu", "gpu=3, cpu", "device gpu: its budget is what is varied"),
+        ("gpu, cpu=100%:4", "gpu, cpu", "device 'cpu': expected NAME=BUDGET"),
+        ('objective = "energy"', 'objective = "fun"', "unknown objective 'fun'"),
+        ('device = "gpu, cpu=100%:4"', "", "--copy-time is for --device"),
+        ("alignment = 2", "alignment = 0", "methods[2].alignment: 0, expected a positive integer"),
+        ("addresses = true\nalign", "align", "alignment goes with addresses"),
+        ("alignment = 2", "aligment = 2", "did you mean alignment?"),
+        ('budgets = ["0.8"]', 'budgets = ["0.8"]\ncount_fixed = true', "--count-fixed is for one memory"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path, command, old, new, expected):
+    text = HEAD + PAGING + DEVICES + ADDRESSES
+    assert old in text
+    path = write(tmp_path, text.replace(old, new, 1))
+    status, output, errors = command("bench", "run", path, "--store", tmp_path / "s.sqlite", "--list")
+    assert (status, output, errors.count("\n")) == (2, "", 1) and errors.startswith(f"error: {path}: ")
+    assert expected in errors, errors

@@ -1,0 +1,228 @@
+"""The functions that the package offers: what they answer, how it is shown, and that they are imported when asked."""
+
+import ast
+import inspect
+import json
+import subprocess
+import sys
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from tiny_graphs import DIAMOND, graph_of
+
+import moccasin_mzn as mz
+from moccasin_mzn.cli.main import run
+from moccasin_mzn.problem.judges.schedules import judge
+from moccasin_mzn.report.answers import Answer
+from moccasin_mzn.strategies import strategies
+
+U_SHAPE = graph_of([1] * 6, [2] * 6, [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)])
+"""A forward chain 0 1 2 and a backward chain 3 4 5 that reads its outputs in reverse; 6 is enough for it, of 8."""
+HEAVY = {"numba", "numpy", "ortools", "highspy", "minizinc", "networkx", "click", "rich", "pandas", "plotly"}
+PAGING = {"out_time": 0.25, "in_time": "0.5", "out_energy": 2}
+ASKED = (
+    {"budget": 6},
+    {"budget": 0.8, "order": "free", "search": "only", "time_limit": 1},
+    {"budget": "80%", "addresses": True, "alignment": 2},
+    {"budget": 1.0, "strategy": "keep-all"},
+    {"budget": 1.0, "strategy": "keep-all", "addresses": True},
+    {"budget": 6, "paging": PAGING, "slow_memory": 4, "goal": "energy"},
+    {"budget": 6, "paging": mz.PagingCosts(), "order": "free", "formulation": "general", "addresses": True},
+    {"devices": {"gpu": 6, "cpu": "inf:2"}, "copies": {"time": "0.5", "latency": 1}, "search": "only", "time_limit": 1},
+    {
+        "devices": {"gpu": mz.Device(mz.Budget(6))},
+        "paging": {"out_time": 1},
+        "slow_memory": 0,
+        "search": "only",
+        "time_limit": 1,
+    },
+)
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = "import sys; import moccasin_mzn; dir(moccasin_mzn); print(*sys.modules)"
+    loaded = set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
+    assert not loaded & HEAVY
+    assert {name for name in loaded if name.startswith("moccasin_mzn")} == {"moccasin_mzn"}
+
+
+def test_every_name_is_there_for_people_and_for_type_checkers():
+    assert set(mz.__all__) <= set(dir(mz))
+    assert all(getattr(mz, name).__name__ == name and getattr(mz, name).__doc__ for name in mz.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'solv'"):
+        mz.solv  # noqa: B018
+    (block,) = (node for node in ast.parse(Path(mz.__file__).read_text()).body if isinstance(node, ast.If))
+    checked = {name.name: getattr(import_module(one.module), name.name) for one in block.body for name in one.names}
+    assert checked == {name: getattr(mz, name) for name in mz.__all__}
+    assert (Path(mz.__file__).parent / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("function", [mz.solve, mz.order, mz.frontier, mz.compare, mz.allocate])
+def test_every_argument_is_explained_and_means_the_same_everywhere(function):
+    everywhere = inspect.signature(mz.solve).parameters
+    for name, parameter in inspect.signature(function).parameters.items():
+        others = "The others are those of `solve`" in function.__doc__ and name in everywhere
+        assert others or f"{name}:" in function.__doc__ or f"{name}, index:" in function.__doc__, name
+        if name in everywhere and name not in ("time_limit", "seed", "on_progress", "warm_start"):
+            assert parameter.annotation == everywhere[name].annotation, name
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=lambda asked: "-".join(asked))
+def test_solve_answers_whatever_is_asked(asked):
+    result = mz.solve(U_SHAPE, **{"time_limit": 30, **asked}, threads=1, seed=1)
+    assert isinstance(result, mz.Result) and result.valid and result.status in ("optimal", "feasible")
+    assert result.bound <= (result.details.value if result.plan else result.duration) and result.reason
+    assert set(result.sequence) == set(U_SHAPE.nodes) and result.duration >= 6
+    if result.plan is None:
+        simulation = judge(U_SHAPE, result.positions, result.details.instance.budget)
+        assert (simulation.peak, simulation.duration) == (result.peak, result.duration)
+        assert simulation.feasible
+    frame = result.to_frame()
+    assert {"node", "start", "end", "size"} <= set(frame.columns)
+    assert ("offset" in frame.columns) == asked.get("addresses", False)
+    assert ("memory" in frame.columns) == (result.plan is not None)
+    assert len(frame) == len(result.details.simulation.intervals)
+    for text in (repr(result), result._repr_html_()):
+        assert "peak" in text and "duration" in text and "bound" in text and result.status in text
+
+
+def test_the_answer_is_that_of_the_command_line(tmp_path, capsys):
+    file = tmp_path / "u.json"
+    mz.write_graph(U_SHAPE, file)
+    assert run(["solve", str(file), "--budget", "6", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    result = mz.solve(file, 6)
+    same = ("status", "duration", "peak", "duration_bound", "max_computations")
+    assert {key: result.details.as_dict()[key] for key in same} == {key: told[key] for key in same}
+
+
+def test_numbers_mean_what_they_say():
+    tenth = mz.solve(DIAMOND, 1.0, paging={"out_time": 0.1}, search="only").details.problem.platform.links
+    exact = mz.solve(DIAMOND, 1.0, paging=mz.PagingCosts(Fraction(1, 10), Fraction(1, 10)), search="only")
+    assert tenth == exact.details.problem.platform.links
+    assert not mz.solve(
+        DIAMOND, devices={"a": None, "b": "0.9:2"}, copies={"time": "inf"}, search="only"
+    ).details.problem.platform.links
+
+
+def test_a_result_is_where_the_next_search_starts():
+    first = mz.solve(U_SHAPE, 6, search="only")
+    for start in (first, first.positions):
+        assert mz.solve(U_SHAPE, 6, search="only", warm_start=start).duration <= first.duration
+    with pytest.raises(mz.InputError, match="^warm start: "):
+        mz.solve(U_SHAPE, 6, warm_start=first.positions[:-1])
+    with pytest.raises(mz.InputError, match="warm start: the result has no answer of this kind"):
+        mz.solve(U_SHAPE, 6, paging=PAGING, warm_start=first)
+
+
+def test_listeners_hear_of_improvements():
+    heard = []
+    mz.solve(U_SHAPE, 6, on_progress=heard.append)
+    mz.solve(U_SHAPE, 6, paging=PAGING, on_progress=heard.append)
+    mz.frontier(U_SHAPE, points=3, time_limit=5, on_progress=heard.append)
+    mz.order(U_SHAPE, on_progress=heard.append)
+    assert len({type(one) for one in heard}) >= 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({}, "budget: expected one, such as 0.8 or 1.5GiB"),
+        ({"budget": 2.5}, "budget 2.5 is not a fraction of the peak, over 0 and up to 1"),
+        ({"budget": 6, "alignment": 2}, "alignment goes with addresses"),
+        ({"budget": 6, "slow_memory": 4}, "slow memory goes with paging or devices"),
+        ({"budget": 6, "goal": "energy"}, "goal goes with paging or devices"),
+        ({"budget": 6, "paging": {}}, "paging: give out_time, the duration of writing per size unit"),
+        ({"budget": 6, "paging": {"time": 2}}, "paging: unknown cost 'time', expected some of out_time, in_time, "
+         "out_energy, in_energy, power"),
+        ({"budget": 6, "paging": {"out_time": float("nan")}}, "paging: out_time 'nan': expected a number of 0 or more, "
+         "such as 0.25, or inf"),
+        ({"budget": 6, "paging": 3}, "paging 3: expected PagingCosts or a mapping of costs by name"),
+        ({"paging": PAGING}, "budget: expected one, of local memory"),
+        ({"budget": 6, "devices": {"a": 1.0}}, "budget is for one memory: each device has its own"),
+        ({"devices": {}}, "no device: expected one or more"),
+        ({"devices": {"a": 6, "slow": 3}, "slow_memory": 1}, "slow memory goes with paging"),
+        ({"budget": 6, "paging": PAGING, "strategy": "dtr"}, "strategy is for one memory"),
+        ({"budget": 6, "paging": PAGING, "two_phase": True}, "two phase is for one memory"),
+        ({"budget": 6, "strategy": "dtr", "solver": "cp-sat"}, "solver is for models, it does not go with dtr"),
+        ({"budget": 6, "strategy": "dtr", "order": "free"}, "order free is for models, dtr is a strategy"),
+        ({"budget": 6, "formulation": "stagd"}, "unknown formulation 'stagd', expected one of "),
+        ({"budget": 6, "time_limit": -1}, "time limit -1 "),
+        ({"budget": 6, "max_computations": "many"}, "max computations 'many': expected a positive integer"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_nonsense_is_one_clear_line(asked, message):
+    with pytest.raises(mz.InputError) as caught:
+        mz.solve(U_SHAPE, **asked)
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+
+
+def test_no_schedule_is_an_answer():
+    result = mz.solve(U_SHAPE, 5)
+    assert result.status == "infeasible" and not result.valid
+    assert (result.sequence, result.duration, result.peak, result.gap_percent) == (None, None, None, None)
+    assert result.to_frame().empty and "infeasible" in result._repr_html_()
+    with pytest.raises(mz.InputError, match="plot: there is no schedule: "):
+        result.plot()
+
+
+def test_pictures(tmp_path):
+    result, front = mz.solve(U_SHAPE, 6, search="only"), mz.frontier(U_SHAPE, budgets=[6, 1.0], search="only")
+    for drawn in (result, front):
+        shown = drawn.plot()._repr_html_()
+        assert shown.startswith("<iframe srcdoc=") and "plotly" in shown and shown.count("<iframe") == 1
+        assert '"' not in shown.removeprefix('<iframe srcdoc="').partition('" height=')[0]
+        for name in ("picture.html", "picture.svg"):
+            assert drawn.plot(tmp_path / name) is None and (tmp_path / name).stat().st_size > 1000
+    assert (tmp_path / "picture.html").read_text() == front.plot().page
+    with pytest.raises(mz.InputError, match="plot: pictures are of schedules"):
+        mz.solve(U_SHAPE, 6, paging=PAGING, search="only", time_limit=2).plot()
+
+
+@pytest.mark.parametrize(("package", "use"), [("pandas", Answer.to_frame), ("plotly", mz.Result.plot)])
+def test_what_is_missing_is_named_with_its_extra(package, use, monkeypatch):
+    result = mz.solve(U_SHAPE, 1.0)
+    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    with pytest.raises(mz.InputError, match=rf"^{package} is missing: pip install .*\[(bench|plot)\]"):
+        use(result)
+
+
+def test_order():
+    found = mz.order(U_SHAPE, time_limit=5)
+    assert found.status == "optimal" and found.peak == found.bound <= found.input_peak and found.gap_percent == 0
+    assert judge(U_SHAPE, found.positions, found.peak).feasible
+    assert found.to_frame()["memory"].max() == found.peak and list(found.to_frame()["node"]) == found.sequence
+    assert mz.solve(U_SHAPE, found.peak, order=found.positions).duration == 6
+    assert "found by" in repr(found)
+
+
+@pytest.mark.parametrize("several", [{}, {"paging": PAGING}, {"devices": {"gpu": None, "cpu": "inf:9"}}], ids=str)
+def test_frontier(several):
+    front = mz.frontier(U_SHAPE, budgets=[6, 1.0], time_limit=6, threads=1, **several)
+    frame = front.to_frame()
+    assert list(frame["budget"]) == sorted(frame["budget"]) and frame["duration"].is_monotonic_decreasing
+    assert (frame["duration"] >= frame["duration_bound"]).all() and "2 points" in front._repr_html_()
+
+
+def test_compare():
+    found = mz.compare(U_SHAPE, [0.8, "100%"], only=["*-all"], time_limit=5)
+    assert [row.contender.label for row in found.rows] == ["keep-all", "recompute-all"] * 2
+    assert {rule.name for rule in strategies()} >= set(found.to_frame()["contender"])
+    assert "keep-all, 100%: +0.000 %" in repr(found)
+    with pytest.raises(mz.InputError, match="matches none of"):
+        mz.compare(U_SHAPE, 0.8, only=["no such"])
+
+
+def test_allocate(tmp_path):
+    buffers = [mz.Buffer("a", 0, 2, 3), mz.Buffer("b", 1, 3, 2), mz.Buffer("c", 2, 4, 3)]
+    found = mz.allocate(buffers, alignment=1)
+    assert (found.status, found.size, found.bound) == ("optimal", 5, 5)
+    assert found.to_frame()["offset"].tolist() == list(found.offsets.values())
+    file = tmp_path / "buffers.csv"
+    file.write_text("id,lower,upper,size\na,0,2,3\nb,1,3,2\nc,2,4,3\n")
+    assert mz.allocate(file).size == 5 and mz.allocate(file, capacity=4).status == "infeasible"
+    with pytest.raises(mz.InputError, match="alignment 0 is not an integer"):
+        mz.allocate(buffers, alignment=0)
