@@ -230,8 +230,8 @@ def frontier(
     variant: Any
     if several:
         whole = None if devices else "100%"
-        asked = _asked_problem(graph, whole, several, problem, how.pop("formulation", "staged"))
-        variant = Plans(*asked, _plan_options(how, None))
+        asked, form = _asked_problem(graph, whole, several, problem, how.pop("formulation", "staged"))
+        variant = Plans(asked, _plan_options(how, None), formulation=form)
     else:
         computation_graph = _graph(graph)
         problem["max_computations"] = _counts(max_computations, computation_graph)

@@ -27,8 +27,7 @@ from moccasin_mzn.problem.files.plans import claimed_plan, goal_document, platfo
 from moccasin_mzn.problem.files.schedules import claimed_schedule
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.validate import validate_schedule
-from moccasin_mzn.problem.validate_plan import validate_plan
+from moccasin_mzn.problem.validate import validate_plan, validate_schedule
 from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.processes.solve_process import Attempt, run_allocate, run_solve
 from moccasin_mzn.search.result import percent_over

@@ -108,7 +108,7 @@ def _wrong_intervals(claimed: ClaimedPlan, simulation: PlanSimulation) -> Iterat
     """Copies that the plan holds otherwise than claimed, or that have no offset; in order of their start."""
     true = {(of.node, of.memory, of.start): of.end for of in simulation.intervals}
     told: dict[tuple[int, int, int], int] = {}
-    for of in claimed.placed:
+    for of in claimed.placed or ():
         key, text = (of.node, of.memory, of.start), None
         if key not in true:
             text = "begins where there is none"
