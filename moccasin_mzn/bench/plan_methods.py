@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.memory_problem import (
     PLATFORM_NAMES,
     asks_for_platform,
@@ -80,7 +80,10 @@ def for_graph(options: Values, graph: ComputationGraph) -> dict[str, Any]:
     for name in _RELATIVE:
         text = str(found.get(name, ""))
         if text.endswith("x"):
-            cost = parse_cost(name, text.removesuffix("x")) * Fraction(graph.total_duration, graph.total_size or 1)
+            factor = parse_cost(name, text.removesuffix("x"))
+            if factor is None:
+                raise InputError(f"{name} {shown(text)}: expected a number before x")
+            cost = factor * Fraction(graph.total_duration, graph.total_size or 1)
             exact = Decimal(cost.numerator) / Decimal(cost.denominator)
             found[name] = f"{Decimal(f'{exact:.{_PLACES - 1}e}'):f}"
     return found
