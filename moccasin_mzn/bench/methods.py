@@ -87,7 +87,8 @@ class Method:
     @property
     def strategy(self) -> str | None:
         """Its name; None for a model."""
-        return self.options.get("strategy")
+        name = self.options.get("strategy")
+        return None if name is None else str(name)
 
     @property
     def allocates(self) -> bool:
@@ -119,7 +120,7 @@ class Method:
             words += [] if self.allocates or self.several else ["--if-none", "stop"]  # C is as it says
         return words
 
-    def columns(self) -> dict[str, str | None]:
+    def columns(self) -> dict[str, Any]:
         """What the row of a run says about it: options as resolved, None for those that mean nothing here."""
         if self.allocates:
             return {"extension": extension_text(self.options), "objective": ARENA}
@@ -139,15 +140,15 @@ class Method:
         }
 
     def _resolve(self, seed: int) -> tuple[SearchOptions, Any]:
-        most = self.options.get("max_computations")
+        most: Any = self.options.get("max_computations")
         if most is not None and not (most == "auto" or type(most) is int):
             raise InputError(f"max_computations {shown(most)}: expected an integer or auto")
         most = None if most is None else parse_count(str(most))
-        effort = {"time_limit": self.time_limit, "threads": self.threads, "seed": seed}
+        effort: dict[str, Any] = {"time_limit": self.time_limit, "threads": self.threads, "seed": seed}
         if self.several:
             return how_to_plan(self.options, **effort), 2 if most is None else most
         apart = ("order", "max_computations", *EXTENSIONS)
-        given = {name: value for name, value in self.options.items() if name not in apart}
+        given: dict[str, Any] = {name: value for name, value in self.options.items() if name not in apart}
         if "until_gap" in given:
             given["until_gap"] = parse_gap(str(given["until_gap"]))
         options = Options(**given, **effort)
@@ -165,7 +166,7 @@ def read_methods(fields: Fields, top: Fields) -> Iterator[Method]:
     """
     named = "strategy" in fields.values
     fields.only((*_OWN_KEYS, "strategy", ALLOCATE, *MODEL_OPTIONS), _REFUSED)
-    effort = {
+    effort: dict[str, Any] = {
         "time_limit": fields.seconds("time_limit", top.seconds("time_limit", 60)),
         "threads": fields.count("threads", 1 if named else top.count("threads", 1)),
         "seeds": fields.integers("seeds", () if named else top.integers("seeds", (1,))),

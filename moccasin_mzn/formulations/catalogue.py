@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations.checkmate import Checkmate
 from moccasin_mzn.formulations.formulation import Formulation, Growth, Variant
 from moccasin_mzn.formulations.moccasin import Moccasin
 
-_CHECKMATE = {
+_CHECKMATE: dict[str, Any] = {
     "family": "checkmate",
     "growth": Growth("n^2 + n m", "n^2, memory only", "-", "n^2 + n m"),
     "guarantee": "optimal among schedules in stages of the input order",
@@ -74,7 +75,8 @@ def find_formulation(name: str, precedence: str | None = None, index: str | None
     known = {form.name: form for form in FORMULATIONS}
     if name not in known:
         raise InputError(f"unknown formulation {shown(name)}, expected one of {', '.join(known)}")
-    given = {what: value for what, value in (("precedence", precedence), ("index", index)) if value is not None}
+    asked = (("precedence", precedence), ("index", index))
+    given: dict[str, Any] = {what: value for what, value in asked if value is not None}
     for what, value in given.items():
         if what not in known[name].own_options:
             owners = [form.name for form in FORMULATIONS if what in form.own_options]

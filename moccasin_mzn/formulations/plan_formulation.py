@@ -78,7 +78,7 @@ class PlanFormulation(ABC):
         flaws = [flaw.message for flaw in problem.judge(plan).violations]
         useful = plan if flaws else problem.pruned(plan)
         if not flaws and (problem.out_of_scope(plan) or self.out_of_scope(problem, useful)):
-            flaws = [self.out_of_scope(problem, plan)]
+            flaws = [self.out_of_scope(problem, plan) or "it is no solution of this formulation"]
         if flaws:
             raise InputError(f"warm start: {flaws[0]}")
         return useful

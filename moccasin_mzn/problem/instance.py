@@ -112,15 +112,17 @@ class Instance:
 
     def by_position(self) -> Instance:
         nodes = tuple(range(len(self.graph.nodes)))
-        plain = {"nodes": nodes, "order": self.order, "labels": None, "attributes": {}, "fixed_memory": {}, "name": ""}
-        return replace(self, graph=replace(self.graph, **plain))
+        graph = replace(
+            self.graph, nodes=nodes, order=self.order, labels=None, attributes={}, fixed_memory={}, name=""
+        )  # fmt: skip
+        return replace(self, graph=graph)
 
     def document(
         self, answer: Sequence[int] | None, simulation: Simulation | None, arenas: Arena | None
     ) -> dict[str, Any]:
         told: dict[str, Any] = {"budget": self.budget, "fixed_memory": self.fixed, "peak": None, "duration": None,
                                 "sequence": None, "intervals": None}  # fmt: skip
-        if answer is not None:
+        if answer is not None and simulation is not None:
             offsets = [{}] * len(simulation.intervals) if arenas is None else [{"offset": at} for at in arenas.offsets]
             told |= {"peak": simulation.peak, "duration": simulation.duration, **self.named(answer)}
             told["intervals"] = [

@@ -66,7 +66,7 @@ class PlanProblem:
         return tuple(answer)
 
     def pruned(self, answer: Sequence[Action]) -> Plan:
-        return pruned_plan(self.platform, answer)
+        return pruned_plan(self.platform, tuple(answer))
 
     def recomputations(self, simulation: PlanSimulation) -> int:
         return sum(interval.source is None for interval in simulation.intervals) - len(self.graph.nodes)
@@ -82,7 +82,7 @@ class PlanProblem:
         return {"peaks": dict(zip(names, simulation.peaks, strict=True)), **totals}
 
     def named(self, answer: Sequence[Action]) -> dict[str, Any]:
-        return {"plan": plan_document(self.platform, answer)}
+        return {"plan": plan_document(self.platform, tuple(answer))}
 
     def answer_in(self, document: dict[str, Any]) -> Plan | None:
         return None if document.get("plan") is None else plan_of(self.platform, document["plan"])
@@ -93,7 +93,7 @@ class PlanProblem:
 
     def document(self, answer: Plan | None, simulation: PlanSimulation | None, arenas: PlanArenas | None) -> dict:
         told = {**self.figures(simulation), **dict.fromkeys(("recomputations", "copies", "plan", "intervals"))}
-        if answer is not None:
+        if answer is not None and simulation is not None:
             offsets = None if arenas is None else arenas.offsets(simulation.intervals)
             told |= {"recomputations": self.recomputations(simulation), "copies": self.copies(simulation)}
             told |= {

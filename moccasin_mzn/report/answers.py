@@ -234,12 +234,12 @@ class Result(Answer):
         Raises:
             InputError: there is none, the drawing library is not installed, or the file cannot be written.
         """
-        problem, instance = self.details.problem, self.details.instance
-        if self.details.answer is None:
+        problem, instance, answer = self.details.problem, self.details.instance, self.details.answer
+        if answer is None:
             raise InputError(f"plot: there is no {problem.noun}: {self.reason}")
         if self._several:
-            return _drawn(Picture(problem.platform, self.plan, instance.order, by=by), path)
-        return _drawn(Picture.of_schedule(instance.graph, self.positions, instance.order, instance.budget, by), path)
+            return _drawn(Picture(problem.platform, answer, instance.order, by=by), path)
+        return _drawn(Picture.of_schedule(instance.graph, answer, instance.order, instance.budget, by), path)
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,12 +8,7 @@ from typing import Any
 
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
-from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.plans import PlanSimulation
-from moccasin_mzn.problem.judges.schedules import Simulation
-from moccasin_mzn.problem.plan_arenas import PlanArenas
-from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.progress import TracePoint
 from moccasin_mzn.search.shortfall import Shortfall
 
@@ -62,7 +57,8 @@ class Result:
     Of a schedule for one memory, or of a plan for several, as the problem asks.
     """
 
-    problem: Problem
+    problem: Any
+    """A `Problem`: an `Instance` or a `PlanProblem`."""
     formulation: Formulation | PlanFormulation | None
     """None for a strategy."""
     solver: str
@@ -74,8 +70,8 @@ class Result:
     """One line: why the status is what it is."""
     answer: tuple[Any, ...] | None
     """Positions in `graph.nodes` in the order of computing them, or the actions of a plan; None without an answer."""
-    simulation: Simulation | PlanSimulation | None
-    """The judge's account of `answer`."""
+    simulation: Any
+    """The judge's account of `answer`: `Simulation` or `PlanSimulation`; None without an answer."""
     bound: int
     """No answer has less of the objective."""
     seconds: Seconds
@@ -105,8 +101,8 @@ class Result:
     """Who proved that nothing is better, or that there is nothing; empty if nobody has."""
     shortfall: Shortfall | None = None
     """Of the question as it was asked, if that has no schedule within the budget, or none was found."""
-    arenas: Arena | PlanArenas | None = None
-    """Offsets of all copies, if they were asked for: the budgets are then for arenas."""
+    arenas: Any = None
+    """Offsets of all copies, `Arena` or `PlanArenas`, if they were asked for: the budgets are then for arenas."""
 
     @property
     def instance(self) -> Instance:
@@ -114,12 +110,12 @@ class Result:
         return self.problem.instance
 
     @property
-    def sequence(self) -> tuple[int, ...] | None:
+    def sequence(self) -> Any:
         """Of a problem of one memory: the schedule."""
         return self.answer
 
     @property
-    def plan(self) -> tuple[Any, ...] | None:
+    def plan(self) -> Any:
         """Of a problem of several memories: the plan."""
         return self.answer
 
@@ -135,17 +131,17 @@ class Result:
         return self.simulation is not None and self.simulation.feasible and fits
 
     @property
-    def value(self) -> int | None:
+    def value(self) -> Any:
         """Of the answer: its total of the objective."""
         return self.problem.value(self.simulation) if self.simulation else None
 
     @property
-    def duration(self) -> int | None:
+    def duration(self) -> Any:
         """In the graph's duration unit."""
         return self.simulation.duration if self.simulation else None
 
     @property
-    def peak(self) -> int | None:
+    def peak(self) -> Any:
         """Of a schedule, in the graph's size unit."""
         return self.simulation.peak if self.simulation else None
 

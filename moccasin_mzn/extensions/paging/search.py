@@ -150,7 +150,7 @@ class PagingSearch:
 
         instance = self._instance
         if self._asked.goal.objective == "energy":
-            energies = self._asked.platform.memories[LOCAL].energies
+            energies = tuple(self._asked.platform.memories[LOCAL].cost(v)[1] for v in range(len(instance.order)))
             instance = replace(instance, graph=replace(instance.graph, durations=energies))
         return LocalSearch(instance, self._seed)
 

@@ -82,7 +82,7 @@ class Architecture:
         for what, value in zip(("height", "width", "channels"), input, strict=True):
             if type(value) is not int or not 1 <= value <= _LARGEST:
                 raise InputError(f"{self.name}: {what} is {shown(value)}, expected an integer from 1 to {_LARGEST}")
-        return tuple(input)
+        return input[0], input[1], input[2]
 
 
 def unknown(what: str, name: str, known: Mapping[str, Any]) -> str:

@@ -131,7 +131,8 @@ class LocalSearch(Annealing):
     def _enter(self, plan: Round, start: np.ndarray) -> None:
         enter(self._problem, self._state, start)
 
-    def _anneal(self, plan: StagedRound, cooling: float) -> None:
+    def _anneal(self, plan: Round, cooling: float) -> None:
+        assert isinstance(plan, StagedRound)
         first, last = self.within or (Mix().first, Mix().last)
         anneal(
             self._problem, self._state, self._tail, self._head, self._generator,

@@ -214,7 +214,7 @@ class Picture:
         rows = {v: row for row, v in enumerate(order)}
         named = {"again": [b for b in bars if b.kind == "again"], "in": [b for b in bars if b.kind == "copied"],
                  "out": [b for b in self.bars if b.source == m]}  # fmt: skip
-        last, gaps = {}, []
+        last, gaps = dict[int, int](), []
         for bar in bars:
             if bar.node in last and bar.kind in ("again", "copied"):
                 gaps.append(Gap(rows[bar.node], edges[last[bar.node]], edges[bar.start - 1], bar.kind))
@@ -245,7 +245,7 @@ class Picture:
         """Where the pieces of the horizontal axis meet, 1 more than there are positions, from 0.5 on."""
         if self.by == "event":
             return tuple(p + 0.5 for p in range(len(self.plan) + 1))
-        width, edges, inside = Counter(self.stages), [0.5], Counter()
+        width, edges, inside = Counter(self.stages), [0.5], Counter[int]()
         for k in self.stages:
             inside[k] += 1
             edges.append(k - 0.5 + inside[k] / width[k])
@@ -305,7 +305,7 @@ def check_axis(by: str) -> None:
 
 def stages(sequence: Sequence[int]) -> tuple[int, ...]:
     """The stage of each position, from 1: stage k ends with the k-th first computation, the last with the sequence."""
-    most, done, found = len(set(sequence)), set(), []
+    most, done, found = len(set(sequence)), set[int](), []
     for v in sequence:
         found.append(min(len(done) + 1, most))
         done.add(v)

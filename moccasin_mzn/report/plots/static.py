@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.report.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, KINDS, MARKS, PALE
 from moccasin_mzn.report.plots.names import MemoryScale, clean, row_name, spread
@@ -31,7 +31,7 @@ _MOST_PATHS = 8000
 """More bars than this are drawn as pixels inside an SVG, which keeps it small."""
 _FORMS = {"again": ("D", "recomputations"), "in": ("v", "copies-in"), "out": ("^", "copies-out")}
 """Of each mark its form and id."""
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "moccasin_mzn",
     "svg.fonttype": "none",
     "font.size": 9.0,
@@ -197,7 +197,7 @@ class _Drawing:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, borderaxespad=0.2)
 
 
-def _draw_profile(axes: Axes, profile: Profile, scale: MemoryScale, *, gid: str, color: str, **style: object) -> None:
+def _draw_profile(axes: Axes, profile: Profile, scale: MemoryScale, *, gid: str, color: str, **style: Any) -> None:
     """A step line with its peak marked."""
     values = [memory / scale.step for memory in profile.memory]
     axes.stairs(values, profile.edges, baseline=0 if style.get("fill") else None, gid=gid, edgecolor=color, **style)

@@ -206,7 +206,7 @@ class Session:
         stream.better_bound(stream.objective)
         return "complete"
 
-    def _settled(self, claim: str, program: LinearProgram, cutoff: int | None) -> str:
+    def _settled(self, claim: str, program: LinearProgram, cutoff: float | None) -> str:
         """Have a claim of the solver confirmed: see `Claims.settle`. Solutions that refute it are printed."""
         cutoff = None if cutoff is None else cutoff - self.direct.offset
         status = self.claims.settle(claim, program, cutoff, self.solution, self._settings())
@@ -223,8 +223,8 @@ class Session:
     def _safe(self, bound: float) -> int | float | None:
         if self.claims.groundless:
             return None
-        bound = safe_bound(self.direct.program, bound, self.solver.precision, self.claims.hidden)
-        return None if bound is None else bound + self.direct.offset
+        safe = safe_bound(self.direct.program, bound, self.solver.precision, self.claims.hidden)
+        return None if safe is None else safe + self.direct.offset
 
     def _objective(self, values: np.ndarray) -> int | float:
         """The objective of a solution."""

@@ -165,7 +165,8 @@ def solver_list() -> list[KnownSolver]:
     Raises:
         InputError: as `find_backend`.
     """
-    own, others = [], {}
+    own: list[KnownSolver] = []
+    others: dict[str, KnownSolver] = {}
     own_ids = {solver.identifier for solver in OWN.values()}
     for driver in drivers():
         if not own and not driver.webassembly:
