@@ -74,6 +74,3 @@ class IntSet:
         if len(self.ranges) == 1:
             return f"{self.ranges[0][0]}..{self.ranges[0][1]}"
         return "{" + ",".join(map(str, self)) + "}"
-
-
-ANY = IntSet.of_range(LOWEST, HIGHEST)
