@@ -74,7 +74,7 @@ def buffers_of(
     names: set[str] = set()
     buffers = []
     for interval in simulation.intervals:
-        if memory is not None and interval.memory != memory:
+        if memory is not None and getattr(interval, "memory", memory) != memory:
             continue
         v = interval.node
         counts[v] += 1
