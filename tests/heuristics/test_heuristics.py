@@ -149,7 +149,7 @@ def test_within_stages_nothing_is_done_without_a_schedule_to_begin_with():
     assert not found
 
 
-@pytest.mark.parametrize(("name", "fraction", "tdi_percent"), [("n100", 0.8, 2.296), ("n250", 0.9, 0.904)])
+@pytest.mark.parametrize(("name", "fraction", "tdi_percent"), few([("n100", 0.8, 2.296), ("n250", 0.9, 0.904)], keep=1))
 def test_published_graphs_to_the_known_optimum(shared, name, fraction, tdi_percent):
     graph = read_graph(shared / "data" / f"random_layered_{name}.json")
     instance = Instance.build(graph, fraction)
