@@ -15,6 +15,7 @@ from bench_support import REPEATABLE, RUNS, BenchProcess, count, runs_of, until,
 from moccasin_mzn.bench.store import Store
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("moments", [(1,), pytest.param((0, 1, 2), marks=pytest.mark.slow)])
 def test_lost_workers_lose_no_run_and_double_none(tmp_path, moments):
     path, store = write(tmp_path, REPEATABLE), tmp_path / "s.sqlite"

@@ -278,6 +278,7 @@ def test_compare_starts_warm_if_asked(command, skip):
 # complexity
 
 
+@pytest.mark.full
 def test_complexity_counts_what_grows(command, skip):
     status, out, _ = command("complexity", UNET, "--json")
     told = {size["formulation"]: size for size in map(json.loads, out.splitlines())}

@@ -119,7 +119,7 @@ def run(
 
 @pytest.mark.parametrize("solver", ["cp-sat", "gecode"])
 @pytest.mark.parametrize("precedence", ["served-by", "reservoir"])
-@pytest.mark.parametrize("seed", few(seeds(QUICK_GRAPHS // 2), keep={0, 2}))
+@pytest.mark.parametrize("seed", few(seeds(QUICK_GRAPHS // 2), keep={2}))
 def test_the_published_index_finds_what_brute_force_finds(seed, precedence, solver):
     case = draw_case(seed)
     expected = least_duration(case, "staged")

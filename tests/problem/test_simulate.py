@@ -155,6 +155,7 @@ def test_published_graphs(shared, name, n, m, peak, duration):
     assert simulation.feasible
 
 
+@pytest.mark.full
 def test_a_large_graph_takes_seconds(tmp_path):
     n = 100_000
     edges = [(v - step, v) for v in range(1, n) for step in (1, 7, 1000) if v >= step]

@@ -59,7 +59,7 @@ def solved(graph, budget, solver, form):
 
 
 @native
-@pytest.mark.parametrize("what", ["durations", "sizes"])
+@pytest.mark.parametrize("what", few(["durations", "sizes"], keep=1))
 @pytest.mark.parametrize("form", few(FORMS, keep=1))
 def test_what_fits_just_so_is_solved_and_what_does_not_is_refused(what, form):
     factor = at_the_edge(what, form)

@@ -134,6 +134,7 @@ def test_what_others_found_is_kept(home, skip, command):
         assert (status, json.loads(out)["duration"]) == (0, 14)
 
 
+@pytest.mark.full
 def test_a_bench_records_the_refusal(useless, tmp_path, command):
     (tmp_path / "experiment.toml").write_text(EXPERIMENT, encoding="utf-8")
     store = tmp_path / "s.sqlite"
