@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -60,7 +60,12 @@ def allocate(
         )
     arena, enough = allocation.arena, capacity is None or allocation.arena.size <= capacity
     seconds = round(time.monotonic() - begin - seconds_spent(), 3)
-    answer = {"buffers": len(buffers), "peak": arena.peak, **arena.as_dict(), "arena_bound": allocation.bound}
+    answer: dict[str, Any] = {
+        "buffers": len(buffers),
+        "peak": arena.peak,
+        **arena.as_dict(),
+        "arena_bound": allocation.bound,
+    }
     answer |= {"capacity": capacity, "status": allocation.status, "seconds": seconds}
     files = file_jobs((output if enough else None, lambda: buffers_text(buffers, arena.offsets)))
     all_written = write_files(files)
@@ -69,7 +74,7 @@ def allocate(
         sys.stdout.write(json.dumps({**answer, "offsets": offsets_by_id}) + "\n")
     else:
         _tell(arena, allocation.bound, allocation.status, seconds)
-    if not enough:
+    if not enough and capacity is not None:
         click.echo(f"no arena: {arena.size:,} is {over_text(arena.size, capacity, 'unit', 'the capacity')}", err=True)
         return EXIT_NONE
     return EXIT_FOUND if all_written else EXIT_BAD_INPUT

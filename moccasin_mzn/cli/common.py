@@ -118,6 +118,7 @@ def pictures(path: Path | None, picture: Callable[[], Any]) -> list[Job]:
     def draw() -> None:
         from moccasin_mzn.report.plots.files import write_picture
 
+        assert path is not None
         write_picture(path, picture())
         click.echo(f"picture: {path}", err=True)
 

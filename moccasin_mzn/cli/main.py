@@ -67,10 +67,12 @@ def run(arguments: list[str] | None = None) -> int:
         refusal = InputError("interrupted")
     except Exception as error:
         lack = out_of_memory(error)
-        if lack is None and not isinstance(error, OSError):
+        if lack is not None:
+            refusal = lack
+        elif isinstance(error, OSError):  # of stdout: those of files are told by who opens them
+            refusal = InputError(f"{error.filename or 'stdout'}: {error.strerror or error}")
+        else:
             raise
-        # Another is of stdout: those of files are told by who opens them.
-        refusal = lack or InputError(f"{error.filename or 'stdout'}: {error.strerror or error}")
     _tell(refusal, sys.argv[1:] if arguments is None else arguments)
     return EXIT_BAD_INPUT
 

@@ -78,9 +78,9 @@ def write_text(text: str, output: Path | None) -> None:
 def command_line() -> str:
     """The command being executed, as one types it in the folder of its file, without the output and defaults."""
     context = click.get_current_context()
-    names, at = [context.info_name], context.parent
-    while at.parent is not None:
-        names.append(at.info_name)
+    names, at = [context.info_name or ""], context.parent
+    while at is not None and at.parent is not None:
+        names.append(at.info_name or "")
         at = at.parent
     options, arguments = [], []
     for parameter in context.command.params:
@@ -96,7 +96,7 @@ def command_line() -> str:
 
 
 def _option(option: click.Parameter, value: Any) -> list[str]:
-    if option.is_flag:
+    if isinstance(option, click.Option) and option.is_flag:
         return [option.opts[-1] if value else option.secondary_opts[-1]]
     name = option.opts[0]
     if option.multiple:

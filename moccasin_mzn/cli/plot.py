@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -46,7 +47,7 @@ def plot(
     positions, several = chosen_order(computation_graph, order), is_plan(load_json(schedule))
     if several and budget is not None:
         raise InputError("--budget: a plan is drawn with the budgets of its memories, which its file tells")
-    claimed = (read_plan if several else read_schedule)(schedule, computation_graph)
+    claimed: Any = (read_plan if several else read_schedule)(schedule, computation_graph)
     amount = None if several else claimed.budget
     if budget is not None:
         amount = Instance.build(computation_graph, budget, order=positions, count_fixed=count_fixed).budget

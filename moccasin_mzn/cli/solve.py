@@ -125,7 +125,7 @@ def solve(
         prepare = of_plan(given, platform, arenas)
     else:
         prepare = of_model(given, arenas) if strategy is None else of_strategy(strategy, given, arenas)
-    checked_budget = budget if several else Budget.parse(budget)
+    checked_budget = budget if several or budget is None else Budget.parse(budget)
     computation_graph = read_graph(graph)
     read_seconds = time.monotonic() - begin
     task = prepare(

@@ -23,7 +23,7 @@ class StrictCommand(cloup.Command):
             _refuse_twice(ctx, given)
             return values, rest, given
 
-        parser.parse_args = parse_args
+        parser.parse_args = parse_args  # type: ignore[method-assign]  # there is no other hook
         return parser
 
 

@@ -111,6 +111,9 @@ def _task(
     """To find a schedule; with an alignment, to do so again with less memory until outputs have offsets within it."""
     from moccasin_mzn.report.schedules import print_result
 
+    if alignment is None:
+        return Task(instance, run, _verdicts, print_result)
+
     def placed(listener: Listener) -> Result:
         from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
 
@@ -119,7 +122,7 @@ def _task(
             time_limit=time_limit, threads=threads, seed=seed,
         )  # fmt: skip
 
-    return Task(instance, run if alignment is None else placed, _verdicts, print_result)
+    return Task(instance, placed, _verdicts, print_result)
 
 
 def _verdicts(result: Result) -> list[str]:

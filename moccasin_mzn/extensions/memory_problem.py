@@ -103,6 +103,7 @@ def platform_problem(
     costs = paging_costs(given)
     formulation = PagingFormulation(options.get("formulation", "staged"))
     counts = _counts(graph, options)
+    assert budget is not None
     instance = Instance.build(graph, budget, order=order, max_computations=counts, count_fixed=count_fixed)
     capacity = slow_capacity(given, instance.baseline.peak)
     platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
@@ -187,7 +188,7 @@ def paging_costs(given: dict[str, Any]) -> Any:
     """
     from moccasin_mzn.extensions.paging.build import PagingCosts, parse_cost
 
-    def cost(name: str, default: Fraction | None, finite: bool = True) -> Fraction | None:
+    def cost(name: str, default: Fraction | None, finite: bool = True) -> Any:
         if name not in given:
             return default
         option = f"--{name.replace('_', '-')}"
@@ -312,7 +313,7 @@ def _copy_costs(given: dict[str, Any]) -> Any:
     """
     from moccasin_mzn.extensions.devices.build import CopyCosts, exact
 
-    amounts, possible = {}, True
+    amounts, possible = dict[str, Any](), True
     for name in DEVICE_NAMES[1:]:
         option = f"--{name.replace('_', '-')}"
         if name not in given:

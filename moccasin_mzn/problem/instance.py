@@ -99,7 +99,7 @@ class Instance:
     def fits(self, arenas: Arena) -> bool:
         return arenas.size <= self.budget
 
-    def figures(self, simulation: Simulation) -> dict[str, Any]:
+    def figures(self, simulation: Any) -> dict[str, Any]:
         again = self.recomputations(simulation)
         return {"peak": simulation.peak, "duration": simulation.duration, "recomputations": again}
 

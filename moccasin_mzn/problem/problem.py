@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 class Account(Protocol):
     """What the judge says of an answer."""
 
-    duration: int
-    violations: tuple[Violation, ...]
+    @property
+    def duration(self) -> int:
+        """Of all that is done, in the graph's duration unit."""
+
+    @property
+    def violations(self) -> tuple[Violation, ...]:
+        """Why it is none."""
 
     @property
     def feasible(self) -> bool:
@@ -92,5 +97,5 @@ class Problem(Protocol):
     def by_position(self) -> Problem:
         """The same problem on a graph whose nodes go by their positions, and in whose file the input order stands."""
 
-    def document(self, answer: Sequence[Any] | None, simulation: Any, arenas: Any) -> dict[str, Any]:
+    def document(self, answer: Any, simulation: Any, arenas: Any) -> dict[str, Any]:
         """What the object that `solve --json` prints says of this kind of problem alone."""

@@ -84,7 +84,7 @@ def _point(frontier: Frontier, point: FrontierPoint, pareto: bool, shower: Showe
         "budget_percent": frontier.budget_percent(point.budget),
         "status": point.status,
         "duration": point.duration,
-        "tdi_percent": frontier.increase_percent(point.duration) if point.found else None,
+        "tdi_percent": None if point.duration is None else frontier.increase_percent(point.duration),
         "duration_bound": point.bound if bounded else None,
         "bound_percent": frontier.increase_percent(point.bound) if bounded else None,
         "gap_percent": point.gap_percent,

@@ -26,7 +26,7 @@ def print_frontier(frontier: Frontier, out: TextIO) -> None:
 def _cells(frontier: Frontier, point: FrontierPoint, pareto: bool) -> list[str]:
     graph = frontier.graph
     cells = [memory_text(point.budget, graph.size_unit), f"{frontier.budget_percent(point.budget):.2f}"]
-    cells.append(f"{frontier.increase_percent(point.duration):.3f}" if point.found else "-")
+    cells.append(f"{frontier.increase_percent(point.duration):.3f}" if point.duration is not None else "-")
     cells.append("-" if point.status == "infeasible" else f"{frontier.increase_percent(point.bound):.3f}")
     cells.append(f"{point.gap_percent:.3f}" if point.found else "-")
     return [*cells, f"{point.status} *" if pareto else point.status, f"{point.seconds:.1f}"]

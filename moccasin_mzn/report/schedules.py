@@ -90,7 +90,7 @@ def print_ending(to: Console, result: Result) -> None:
 def print_shortfall(result: Result, out: TextIO) -> None:
     """In lines: how near the search came to the budget, if anything can, and what would help, or has helped."""
     to, lacking = console(out), result.shortfall
-    if lacking.floor > lacking.instance.budget:  # the reason says it all
+    if lacking is None or lacking.floor > lacking.instance.budget:  # the reason says it all
         return
     if not result.valid:
         to.print("; ".join(f"{what} {amount}" for what, amount in _shortfall_rows(result)), soft_wrap=True)
@@ -105,6 +105,8 @@ def _print_helps(to: Console, result: Result) -> None:
 
 def _shortfall_rows(result: Result) -> Iterator[tuple[str, str]]:
     lacking = result.shortfall
+    if lacking is None:
+        return
     yield "least peak seen", _of_budget(result, lacking.least_peak)
     just_over = lacking.scope_floor == lacking.instance.budget + 1
     yield "proven to be needed", "more than the budget" if just_over else _of_budget(result, lacking.scope_floor)
@@ -114,7 +116,7 @@ def _shortfall_rows(result: Result) -> Iterator[tuple[str, str]]:
 
 def _of_budget(result: Result, amount: int) -> str:
     """An amount of memory, and how much of the budget it is."""
-    fraction = result.shortfall.of_budget(amount)
+    fraction = result.shortfall.of_budget(amount) if result.shortfall else None
     text = memory_text(amount, result.instance.graph.size_unit)
     return text if fraction is None else f"{text}, {100 * fraction:.1f} % of the budget"
 

@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
+from typing import TextIO
 
 _GONE = errno.EPIPE, errno.EIO
 """Errors that say that nobody reads any more: the end of a pipe is closed, a terminal has hung up."""
@@ -38,11 +39,11 @@ def make_streams_last() -> None:
         setattr(sys, name, _opened(descriptor, getattr(sys, name)))
 
 
-def _opened(descriptor: int, before: io.TextIOWrapper | None) -> io.TextIOWrapper:
+def _opened(descriptor: int, before: TextIO | None) -> io.TextIOWrapper:
     """A stream like the one before, which is None where the descriptor was closed."""
     raw = _Lasting(descriptor, "w", closefd=False)
     return io.TextIOWrapper(
-        io.BufferedWriter(raw),
+        io.BufferedWriter(raw),  # type: ignore[type-var]  # a raw file, as the class is
         encoding=getattr(before, "encoding", None) or "utf-8",
         errors="replace",
         line_buffering=descriptor != 1 or raw.isatty(),

@@ -44,9 +44,10 @@ def print_table(to: Console, table: Table) -> None:
     title, table.title = table.title, None
     if title is not None:
         to.print(title, style="table.title", soft_wrap=True)  # the table would break it at its own width
+    width, least = to.width, 0
     for column in table.columns:
         column.min_width = _least_width(column)
-    width, least = to.width, sum(column.min_width + _BETWEEN for column in table.columns)
+        least += column.min_width + _BETWEEN
     to.width = max(width, least)
     to.print(table)
     to.width = width

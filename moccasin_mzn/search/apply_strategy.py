@@ -81,6 +81,7 @@ class _Best:
         return True
 
     def progress(self) -> Progress:
+        assert self.simulation is not None
         simulation, fits = self.simulation, self.simulation.feasible
         return Progress(
             seconds=time.monotonic() - self.begin,

@@ -17,7 +17,6 @@ from moccasin_mzn.errors import JudgeError, RefutedError
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.progress import Progress, TracePoint
 
 WARM_START, INSTANT = "the warm start", "the instant bound"
@@ -32,7 +31,8 @@ class BestKnown:
         JudgeError: from `offer`, `improve_bound` and `refute`, for what the simulator contradicts.
     """
 
-    problem: Problem
+    problem: Any
+    """A `Problem`."""
     begin: float
     """By `time.monotonic()`; all seconds count from here."""
     until_gap: float = 0.0
@@ -40,7 +40,7 @@ class BestKnown:
     formulation: PlanFormulation | None = None
     """Answers are solutions of it; None: all that the judge accepts."""
     answer: tuple[Any, ...] | None = None
-    simulation: Any | None = None
+    simulation: Any = None
     """The judge's account of `answer`."""
     found_by: str = ""
     """Who found it."""
@@ -83,12 +83,12 @@ class BestKnown:
         return time.monotonic() - self.begin
 
     @property
-    def value(self) -> int | None:
-        """Of the best answer."""
+    def value(self) -> Any:
+        """Of the best answer; None without one."""
         return None if self.simulation is None else self.problem.value(self.simulation)
 
     @property
-    def gap(self) -> float | None:
+    def gap(self) -> Any:
         """(value - bound) / value; None without an answer."""
         if self.simulation is None:
             return None
@@ -110,7 +110,7 @@ class BestKnown:
         problem, simulation = self.problem, self.problem.judge(answer)
         flaws = [v.message for v in simulation.violations if v.kind != "over-budget" or phase != "peak"]
         if not flaws and self.formulation is not None:
-            flaws = [flaw for flaw in [self.formulation.out_of_scope(problem, answer)] if flaw is not None]
+            flaws = [flaw for flaw in [self.formulation.out_of_scope(problem, tuple(answer))] if flaw is not None]
         if flaws:
             raise JudgeError(f"{source} returned a {problem.noun} that the simulator rejects: {flaws[0]}")
         kept, account = problem.useful(answer), simulation
@@ -126,7 +126,7 @@ class BestKnown:
                 self.note_peak(problem.figures(simulation), source)
         return simulation
 
-    def take_warm_start(self, answer: Sequence[Any], form: Formulation | PlanFormulation) -> None:
+    def take_warm_start(self, answer: Any, form: Formulation | PlanFormulation) -> None:
         """Begin with an answer.
 
         Raises:

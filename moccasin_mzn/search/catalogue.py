@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ def entries() -> tuple[Entry, ...]:
     from moccasin_mzn.formulations import FORMULATIONS
     from moccasin_mzn.strategies import strategies
 
-    kinds = {"formulation": FORMULATIONS, "strategy": strategies()}
+    kinds: dict[str, tuple[Any, ...]] = {"formulation": FORMULATIONS, "strategy": strategies()}
     return tuple(
         Entry(kind, one.name, one.title, one.source, one.guarantee) for kind, some in kinds.items() for one in some
     )

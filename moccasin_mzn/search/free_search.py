@@ -89,7 +89,7 @@ class FreeSearch(Search):
         small = backend is not None and len(self.instance.graph.nodes) <= PROOF_NODES
         self._run_beside(lambda: self._anneal(SMALL_ROUNDS if small else None), ANNEALING)
         self._run_beside(self._begin, STARTS)
-        if small:
+        if small and backend is not None:
             self._run_beside(lambda: self._prove(backend), PROOF)
         patience = min(PATIENCE, self._slice(PATIENCE_SHARE)) if small else 0.0
         if self.input_order:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from moccasin_mzn.errors import JudgeError
-from moccasin_mzn.formulations import Formulation
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.doubles import doubtful, said, source
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
@@ -22,7 +20,7 @@ class ModelSearch:
     """One or two runs of the model, from the best answer on record."""
 
     record: BestKnown
-    formulation: Formulation | PlanFormulation
+    formulation: Any
     backend: Backend
     limits: Limits
     """`seconds` from the beginning of the record."""

@@ -168,7 +168,9 @@ class _FreeSearch:
         remaining = self._remaining()
         if self.record.ended.is_set() or self.interrupted or (remaining is not None and remaining < LEAST_SLICE):
             raise _EndedError
-        return most if remaining is None else max(LEAST_SLICE, min(remaining, share * self.options.time_limit))
+        if remaining is None or self.options.time_limit is None:
+            return most
+        return max(LEAST_SLICE, min(remaining, share * self.options.time_limit))
 
     def _over(self) -> bool:
         remaining = self._remaining()
@@ -309,10 +311,11 @@ class _FreeSearch:
         """The problem in the first memory alone; None if that cannot compute every node."""
         place, graph, instance = self.problem.platform.memories[0], self.problem.platform.graph, self.problem.instance
         costs = place.energies if self.problem.goal.objective == "energy" else place.durations
-        if costs is None or None in costs:
+        known = tuple(cost for cost in costs or () if cost is not None)
+        if len(known) < len(graph.nodes):
             return None
         budget = graph.total_size if place.budget is None else place.budget
-        return replace(instance, graph=replace(graph, durations=costs), budget=budget, free_order=True)
+        return replace(instance, graph=replace(graph, durations=known), budget=budget, free_order=True)
 
     def _take_sequence(self, progress: Progress) -> None:
         if progress.answer is not None:

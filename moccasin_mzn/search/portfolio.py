@@ -16,9 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from moccasin_mzn.clock import POLL_SECONDS
-from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.model_size import READS_PER_SECOND, reads_by_copies
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.model_search import ModelSearch
@@ -46,7 +44,7 @@ class Portfolio(Beside):
 
     record: BestKnown
     options: SearchOptions
-    formulation: Formulation | PlanFormulation
+    formulation: Any
     model_after: float = 0.0
     """Seconds before which the model is not set up."""
     backend: Backend | None = None

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from moccasin_mzn.formulations import Formulation
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.progress import TracePoint
 from moccasin_mzn.search.shortfall import Shortfall
@@ -59,8 +57,8 @@ class Result:
 
     problem: Any
     """A `Problem`: an `Instance` or a `PlanProblem`."""
-    formulation: Formulation | PlanFormulation | None
-    """None for a strategy."""
+    formulation: Any
+    """A `Formulation` or `PlanFormulation`; None for a strategy."""
     solver: str
     """Empty for a strategy."""
     status: str

@@ -7,7 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.errors import OutOfMemoryError, out_of_memory
@@ -21,6 +21,13 @@ BEARABLE = SolverError, OutOfMemoryError
 @dataclass(kw_only=True)
 class Beside(ABC):
     """The threads of one call, and how it ended. A subclass has `options`, with a time limit, and `record`."""
+
+    if TYPE_CHECKING:  # fields there
+
+        @property
+        def options(self) -> Any: ...
+        @property
+        def record(self) -> Any: ...
 
     enough: Callable[[], bool] = never
     """Asked as often as the time: True ends it. So ends a search inside another one."""

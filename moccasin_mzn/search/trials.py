@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.clock import POLL_SECONDS
@@ -58,7 +58,7 @@ class Trials:
     answer: Search | None = None
     """Of a trial that found a schedule with more computations, where that may be the answer."""
     errors: list[Exception] = field(default_factory=list)
-    deadline: float | None = None
+    deadline: Any = None
     """In seconds from the beginning of the record; None: they are not due."""
     _alone: bool = False
     """Is the search over?"""

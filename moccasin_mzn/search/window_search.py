@@ -52,7 +52,7 @@ class WindowSearch:
         incumbent = None
         while not self.over():
             if incumbent is None or incumbent.sequence != self.record.answer:
-                incumbent, self.solved = Incumbent(self.record.instance, self.record.answer), set()
+                incumbent, self.solved = Incumbent(self.record.instance, self.record.answer or ()), set()
                 places = _recomputed_stages(incumbent)
             first = max(1, min(draw.choice(places) - draw.randrange(int(width)), n - int(width) + 1))
             last = min(n, first + int(width) - 1)

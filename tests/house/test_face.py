@@ -178,8 +178,8 @@ def test_pictures(tmp_path):
         for name in ("picture.html", "picture.svg"):
             assert drawn.plot(tmp_path / name) is None and (tmp_path / name).stat().st_size > 1000
     assert (tmp_path / "picture.html").read_text() == front.plot().page
-    with pytest.raises(mz.InputError, match="plot: pictures are of schedules"):
-        mz.solve(U_SHAPE, 6, paging=PAGING, search="only", time_limit=2).plot()
+    plan = mz.solve(U_SHAPE, 6, paging=PAGING, search="only", time_limit=2)
+    assert "local" in plan.plot().page and "slow" in plan.plot().page
 
 
 @pytest.mark.parametrize(("package", "use"), [("pandas", Answer.to_frame), ("plotly", mz.Result.plot)])

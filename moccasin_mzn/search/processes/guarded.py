@@ -222,6 +222,7 @@ class _Talk:
             self.on_line(line.rstrip("\n"))
 
     def _ask_to_end(self) -> None:
+        assert self.guard.stdin is not None
         with contextlib.suppress(OSError):  # it has ended
             self.guard.stdin.write("\n")
             self.guard.stdin.flush()
@@ -230,6 +231,7 @@ class _Talk:
 def _finish(guard: subprocess.Popen, mark: str, folder: str, lost: bool) -> None:
     """Wait for the end of the guard, whatever it takes; if it has left without a report, sweep up what it left."""
     interrupt: KeyboardInterrupt | None = None
+    assert guard.stdin is not None
     end = time.monotonic() + END_SECONDS
     while True:
         try:

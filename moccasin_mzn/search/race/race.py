@@ -20,7 +20,6 @@ from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.errors import InputError, JudgeError, RefutedError
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.model_size import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.conclusion import SEARCH, conclude
@@ -45,9 +44,7 @@ OVERTAKEN_SECONDS, OVERTAKEN_SHARE = 60.0, 0.5
 """Seconds, and share of its time, after which a local search that others have overtaken begins again from the best."""
 
 
-def race(
-    record: BestKnown, form: Formulation | PlanFormulation, options: SearchOptions, on_progress: Listener
-) -> Result:
+def race(record: BestKnown, form: Any, options: SearchOptions, on_progress: Listener) -> Result:
     """Have the solvers of `options` race on the problem of a record, and our own searches with them.
 
     At most as many racers run at once as there are threads, if there is a time limit. Local search and bounds have one
@@ -81,7 +78,7 @@ def _cores() -> int:
 @dataclass
 class _Race:
     record: BestKnown
-    form: Formulation | PlanFormulation
+    form: Any
     options: SearchOptions
     threads: int
     course: Course | None = None
@@ -92,7 +89,7 @@ class _Race:
     """From the threads that watch the processes: ("told", object), ("end", attempt), ("error", exception)."""
     start: tuple[Any, ...] | None = None
     """The best answer that the formulation has as a solution."""
-    start_value: int | None = None
+    start_value: Any = None
     interrupted: bool = False
     stopped: bool = False
     notes: list[str] = field(default_factory=list)
@@ -186,7 +183,8 @@ class _Race:
         if self.options.time_limit is not None and self._free() < 1:
             return False
         if racer.runs:
-            return self._remaining() >= LEAST_SLICE
+            remaining = self._remaining()
+            return remaining is None or remaining >= LEAST_SLICE
         return racer.name == SEARCH or not self._is_head_start()
 
     def _is_head_start(self) -> bool:
@@ -207,6 +205,7 @@ class _Race:
             racer.seconds_given = min(remaining, self._slice(racer, remaining, len(line)))
         racer.runs += 1
         racer.begin, racer.start_value = self.record.seconds, self.start_value
+        assert self.course is not None
         arguments = self.course.command_of(racer, self.start)
         thread = threading.Thread(target=self._watch, args=(racer, arguments), name=racer.name, daemon=True)
         self.running[racer.name] = racer, thread
