@@ -62,7 +62,8 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
 ## Not written by the script
 
 - `experiments/`: what `bench run` takes. `smoke.toml` lasts a minute, `portfolio.toml` has eight solvers on twelve
-  small graphs, `paper.toml` the tables of the paper on every graph that is at hand.
+  small graphs, `paper.toml` the tables of the paper on every graph that is at hand, `extensions.toml` several memories
+  and addresses.
 - `unet_training.svg` and `unet_front.svg`: pictures in the project's README and `docs/`, by
   `solve data/unet_training.json --budget 0.8 --seed 1 --plot data/unet_training.svg` and
   `frontier data/unet_training.json --time-limit 60 --plot data/unet_front.svg`.

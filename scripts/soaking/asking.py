@@ -48,6 +48,18 @@ class Reply:
         return found
 
 
+def is_told(reply: Reply) -> bool:
+    """Is nothing on stdout but perhaps the error on stderr, as an object?"""
+    if not reply.text.strip():
+        return True
+    told = reply.errors.strip().splitlines()[-1:]
+    try:
+        error = json.loads(reply.text.strip().splitlines()[-1])
+    except ValueError:
+        return False
+    return error.get("type") == "error" and told == [f"error: {error['message']}"]
+
+
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 

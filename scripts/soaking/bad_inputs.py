@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from soaking.asking import Reply
+from soaking.asking import Reply, is_told
 from soaking.questions import Problem, Question
 
 JUNK = (
@@ -109,7 +109,7 @@ def flaws_of_refusal(words: list[str], reply: Reply) -> list[str]:
             return [f"refused with {reply.errors[-500:]!r}, expected one line that begins with error"]
         if len(lines[-1]) > 1000 + max(map(len, words)):  # names of files are told in full
             return [f"refused in a line of {len(lines[-1])} characters"]
-        return [f"refused, but stdout has {reply.text[:80]!r}"] if reply.text.strip() else []
+        return [] if is_told(reply) else [f"refused, but stdout has {reply.text[:80]!r}"]
     if "--json" in words and words[0] == "solve" and "--json-stream" not in words:
         try:
             reply.document()

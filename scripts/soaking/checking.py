@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from soaking.asking import Reply
+from soaking.asking import Reply, is_told
 from soaking.judging import FIRST, FREE, STAGED, Scope, account, arena_flaw
 from soaking.oracle import least_peak
 from soaking.plans import best_plan, places_of, plan_flaw
@@ -59,7 +59,7 @@ def _refused(question: Question, reply: Reply) -> list[str] | None:
         return None
     lines = reply.errors.strip().splitlines()
     found = [] if lines and lines[-1].startswith("error: ") else [f"refused without an error line: {reply.errors!r}"]
-    if reply.text:
+    if not is_told(reply):
         found.append(f"refused, but stdout has {reply.text[:80]!r}")
     may = question.kind in ("strategy", "plan", "addresses") or question.options.get("solver") in (
         "gecode",

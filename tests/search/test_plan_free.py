@@ -201,8 +201,9 @@ def test_no_plan_in_any_order_is_an_answer(command, crossed):
 def test_what_does_not_go_together(command, crossed, options, complaint):
     arguments = ("--budget", 14, "--paging", "--page-out-time", "1", *options)
     status, out, err = command("solve", crossed, *arguments)
-    assert (status, out) == (2, "")
-    assert err.startswith(f"error: {complaint}") and err.count("\n") == 1
+    assert status == 2 and err.startswith(f"error: {complaint}") and err.count("\n") == 1
+    told = {"type": "error", "kind": "input", "message": err.removeprefix("error: ").strip()}
+    assert out == (json.dumps(told) + "\n" if "--json" in options else "")
 
 
 @pytest.mark.parametrize(
@@ -217,8 +218,9 @@ def test_what_devices_do_not_go_with(command, tmp_path, options, complaint):
     path = tmp_path / "graph.json"
     write_graph(ComputationGraph(["a"], [1], [2], [], device_durations={"gpu": [1], "cpu": [3]}), path)
     status, out, err = command("solve", path, *options)
-    assert (status, out) == (2, "")
-    assert err.startswith(f"error: {complaint}") and err.count("\n") == 1
+    assert status == 2 and err.startswith(f"error: {complaint}") and err.count("\n") == 1
+    told = {"type": "error", "kind": "input", "message": err.removeprefix("error: ").strip()}
+    assert out == (json.dumps(told) + "\n" if "--json" in options else "")
 
 
 def test_a_slowness_makes_any_name_a_device(command, tmp_path):
