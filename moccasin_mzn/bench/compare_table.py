@@ -33,14 +33,14 @@ class ComparisonTable:
     def _told(self, row: Row) -> list[tuple[str, str]]:
         """Heading and text of each column."""
         result, budget = row.result, row.instance.budget
-        found = result is not None and result.found
-        proves = result is not None and result.gap_percent is not None and result.formulation is not None
+        answer = result if result is not None and result.found else None
+        model = result if result is not None and result.formulation is not None else None
         told = [
             ("contender", row.contender.label),
             ("status", result.status if result else "-"),
-            ("TDI %", f"{result.tdi_percent:.3f}" if found else "-"),
-            ("peak / budget", f"{result.peak / budget:.3f}" if found and budget else "-"),
-            ("gap %", f"{result.gap_percent:.2f}" if proves else "-"),
+            ("TDI %", f"{answer.tdi_percent:.3f}" if answer else "-"),
+            ("peak / budget", f"{answer.peak / budget:.3f}" if answer and budget else "-"),
+            ("gap %", f"{model.gap_percent:.2f}" if model and model.gap_percent is not None else "-"),
             ("s", f"{result.seconds.total:.1f}" if result else "-"),
         ]
         published = zip(("paper: TDI %", "peak", "s"), row.published, strict=True)

@@ -78,7 +78,7 @@ def execute(run: Run, stop: Callable[[], bool] = never, folder: str | None = Non
         "status": status,
         "reason": " ".join(reason.replace(str(path), run.row["graph"]).split())[:_REASON_CHARACTERS],
         **{name: result.get(name) for name in ("solver_version", "driver")},
-        **(_judged_arena(run, attempt, text) if run.allocates else _schedule(run, attempt, graph)),
+        **(_judged_arena(run, attempt, text) if graph is None else _schedule(run, attempt, graph)),
         "seconds": round(ending.seconds, 3),
         "cpu_seconds": round(ending.cpu_seconds, 3),
         "memory_peak": ending.memory_peak,
@@ -125,7 +125,7 @@ def _status(run: Run, attempt: Attempt, graph: ComputationGraph | None) -> tuple
 
 def _applies(run: Run, graph: ComputationGraph | None) -> bool:
     """False for a strategy that is for other graphs."""
-    if run.row["strategy"] is None:
+    if run.row["strategy"] is None or graph is None:
         return True
     instance = _instance(run, graph, "unlimited")
     try:

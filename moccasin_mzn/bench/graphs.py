@@ -106,9 +106,9 @@ def load_graphs(
     return found
 
 
-def path_of(source: GraphSource) -> str | None:
-    """The file it comes from, as given."""
-    return source.path if source.buffers is None else source.buffers
+def path_of(source: GraphSource) -> str:
+    """The file it comes from, as given; empty if it is generated."""
+    return source.path or source.buffers or ""
 
 
 def _read_buffers(source: GraphSource, path: Path, shell: str) -> BenchGraph:

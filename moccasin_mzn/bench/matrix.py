@@ -108,6 +108,7 @@ def _runs(experiment: Experiment, graphs: Sequence[BenchGraph]) -> Iterator[Run]
 
 
 def _instance(graph: BenchGraph, budget: str, order: str, count_fixed: bool) -> Instance:
+    assert graph.graph is not None
     try:
         return Instance.build(graph.graph, budget, order=order, count_fixed=count_fixed)
     except InputError as error:
@@ -117,6 +118,7 @@ def _instance(graph: BenchGraph, budget: str, order: str, count_fixed: bool) -> 
 def _run(
     experiment: Experiment, graph: BenchGraph, instance: Instance, budget: str, method: Method, seed: int | None
 ) -> Run:
+    assert graph.graph is not None
     key, order = run_key(graph, budget, method, seed, experiment), str(method.options.get("order", "input"))
     try:
         method = replace(method, options=for_graph(method.options, graph.graph))
@@ -138,7 +140,7 @@ def _run(
     return Run(row, tuple(words), order, hard_limit, graph.packed, method.options)
 
 
-def _allocation(experiment: Experiment, graph: BenchGraph, method: Method, seed: int) -> Run:
+def _allocation(experiment: Experiment, graph: BenchGraph, method: Method, seed: int | None) -> Run:
     """A run of `allocate`."""
     words = [*extension_words(method.options), *method.arguments(seed)]
     row = _row(experiment, graph, NO_BUDGET, method, seed, words) | {"nodes": graph.buffers}

@@ -50,7 +50,7 @@ def problem_with(instance: Instance, slots_for: Callable[[np.ndarray], np.ndarra
         succ=arrays.succ,
         slot_ptr=slot_ptr,
         slot_node=np.repeat(np.arange(arrays.node_count, dtype=np.int64), slots),
-        budget=np.int64(instance.budget // unit),
+        budget=np.int64(instance.budget // unit),  # type: ignore[arg-type]  # an int to compiled code
     )
 
 

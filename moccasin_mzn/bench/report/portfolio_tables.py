@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moccasin_mzn.bench.report.document import Cell, Table
+from moccasin_mzn.bench.report.document import Cell, Row, Table
 from moccasin_mzn.bench.report.portfolio import Portfolio
 from moccasin_mzn.bench.report.summary import Spread
 from moccasin_mzn.bench.report.text import percent, seconds_text
@@ -14,7 +14,7 @@ from moccasin_mzn.words import count_text
 def portfolio_table(result: Portfolio, attempted: int) -> Table:
     """The virtual best solver, and below it each method with what it contributes; the best score first."""
     members = sorted(result.members, key=lambda member: (member.par2, -member.solved))
-    rows = [
+    rows: list[Row] = [
         {
             "method": member.method,
             "solved": Cell(str(member.solved)),
@@ -26,7 +26,7 @@ def portfolio_table(result: Portfolio, attempted: int) -> Table:
         }
         for member in members
     ]
-    together = {
+    together: Row = {
         "method": Cell("virtual best solver", strong=True, left=True),
         "solved": Cell(str(result.solved)),
         "PAR2, s": Cell(seconds_text(result.par2)),
@@ -42,7 +42,7 @@ def portfolio_table(result: Portfolio, attempted: int) -> Table:
 def quality_table(counts: Mapping[str, tuple[int, int]], excess: Mapping[str, Spread | None], found: Mapping[str, int],
                   problems: int, attempted: int) -> Table:  # fmt: skip
     """How often each method has the shortest schedule, and how far it is from it otherwise."""
-    rows = []
+    rows: list[Row] = []
     for method in sorted(counts, key=lambda method: (-counts[method][0], -counts[method][1])):
         best, alone = counts[method]
         spread = excess[method]

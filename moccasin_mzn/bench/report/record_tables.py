@@ -7,7 +7,7 @@ import math
 import pandas as pd
 
 from moccasin_mzn.bench.report.agreement import Conflict, ScopeCount
-from moccasin_mzn.bench.report.document import Cell, Table
+from moccasin_mzn.bench.report.document import Cell, Row, Table
 from moccasin_mzn.bench.report.runs import FAILURES, NOT_APPLICABLE, Runs
 from moccasin_mzn.bench.report.text import amount, bytes_text, list_text, seconds_text
 
@@ -17,7 +17,7 @@ _REASON_CHARACTERS = 160
 def failure_table(runs: Runs) -> Table | None:
     """Runs that ended as a failure, alike ones in a row; None if there are none."""
     failed = runs.runs[runs.runs["failed"]]
-    rows = []
+    rows: list[Row] = []
     for (problem, method, status, reason), group in failed.groupby(
         ["problem", "method", "status", "reason"], sort=True
     ):
@@ -36,7 +36,7 @@ def failure_table(runs: Runs) -> Table | None:
 
 def unsuited_table(runs: Runs) -> Table | None:
     """Strategies on graphs that they are not for."""
-    rows = []
+    rows: list[Row] = []
     for method, group in runs.runs[runs.runs["status"] == NOT_APPLICABLE].groupby("method", sort=True):
         labels = dict.fromkeys(runs.problems[problem].label for problem in sorted(group["problem"]))
         rows.append({"method": method, "graphs": list_text(labels), "reason": _shortened(group["reason"].iloc[0])})
@@ -46,7 +46,7 @@ def unsuited_table(runs: Runs) -> Table | None:
 
 def conflict_table(conflicts: tuple[Conflict, ...]) -> Table | None:
     """Bounds that are refuted by a schedule; None if there are none."""
-    rows = []
+    rows: list[Row] = []
     for conflict in conflicts:
         bound = "no schedule" if math.isinf(conflict.bound) else amount(conflict.bound)
         of = conflict.problem
@@ -61,7 +61,7 @@ def conflict_table(conflicts: tuple[Conflict, ...]) -> Table | None:
 
 def scope_table(counts: tuple[ScopeCount, ...]) -> Table:
     """How much was proven in each scope, and by several methods alike."""
-    rows = [
+    rows: list[Row] = [
         {
             "schedules": count.scope.title,
             "problems with a proof": Cell(str(count.problems)),
@@ -79,7 +79,7 @@ def scope_table(counts: tuple[ScopeCount, ...]) -> Table:
 
 def circumstance_table(runs: Runs) -> Table:
     """What each method was: model, solver, driver, limits."""
-    rows = []
+    rows: list[Row] = []
     for method in runs.methods:
         group = runs.runs[runs.runs["method"] == method]
 
@@ -106,10 +106,10 @@ def circumstance_table(runs: Runs) -> Table:
 def ending_table(runs: Runs) -> Table:
     """How many runs of each method ended in which way."""
     counts = runs.runs.groupby(["method", "status"]).size().unstack(fill_value=0)
-    rows = [
+    rows: list[Row] = [
         {
             "method": method,
-            **{status: _count_cell(int(count), status) for status, count in counts.loc[method].items()},
+            **{str(status): _count_cell(int(count), str(status)) for status, count in counts.loc[method].items()},
         }
         for method in runs.methods
     ]
