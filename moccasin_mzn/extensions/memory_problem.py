@@ -91,23 +91,23 @@ def platform_problem(
     Raises:
         InputError: nonsense in an option, or options that do not go together.
     """
-    from moccasin_mzn.extensions.paging.build import paging_platform
-    from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-    from moccasin_mzn.problem.instance import Instance
-    from moccasin_mzn.problem.plan_problem import PlanProblem
+    from moccasin_mzn.extensions.platforms import asked_problem
 
     if "platform" in given:
         return _problem_in_file(graph, order, given["platform"], options)
+    devices, copies = None, None
     if "device" in given:
-        return device_problem(graph, budget, order, count_fixed, given, options)
-    costs = paging_costs(given)
-    formulation = PagingFormulation(options.get("formulation", "staged"))
-    counts = _counts(graph, options)
-    assert budget is not None
-    instance = Instance.build(graph, budget, order=order, max_computations=counts, count_fixed=count_fixed)
-    capacity = slow_capacity(given, instance.baseline.peak)
-    platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
-    return PlanProblem(instance, platform, goal_of(given, instance.baseline.duration)), formulation
+        if budget is not None:
+            raise InputError("--budget is for one memory: with --device each has its own")
+        if count_fixed:
+            raise InputError("--count-fixed is for one memory, it does not go with --device")
+        devices, copies = _devices(given), _copy_costs(given) or {"time": "inf"}
+    return asked_problem(
+        graph, budget, paging=paging_costs(given) if "paging" in given else None, slow_memory=given.get("slow_memory"),
+        devices=devices, copies=copies, goal=lambda duration: goal_of(given, duration),
+        form=options.get("formulation", "staged"), order=order, max_computations=_counts(graph, options),
+        count_fixed=count_fixed,
+    )  # fmt: skip
 
 
 def _counts(graph: ComputationGraph, options: dict[str, Any]) -> Any:
@@ -210,60 +210,6 @@ def paging_costs(given: dict[str, Any]) -> Any:
     )
 
 
-def slow_capacity(given: dict[str, Any], peak: int) -> int | None:
-    """Capacity of slow memory in size units; None: as much as there may be.
-
-    Args:
-        peak: of the input order, for a fraction of it.
-    """
-    from moccasin_mzn.problem.budget import Budget
-
-    text = given.get("slow_memory")
-    return None if text is None else 0 if text.strip() == "0" else Budget.parse(text).resolve(peak)
-
-
-FORMS = ("staged", "general")
-
-
-def device_problem(
-    graph: Any, budget: str | None, order: str, count_fixed: bool, given: dict[str, Any], options: dict[str, Any]
-) -> tuple[Any, Any]:
-    """The `PlanProblem`, and the formulation for it; see `solve_platform`.
-
-    Raises:
-        InputError: nonsense in an option, or options that do not go together.
-    """
-    from moccasin_mzn.extensions.devices.build import CopyCosts, device_platform, with_slow_memory
-    from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
-    from moccasin_mzn.problem.instance import Instance
-    from moccasin_mzn.problem.plan_problem import PlanProblem
-
-    if budget is not None:
-        raise InputError("--budget is for one memory: with --device each has its own")
-    if count_fixed:
-        raise InputError("--count-fixed is for one memory, it does not go with --device")
-    form = options.get("formulation", "staged")
-    if form not in FORMS:
-        raise InputError(f"devices are formulated as {' or '.join(FORMS)}, not as {form}")
-    devices, copies = _devices(given), _copy_costs(given)
-    _check_names(graph, devices)
-    counts = _counts(graph, options)
-    first = next(iter(devices.values())).budget
-    instance = Instance.build(graph, first or "100%", order=order, max_computations=counts)
-    peak = instance.baseline.peak
-    platform = device_platform(graph, devices, copies, peak)
-    if "paging" in given:
-        costs = paging_costs(given)
-        out, back = (
-            None if time is None else CopyCosts(time, 0, energy)
-            for time, energy in ((costs.out_time, costs.out_energy), (costs.in_time, costs.in_energy))
-        )
-        platform = with_slow_memory(platform, slow_capacity(given, peak), out, back)
-    return PlanProblem(instance, platform, goal_of(given, instance.baseline.duration)), DevicesFormulation(
-        form == "staged"
-    )
-
-
 def _devices(given: dict[str, Any]) -> dict[str, Any]:
     from dataclasses import replace
 
@@ -290,19 +236,6 @@ def first_device_swept(devices: tuple[str, ...], budget: str = "inf") -> tuple[s
         name = name.partition("=")[0]
         raise InputError(f"device {name}: its budget is what is varied: give its name alone, --device {name}")
     return (f"{name}={budget}{told}{slowness}", *devices[1:])
-
-
-def _check_names(graph: Any, devices: dict[str, Any]) -> None:
-    """Where the graph has durations by device, one that it does not name is more likely misspelt than meant.
-
-    Raises:
-        InputError: one without a slowness of its own.
-    """
-    known = graph.device_durations
-    for name, device in devices.items():
-        if known and name not in known and device.computes and device.slowness is None:
-            expected = f"expected one of them, or a slowness, as in {name}=16GiB:4"
-            raise InputError(f"device {name}: the graph has durations of {', '.join(known)}; {expected}")
 
 
 def _copy_costs(given: dict[str, Any]) -> Any:

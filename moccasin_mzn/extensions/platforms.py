@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from os import PathLike
 from typing import Any
@@ -31,7 +31,7 @@ def asked_problem(
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
     copies: CopyCosts | Mapping[str, Any] | None = None,
-    goal: Goal | str = "duration",
+    goal: Goal | str | Callable[[int], Goal] = "duration",
     form: str = "staged",
     order: str | PathLike[str] | Sequence[int] = "input",
     max_computations: int | Sequence[int] | str | None = None,
@@ -39,10 +39,13 @@ def asked_problem(
 ) -> tuple[PlanProblem, PlanFormulation]:
     """What is to be planned, and the formulation for it; the arguments are those of `moccasin_mzn.solve`.
 
+    Args:
+        goal: or what makes one of the duration of the input order with every node computed once.
+
     Raises:
         InputError: nonsense in an argument, or arguments that do not go together.
     """
-    goal = goal if isinstance(goal, Goal) else Goal(goal)
+    goal = Goal(goal) if isinstance(goal, str) else goal
     costs = None if paging is None else _costs("paging", PagingCosts, paging)
     if slow_memory is not None and costs is None:
         raise InputError("slow memory goes with paging")
@@ -55,12 +58,13 @@ def asked_problem(
         instance = Instance.build(graph, budget, **how)
         capacity = _capacity(slow_memory, instance.baseline.peak)
         platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
-        return PlanProblem(instance, platform, goal), PagingFormulation(form)
+        return PlanProblem(instance, platform, _goal(goal, instance)), PagingFormulation(form)
     if budget is not None or count_fixed:
         raise InputError(f"{'count fixed' if budget is None else 'budget'} is for one memory: each device has its own")
     if form not in ("staged", "general"):
-        raise InputError(f"devices are formulated as staged or general, not as {shown(form)}")
+        raise InputError(f"devices are formulated as staged or general, not as {form}")
     asked = {name: _device(name, given) for name, given in devices.items()}
+    _check_names(graph, asked)
     first = next((device.budget for device in asked.values()), None)
     instance = Instance.build(graph, first or "100%", **how)
     peak = instance.baseline.peak
@@ -71,7 +75,24 @@ def asked_problem(
             for time, energy in ((costs.out_time, costs.out_energy), (costs.in_time, costs.in_energy))
         )
         platform = with_slow_memory(platform, _capacity(slow_memory, peak), out, back)
-    return PlanProblem(instance, platform, goal), DevicesFormulation(form == "staged")
+    return PlanProblem(instance, platform, _goal(goal, instance)), DevicesFormulation(form == "staged")
+
+
+def _goal(given: Goal | Callable[[int], Goal], instance: Instance) -> Goal:
+    return given if isinstance(given, Goal) else given(instance.baseline.duration)
+
+
+def _check_names(graph: ComputationGraph, devices: Mapping[str, Device]) -> None:
+    """Where the graph has durations by device, one that it does not name is more likely misspelt than meant.
+
+    Raises:
+        InputError: one without a slowness of its own.
+    """
+    known = graph.device_durations
+    for name, device in devices.items():
+        if known and name not in known and device.computes and device.slowness is None:
+            expected = f"expected one of them, or a slowness, as in {name}=16GiB:4"
+            raise InputError(f"device {name}: the graph has durations of {', '.join(known)}; {expected}")
 
 
 def _device(name: str, given: Device | Amount | None) -> Device:
@@ -84,7 +105,7 @@ def _capacity(given: Amount | None, peak: int) -> int | None:
     """In size units; None: as much as there may be."""
     if given is None:
         return None
-    return 0 if given in (0, "0") else Budget.of(given).resolve(peak)
+    return 0 if str(given).strip() == "0" else Budget.of(given).resolve(peak)
 
 
 def _costs(what: str, kind: Any, given: Any) -> Any:
