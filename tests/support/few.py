@@ -11,6 +11,11 @@ from hypothesis import settings
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
+def spread(count: int) -> list[int]:
+    """The numbers below `count` in an order of which every beginning is spread over them without a period."""
+    return sorted(range(count), key=lambda place: place * GOLDEN_RATIO % 1)
+
+
 def few(values: Iterable[Any], keep: int | Container[Any], mark: pytest.MarkDecorator = pytest.mark.full) -> list:
     """The values, marked but for those to keep: so many, spread over them without a period, or those in `keep`.
 
@@ -20,8 +25,7 @@ def few(values: Iterable[Any], keep: int | Container[Any], mark: pytest.MarkDeco
     values = list(values)
     plain = [index for index, value in enumerate(values) if not getattr(value, "marks", ())]
     if isinstance(keep, int):
-        spread = sorted(range(len(plain)), key=lambda place: place * GOLDEN_RATIO % 1)
-        kept = {plain[place] for place in spread[:keep]}
+        kept = {plain[place] for place in spread(len(plain))[:keep]}
     else:
         kept = {index for index in plain if values[index] in keep}
     rest = set(plain) - kept
