@@ -108,7 +108,7 @@ def _call(question: Question) -> Reply:
     try:
         result = solve(
             question.problem.graph, **_arguments(question),
-            on_progress=lambda step: steps.append((step.duration, step.bound, step.sequence)),
+            on_progress=lambda step: steps.append((step.value, step.bound, step.answer)),
         )  # fmt: skip
         text = json.dumps(result.as_dict(), allow_nan=False)
     except InputError as error:
