@@ -72,7 +72,7 @@ def test_the_time_limit_ends_the_search(hard, engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_improving_solutions_and_bounds_come_as_they_are_found(hard, engine):
-    status, out, err = call(engine, "-i", "-s", "-t", "3000", hard)
+    status, out, err = call(engine, "-i", "-s", "-t", "6000", hard)
     assert (status, err) == (0, "")
     totals = [int(total) for total in re.findall(r"^total = (\d+);$", out, re.MULTILINE)]
     assert len(totals) > 1 and totals == sorted(set(totals))
