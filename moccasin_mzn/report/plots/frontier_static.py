@@ -5,47 +5,25 @@ In an SVG what is drawn has ids: "durations", "bounds", "gap", "infeasible", "pr
 
 from __future__ import annotations
 
-import io
-import warnings
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.report.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, PALE
+from moccasin_mzn.report.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, PALE
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.names import MemoryScale, clean
+from moccasin_mzn.report.plots.static import SETTINGS, rendered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _SIZE = 8.0, 5.2  # inches
-_DOTS_PER_INCH = 150
 _FEW = 40
 """Points; of more the marks are smaller."""
-_SETTINGS: dict[Any, Any] = {
-    "svg.hashsalt": "moccasin_mzn",
-    "svg.fonttype": "none",
-    "font.size": 9.0,
-    "hatch.linewidth": 0.5,
-    "axes.edgecolor": INK,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-}
 
 
 def render(picture: FrontierPicture, form: str) -> bytes:
     """The picture as a "png" or an "svg"."""
-    import matplotlib
-
-    with warnings.catch_warnings(), matplotlib.rc_context():
-        warnings.simplefilter("ignore")  # characters that the font does not have are drawn as boxes
-        matplotlib.rcdefaults()  # not what a style file on this machine says
-        matplotlib.rcParams.update(_SETTINGS)
-        file = io.BytesIO()
-        metadata = {"Date": None, "Creator": "moccasin_mzn"} if form == "svg" else {"Software": "moccasin_mzn"}
-        _figure(picture).savefig(file, format=form, dpi=_DOTS_PER_INCH, metadata=metadata)
-    return file.getvalue()
+    return rendered(lambda: _figure(picture), form, {**SETTINGS, "hatch.linewidth": 0.5})
 
 
 def _figure(picture: FrontierPicture) -> Figure:

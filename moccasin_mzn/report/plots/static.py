@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ _MOST_PATHS = 8000
 """More bars than this are drawn as pixels inside an SVG, which keeps it small."""
 _FORMS = {"again": ("D", "recomputations"), "in": ("v", "copies-in"), "out": ("^", "copies-out")}
 """Of each mark its form and id."""
-_SETTINGS: dict[Any, Any] = {
+SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "moccasin_mzn",
     "svg.fonttype": "none",
     "font.size": 9.0,
@@ -45,15 +46,24 @@ _SETTINGS: dict[Any, Any] = {
 
 def render(picture: Picture, form: str) -> bytes:
     """The picture as a "png" or an "svg"."""
+    return rendered(lambda: _figure(picture), form)
+
+
+def rendered(draw: Callable[[], Figure], form: str, settings: dict[Any, Any] = SETTINGS) -> bytes:
+    """A figure as a "png" or an "svg": the same bytes wherever it is drawn.
+
+    Args:
+        settings: of matplotlib.
+    """
     import matplotlib
 
     with warnings.catch_warnings(), matplotlib.rc_context():
         warnings.simplefilter("ignore")  # characters that the font does not have are drawn as boxes
         matplotlib.rcdefaults()  # not what a style file on this machine says
-        matplotlib.rcParams.update(_SETTINGS)
+        matplotlib.rcParams.update(settings)
         file = io.BytesIO()
         metadata = {"Date": None, "Creator": "moccasin_mzn"} if form == "svg" else {"Software": "moccasin_mzn"}
-        _figure(picture).savefig(file, format=form, dpi=_DOTS_PER_INCH, metadata=metadata)
+        draw().savefig(file, format=form, dpi=_DOTS_PER_INCH, metadata=metadata)
     return file.getvalue()
 
 

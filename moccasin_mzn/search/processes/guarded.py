@@ -27,8 +27,6 @@ from moccasin_mzn.own_code import own_environment
 GRACE_SECONDS = 5.0
 """How long a command that is asked to end may take before it is killed."""
 STDERR_CHARACTERS = 4_000
-
-
 LOST_SECONDS = 1.0
 """After the guard's end, how long its report may still be on its way."""
 END_SECONDS = 15.0
