@@ -12,13 +12,7 @@ from moccasin_mzn.solvers.flatzinc.stopping import execute
 def main(arguments: list[str] | None = None) -> int:
     """Solve one FlatZinc file; the exit status is 0 unless the input is wrong or unsupported."""
     seconds_since_start()
-
-    def load():
-        from moccasin_mzn.solvers.cpsat.run import run  # imports ortools, which takes half a second
-
-        return run
-
-    return execute(parse_options(sys.argv[1:] if arguments is None else arguments), load)
+    return execute(parse_options(sys.argv[1:] if arguments is None else arguments), "moccasin_mzn.solvers.cpsat.run")
 
 
 if __name__ == "__main__":

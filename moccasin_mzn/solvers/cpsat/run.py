@@ -42,9 +42,6 @@ def run(options: Options, stop: StopFlag) -> int:
     try:
         with without_garbage_collection():
             session = _session(read(options.path), options)
-    except OSError as error:
-        print(f"{options.path}: {error.strerror}", file=sys.stderr)
-        return 1
     except FlatZincError as error:
         print(error, file=sys.stderr)
         return 1

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from moccasin_mzn.solvers.flatzinc.parser import parse
-from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc
+from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc, FlatZincError
 
 
 def read(path: str, *, floats: bool = False) -> FlatZinc:
-    """Read and parse a file; raises `OSError`, and as `parse` does."""
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:  # strings may hold any bytes
-        text = file.read()
+    """Read and parse a file; raises `FlatZincError` if it cannot be read, and as `parse` does."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:  # strings may hold any bytes
+            text = file.read()
+    except OSError as error:
+        raise FlatZincError(f"{path}: {error.strerror}") from None
     return parse(text, path, floats=floats)
 
 

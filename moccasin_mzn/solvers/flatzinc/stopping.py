@@ -7,14 +7,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from importlib import import_module
 
 from moccasin_mzn.solvers.flatzinc.clock import seconds_since_start
-from moccasin_mzn.solvers.flatzinc.options import AnyOptions
+from moccasin_mzn.solvers.flatzinc.options import Options
 
 
-class Interrupted(Exception):
-    """A signal came, or the time was up, before there was anything to print."""
+class Interrupted(BaseException):
+    """A signal came, or the time was up, before there was anything to print; nothing that catches errors catches it."""
 
 
 class StopFlag:
@@ -38,16 +38,19 @@ class StopFlag:
             raise Interrupted
 
 
-def execute(options: AnyOptions, load: Callable[[], Callable[[AnyOptions, StopFlag], int]]) -> int:
-    """The exit status of a run, which is 0 too if a signal or the time limit ends it before there is anything to print.
+def execute(options: Options, module: str) -> int:
+    """The exit status of the module's `run`: 0 too if a signal or the time limit ends it before there is a solution.
 
-    `load` imports what runs, which takes time in which signals already count.
+    Importing the module takes time, in which signals already count, and swallows what is raised in some libraries.
     """
     stop = StopFlag()
     try:
         if options.limit is not None:
             stop.set_after(options.limit - seconds_since_start())
-        return load()(options, stop)
+        run = import_module(module).run
+        if stop.requested:
+            raise Interrupted
+        return run(options, stop)
     except Interrupted:
         print("=====UNKNOWN=====", flush=True)
         return 0

@@ -12,13 +12,7 @@ from moccasin_mzn.solvers.linear.options import parse_options
 def main(arguments: list[str] | None = None) -> int:
     """Solve one FlatZinc file; the exit status is 0 unless the input is wrong or unsupported."""
     seconds_since_start()
-
-    def load():
-        from moccasin_mzn.solvers.linear.run import run  # imports numpy
-
-        return run
-
-    return execute(parse_options(sys.argv[1:] if arguments is None else arguments), load)
+    return execute(parse_options(sys.argv[1:] if arguments is None else arguments), "moccasin_mzn.solvers.linear.run")
 
 
 if __name__ == "__main__":

@@ -49,9 +49,6 @@ def run(options: LinearOptions, stop: StopFlag) -> int:
     try:
         with without_garbage_collection():
             session = Session(translate(read(options.path, floats=True)), options)
-    except OSError as error:
-        print(f"{options.path}: {error.strerror}", file=sys.stderr)
-        return 1
     except FlatZincError as error:
         print(error, file=sys.stderr)
         return 1

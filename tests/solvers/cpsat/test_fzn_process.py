@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -63,6 +64,28 @@ def test_a_signal_before_the_search():
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=20)
     assert (process.returncode, out) in ((0, b"=====UNKNOWN=====\n"), (-signal.SIGTERM, b""))
+
+
+SWALLOWS = """import os, signal
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+    for number in range(10**6): pass
+except BaseException:
+    pass
+def run(options, stop): return 1
+"""
+EXECUTES = """
+from moccasin_mzn.solvers.flatzinc.options import parse_options
+from moccasin_mzn.solvers.flatzinc.stopping import execute
+raise SystemExit(execute(parse_options(["model.fzn"]), "swallows"))
+"""
+
+
+def test_a_signal_that_is_swallowed_while_the_solver_loads(tmp_path):
+    (tmp_path / "swallows.py").write_text(SWALLOWS)
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(tmp_path)}
+    run = subprocess.run([sys.executable, "-c", EXECUTES], capture_output=True, env=environment)
+    assert (run.returncode, run.stdout, run.stderr) == (0, b"=====UNKNOWN=====\n", b"")
 
 
 def test_the_time_limit_counts_from_the_start_of_the_process(hard):
