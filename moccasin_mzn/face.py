@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
+from moccasin_mzn.extensions.asking import Given, Memories, counts, parsed_count, prepared
 from moccasin_mzn.extensions.devices.build import CopyCosts, Device
+from moccasin_mzn.extensions.memory_problem import TAKEN
 from moccasin_mzn.extensions.paging.build import PagingCosts
 from moccasin_mzn.extensions.platforms import Amount, asked_problem
-from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -24,24 +23,17 @@ from moccasin_mzn.heuristics.orders.least_peak import OrderProgress, least_peak_
 from moccasin_mzn.problem.arena import Buffer, check_alignment
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.buffers import read_buffers
-from moccasin_mzn.problem.files.counts import read_counts
-from moccasin_mzn.problem.instance import Instance, chosen_order
+from moccasin_mzn.problem.instance import chosen_order
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
-from moccasin_mzn.search.apply_strategy import apply
-from moccasin_mzn.search.options import STOP, Options, SearchOptions, default_if_none, parse_count, parse_gap
-from moccasin_mzn.search.progress import Listener
-from moccasin_mzn.search.result import Result as Found
-from moccasin_mzn.search.solve import solve_instance
-from moccasin_mzn.strategies import find_strategy
 
 Graph = ComputationGraph | str | PathLike[str]
 Order = str | PathLike[str] | Sequence[int]
 Counts = int | Sequence[int] | str | PathLike[str]
-Start = Result | Sequence[int] | Plan
+Start = Result | Sequence[int] | Plan | str | PathLike[str]
 
 
 def solve(
@@ -60,8 +52,6 @@ def solve(
     addresses: bool = False,
     alignment: int = 1,
     formulation: str | None = None,
-    precedence: str | None = None,
-    index: str | None = None,
     solver: str | None = None,
     search: str | None = None,
     time_limit: float | None = None,
@@ -72,6 +62,7 @@ def solve(
     if_none: str | None = None,
     warm_start: Start | None = None,
     on_progress: Callable[[Any], None] | None = None,
+    **own: str,
 ) -> Result:
     """Find the shortest schedule of a graph within a memory budget, or the best plan with several memories. ::
 
@@ -103,7 +94,6 @@ def solve(
         addresses: outputs get offsets in one arena for each memory, which budgets are then for.
         alignment: offsets are multiples of it.
         formulation: "staged" (None: that), "general", or a rival; see the command `list`, as for `strategy`.
-        precedence, index: variants of the formulation's constraints; None: its own.
         solver: "cp-sat" (None: that), "highs", "scip", or any that MiniZinc knows; "cp-sat,gecode" race.
         search: "on": local search and bounds beside the model; "off": the model alone; "only": without the model.
             None: "on", but "off" for a rival.
@@ -114,8 +104,9 @@ def solve(
         two_phase: the model first seeks any schedule within the budget; None: with cp-sat.
         if_none: while no schedule is found: "more": one that computes nodes more often is sought as well; "hint": it is
             tried what would help; "stop": neither. None: "more", but "hint" if `max_computations` is given.
-        warm_start: an earlier result, or a schedule or plan within the budget to start from.
+        warm_start: an earlier result, or a schedule or plan within the budget to start from, or its file.
         on_progress: called with every new incumbent and bound.
+        own: options that only some formulations have, such as precedence="reservoir"; see the help of the command.
 
     Returns:
         The best answer found; an interrupt from the keyboard ends the search, not this function.
@@ -127,26 +118,20 @@ def solve(
     check_alignment(alignment)
     if alignment != 1 and not addresses:
         raise InputError("alignment goes with addresses")
+    if strategy is not None:
+        threads = seed = None  # it has none
     several = _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies, goal=goal)
     how = _given(
-        formulation=formulation, precedence=precedence, index=index, solver=solver, search=search, threads=threads,
-        until_gap=until_gap, seed=seed, two_phase=two_phase, if_none=if_none,
+        formulation=formulation, solver=solver, search=search, time_limit=time_limit, until_gap=until_gap,
+        threads=threads, seed=seed, two_phase=two_phase, if_none=if_none, max_computations=max_computations,
+        warm_start=_started(warm_start, "plan" if several else "positions"), **own,
     )  # fmt: skip
-    problem: dict[str, Any] = {"order": order, "max_computations": max_computations, "count_fixed": count_fixed}
-    arena = alignment if addresses else None
-    if several:
-        _refuse(_given(strategy=strategy), "one memory", "a plan of several")
-        planned = _asked_problem(graph, budget, several, problem, how.pop("formulation", "staged"))
-        return _plan(*planned, _plan_options(how, time_limit), warm_start, arena, on_progress, begin)
-    if budget is None:
+    memories = _memories(how | _given(strategy=strategy), several)
+    if budget is None and memories is None:
         raise InputError("budget: expected one, such as 0.8 or 1.5GiB")
-    if strategy is not None:
-        given = {**how, **_given(max_computations=max_computations, warm_start=warm_start)}
-        given.pop("seed", None), given.pop("threads", None)
-        _refuse(given, "models", f"{strategy}, a strategy")
-        return _follow(strategy, graph, budget, problem, time_limit, arena, on_progress, begin)
-    options = _options({"if_none": default_if_none(max_computations), **how}, time_limit)
-    return _schedule(graph, budget, problem, options, warm_start, arena, on_progress, begin)
+    prepare = prepared(how, strategy, memories, alignment if addresses else None)
+    question = prepare(_graph(graph), budget=budget, order=order, count_fixed=count_fixed)
+    return Result(question.answer(on_progress, begin))
 
 
 def order(
@@ -191,14 +176,13 @@ def frontier(
     devices: Mapping[str, Device | Amount | None] | None = None,
     copies: CopyCosts | Mapping[str, Any] | None = None,
     formulation: str | None = None,
-    precedence: str | None = None,
-    index: str | None = None,
     solver: str | None = None,
     search: str | None = None,
     until_gap: float | str | None = None,
     threads: int | None = None,
     seed: int | None = None,
     on_progress: Callable[[str], None] | None = None,
+    **own: str,
 ) -> FrontierResult:
     """Find the least duration for budgets from the least feasible one to the peak of the input order.
 
@@ -215,27 +199,18 @@ def frontier(
     Raises:
         InputError: nonsense in an argument, arguments that do not go together, MiniZinc or a solver missing or failed.
     """
-    from moccasin_mzn.extensions.frontier.plans import Plans
-    from moccasin_mzn.extensions.frontier.solving import Rematerialization
     from moccasin_mzn.extensions.frontier.sweep import Plan as Sweep
     from moccasin_mzn.extensions.frontier.sweep import sweep
+    from moccasin_mzn.extensions.frontier.variants import prepared_sweep
 
     check_time_limit(time_limit)
-    several = _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies)
     how = _given(
-        formulation=formulation, precedence=precedence, index=index, solver=solver, search=search, threads=threads,
-        until_gap=until_gap, seed=seed,
+        formulation=formulation, solver=solver, search=search, threads=threads, until_gap=until_gap, seed=seed,
+        max_computations=max_computations, **own,
     )  # fmt: skip
-    problem: dict[str, Any] = {"order": order, "max_computations": max_computations, "count_fixed": count_fixed}
-    variant: Any
-    if several:
-        whole = None if devices else "100%"
-        asked, form = _asked_problem(graph, whole, several, problem, how.pop("formulation", "staged"))
-        variant = Plans(asked, _plan_options(how, None), formulation=form)
-    else:
-        computation_graph = _graph(graph)
-        problem["max_computations"] = _counts(max_computations, computation_graph)
-        variant = Rematerialization.of(computation_graph, _options(how, None), **problem)
+    memories = _memories(how, _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies))
+    whole = {} if memories is None else {"budget": None if devices else "100%"}
+    variant = prepared_sweep(how, memories)(_graph(graph), order=order, count_fixed=count_fixed, **whole)
     begin = time.monotonic() + ready(*variant.compiled)
     plan = Sweep(points, time_limit, tuple(variant.amount(budget) for budget in budgets))
     return FrontierResult(sweep(variant, plan, on_progress or (lambda line: None), begin))
@@ -324,79 +299,25 @@ def allocate(
     )  # fmt: skip
 
 
-def _schedule(
-    graph: Graph, budget: Amount, problem: dict[str, Any], options: Options, warm_start: Start | None,
-    alignment: int | None, on_progress: Listener | None, begin: float,
-) -> Result:  # fmt: skip
-    """`solve` where there is one memory."""
-    computation_graph, start = _graph(graph), _started(warm_start, "positions")
-    most = _counts(options.default_computations(problem["max_computations"]), computation_graph)
-    instance = Instance.build(computation_graph, budget, **{**problem, "max_computations": most})
-    if alignment is None:
-        return Result(solve_instance(instance, options, on_progress, begin, start))
-
-    def search(other: Instance, seconds: float | None) -> Found:
-        part = replace(options, time_limit=seconds, if_none=STOP)
-        return solve_instance(other, part, on_progress, warm_start=start if other is instance else None)
-
-    limit, threads, seed = options.time_limit, options.threads, options.seed or 0
-    found = solve_with_addresses(instance, search, alignment, time_limit=limit, threads=threads, seed=seed)
-    return Result(found)
-
-
-def _follow(
-    name: str, graph: Graph, budget: Amount, problem: dict[str, Any], time_limit: float | None, alignment: int | None,
-    on_progress: Listener | None, begin: float,
-) -> Result:  # fmt: skip
-    """`solve` by a strategy."""
-    rule = find_strategy(name)
-    check_time_limit(time_limit)
-    if problem["order"] == "free":
-        raise InputError(f"order free is for models, {name} is a strategy")
-    instance = Instance.build(_graph(graph), budget, **{**problem, "max_computations": "unlimited"})
-    if alignment is None:
-        return Result(apply(instance, rule, time_limit, on_progress, begin))
-
-    def search(other: Instance, seconds: float | None) -> Found:
-        return apply(other, rule, seconds, on_progress)
-
-    return Result(solve_with_addresses(instance, search, alignment, time_limit=time_limit))
-
-
-def _plan(
-    problem: PlanProblem, formulation: PlanFormulation, options: SearchOptions, warm_start: Start | None,
-    alignment: int | None, on_progress: Listener | None, begin: float,
-) -> Result:  # fmt: skip
-    """`solve` where there are several memories."""
-    listener = on_progress or (lambda progress: None)
-    start = _started(warm_start, "plan")
-    return Result(
-        solve_on_platform(
-            problem, formulation, options, listener, begin=begin, warm_start=start, alignment=alignment
-        )
-    )  # fmt: skip
-
-
 def _graph(given: Graph) -> ComputationGraph:
     return given if isinstance(given, ComputationGraph) else read_graph(given)
 
 
-def _asked_problem(
-    graph: Graph, budget: Amount | None, several: dict[str, Any], problem: dict[str, Any], form: str
-) -> tuple[PlanProblem, PlanFormulation]:
+def _memories(how: Given, several: dict[str, Any]) -> Memories | None:
+    """What is asked of several memories; None: there is one."""
+    if not several:
+        return None
     if "paging" not in several and "devices" not in several:
-        name = next(iter(several))
-        raise InputError(f"{name.replace('_', ' ')} goes with paging or devices")
-    computation_graph = _graph(graph)
-    most = _counts(problem["max_computations"], computation_graph)
-    return asked_problem(computation_graph, budget, form=form, **several, **{**problem, "max_computations": most})
+        raise InputError(f"{next(iter(several)).replace('_', ' ')} goes with paging or devices")
+    for name in how:
+        if name not in TAKEN:
+            raise InputError(f"{name.replace('_', ' ')} is for one memory, it does not go with a plan of several")
+    most, form = parsed_count(how.get("max_computations")), how.get("formulation", "staged")
 
+    def asked(graph: ComputationGraph, budget: Amount | None, **problem: Any) -> tuple[PlanProblem, PlanFormulation]:
+        return asked_problem(graph, budget, form=form, max_computations=counts(most, graph), **several, **problem)
 
-def _counts(given: Any, graph: ComputationGraph) -> Any:
-    """How often nodes may be computed, as `Instance.build` takes it: files are read."""
-    if isinstance(given, str) and given not in ("auto", "unlimited"):
-        given = parse_count(given)
-    return read_counts(given, graph) if isinstance(given, PathLike) else given
+    return asked
 
 
 def _started(given: Start | None, attribute: str) -> Any:
@@ -409,24 +330,5 @@ def _started(given: Start | None, attribute: str) -> Any:
     return start
 
 
-def _options(given: dict[str, Any], time_limit: float | None) -> Options:
-    until_gap = given.get("until_gap")
-    more = {"until_gap": parse_gap(until_gap)} if isinstance(until_gap, str) else {}
-    return Options(**{**given, **more, "time_limit": time_limit})
-
-
-def _plan_options(given: dict[str, Any], time_limit: float | None) -> SearchOptions:
-    known = SearchOptions.__dataclass_fields__
-    _refuse({name: value for name, value in given.items() if name not in known}, "one memory", "a plan of several")
-    checked = _options(given, time_limit)
-    return SearchOptions(**{**given, "until_gap": checked.until_gap, "time_limit": time_limit})
-
-
 def _given(**arguments: Any) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not None}
-
-
-def _refuse(given: Mapping[str, Any], those: str, this: str) -> None:
-    """Refuse the first argument, if any, which is for others."""
-    for name in given:
-        raise InputError(f"{name.replace('_', ' ')} is for {those}, it does not go with {this}")

@@ -21,12 +21,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from moccasin_mzn import solve
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx_file import import_onnx
 from moccasin_mzn.graphs.importers.onnx_model import model_bytes, parse_model
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.search.solve import solve
 
 DIMS = {
     "PP-OCRv6_det_small": {"x[0]": 1, "x[2]": 640, "x[3]": 640},
@@ -90,7 +90,9 @@ def solved(graph: ComputationGraph, peak: int, arguments: argparse.Namespace) ->
     if need.memory > arguments.budget * peak:
         node, label = graph.nodes[need.node], graph.labels[need.node]
         return f"no: {label} {node} alone needs {100 * need.memory / peak:.1f} %"
-    result = solve(graph, arguments.budget, time_limit=arguments.time_limit, threads=arguments.threads, if_none="stop")
+    result = solve(
+        graph, arguments.budget, time_limit=arguments.time_limit, threads=arguments.threads, if_none="stop"
+    ).details
     if not result.valid:
         return f"{result.status}: {result.reason}"
     return f"TDI {result.tdi_percent:.2f} %, {result.status}"

@@ -14,12 +14,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from moccasin_mzn import solve
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.torch_module import graph_of, versions
 from moccasin_mzn.graphs.importers.torch_spec import Input, load_network
 from moccasin_mzn.graphs.importers.torch_trace import trace_network
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.search.solve import solve
 
 TESTS = Path(__file__).resolve().parents[1] / "tests" / "graphs" / "pytorch"
 HEADER = (
@@ -54,7 +54,7 @@ def rows(arguments: argparse.Namespace) -> Iterator[tuple[str, ...]]:
             graph = graph_of(trace)
             real = real_run(spec, shape, training)
             peak = simulate(graph, graph.input_order()).peak
-            result = solve(graph, 0.9, time_limit=arguments.time_limit, if_none="stop")
+            result = solve(graph, 0.9, time_limit=arguments.time_limit, if_none="stop").details
             yield (
                 name,
                 "training" if training else "inference",

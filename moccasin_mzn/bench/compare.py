@@ -206,9 +206,8 @@ def _run(
             instance = Instance.build(graph, budget, order=order, max_computations="unlimited")
             result = apply(instance, find_strategy(contender.label), effort.time_limit)
             return result, result.reason
-        options = Options(
-            **contender.options, time_limit=effort.time_limit, threads=effort.threads, seed=effort.seed
-        )  # fmt: skip
+        limits = {"time_limit": effort.time_limit, "threads": effort.threads, "seed": effort.seed}
+        options = Options.of({**contender.options, **limits})
         most = options.default_computations(contender.max_computations)
         instance = Instance.build(graph, budget, order=order, max_computations=most)
         alone = options.search == "off" and not options.two_phase

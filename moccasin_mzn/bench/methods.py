@@ -13,7 +13,7 @@ from moccasin_mzn.bench.plan_methods import EXTENSIONS, FLAGS, extension_text, h
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.problem.instance import FREE
-from moccasin_mzn.search.options import Options, SearchOptions, parse_count, parse_gap
+from moccasin_mzn.search.options import Options, SearchOptions, parse_count
 from moccasin_mzn.strategies import find_strategy, strategies
 
 MODEL_OPTIONS = (
@@ -150,8 +150,8 @@ class Method:
         apart = ("order", "max_computations", *EXTENSIONS)
         given: dict[str, Any] = {name: value for name, value in self.options.items() if name not in apart}
         if "until_gap" in given:
-            given["until_gap"] = parse_gap(str(given["until_gap"]))
-        options = Options(**given, **effort)
+            given["until_gap"] = str(given["until_gap"])
+        options = Options.of({**given, **effort})
         return options, options.default_computations(most)
 
 

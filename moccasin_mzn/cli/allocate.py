@@ -13,6 +13,7 @@ import click
 from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, file_jobs, stopped_by_signals
 from moccasin_mzn.cli.outputs import check_apart, write_files
 from moccasin_mzn.cli.strict import command
+from moccasin_mzn.cli.typed import effort
 
 if TYPE_CHECKING:
     from moccasin_mzn.problem.arena import Arena
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
 @click.option("--capacity", type=click.IntRange(min=0), metavar="N", help="Size of the arena that must be enough.")
 @click.option("--alignment", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
               help="Offsets are multiples of it.")  # fmt: skip
-@click.option("--time-limit", type=float, metavar="SECONDS", help="Default: as long as it seems of use.")
-@click.option("--threads", type=int, metavar="N", help="Of the solver. Default: one per core.")
-@click.option("--seed", type=int, default=0, metavar="N", help="Random seed.")
+@effort("Default: as long as it seems of use.", seed=0)
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the CSV with offsets.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def allocate(

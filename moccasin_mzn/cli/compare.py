@@ -10,6 +10,7 @@ import click
 
 from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_FOUND, stopped_by_signals
 from moccasin_mzn.cli.strict import command
+from moccasin_mzn.cli.typed import effort
 from moccasin_mzn.report.streams import is_read
 
 
@@ -20,9 +21,7 @@ from moccasin_mzn.report.streams import is_read
 @COUNT_FIXED
 @click.option("--only", multiple=True, metavar="PATTERN",
               help='Only these, such as "chen-*"; may be given several times.')  # fmt: skip
-@click.option("--time-limit", type=float, default=60, show_default=True, metavar="SECONDS", help="For each of them.")
-@click.option("--threads", type=int, metavar="N", help="Default: one per core.")
-@click.option("--seed", type=int, metavar="N", help="Random seed of all searches.")
+@effort("For each of them.", time_limit=60.0)
 @click.option("--warm-start", is_flag=True, help="Let models that run alone start from the best schedule found before.")
 @click.option("--published", type=click.Path(path_type=Path), metavar="FILE", help="CSV of published figures to print.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line on stdout.")

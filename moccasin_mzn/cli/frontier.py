@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,13 +24,18 @@ from moccasin_mzn.cli.common import (
 from moccasin_mzn.cli.memory_options import platform_options, taken_out
 from moccasin_mzn.cli.outputs import Job, check_apart, write_files
 from moccasin_mzn.cli.strict import command
-from moccasin_mzn.extensions.memory_problem import asks_for_platform, first_device_swept
+from moccasin_mzn.cli.typed import added, effort, typed
+from moccasin_mzn.extensions.memory_problem import (
+    asks_for_platform,
+    first_device_swept,
+    platform_problem,
+    refuse_others,
+)
+from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
-    from moccasin_mzn.extensions.frontier.plans import Plans
+    from moccasin_mzn.extensions.asking import Memories
     from moccasin_mzn.extensions.frontier.points import Frontier
-    from moccasin_mzn.extensions.frontier.solving import Rematerialization
-    from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.report.frontier_files import Shower
     from moccasin_mzn.search.options import Options, SearchOptions
 
@@ -42,23 +47,14 @@ _Options = TypeVar("_Options", "Options", "SearchOptions")
 @click.option("--points", type=int, default=20, show_default=True, metavar="N", help="How many budgets, at most.")
 @click.option("--budget", "budgets", multiple=True, metavar="0.8|80%|BYTES|1.5GiB",
               help="These budgets only, as for solve; may be given several times.")  # fmt: skip
-@click.option("--time-limit", type=float, default=600, show_default=True, metavar="SECONDS", help="For all together.")
-@click.option("--formulation", metavar="NAME", help="A model, see the command list.  [default: staged]")
-@click.option("--solver", metavar="NAME",
-              help="cp-sat, highs, scip, or any solver MiniZinc knows; A,B,C race.  [default: cp-sat]")  # fmt: skip
-@click.option("--precedence", metavar="served-by|reservoir", help="Form of the precedence constraints.")
-@click.option("--index", metavar="affine|triangular",
-              help="Numbering of staged events: without holes, or as published.")  # fmt: skip
+@effort("For all together.", time_limit=600.0)
+@added(*typed("formulation", "solver", *own_options(), "search"))
 @click.option("--max-computations", metavar="C|auto|FILE",
               help="How often a node may be computed; a JSON file may say it for each.  [default: 2]")  # fmt: skip
-@click.option("--search", metavar="on|off|only",
-              help="Local search and bounds beside the model, the model alone, or none.  [default: on]")  # fmt: skip
 @ORDER_OR_FREE
 @COUNT_FIXED
 @platform_options
-@click.option("--until-gap", metavar="1%|0.01", help="A point needs no smaller gap than this.  [default: 0]")
-@click.option("--threads", type=int, metavar="N", help="Default: one per core.")
-@click.option("--seed", type=int, metavar="N", help="Random seed of all searches.")
+@added(*typed("until_gap", help="A point needs no smaller gap than this.  [default: 0]"))
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the front: .png, .svg or .html.")
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as JSON.")
 @click.option("--csv", "table", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as CSV.")
@@ -74,6 +70,7 @@ def frontier(
     """
     from moccasin_mzn.checks import check_time_limit
     from moccasin_mzn.extensions.frontier.sweep import Plan, sweep
+    from moccasin_mzn.extensions.frontier.variants import prepared_sweep
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import ready
     from moccasin_mzn.problem.budget import Budget
@@ -84,11 +81,11 @@ def frontier(
     inputs = {"the graph": graph, "the order": options["order"], "a limit of computations": options["max_computations"]}
     check_apart({"--output": output, "--csv": table, "--plot": plot}, inputs)
     _check_files(plot, output, table)
-    platform = taken_out(options)
+    platform, problem = taken_out(options), {name: options.pop(name) for name in ("order", "count_fixed")}
     given = {name: value for name, value in options.items() if value is not None}
-    prepare = _of_plans(given, platform) if asks_for_platform(platform) else _variant(given)
+    prepare = prepared_sweep(given, _memories(given, platform), _as_far_as_it_goes)
     with stopped_by_signals():
-        variant = prepare(read_graph(graph))
+        variant = prepare(read_graph(graph), **problem)
         begin += ready(*variant.compiled)
         plan = Plan(points, time_limit, tuple(variant.amount(amount) for amount in amounts))
         found = sweep(variant, plan, lambda line: click.echo(line, err=True), begin)
@@ -109,45 +106,15 @@ def _check_files(plot: Path | None, *others: Path | None) -> None:
             check_writable(path)
 
 
-def _variant(given: dict[str, Any]) -> Callable[[ComputationGraph], Rematerialization]:
-    """What makes the problem of a graph; the options are checked before any file is read."""
-    from moccasin_mzn.extensions.frontier.solving import Rematerialization
-    from moccasin_mzn.problem.files.counts import read_counts
-    from moccasin_mzn.search.options import Options, parse_count, parse_gap
-
-    problem = {name: given.pop(name) for name in ("order", "count_fixed")}
-    most = given.pop("max_computations", None)
-    if "until_gap" in given:
-        given["until_gap"] = parse_gap(given["until_gap"])
-    options = _as_far_as_it_goes(Options(**given))
-    most = options.default_computations(None if most is None else parse_count(most))
-
-    def prepare(graph: ComputationGraph) -> Rematerialization:
-        counts = read_counts(most, graph) if isinstance(most, Path) else most
-        if not options.form.limited:
-            counts = None
-        return Rematerialization.of(graph, options, max_computations=counts, **problem)
-
-    return prepare
-
-
-def _of_plans(given: dict[str, Any], platform: dict[str, Any]) -> Callable[[ComputationGraph], Plans]:
-    """The same with several memories."""
-    from moccasin_mzn.extensions.memory_problem import plan_options, platform_problem, refuse_others
-
-    order, count_fixed = given.pop("order"), given.pop("count_fixed")
+def _memories(given: dict[str, Any], platform: dict[str, Any]) -> Memories | None:
+    """What is asked of several memories, of which the first one's budget is varied; None: there is one."""
+    if not asks_for_platform(platform):
+        return None
     refuse_others(given, platform)
-    options, budget = _as_far_as_it_goes(plan_options(given)), None if "device" in platform else "100%"
     if "device" in platform:
         platform["device"] = first_device_swept(platform["device"])
-
-    def prepare(graph: ComputationGraph) -> Plans:
-        from moccasin_mzn.extensions.frontier.plans import Plans
-
-        problem, formulation = platform_problem(graph, budget, order, count_fixed, platform, given)
-        return Plans(problem, options, formulation=formulation)
-
-    return prepare
+    budget = None if "device" in platform else "100%"
+    return partial(platform_problem, budget=budget, given=platform, options=given)
 
 
 def _as_far_as_it_goes(options: _Options) -> _Options:

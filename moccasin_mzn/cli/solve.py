@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +26,11 @@ from moccasin_mzn.cli.common import (
 from moccasin_mzn.cli.memory_options import platform_options, require_budget, taken_out
 from moccasin_mzn.cli.outputs import check_apart
 from moccasin_mzn.cli.strict import command
-from moccasin_mzn.cli.tasks import of_model, of_plan, of_strategy
+from moccasin_mzn.cli.typed import typed
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.memory_problem import asks_for_platform, refuse_others
+from moccasin_mzn.extensions.memory_problem import asks_for_platform, platform_problem, refuse_others
+from moccasin_mzn.option import flag
+from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
     from moccasin_mzn.report.plots.picture import Picture
@@ -48,19 +51,10 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @option_group(
     "Search",
-    option("--solver", metavar="NAME",
-           help="cp-sat, highs, scip, or any solver MiniZinc knows; A,B,C race.  [default: cp-sat]"),
-    option("--time-limit", type=float, metavar="SECONDS", help="Default: until proven."),
-    option("--until-gap", metavar="1%|0.01", help="Stop at this gap between duration and bound.  [default: 0]"),
-    option("--threads", type=int, metavar="N", help="Default: one per core."),
-    option("--seed", type=int, metavar="N", help="Random seed of all searches."),
+    *typed("solver", "time_limit", "until_gap", "threads", "seed"),
     option("--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="A schedule to start from."),
-    option("--search", metavar="on|off|only",
-           help="Local search and bounds beside the model, the model alone, or none.  [default: on]"),
-    option("--if-none", metavar="more|hint|stop",
-           help="No schedule found: try more computations per node and answer with that; try it, and a free order, and "
-           "tell; or neither.  [default: more, hint if --max-computations is given]"),
-)  # fmt: skip
+    *typed("search", "if_none"),
+)
 @option_group(
     "Output",
     option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
@@ -72,14 +66,10 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @option_group(
     "Model",
-    option("--formulation", metavar="NAME", help="A model, see the command list.  [default: staged]"),
+    *typed("formulation"),
     option("--strategy", metavar="NAME", help="Instead of a model: a rule, see the command list."),
-    option("--precedence", metavar="served-by|reservoir", help="Form of the precedence constraints."),
-    option("--index", metavar="affine|triangular",
-           help="Numbering of staged events: without holes, or as published."),
-    option("--two-phase/--one-phase", default=None,
-           help="Seek any schedule within the budget first. Default: with cp-sat."),
-)  # fmt: skip
+    *typed(*own_options(), "two_phase"),
+)
 @option_group(
     "Addresses",
     option("--addresses", is_flag=True, help="Give outputs offsets in one arena, which the budget is then for."),
@@ -99,12 +89,15 @@ def solve(
 
     Ctrl-C ends the search and keeps the best schedule found.
     """
+    from moccasin_mzn.cli.verdicts import verdicts
+    from moccasin_mzn.extensions.asking import prepared
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.report.json_lines import JsonStream
+    from moccasin_mzn.report.plans import print_plan_result
     from moccasin_mzn.report.progress_lines import ProgressLines
-    from moccasin_mzn.report.schedules import print_shortfall
+    from moccasin_mzn.report.schedules import print_result, print_shortfall
 
     begin = time.monotonic()
     platform = taken_out(options)
@@ -121,18 +114,15 @@ def solve(
         refuse_others({**{name: value for name, value in more.items() if value is not None}, **given}, platform)
     _check_answer(outputs, as_json and json_stream, addresses, alignment)
     arenas = (alignment or 1) if addresses else None
-    if several:
-        prepare = of_plan(given, platform, arenas)
-    else:
-        prepare = of_model(given, arenas) if strategy is None else of_strategy(strategy, given, arenas)
+    memories = partial(platform_problem, given=platform, options=given) if several else None
+    prepare = prepared(given, strategy, memories, arenas, flag)
     checked_budget = budget if several or budget is None else Budget.parse(budget)
     computation_graph = read_graph(graph)
     read_seconds = time.monotonic() - begin
-    task = prepare(
-        {"graph": computation_graph, "budget": checked_budget, "order": order, "count_fixed": count_fixed}, begin
-    )
-    lines = ProgressLines(task.problem, sys.stderr, named="," in (options["solver"] or ""))
-    stream = JsonStream(task.problem, sys.stdout) if json_stream else None
+    question = prepare(computation_graph, budget=checked_budget, order=order, count_fixed=count_fixed)
+    problem = question.problem
+    lines = ProgressLines(problem, sys.stderr, named="," in (options["solver"] or ""))
+    stream = JsonStream(problem, sys.stdout) if json_stream else None
 
     def tell(progress: Progress) -> None:
         lines(progress)
@@ -140,18 +130,19 @@ def solve(
             stream.progress(progress, needed=not any(outputs.values()))
 
     with stopped_by_signals():
-        result = task.run(tell)
+        result = question.answer(tell, begin)
     lines.flush()
     accepted = True
     if check and result.found:
-        result, accepted = with_verdicts(result, lambda: task.verdicts(result))
+        result, accepted = with_verdicts(result, lambda: verdicts(result))
     total = time.monotonic() - begin - seconds_spent()
     result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=total))
     if result.shortfall is not None and (as_json or json_stream):
         print_shortfall(result, sys.stderr)
     files = file_jobs((output, lambda: json_line(result)), (buffers, lambda: _buffers_text(result)))
     files += pictures(plot, lambda: _picture(result))
-    status = told(result, result.valid, files, as_json, stream, task.print_result, task.problem.noun)
+    print_answer = print_plan_result if several else print_result
+    status = told(result, result.valid, files, as_json, stream, print_answer, problem.noun)
     return status if accepted else EXIT_BAD_INPUT
 
 

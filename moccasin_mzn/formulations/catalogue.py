@@ -65,20 +65,19 @@ FORMULATIONS: tuple[Formulation, ...] = (
 )
 
 
-def find_formulation(name: str, precedence: str | None = None, index: str | None = None) -> Formulation:
-    """The formulation of this name; None: its own default.
+def find_formulation(name: str, **own: str) -> Formulation:
+    """The formulation of this name, with options of its own; those not given have its defaults.
 
     Raises:
-        InputError: an unknown name, where the message lists the known ones; a precedence or index that is unknown, or
-            that the formulation does not have.
+        InputError: an unknown name, where the message lists the known ones; an option that is unknown or that the
+            formulation does not have, or a value that is unknown.
     """
     known = {form.name: form for form in FORMULATIONS}
     if name not in known:
         raise InputError(f"unknown formulation {shown(name)}, expected one of {', '.join(known)}")
-    asked = (("precedence", precedence), ("index", index))
-    given: dict[str, Any] = {what: value for what, value in asked if value is not None}
-    for what, value in given.items():
+    for what, value in own.items():
         if what not in known[name].own_options:
             owners = [form.name for form in FORMULATIONS if what in form.own_options]
-            raise InputError(f"{name} has no {what} {shown(value)}: that is for {' and '.join(owners)}")
-    return replace(known[name], **given)
+            hint = f": that is for {' and '.join(owners)}" if owners else ""
+            raise InputError(f"{name} has no {what.replace('_', ' ')} {shown(value)}{hint}")
+    return replace(known[name], **own)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from moccasin_mzn.formulations.retention import Intervals, encode
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.option import Option
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.minizinc.integers import Sum
 from moccasin_mzn.words import count_text
@@ -82,8 +83,8 @@ class Formulation(ABC):
     model runs alone: local search and bounds are about C."""
     checker: ClassVar[str] = "schedule.mzc.mzn"
     """The solution checker, a file of the models' folder."""
-    own_options: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Values of those options of `solve` that are fields of this formulation, the default first."""
+    own_options: ClassVar[Mapping[str, Option]] = {}
+    """Options of `solve` that are fields of this formulation; their first choice is the default."""
 
     def forms(self) -> Iterator[tuple[str, Formulation]]:
         """The forms whose sizes are worth a comparison, each with a name."""

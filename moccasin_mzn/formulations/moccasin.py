@@ -11,10 +11,13 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations.formulation import Formulation, models_folder
 from moccasin_mzn.formulations.presolve import ModelData, presolve
 from moccasin_mzn.formulations.retention import Intervals, decode
+from moccasin_mzn.option import Option
 from moccasin_mzn.problem.instance import Instance
 
-PRECEDENCES = ("served-by", "reservoir")
-INDICES = ("affine", "triangular")
+PRECEDENCE = Option("served-by|reservoir", "Form of the precedence constraints.", choices=("served-by", "reservoir"))
+INDEX = Option(
+    "affine|triangular", "Numbering of staged events: without holes, or as published.", choices=("affine", "triangular")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +56,13 @@ class Moccasin(IntervalFormulation):
     published (2.3), neither."""
 
     two_phase: ClassVar[bool] = True
-    own_options: ClassVar[Mapping[str, tuple[str, ...]]] = {"precedence": PRECEDENCES, "index": INDICES}
+    own_options: ClassVar[Mapping[str, Option]] = {"precedence": PRECEDENCE, "index": INDEX}
 
     def __post_init__(self) -> None:
-        for what, known in self.own_options.items():
+        for what, option in self.own_options.items():
             value = getattr(self, what)
-            if value not in known:
-                raise InputError(f"unknown {what} {shown(value)}, expected one of {', '.join(known)}")
+            if value not in option.choices:
+                raise InputError(f"unknown {what} {shown(value)}, expected one of {', '.join(option.choices)}")
         if self.index == "triangular" and not self.staged:
             raise InputError(f"the triangular index numbers staged events, the {self.name} formulation has free ones")
         if self.precedence == "reservoir":  # it needs no boolean for every pair of copies, as served-by does

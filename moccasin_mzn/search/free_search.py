@@ -131,7 +131,8 @@ class FreeSearch(Search):
         begin = time.monotonic()
         while self.record.answer is None and time.monotonic() < begin + HEAD_START and not self._over():
             self.stopping.wait(POLL_SECONDS)
-        form = find_formulation("general", self.options.precedence)
+        own = {name: value for name, value in self.options.own.items() if name == "precedence"}
+        form = find_formulation("general", **own)
         limits = Limits(self.options.time_limit, self.options.threads, self.options.seed)
         search = ModelSearch(self.record, form, backend, limits, self._over)
         self.outcomes = search.outcomes

@@ -3,38 +3,80 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formulations import Formulation, find_formulation
+from moccasin_mzn.formulations import FORMULATIONS, Formulation, find_formulation
+from moccasin_mzn.option import Option, flag, option, options_of, values_of, words_of
 
 SEARCHES = ("on", "off", "only")
 MORE, HINT, STOP = IF_NONE = ("more", "hint", "stop")
-_GAP = re.compile(r"(\d{1,6}(?:\.\d{1,30})?|\.\d{1,30})\s*(%?)", re.ASCII)
+_GAP = re.compile(r"(\d{1,6}(?:\.\d{1,330})?|\.\d{1,330})\s*(%?)", re.ASCII)
+
+
+def parse_gap(text: str) -> float:
+    """Read a gap, "1%" or "0.01", as a fraction.
+
+    Raises:
+        InputError: it is neither.
+    """
+    form = _GAP.fullmatch(text.strip())
+    if form is None:
+        raise InputError(f"gap {shown(text)}: expected a percentage (1%) or a fraction (0.01) of the duration")
+    return float(form[1]) / (100 if form[2] else 1)
+
+
+def _plain(number: float) -> str:
+    """All digits, without an exponent."""
+    return format(Decimal(repr(number)), "f")
 
 
 @dataclass(frozen=True)
-class SearchOptions:
-    """How to look for an answer, whatever the problem; the meanings are those of the arguments of `solve`.
+class Effort:
+    """How long to search, on how many threads, and from which seed.
+
+    Raises:
+        InputError: nonsense as one of them.
+    """
+
+    time_limit: float | None = option(None, "SECONDS", "Default: until proven.", kind=float)
+    """Seconds for everything; None: until proven."""
+    threads: int | None = option(None, "N", "Default: one per core.", kind=int)
+    """Of the solver, or of all that race; None: as many as there are cores."""
+    seed: int | None = option(None, "N", "Random seed of all searches.", kind=int)
+    """None: 0, and the solver's own."""
+
+    def __post_init__(self) -> None:
+        check_time_limit(self.time_limit)
+        check_threads(self.threads)
+        check_seed(self.seed)
+
+
+@dataclass(frozen=True)
+class SearchOptions(Effort):
+    """How to look for an answer, whatever the problem; the meanings are those of the arguments of `moccasin_mzn.solve`.
 
     Raises:
         InputError: an unknown search, or nonsense as a limit.
     """
 
-    solver: str = "cp-sat"
+    solver: str = option(
+        "cp-sat", "NAME", "cp-sat, highs, scip, or any solver MiniZinc knows; A,B,C race.  [default: cp-sat]"
+    )
     """Or several with commas between them, which race."""
-    search: str | None = None
+    search: str | None = option(
+        None, "on|off|only", "Local search and bounds beside the model, the model alone, or none.  [default: on]"
+    )
     """"on", which is None: incumbents from searches beside the model; "off": the model alone; "only": without it."""
-    time_limit: float | None = None
-    """Seconds; None: until proven."""
-    until_gap: float = 0.0
+    until_gap: float = option(
+        0.0, "1%|0.01", "Stop at this gap between duration and bound.  [default: 0]", read=parse_gap, write=_plain
+    )
     """Stop at this gap, (value - bound) / value."""
-    threads: int | None = None
-    """Of the solver; None: as many as there are cores."""
-    seed: int | None = None
 
     def __post_init__(self) -> None:
         if self.search is None:
@@ -42,11 +84,9 @@ class SearchOptions:
         if self.search not in SEARCHES:
             raise InputError(f"unknown search {shown(self.search)}, expected one of {', '.join(SEARCHES)}")
         self._check_solvers()
-        check_time_limit(self.time_limit)
         if type(self.until_gap) not in (int, float) or not 0 <= self.until_gap < 1:
             raise InputError(f"gap {shown(self.until_gap)} is not a fraction of the duration, from 0 to below 1")
-        check_threads(self.threads)
-        check_seed(self.seed)
+        super().__post_init__()
 
     def _check_solvers(self) -> None:
         if not isinstance(self.solver, str) or not all(self.solvers):
@@ -62,21 +102,40 @@ class SearchOptions:
         """Their names."""
         return tuple(name.strip() for name in self.solver.split(","))
 
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """The options by name, as code or as people give them: gaps may be texts.
+
+        Raises:
+            InputError: nonsense in one of them.
+        """
+        return cls(**values_of(cls, given))
+
+    def words(self) -> list[str]:
+        """The command line of `solve` that says all this; reading it gives an equal object."""
+        return words_of(self)
+
 
 @dataclass(frozen=True)
 class Options(SearchOptions):
     """How to look for a schedule of one memory.
 
     Raises:
-        InputError: an unknown formulation, precedence or index as well, or what does not go with it.
+        InputError: an unknown formulation, an option that it does not have, or what does not go with it.
     """
 
-    formulation: str = "staged"
-    precedence: str | None = None
-    """None: the formulation's own."""
-    index: str | None = None
-    two_phase: bool | None = None
-    if_none: str = STOP
+    formulation: str = option("staged", "NAME", "A model, see the command list.  [default: staged]")
+    own: Mapping[str, str] = field(default_factory=dict)
+    """The formulation's own options, such as "precedence"; those not given have its own defaults."""
+    two_phase: bool | None = option(
+        None, "", "Seek any schedule within the budget first. Default: with cp-sat.", kind=bool,
+        flags=("--two-phase", "--one-phase"),
+    )  # fmt: skip
+    if_none: str = option(
+        STOP, "more|hint|stop",
+        "No schedule found: try more computations per node and answer with that; try it, and a free order, and tell; "
+        "or neither.  [default: more, hint if --max-computations is given]", always=True,
+    )  # fmt: skip
     """Where no schedule is found: "more": the answer may compute nodes more often, if that helps; "hint": what would
     help is tried and told; "stop": it is told, but not tried."""
 
@@ -92,10 +151,19 @@ class Options(SearchOptions):
         if self.if_none not in IF_NONE:
             raise InputError(f"if none {shown(self.if_none)}: expected one of {', '.join(IF_NONE)}")
 
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        names = {part.name for part in fields(cls)}
+        known = {name: value for name, value in given.items() if name in names}
+        return super().of({**known, "own": {name: value for name, value in given.items() if name not in names}})
+
+    def words(self) -> list[str]:
+        return [*super().words(), *(word for name, value in self.own.items() for word in (flag(name), value))]
+
     @property
     def form(self) -> Formulation:
-        """Formulation, precedence and index in one."""
-        return find_formulation(self.formulation, self.precedence, self.index)
+        """The formulation, with its own options."""
+        return find_formulation(self.formulation, **self.own)
 
     def default_computations(self, given: Any) -> Any:
         """C_v, as `Instance.build` takes it; None: 2 for MOCCASIN, no limit for a rival.
@@ -110,21 +178,19 @@ class Options(SearchOptions):
         return "unlimited"
 
 
+def own_options() -> dict[str, Option]:
+    """Those options of models that only some formulations have, by name."""
+    return {name: one for form in FORMULATIONS for name, one in form.own_options.items()}
+
+
+def model_options() -> dict[str, Option]:
+    """All options of models by name: those of `Options`, and `own_options`."""
+    return {**options_of(Options), **own_options()}
+
+
 def default_if_none(max_computations: Any) -> str:
     """See `Options.if_none`: who says how often a node may be computed gets no answer that does it more often."""
     return MORE if max_computations is None else HINT
-
-
-def parse_gap(text: str) -> float:
-    """Read a gap, "1%" or "0.01", as a fraction.
-
-    Raises:
-        InputError: it is neither.
-    """
-    form = _GAP.fullmatch(text.strip())
-    if form is None:
-        raise InputError(f"gap {shown(text)}: expected a percentage (1%) or a fraction (0.01) of the duration")
-    return float(form[1]) / (100 if form[2] else 1)
 
 
 def parse_count(text: str) -> int | str | Path:

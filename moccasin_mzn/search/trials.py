@@ -211,7 +211,7 @@ class Trials:
             return self._over() or not to_be_taken or calm
 
         options = replace(
-            self.options, formulation="staged", precedence=None, index=None, search="only",
+            self.options, formulation="staged", own={}, search="only",
             solver=self.options.solvers[0], time_limit=max(MOMENT, self.deadline - begin if to_be_taken else seconds),
         )  # fmt: skip
         search = Search(record, options, enough=enough)

@@ -101,8 +101,8 @@ def run_here(arguments: list[str]) -> Reply:
 
 def _call(question: Question) -> Reply:
     """The function `solve`, told as the command would tell it."""
+    from moccasin_mzn import solve
     from moccasin_mzn.errors import InputError
-    from moccasin_mzn.search.solve import solve
 
     begin, steps = time.monotonic(), []
     try:
@@ -110,7 +110,7 @@ def _call(question: Question) -> Reply:
             question.problem.graph, **_arguments(question),
             on_progress=lambda step: steps.append((step.value, step.bound, step.answer)),
         )  # fmt: skip
-        text = json.dumps(result.as_dict(), allow_nan=False)
+        text = json.dumps(result.details.as_dict(), allow_nan=False)
     except InputError as error:
         return Reply(2, "", f"error: {' '.join(str(error).split())}\n", time.monotonic() - begin, tuple(steps))
     except Exception:

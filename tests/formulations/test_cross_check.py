@@ -13,12 +13,12 @@ import pytest
 from cases import Case, draw_case, least_capacity, least_duration
 from few import few
 from oracle import fixed_order_schedule
+from solving import solve
 
 from moccasin_mzn.formulations import Formulation, Intervals, decode, find_formulation
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.search.solve import solve
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.run import Limits, Listener, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
@@ -123,7 +123,7 @@ def run(
 def test_the_published_index_finds_what_brute_force_finds(seed, precedence, solver):
     case = draw_case(seed)
     expected = least_duration(case, "staged")
-    found = run(case, find_formulation("staged", precedence, "triangular"), "duration", solver)
+    found = run(case, find_formulation("staged", precedence=precedence, index="triangular"), "duration", solver)
     assert (found.status, found.objective) == ("infeasible" if expected is None else "optimal", expected)
     if expected is not None:
         simulation = judge(case.graph, found.sequence, case.budget)
@@ -137,7 +137,7 @@ def test_the_published_index_finds_the_least_peak(seed, precedence):
     """Phase 1, from the input order. What is compared is the schedule's peak: presolve rounds the budget down."""
     case = draw_case(seed)
     order = case.graph.input_order()
-    found = run(case, find_formulation("staged", precedence, "triangular"), "peak", "cp-sat", order)
+    found = run(case, find_formulation("staged", precedence=precedence, index="triangular"), "peak", "cp-sat", order)
     assert found.status == "optimal"
     assert max(judge(case.graph, found.sequence, case.budget).peak, case.budget) == least_capacity(case, "staged")
 
@@ -149,7 +149,7 @@ def test_a_warm_start_is_a_solution(tmp_path, seed, precedence, index):
     """With the warm start as the only solution allowed, a model finds it."""
     case = draw_case(seed)
     best = fixed_order_schedule(case.graph, case.graph.input_order(), case.budget, case.max_computations)
-    form = find_formulation("staged", precedence, index)
+    form = find_formulation("staged", precedence=precedence, index=index)
     model = tmp_path / "fixed.mzn"
     model.write_text(f'''
         include "{form.model("duration")}";

@@ -7,24 +7,24 @@ from strategies import graphs
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import decode, encode, find_formulation, staged_events
-from moccasin_mzn.formulations.moccasin import INDICES, PRECEDENCES
+from moccasin_mzn.formulations.moccasin import INDEX, PRECEDENCE
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 
 
-@pytest.mark.parametrize("precedence", PRECEDENCES)
+@pytest.mark.parametrize("precedence", PRECEDENCE.choices)
 @pytest.mark.parametrize("objective", ["duration", "peak"])
 def test_every_model_file_is_there_and_each_has_its_own(precedence, objective):
-    kinds = [*((name, precedence) for name in ("staged", "general")), ("staged", precedence, "triangular")]
-    models = {find_formulation(*kind).model(objective) for kind in kinds}
+    kinds = [("staged", {}), ("general", {}), ("staged", {"index": "triangular"})]
+    models = {find_formulation(name, precedence=precedence, **more).model(objective) for name, more in kinds}
     assert len(models) == len(kinds)
     assert all(model.is_file() for model in models)
 
 
 def test_the_published_formulation_has_no_redundant_constraints():
-    text = find_formulation("staged", "reservoir", "triangular").model("duration").read_text()
+    text = find_formulation("staged", precedence="reservoir", index="triangular").model("duration").read_text()
     assert "reservoir.mzn" in text and "staged_triangular.mzn" in text
     assert "cover" not in text and "critical_stages" not in text
 
@@ -33,16 +33,16 @@ def test_unknown_names_are_refused():
     with pytest.raises(InputError, match="unknown formulation 'stage', expected one of staged, general"):
         find_formulation("stage")
     with pytest.raises(InputError, match="unknown precedence 'x', expected one of served-by, reservoir"):
-        find_formulation("staged", "x")
+        find_formulation("staged", precedence="x")
     with pytest.raises(InputError, match="unknown index 'square', expected one of affine, triangular"):
-        find_formulation("staged", "reservoir", "square")
+        find_formulation("staged", precedence="reservoir", index="square")
 
 
 def test_free_events_have_no_triangular_index():
     with pytest.raises(
         InputError, match="the triangular index numbers staged events, the general formulation has free"
     ):
-        find_formulation("general", "reservoir", "triangular")
+        find_formulation("general", precedence="reservoir", index="triangular")
 
 
 @settings(deadline=None)
@@ -59,7 +59,7 @@ def test_decode_is_the_inverse_of_encode(graph, drawn):
         sequence.append(v)
     data = presolve(instance, staged=False)  # keeps every stage open
     data = type(data)(**{**vars(data), "max_computations": (2,) * len(order), "earliest_stage": (1,) * len(order)})
-    for staged, index in [*((True, index) for index in INDICES), (False, "affine")]:
+    for staged, index in [*((True, index) for index in INDEX.choices), (False, "affine")]:
         intervals = encode(graph, data, sequence, staged, index)
         assert decode(data, intervals) == tuple(sequence)
         assert all(first <= last for first, last in zip(intervals.start, intervals.end, strict=True))

@@ -194,11 +194,15 @@ def test_solvers_and_precedences_agree(seed):
     instance, sequence = draw(seed)
     cut = draw_window(instance, sequence, seed)
     expected = brute_force(cut)
-    for form in (STAGED, find_formulation("staged", "reservoir")):
+    for form in (STAGED, find_formulation("staged", precedence="reservoir")):
         for solver in ("cp-sat", "gecode"):
             check(cut, Solved(cut, solver, form), expected)
     for precedence in ("served-by", "reservoir"):  # another index: events cannot be decoded, durations agree
-        solved = Solved(replace(cut, incumbent=NO_HINT), "gecode", find_formulation("staged", precedence, "triangular"))
+        solved = Solved(
+            replace(cut, incumbent=NO_HINT),
+            "gecode",
+            find_formulation("staged", precedence=precedence, index="triangular"),
+        )
         assert (solved.status, cut.duration(solved.objective)) == ("optimal", expected)
 
 

@@ -46,9 +46,9 @@ def test_every_formulation_has_its_models_and_can_be_asked_for(form):
     for told in (form.title, form.source, form.guarantee, *vars(form.growth).values()):
         assert told and told == told.strip() and "\n" not in told
     for variant in form.variants:
-        assert Options(formulation=form.name, **variant.options).form.name == form.name
-    for name, values in form.own_options.items():
-        assert getattr(form, name) == values[0]
+        assert Options.of({"formulation": form.name, **variant.options}).form.name == form.name
+    for name, option in form.own_options.items():
+        assert getattr(form, name) == option.choices[0]
 
 
 def test_every_engine_is_one():

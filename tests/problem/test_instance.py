@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from solving import solve
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.search.solve import solve
 
 #     a -> b -> d
 #     a -> c -> d

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import minizinc
 import pytest
+from solving import solve
 
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -15,7 +16,7 @@ from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.doubles import LARGEST, Said, doubtful, said
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.solve import solve, solve_instance
+from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.solvers.minizinc.integers import Sum
 from moccasin_mzn.solvers.minizinc.run import Listener, Outcome, _note_statistics
 from moccasin_mzn.solvers.minizinc.solvers import Backend, find_backend

@@ -6,6 +6,7 @@ import io
 
 import pytest
 from plan_graphs import crossed_graph, paging_problem, u_graph
+from solving import solve
 
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -16,7 +17,7 @@ from moccasin_mzn.search.best_known import INSTANT, WARM_START
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.plan_search import solve_plan
 from moccasin_mzn.search.race.racer import Racer
-from moccasin_mzn.search.solve import INPUT_ORDER, solve
+from moccasin_mzn.search.solve import INPUT_ORDER
 from moccasin_mzn.strategies import find_strategy
 
 SKIP = ComputationGraph(

@@ -16,12 +16,13 @@ import psutil
 import pytest
 from few import few
 from process_support import hard_graph
+from solving import solve
 
 from moccasin_mzn.cli.main import run
+from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.formulations.moccasin import Moccasin
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.search.solve import JudgeError, solve
 
 SKIP = ComputationGraph(
     ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))

@@ -6,6 +6,7 @@ import random
 import oracle
 import pytest
 from cases import draw_case
+from solving import solve
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import write_graph
@@ -16,7 +17,6 @@ from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.free_search import FreeSearch
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.solve import solve
 from moccasin_mzn.search.staged_search import Search
 from moccasin_mzn.solvers.minizinc.run import SolverError
 

@@ -4,6 +4,7 @@ import random
 import time
 
 import pytest
+from solving import solve
 
 import moccasin_mzn.search.free_search as search_module
 from moccasin_mzn.bounds.least_budget import least_budget_bound
@@ -15,7 +16,6 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.free_search import FreeSearch
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.solve import solve
 
 OTHERS = {"general": {"formulation": "general"}, "free": {"order": "free"}}
 

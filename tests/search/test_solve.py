@@ -4,13 +4,13 @@ import json
 
 import pytest
 from few import few
+from solving import solve
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.moccasin import Moccasin
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.search.solve import solve
 
 # x is read by a and again by z: keeping it while the wide b is computed needs 10, dropping and recomputing it 8.
 #

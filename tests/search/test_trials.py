@@ -9,6 +9,7 @@ import oracle
 import pytest
 from cases import draw_case
 from few import few
+from solving import solve
 
 from moccasin_mzn.bounds.least_budget import held_bound
 from moccasin_mzn.errors import InputError
@@ -18,7 +19,6 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.solve import solve
 from moccasin_mzn.search.staged_search import Search
 from moccasin_mzn.search.trials import Trials
 

@@ -10,6 +10,7 @@ import pytest
 from cases import Case, draw_case
 from few import few
 from flat import least_duration
+from solving import solve
 
 from moccasin_mzn.bench.compare import contenders
 from moccasin_mzn.errors import NotApplicableError
@@ -21,7 +22,6 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.problem.pruning import pruned
 from moccasin_mzn.search.apply_strategy import apply
-from moccasin_mzn.search.solve import solve
 from moccasin_mzn.strategies import strategies
 
 GRAPHS = 300

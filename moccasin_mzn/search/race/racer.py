@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.conclusion import SEARCH
-from moccasin_mzn.search.options import Options, SearchOptions
+from moccasin_mzn.search.options import STOP, Options, SearchOptions
 from moccasin_mzn.search.processes.solve_process import Attempt, run_solve
 from moccasin_mzn.search.result import RacerResult
 from moccasin_mzn.words import count_text
@@ -143,10 +143,9 @@ class Course:
 
     folder: Path
     problem: Problem
+    options: SearchOptions
     arguments: tuple[str, ...]
-    """Of `solve`, the same for all."""
-    solver_arguments: tuple[str, ...]
-    """Of those that solve the model."""
+    """Of `solve`, the same for all, besides the options."""
 
     @classmethod
     def lay_out(
@@ -154,35 +153,32 @@ class Course:
     ) -> Course:
         """Write the problem, whose nodes go by their positions, into `folder`."""
         write_graph(problem.graph, folder / "graph.json")
-        arguments = [str(folder / "graph.json"), "--formulation", form.name]
-        phases: list[str] = []
+        arguments = [str(folder / "graph.json")]
         if isinstance(options, Options):
             arguments += ["--budget", str(problem.instance.budget)]
-            arguments += ["--if-none", "stop"]  # what would help is for the race to try
-            given = {name: getattr(options, name) for name in ("precedence", "index")}
-            arguments += [part for name, value in given.items() if value is not None for part in (f"--{name}", value)]
-            phases = {None: [], True: ["--two-phase"], False: ["--one-phase"]}[options.two_phase]
+            options = replace(options, if_none=STOP)  # what would help is for the race to try
         else:
             told = {**problem.document(None, None, None), "formulation": form.name}
             replace_file(folder / "platform.json", json.dumps(told))
-            arguments[-1] = "staged" if form.staged else "general"
+            arguments += ["--formulation", "staged" if form.staged else "general"]
             arguments += ["--platform", str(folder / "platform.json")]
         if form.limited:
             replace_file(folder / "counts.json", json.dumps(problem.instance.max_computations))
             arguments += ["--max-computations", str(folder / "counts.json")]
-        if options.until_gap:
-            arguments += ["--until-gap", f"{options.until_gap:.15f}"]
-        return cls(folder, problem, tuple(arguments), tuple(phases))
+        return cls(folder, problem, options, tuple(arguments))
 
     def command_of(self, racer: Racer, start: Sequence[Any] | None) -> list[str]:
         """The arguments of a racer's next run, from the answer `start`."""
-        arguments = [*self.arguments, "--search", racer.search, "--threads", str(racer.threads)]
-        if racer.search != "only":
-            arguments += ["--solver", racer.name, *self.solver_arguments]
-        if racer.seed is not None:
-            arguments += ["--seed", str(racer.seed)]
-        if racer.seconds_given is not None:
-            arguments += ["--time-limit", f"{max(0.1, racer.seconds_given - START_SECONDS):.3f}"]
+        given = racer.seconds_given
+        options = replace(
+            self.options,
+            search=racer.search,
+            solver=SearchOptions.solver if racer.search == "only" else racer.name,
+            threads=racer.threads,
+            seed=racer.seed,
+            time_limit=None if given is None else max(0.1, given - START_SECONDS),
+        )
+        arguments = [*self.arguments, *options.words()]
         if start is not None:
             file = self.folder / f"start-{racer.name.replace('/', '_')}-{racer.runs}.json"
             replace_file(file, json.dumps(self.problem.document(start, self.problem.judge(start), None)))

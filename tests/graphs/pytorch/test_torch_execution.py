@@ -11,13 +11,13 @@ import pytest
 torch = pytest.importorskip("torch", minversion="2.6")
 
 from executor import Executor, Plain, tensors_for
+from solving import solve
 from test_torch_memory import best_three, computed_statistics, module, one_computed_statistic, random_relu
 from torch import nn
 from torch_registry import registered
 
 from moccasin_mzn.graphs.importers.torch_module import graph_of
 from moccasin_mzn.graphs.importers.torch_trace import trace_network
-from moccasin_mzn.search.solve import solve
 
 
 def plain_network():

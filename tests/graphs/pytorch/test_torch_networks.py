@@ -12,12 +12,12 @@ torch = pytest.importorskip("torch", minversion="2.6")
 
 import networks
 from real_run import real_bytes, traced_bytes
+from solving import solve
 from torch.utils.flop_counter import FlopCounterMode
 
 from moccasin_mzn.graphs.importers.torch_module import graph_of
 from moccasin_mzn.graphs.importers.torch_trace import trace_network
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.search.solve import solve
 
 CASES = [(name, training) for name in ("resnet18", "transformer") for training in (False, True)]
 SHAPES = {"resnet18": "4x3x128x128", "transformer": "4x64:int64"}

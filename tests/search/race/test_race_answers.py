@@ -11,6 +11,7 @@ from collections import Counter
 
 import pytest
 from cases import draw_case, least_duration
+from solving import solve
 
 import moccasin_mzn.search.race.race as race_module
 from moccasin_mzn.cli.main import run
@@ -25,7 +26,6 @@ from moccasin_mzn.search.processes.guarded import Ending
 from moccasin_mzn.search.processes.solve_process import Attempt
 from moccasin_mzn.search.race.race import _Race
 from moccasin_mzn.search.race.racer import run_racer
-from moccasin_mzn.search.solve import solve
 from moccasin_mzn.search.trivial import known_at_once
 from moccasin_mzn.solvers.cpsat.configuration import LIBRARY
 from moccasin_mzn.solvers.minizinc.run import SolverError

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 from others import SKIP, installed, script
+from solving import solve
 
-from moccasin_mzn.search.solve import solve
 from moccasin_mzn.solvers.minizinc.compile import compile_model
 from moccasin_mzn.solvers.minizinc.run import SolverError
 from moccasin_mzn.solvers.minizinc.solvers import find_backend

@@ -21,11 +21,11 @@ import psutil
 import pytest
 from cases import draw_case, least_duration
 from few import few
+from solving import solve
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.search.solve import solve
 from moccasin_mzn.solvers.minizinc.drivers import bundle_folders, native_drivers, webassembly_driver, webassembly_folder
 from moccasin_mzn.solvers.minizinc.run import Limits, _options
 from moccasin_mzn.solvers.minizinc.solvers import OWN, find_backend, known_solvers, solver_list

@@ -6,13 +6,13 @@ import shutil
 
 import pytest
 from few import few
+from solving import solve
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.search.solve import solve
 from moccasin_mzn.solvers.minizinc.drivers import webassembly_driver
 from moccasin_mzn.solvers.minizinc.integers import LARGEST
 

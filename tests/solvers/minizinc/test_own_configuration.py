@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 from others import SKIP, installed, script
+from solving import solve
 
 import moccasin_mzn
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.search.solve import solve
 from moccasin_mzn.solvers.cpsat.configuration import LIBRARY
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
 from moccasin_mzn.solvers.minizinc.compile import compile_model

@@ -1,0 +1,73 @@
+"""Options as fields of frozen dataclasses, from which commands, command lines and keys of experiments are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Option:
+    """What people are told of an option, and how its value is read and written. ::
+
+    field in code      until_gap: float = option(0.0, "1%|0.01", "Stop at this gap.", read=parse_gap)
+    command line       --until-gap 1%
+    experiment         until_gap = "1%"
+    """
+
+    metavar: str
+    """Form of the values, as the help shows it."""
+    help: str
+    kind: type = str
+    """Of a value as people give it: str, int, float, or bool."""
+    choices: tuple[str, ...] = ()
+    """All values, the default first; empty: there are too many to list."""
+    read: Callable[[str], Any] | None = None
+    """Makes a value of a text; None: the text is the value, or click reads it by its `kind`."""
+    write: Callable[[Any], str] = str
+    always: bool = False
+    """Is the default written as well, since commands have another one?"""
+    flags: tuple[str, str] = ("", "")
+    """Of a bool: what to write where it is true, and where it is false."""
+
+
+def option(default: Any, metavar: str, help: str, **more: Any) -> Any:
+    """A field of a dataclass that is an `Option`; `more` are further fields of that."""
+    return field(default=default, metadata={"option": Option(metavar, help, **more)})
+
+
+def options_of(kind: type) -> dict[str, Option]:
+    """The options among the fields of a dataclass, by name."""
+    return {part.name: part.metadata["option"] for part in fields(kind) if "option" in part.metadata}
+
+
+def flag(name: str) -> str:
+    """An option's name as on a command line."""
+    return f"--{name.replace('_', '-')}"
+
+
+def values_of(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that texts stand for; what is no text, or no option of the class, stays as it is."""
+    known = options_of(kind)
+
+    def value(name: str, told: Any) -> Any:
+        read = known[name].read if name in known else None
+        return told if read is None or not isinstance(told, str) else read(told)
+
+    return {name: value(name, told) for name, told in given.items()}
+
+
+def words_of(options: Any) -> list[str]:
+    """The command line that says all that differs from the defaults; reading it gives an equal object."""
+    return [word for name, one in options_of(type(options)).items() for word in _words(options, name, one)]
+
+
+def _words(options: Any, name: str, one: Option) -> Iterator[str]:
+    value = getattr(options, name)
+    if value is None or (value == type(options).__dataclass_fields__[name].default and not one.always):
+        return
+    if one.kind is bool:
+        yield one.flags[not value]
+    else:
+        yield from (flag(name), one.write(value))

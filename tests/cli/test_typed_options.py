@@ -1,0 +1,62 @@
+"""Options as classes, as a command has them, and as a command line for another process: each says the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from moccasin_mzn.cli.frontier import frontier
+from moccasin_mzn.cli.solve import solve
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.asking import model_of, plan_options
+from moccasin_mzn.formulations import FORMULATIONS
+from moccasin_mzn.option import flag
+from moccasin_mzn.search.options import IF_NONE, SEARCHES, Options, SearchOptions, model_options, own_options
+
+EFFORT = {
+    "time_limit": st.floats(1e-300, 1e300),
+    "threads": st.integers(1, 2**40),
+    "seed": st.integers(0, 2**31 - 1),
+    "solver": st.sampled_from(["highs", "cp-sat,gecode", "org.gecode@6.3", "cp-sat"]),
+    "search": st.sampled_from(SEARCHES),
+    "until_gap": st.floats(0, 1, exclude_max=True),
+}
+OF_MODELS = {
+    "formulation": st.sampled_from([form.name for form in FORMULATIONS]),
+    "two_phase": st.booleans(),
+    "if_none": st.sampled_from(IF_NONE),
+    **{name: st.sampled_from(option.choices) for name, option in own_options().items()},
+}
+
+
+def given_by(words):
+    """What the command `solve` makes of a command line."""
+    parameters = solve.make_context("solve", ["graph.json", "--budget", "1", *words]).params
+    return {name: value for name, value in parameters.items() if name in model_options() and value is not None}
+
+
+@given(st.fixed_dictionaries({}, optional={**EFFORT, **OF_MODELS}))
+def test_reading_the_command_line_of_options_gives_them_again(chosen):
+    try:
+        options = Options.of(chosen)
+    except InputError:
+        assume(False)
+    assert model_of(given_by(options.words()))[0] == options
+
+
+@given(st.fixed_dictionaries({}, optional=EFFORT))
+def test_the_same_of_plans(chosen):
+    try:
+        options = SearchOptions(**chosen)
+    except InputError:
+        assume(False)
+    assert plan_options(given_by(options.words())) == options
+
+
+@pytest.mark.parametrize(("command", "without"), [(solve, ()), (frontier, ("two_phase", "if_none"))])
+def test_every_option_of_models_is_one_of_the_command(command, without):
+    names = {parameter.name: parameter for parameter in command.params}
+    for name, option in model_options().items():
+        if name not in without:
+            assert names[name].help and (option.flags[0] or flag(name)) in names[name].opts
