@@ -33,6 +33,10 @@ class Deadline:
         """Is such a share of the whole time over? Never, without a limit."""
         return self.seconds is not None and self.elapsed() >= share * self.seconds
 
+    def share(self, share: float, most: float) -> float:
+        """Seconds for a part: a share of the whole time, and no more than `most`, which it is without a limit."""
+        return most if self.seconds is None else min(most, share * self.seconds)
+
     def part(self, share: float) -> Deadline:
         """From now on, with a share of what remains."""
         left = self.remaining()

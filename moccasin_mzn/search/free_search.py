@@ -113,8 +113,7 @@ class FreeSearch(Search):
         return self.sequences.popleft() if self.sequences else None
 
     def _begin(self) -> None:
-        limit = self.options.time_limit
-        seconds = LONGEST_STARTS if limit is None else min(LONGEST_STARTS, STARTS_SHARE * limit)
+        seconds = self.deadline.share(STARTS_SHARE, LONGEST_STARTS)
         for sequence, fits in starts(self.instance, seconds, self.options.seed or 0, self._over, self._take_bound):
             self.record.offer(sequence, STARTS, "duration" if fits else "peak")
             self.sequences.append(sequence)

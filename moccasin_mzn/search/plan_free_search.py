@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.instance import Instance
@@ -155,9 +156,10 @@ class _FreeSearch:
 
     # Time
 
-    def _remaining(self) -> float | None:
-        limit = self.options.time_limit
-        return None if limit is None else limit - self.record.seconds
+    @property
+    def deadline(self) -> Deadline:
+        """Of the whole call."""
+        return Deadline(self.options.time_limit, self.record.begin)
 
     def _slice(self, share: float, most: float) -> float:
         """Seconds for a search.
@@ -165,7 +167,7 @@ class _FreeSearch:
         Raises:
             _EndedError: none are left, or there is nothing to search for.
         """
-        remaining = self._remaining()
+        remaining = self.deadline.remaining()
         if self.record.ended.is_set() or self.interrupted or (remaining is not None and remaining < LEAST_SLICE):
             raise _EndedError
         if remaining is None or self.options.time_limit is None:
@@ -173,8 +175,7 @@ class _FreeSearch:
         return max(LEAST_SLICE, min(remaining, share * self.options.time_limit))
 
     def _over(self) -> bool:
-        remaining = self._remaining()
-        return self.record.ended.is_set() or (remaining is not None and remaining <= 0)
+        return self.record.ended.is_set() or self.deadline.over()
 
     # Searches
 
@@ -193,7 +194,7 @@ class _FreeSearch:
             self._along(order, self._slice(LATER_SHARE, LONGEST_SLICE), "order of the best plan")
 
     def _prove(self) -> None:
-        remaining = self._remaining()
+        remaining = self.deadline.remaining()
         seconds = self._slice(1.0, LONGEST_PROOF) * (1.0 if remaining is None else PROOF_SHARE)
         source = "general formulation"
         result = self._solve(
@@ -284,9 +285,7 @@ class _FreeSearch:
             nonlocal since, known
             if len(self.done) != known:
                 since, known = time.monotonic(), len(self.done)
-            limit = self.options.time_limit
-            most = LONGEST_WAIT if limit is None else min(LONGEST_WAIT, LATER_SHARE * limit)
-            return self._over() or time.monotonic() > since + most
+            return self._over() or time.monotonic() > since + self.deadline.share(LATER_SHARE, LONGEST_WAIT)
 
         return over
 
@@ -335,7 +334,7 @@ class _FreeSearch:
         ending = "before the search gave up"
         if self.interrupted:
             ending = "before the user stopped the search"
-        elif (remaining := self._remaining()) is not None and remaining < 1:
+        elif (remaining := self.deadline.remaining()) is not None and remaining < 1:
             ending = "within the time limit"
         along = f"; searched along {len(self.done)} order{'s' if len(self.done) != 1 else ''}"
         status, reason = conclude(record, self.general, ending + along)

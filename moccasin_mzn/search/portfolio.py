@@ -133,10 +133,9 @@ class Portfolio(Beside):
 
     def _wait_for_incumbent(self, forever: bool = False) -> None:
         """Give the others a head start, longer while there is no answer and the model is large."""
-        limit = self.options.time_limit or LONG
-        head_start = min(HEAD_START, HEAD_START_SHARE * limit)
+        head_start = self.deadline.share(HEAD_START_SHARE, HEAD_START)
         compiling = reads_by_copies(self.record.instance) / READS_PER_SECOND
-        longest = min(LONGEST_WITHOUT_ANSWER, LONGEST_SHARE * limit, HEAD_START + compiling)
+        longest = min(self.deadline.share(LONGEST_SHARE, LONGEST_WITHOUT_ANSWER), HEAD_START + compiling)
         while not self._over() and any(thread.is_alive() for thread in self.threads if thread.name in self.waited_for):
             found = self.record.answer is not None
             if self.record.seconds > (head_start if found else longest) and (found or not forever):
@@ -157,5 +156,6 @@ class Portfolio(Beside):
             tuple(record.trace), tuple(self.notes), solution=self.solution or None, claim=record.claim,
             driver=self.backend.driver_title if self.backend else None,
             solver_version=version_told(self.backend, self.outcomes),
-            found_by=record.found_by, proved_by=record.proved_by(status),
+            failure=str(self.errors[0]) if self.errors else "", found_by=record.found_by,
+            proved_by=record.proved_by(status),
         )  # fmt: skip

@@ -93,6 +93,8 @@ class Result:
     """What solves behind the solver's name, such as "Gecode 6.2.0"; None for a strategy, or if none was asked for."""
     claim: str = ""
     """What a solver in doubles claims and nobody has proven, in one line; else empty."""
+    failure: str = ""
+    """Of the solver, in one line, if the others went on without it; else empty."""
     found_by: str = ""
     """Who found the answer: a search by its name, a solver by whose model it came, a strategy; empty without one."""
     proved_by: str = ""
@@ -195,6 +197,7 @@ class Result:
             "status": self.status,
             "reason": self.reason,
             "claim": self.claim or None,
+            "failure": self.failure or None,
             "notes": list(self.notes),
             "interrupted": self.interrupted,
             "found_by": self.found_by or None,

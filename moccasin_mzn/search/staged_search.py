@@ -75,7 +75,7 @@ class Search(Portfolio):
 
     def _leave_out_whole_model(self) -> bool:
         """Is the model of the whole instance too large for memory, or for the time? Then a note says so."""
-        why = why_too_large(self.instance, self._remaining())
+        why = why_too_large(self.instance, self.deadline.remaining())
         if why is None:
             return False
         instead = "windows of it are improved instead" if self.formulation.staged else "nothing of it is solved"
@@ -118,7 +118,7 @@ class Search(Portfolio):
 
     def _rest(self) -> float | None:
         """Seconds left as the time limit of another search, which is never 0."""
-        remaining = self._remaining()
+        remaining = self.deadline.remaining()
         return None if remaining is None else max(MOMENT, remaining)
 
     def _search_along(
@@ -156,10 +156,10 @@ class Search(Portfolio):
     def _bounds(self) -> None:
         from moccasin_mzn.bounds.duration import duration_bound
 
-        remaining = self._remaining()
+        remaining = self.deadline.remaining()
         proven = duration_bound(
             self.instance,
-            time_limit=LONG if remaining is None else max(0.0, remaining),
+            time_limit=LONG if remaining is None else remaining,
             seed=self.options.seed or 0,
             on_bound=lambda bound: self.record.improve_bound(bound, RELAXATION),
             on_schedule=lambda sequence: self.record.offer(sequence, RELAXATION),

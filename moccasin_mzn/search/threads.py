@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.clock import POLL_SECONDS
+from moccasin_mzn.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.errors import OutOfMemoryError, out_of_memory
 from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.solvers.minizinc.run import SolverError
@@ -95,13 +95,12 @@ class Beside(ABC):
 
     def _over(self) -> bool:
         """Is it time to end?"""
-        remaining = self._remaining()
-        late = remaining is not None and remaining <= 0
-        return self.record.ended.is_set() or self.stopping.is_set() or late or self.enough()
+        return self.record.ended.is_set() or self.stopping.is_set() or self.deadline.over() or self.enough()
 
-    def _remaining(self) -> float | None:
-        limit = self.options.time_limit
-        return None if limit is None else limit - self.record.seconds
+    @property
+    def deadline(self) -> Deadline:
+        """Of the whole call."""
+        return Deadline(self.options.time_limit, self.record.begin)
 
     def _tell(self, on_progress: Callable[[Any], None], patience: float | None) -> None:
         """Pass news on; wait for the first so long, or, for None, pass on only what is there."""
@@ -129,5 +128,5 @@ class Beside(ABC):
             return "before the user stopped the search"
         if self.errors:
             return f"before the solver failed: {self.errors[0]}"
-        remaining = self._remaining()
+        remaining = self.deadline.remaining()
         return "within the time limit" if remaining is not None and remaining < 1 else gave_up

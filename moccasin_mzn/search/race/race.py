@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.clock import POLL_SECONDS
+from moccasin_mzn.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.errors import InputError, JudgeError, RefutedError
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.model_size import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
@@ -104,7 +104,7 @@ class _Race:
         """Decide who races."""
         self.backends, why = backends, None
         if self.options.search == "on" and isinstance(self.form, Formulation):
-            why = why_too_large(self.record.instance, self._remaining())
+            why = why_too_large(self.record.instance, self.deadline.remaining())
         if why is not None:
             self.notes.append(f"{why}: each racer improves windows of it, from a local search of its own")
         parallel = {backend.name: "-p" in backend.solver.stdFlags for backend in backends}
@@ -141,14 +141,15 @@ class _Race:
 
     # When it ends
 
-    def _remaining(self) -> float | None:
-        """Seconds left, those for stopping aside."""
+    @property
+    def deadline(self) -> Deadline:
+        """Of the racers: some time is kept for stopping them."""
         limit = self.options.time_limit
-        return None if limit is None else limit - min(RESERVE, RESERVE_SHARE * limit) - self.record.seconds
+        seconds = None if limit is None else limit - min(RESERVE, RESERVE_SHARE * limit)
+        return Deadline(seconds, self.record.begin)
 
     def _over(self) -> bool:
-        remaining = self._remaining()
-        return self.record.ended.is_set() or (remaining is not None and remaining <= 0)
+        return self.record.ended.is_set() or self.deadline.over()
 
     def _stop_all(self) -> None:
         """Stop whoever runs, and hear what they say up to their end.
@@ -183,14 +184,13 @@ class _Race:
         if self.options.time_limit is not None and self._free() < 1:
             return False
         if racer.runs:
-            remaining = self._remaining()
+            remaining = self.deadline.remaining()
             return remaining is None or remaining >= LEAST_SLICE
         return racer.name == SEARCH or not self._is_head_start()
 
     def _is_head_start(self) -> bool:
         """Is the local search still to find its first schedule, for the others to start from?"""
-        limit = self.options.time_limit
-        wait = HEAD_START if limit is None else min(HEAD_START, HEAD_START_SHARE * limit)
+        wait = Deadline(self.options.time_limit).share(HEAD_START_SHARE, HEAD_START)
         return SEARCH in self.running and self.start is None and self.record.seconds < wait
 
     def _free(self) -> int:
@@ -198,7 +198,7 @@ class _Race:
 
     def _start(self, racer: Racer) -> None:
         """Start the next run of a racer, which has just left the line."""
-        remaining, again = self._remaining(), racer.runs > 0
+        remaining, again = self.deadline.remaining(), racer.runs > 0
         line = [racer, *(other for other in self.waiting if again or not other.runs)]  # newcomers come first
         racer.threads = thread_share(self._free(), len(line), racer.parallel)
         if remaining is not None:
@@ -351,6 +351,6 @@ class _Race:
     def _ending(self) -> str:
         if self.interrupted:
             return "before the user stopped the race"
-        remaining = self._remaining()
+        remaining = self.deadline.remaining()
         in_time = remaining is not None and remaining < LEAST_SLICE
         return "within the time limit" if in_time else "before the solvers gave up"

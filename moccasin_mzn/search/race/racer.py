@@ -105,7 +105,7 @@ class Racer:
         elif result is None:
             self.status, self.ending = "failed", failure(attempt)
         else:
-            self.ending = "gave up" if "failed" not in result["reason"] else result["reason"]
+            self.ending = result["reason"] if result["failure"] else "gave up"
 
     def summary(self) -> RacerResult:
         """For the result of the race."""

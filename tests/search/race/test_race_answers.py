@@ -241,6 +241,14 @@ def test_a_solver_that_fails_is_a_note(own_solver):
     assert (racer.status, racer.value) in {("failed", None), ("unknown", None)}
 
 
+def test_why_a_solver_failed_is_told_where_the_others_go_on(own_solver, start, layered):
+    broken = own_solver("broken", "echo no licence >&2; exit 1")
+    result = solve(layered, 0.8, solver=broken, search="off", time_limit=60, warm_start=start)
+    assert (result.status, result.sequence) == ("feasible", start)
+    assert result.failure.startswith("broken: ") and result.as_dict()["failure"] == result.failure
+    assert result.failure in result.reason and solve(SKIP, 8).as_dict()["failure"] is None
+
+
 def test_all_fail(own_solver):
     names = [own_solver(name, "exit 1") for name in ("broken", "worse")]
     with pytest.raises(SolverError, match=r"^every solver failed: broken: broken: .*; worse: worse: "):
