@@ -10,9 +10,9 @@ from typing import Any
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-from moccasin_mzn.extensions.asking import Given, Memories, counts, parsed_count, prepared
+from moccasin_mzn.extensions.asking import Given, Memories, prepared
 from moccasin_mzn.extensions.devices.build import CopyCosts, Device
-from moccasin_mzn.extensions.memory_problem import TAKEN
+from moccasin_mzn.extensions.memory_options import TAKEN
 from moccasin_mzn.extensions.paging.build import PagingCosts
 from moccasin_mzn.extensions.platforms import Amount, asked_problem
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
@@ -23,6 +23,7 @@ from moccasin_mzn.heuristics.orders.least_peak import OrderProgress, least_peak_
 from moccasin_mzn.problem.arena import Buffer, check_alignment
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.buffers import read_buffers
+from moccasin_mzn.problem.files.counts import counts_of
 from moccasin_mzn.problem.instance import chosen_order
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan import Plan
@@ -312,10 +313,10 @@ def _memories(how: Given, several: dict[str, Any]) -> Memories | None:
     for name in how:
         if name not in TAKEN:
             raise InputError(f"{name.replace('_', ' ')} is for one memory, it does not go with a plan of several")
-    most, form = parsed_count(how.get("max_computations")), how.get("formulation", "staged")
 
     def asked(graph: ComputationGraph, budget: Amount | None, **problem: Any) -> tuple[PlanProblem, PlanFormulation]:
-        return asked_problem(graph, budget, form=form, max_computations=counts(most, graph), **several, **problem)
+        form, most = how.get("formulation", "staged"), counts_of(how.get("max_computations"), graph)
+        return asked_problem(graph, budget, form=form, max_computations=most, **several, **problem)
 
     return asked
 

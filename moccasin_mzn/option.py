@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -21,11 +21,15 @@ class Option:
     help: str
     kind: type = str
     """Of a value as people give it: str, int, float, or bool."""
+    multiple: bool = False
+    """May it be given several times? Then its value is a tuple."""
     choices: tuple[str, ...] = ()
     """All values, the default first; empty: there are too many to list."""
     read: Callable[[str], Any] | None = None
     """Makes a value of a text; None: the text is the value, or click reads it by its `kind`."""
     write: Callable[[Any], str] = str
+    group: str = ""
+    """Heading in the help; empty: it is not shown there."""
     always: bool = False
     """Is the default written as well, since commands have another one?"""
     flags: tuple[str, str] = ("", "")
@@ -58,16 +62,24 @@ def values_of(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value(name, told) for name, told in given.items()}
 
 
-def words_of(options: Any) -> list[str]:
+def words_of(options: Any, without: Container[str] = ()) -> list[str]:
     """The command line that says all that differs from the defaults; reading it gives an equal object."""
-    return [word for name, one in options_of(type(options)).items() for word in _words(options, name, one)]
+    return [
+        word
+        for name, one in options_of(type(options)).items()
+        if name not in without
+        for word in _words(options, name, one)
+    ]
 
 
 def _words(options: Any, name: str, one: Option) -> Iterator[str]:
     value = getattr(options, name)
-    if value is None or (value == type(options).__dataclass_fields__[name].default and not one.always):
+    if isinstance(value, tuple):
+        for part in value:
+            yield from (flag(name), one.write(part))
+    elif value is None or (value == type(options).__dataclass_fields__[name].default and not one.always):
         return
-    if one.kind is bool:
+    elif one.kind is bool:
         yield one.flags[not value]
     else:
         yield from (flag(name), one.write(value))

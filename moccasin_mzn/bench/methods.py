@@ -12,8 +12,9 @@ from moccasin_mzn.bench.fields import Fields
 from moccasin_mzn.bench.plan_methods import EXTENSIONS, FLAGS, extension_text, how_to_plan, several_memories
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.problem.files.counts import parse_count
 from moccasin_mzn.problem.instance import FREE
-from moccasin_mzn.search.options import Options, SearchOptions, parse_count
+from moccasin_mzn.search.options import Options, SearchOptions
 from moccasin_mzn.strategies import find_strategy, strategies
 
 MODEL_OPTIONS = (

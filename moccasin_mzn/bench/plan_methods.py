@@ -13,20 +13,15 @@ from fractions import Fraction
 from typing import Any
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.asking import plan_options
 from moccasin_mzn.extensions.devices.build import exact
-from moccasin_mzn.extensions.memory_problem import (
-    PLATFORM_NAMES,
-    asks_for_platform,
-    first_device_swept,
-    plan_options,
-    platform_problem,
-    refuse_others,
-)
+from moccasin_mzn.extensions.memory_options import MemoryOptions, first_device_swept
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.option import options_of, words_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.options import SearchOptions
 
-EXTENSIONS = (*PLATFORM_NAMES, "addresses", "alignment")
+EXTENSIONS = (*options_of(MemoryOptions), "addresses", "alignment")
 """Options of `solve` beyond schedules of one memory, as in the file."""
 FLAGS = ("paging", "addresses")
 _RELATIVE = ("page_out_time", "page_in_time", "copy_time")
@@ -44,7 +39,7 @@ def several_memories(options: Values) -> bool:
     """
     if "alignment" in options and not options.get("addresses"):
         raise InputError("alignment goes with addresses")
-    return asks_for_platform(_platform(options, "100%"))
+    return _memories(options, "100%").several
 
 
 def how_to_plan(options: Values, **effort: Any) -> SearchOptions:
@@ -54,7 +49,7 @@ def how_to_plan(options: Values, **effort: Any) -> SearchOptions:
         InputError: nonsense, or an option that is for one memory only.
     """
     others = {name: str(value) for name, value in options.items() if name not in EXTENSIONS}
-    refuse_others(others, _platform(options, "100%"), frozenset(("order",)))
+    _memories(options, "100%").refuse_others(name for name in others if name != "order")
     return plan_options({**others, **effort})
 
 
@@ -64,10 +59,10 @@ def plan_problem(options: Values, graph: ComputationGraph, budget: str, order: s
     Raises:
         InputError: nonsense in an option, or options that do not go together.
     """
-    given = _platform(options, budget)
+    memories = _memories(options, budget)
     others = {name: str(value) for name, value in options.items() if name not in EXTENSIONS}
-    whole = None if "device" in given else budget
-    return platform_problem(graph, whole, order, count_fixed, given, others)[0]
+    whole = None if memories.device else budget
+    return memories.problem(graph, others, budget=whole, order=order, count_fixed=count_fixed)[0]
 
 
 def for_graph(options: Values, graph: ComputationGraph) -> dict[str, Any]:
@@ -87,9 +82,10 @@ def for_graph(options: Values, graph: ComputationGraph) -> dict[str, Any]:
 
 def question(options: Values, budget: str) -> list[str]:
     """The words of `solve` for these options and the budget."""
-    given = _platform(options, budget)
-    words = [word for text in given.pop("device", ()) for word in ("--device", text)] or ["--budget", budget]
-    return [*words, *_words(given), *_words({name: options[name] for name in EXTENSIONS[-2:] if name in options})]
+    memories = _memories(options, budget)
+    whole = [word for text in memories.device for word in ("--device", text)] or ["--budget", budget]
+    others = {name: options[name] for name in EXTENSIONS[-2:] if name in options}
+    return [*whole, *words_of(memories, without=("device",)), *_words(others)]
 
 
 def extension_text(options: Values) -> str | None:
@@ -110,11 +106,9 @@ def _words(options: Values) -> list[str]:
     return words
 
 
-def _platform(options: Values, budget: str) -> dict[str, Any]:
-    """The options for several memories as those of `solve`, all texts but for flags."""
-    given = {name: options[name] for name in PLATFORM_NAMES if options.get(name, False) is not False}
+def _memories(options: Values, budget: str) -> MemoryOptions:
+    """The options for several memories as `solve` takes them; the first device has the budget."""
+    given = {name: options[name] for name in options_of(MemoryOptions) if options.get(name, False) is not False}
     given = {name: value if value is True else str(value) for name, value in given.items()}
-    if "device" in given:
-        devices = tuple(text.strip() for text in given["device"].split(","))
-        given["device"] = first_device_swept(devices, budget)
-    return given
+    devices = tuple(text.strip() for text in given.pop("device", "").split(",") if text.strip())
+    return MemoryOptions(**given, device=first_device_swept(devices, budget))

@@ -26,10 +26,9 @@ def complexity(graph: Path, budget: str, max_computations: str, order: str, solv
     from moccasin_mzn.formulations.complexity import sizes
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.budget import Budget
-    from moccasin_mzn.problem.files.counts import read_counts
+    from moccasin_mzn.problem.files.counts import parse_count, read_counts
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.report.schedules import print_sizes
-    from moccasin_mzn.search.options import parse_count
     from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
     amount, most, backend = Budget.parse(budget), parse_count(max_computations), find_backend(solver)

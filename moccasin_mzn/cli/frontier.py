@@ -21,16 +21,10 @@ from moccasin_mzn.cli.common import (
     file_jobs,
     stopped_by_signals,
 )
-from moccasin_mzn.cli.memory_options import platform_options, taken_out
 from moccasin_mzn.cli.outputs import Job, check_apart, write_files
 from moccasin_mzn.cli.strict import command
-from moccasin_mzn.cli.typed import added, effort, typed
-from moccasin_mzn.extensions.memory_problem import (
-    asks_for_platform,
-    first_device_swept,
-    platform_problem,
-    refuse_others,
-)
+from moccasin_mzn.cli.typed import added, effort, grouped, typed
+from moccasin_mzn.extensions.memory_options import MemoryOptions, first_device_swept
 from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
@@ -53,7 +47,7 @@ _Options = TypeVar("_Options", "Options", "SearchOptions")
               help="How often a node may be computed; a JSON file may say it for each.  [default: 2]")  # fmt: skip
 @ORDER_OR_FREE
 @COUNT_FIXED
-@platform_options
+@grouped(MemoryOptions)
 @added(*typed("until_gap", help="A point needs no smaller gap than this.  [default: 0]"))
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the front: .png, .svg or .html.")
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as JSON.")
@@ -81,9 +75,10 @@ def frontier(
     inputs = {"the graph": graph, "the order": options["order"], "a limit of computations": options["max_computations"]}
     check_apart({"--output": output, "--csv": table, "--plot": plot}, inputs)
     _check_files(plot, output, table)
-    platform, problem = taken_out(options), {name: options.pop(name) for name in ("order", "count_fixed")}
+    several = MemoryOptions.taken_from(options)
+    problem = {name: options.pop(name) for name in ("order", "count_fixed")}
     given = {name: value for name, value in options.items() if value is not None}
-    prepare = prepared_sweep(given, _memories(given, platform), _as_far_as_it_goes)
+    prepare = prepared_sweep(given, _memories(given, several), _as_far_as_it_goes)
     with stopped_by_signals():
         variant = prepare(read_graph(graph), **problem)
         begin += ready(*variant.compiled)
@@ -106,15 +101,13 @@ def _check_files(plot: Path | None, *others: Path | None) -> None:
             check_writable(path)
 
 
-def _memories(given: dict[str, Any], platform: dict[str, Any]) -> Memories | None:
+def _memories(given: dict[str, Any], asked: MemoryOptions) -> Memories | None:
     """What is asked of several memories, of which the first one's budget is varied; None: there is one."""
-    if not asks_for_platform(platform):
+    if not asked.several:
         return None
-    refuse_others(given, platform)
-    if "device" in platform:
-        platform["device"] = first_device_swept(platform["device"])
-    budget = None if "device" in platform else "100%"
-    return partial(platform_problem, budget=budget, given=platform, options=given)
+    asked.refuse_others(given)
+    swept = replace(asked, device=first_device_swept(asked.device))
+    return partial(swept.problem, options=given, budget=None if asked.device else "100%")
 
 
 def _as_far_as_it_goes(options: _Options) -> _Options:

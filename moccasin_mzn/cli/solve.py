@@ -23,12 +23,11 @@ from moccasin_mzn.cli.common import (
     told,
     with_verdicts,
 )
-from moccasin_mzn.cli.memory_options import platform_options, require_budget, taken_out
 from moccasin_mzn.cli.outputs import check_apart
 from moccasin_mzn.cli.strict import command
-from moccasin_mzn.cli.typed import typed
+from moccasin_mzn.cli.typed import grouped, typed
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.memory_problem import asks_for_platform, platform_problem, refuse_others
+from moccasin_mzn.extensions.memory_options import MemoryOptions
 from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
 
@@ -77,7 +76,7 @@ if TYPE_CHECKING:
     option("--buffers", type=click.Path(path_type=Path), metavar="FILE.csv",
            help="Write outputs, lifespans and offsets as minimalloc's CSV."),
 )  # fmt: skip
-@platform_options
+@grouped(MemoryOptions)
 def solve(
     graph: Path | None, budget: str | None, order: str, count_fixed: bool, strategy: str | None, check: bool,
     output: Path | None, plot: Path | None, as_json: bool, json_stream: bool, addresses: bool, alignment: int | None,
@@ -100,23 +99,23 @@ def solve(
     from moccasin_mzn.report.schedules import print_result, print_shortfall
 
     begin = time.monotonic()
-    platform = taken_out(options)
+    several = MemoryOptions.taken_from(options)
     if graph is None:
-        graph, budget = _example(budget, platform)
-    require_budget(budget, platform)
+        graph, budget = _example(budget, several)
+    if budget is None and not several.device and several.platform is None:  # only devices have budgets of their own
+        raise click.MissingParameter(ctx=click.get_current_context(), param_hint="'--budget'", param_type="option")
     outputs = {"--output": output, "--plot": plot, "--buffers": buffers}
     others = {"a limit of computations": options["max_computations"], "the warm start": options["warm_start"]}
     check_apart(outputs, {"the graph": graph, "the order": order, **others})
     given = {name: value for name, value in options.items() if value is not None}
-    several = asks_for_platform(platform)
-    if several:
+    if several.several:
         more = {"strategy": strategy, "buffers": buffers}
-        refuse_others({**{name: value for name, value in more.items() if value is not None}, **given}, platform)
+        several.refuse_others([*(name for name, value in more.items() if value is not None), *given])
     _check_answer(outputs, as_json and json_stream, addresses, alignment)
     arenas = (alignment or 1) if addresses else None
-    memories = partial(platform_problem, given=platform, options=given) if several else None
+    memories = partial(several.problem, options=given) if several.several else None
     prepare = prepared(given, strategy, memories, arenas, flag)
-    checked_budget = budget if several or budget is None else Budget.parse(budget)
+    checked_budget = budget if several.several or budget is None else Budget.parse(budget)
     computation_graph = read_graph(graph)
     read_seconds = time.monotonic() - begin
     question = prepare(computation_graph, budget=checked_budget, order=order, count_fixed=count_fixed)
@@ -141,7 +140,7 @@ def solve(
         print_shortfall(result, sys.stderr)
     files = file_jobs((output, lambda: json_line(result)), (buffers, lambda: _buffers_text(result)))
     files += pictures(plot, lambda: _picture(result))
-    print_answer = print_plan_result if several else print_result
+    print_answer = print_plan_result if several.several else print_result
     status = told(result, result.valid, files, as_json, stream, print_answer, problem.noun)
     return status if accepted else EXIT_BAD_INPUT
 
@@ -165,11 +164,11 @@ def _check_answer(outputs: dict[str, Path | None], twice: bool, addresses: bool,
             check_writable(path)
 
 
-def _example(budget: str | None, platform: dict[str, Any]) -> tuple[Path, str | None]:
+def _example(budget: str | None, several: MemoryOptions) -> tuple[Path, str | None]:
     """The example and its budget, where no graph is given."""
     from moccasin_mzn.graphs.example import BUDGET, example_graph, example_note
 
-    if budget is None and "device" not in platform:
+    if budget is None and not several.device:
         budget = BUDGET
     click.echo(example_note(budget), err=True)
     return example_graph(), budget

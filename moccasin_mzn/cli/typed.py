@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import click
 import cloup
 
 from moccasin_mzn.option import Option, flag, options_of
@@ -30,6 +32,14 @@ def effort(limit: str | None = None, /, **defaults: Any) -> Callable[[Any], Any]
                    for name, one in options_of(Effort).items()))  # fmt: skip
 
 
+def grouped(kind: type) -> Callable[[Any], Any]:
+    """Adds all options of a class to a command, under their headings."""
+    groups: dict[str, list[Callable[[Any], Any]]] = {}
+    for name, one in options_of(kind).items():
+        groups.setdefault(one.group, []).append(_option(name, one, **({} if one.group else {"hidden": True})))
+    return added(*(cloup.option_group(title, *those) for title, those in groups.items() if title), *groups.get("", ()))
+
+
 def added(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Adds all of them to a command, in this order."""
 
@@ -42,7 +52,11 @@ def added(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _option(name: str, one: Option, **changes: Any) -> Callable[[Any], Any]:
+    told: dict[str, Any] = {"help": one.help, **changes}
     if one.kind is bool:
-        return cloup.option("/".join(one.flags), name, **{"default": None, "help": one.help, **changes})
-    kind = {"type": one.kind} if one.read is None else {}
-    return cloup.option(flag(name), **{**kind, "metavar": one.metavar, "help": one.help, **changes})
+        on, off = one.flags
+        told = {"default": None, **told} if off else {"is_flag": True, **told}
+        return cloup.option(f"{on}/{off}" if off else on, name, cls=cloup.Option, **told)
+    if one.read is None:
+        told["type"] = click.Path(path_type=Path) if one.kind is Path else one.kind
+    return cloup.option(flag(name), cls=cloup.Option, metavar=one.metavar, multiple=one.multiple, **told)

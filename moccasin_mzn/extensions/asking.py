@@ -14,13 +14,13 @@ from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
 from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.problem.files.counts import read_counts
+from moccasin_mzn.problem.files.counts import parse_count, read_counts
 from moccasin_mzn.problem.files.plans import read_plan
 from moccasin_mzn.problem.files.schedules import read_schedule
 from moccasin_mzn.problem.instance import FREE, Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.apply_strategy import apply
-from moccasin_mzn.search.options import STOP, Effort, Options, SearchOptions, default_if_none, parse_count
+from moccasin_mzn.search.options import STOP, Effort, Options, SearchOptions, default_if_none
 from moccasin_mzn.search.plan_search import ignore
 from moccasin_mzn.search.progress import Listener
 from moccasin_mzn.search.result import Result
@@ -136,18 +136,8 @@ def model_of(given: Given) -> tuple[Options, Callable[[ComputationGraph], Any]]:
     most = given.get("max_computations")
     others = {name: value for name, value in given.items() if name not in ("max_computations", "warm_start")}
     options = Options.of({"if_none": default_if_none(most), **others})
-    most = options.default_computations(parsed_count(most))
-    return options, lambda graph: counts(most, graph)
-
-
-def parsed_count(given: Any) -> Any:
-    """How often nodes may be computed, as `counts` takes it; see `parse_count` for texts."""
-    return parse_count(given) if isinstance(given, str) else given
-
-
-def counts(most: Any, graph: ComputationGraph) -> Any:
-    """How often nodes may be computed, as `Instance.build` takes it: a file is read."""
-    return read_counts(most, graph) if isinstance(most, PathLike) else most
+    most = options.default_computations(parse_count(most) if isinstance(most, str) else most)
+    return options, lambda graph: read_counts(most, graph) if isinstance(most, PathLike) else most
 
 
 def _of_model(given: Given, alignment: int | None) -> Prepare:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from os import PathLike
+from types import MappingProxyType
 from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
@@ -36,17 +37,19 @@ def asked_problem(
     order: str | PathLike[str] | Sequence[int] = "input",
     max_computations: int | Sequence[int] | str | None = None,
     count_fixed: bool = False,
+    spelled: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[PlanProblem, PlanFormulation]:
     """What is to be planned, and the formulation for it; the arguments are those of `moccasin_mzn.solve`.
 
     Args:
         goal: or what makes one of the duration of the input order with every node computed once.
+        spelled: what people know the costs by, such as "paging: out_time", where that is something else.
 
     Raises:
         InputError: nonsense in an argument, or arguments that do not go together.
     """
     goal = Goal(goal) if isinstance(goal, str) else goal
-    costs = None if paging is None else _costs("paging", PagingCosts, paging)
+    costs = None if paging is None else _costs("paging", PagingCosts, paging, spelled)
     if slow_memory is not None and costs is None:
         raise InputError("slow memory goes with paging")
     most = 2 if max_computations is None else max_computations
@@ -68,7 +71,7 @@ def asked_problem(
     first = next((device.budget for device in asked.values()), None)
     instance = Instance.build(graph, first or "100%", **how)
     peak = instance.baseline.peak
-    platform = device_platform(graph, asked, _costs("copies", CopyCosts, copies or {}), peak)
+    platform = device_platform(graph, asked, _costs("copies", CopyCosts, copies or {}, spelled), peak)
     if costs is not None:
         out, back = (
             None if time is None else CopyCosts(time, 0, energy)
@@ -108,7 +111,7 @@ def _capacity(given: Amount | None, peak: int) -> int | None:
     return 0 if str(given).strip() == "0" else Budget.of(given).resolve(peak)
 
 
-def _costs(what: str, kind: Any, given: Any) -> Any:
+def _costs(what: str, kind: Any, given: Any, spelled: Mapping[str, str]) -> Any:
     """An object of costs, from a mapping of their names to exact numbers; None: nothing can be copied."""
     if isinstance(given, kind):
         return given
@@ -118,18 +121,25 @@ def _costs(what: str, kind: Any, given: Any) -> Any:
     for name in given:
         if name not in names:
             raise InputError(f"{what}: unknown cost {shown(name)}, expected some of {', '.join(names)}")
-    values = {name: _exact(f"{what}: {name}", value) for name, value in given.items()}
+    label = {name: spelled.get(f"{what}: {name}", f"{what}: {name}") for name in names}
+    values = {name: _exact(label[name], value, name.endswith(("time", "latency"))) for name, value in given.items()}
     if kind is CopyCosts:
-        return None if values.get("time", 0) is None else CopyCosts(**values)
+        latency = values.get("latency")
+        if isinstance(latency, Fraction):
+            raise InputError(f"{label['latency']} {given['latency']}: expected an integer of 0 or more")
+        return None if None in values.values() else CopyCosts(**values)
     if "out_time" not in values:
-        raise InputError("paging: give out_time, the duration of writing per size unit (0 if it takes none)")
+        told = spelled.get("paging", "paging"), label["out_time"].removeprefix("paging: ")
+        raise InputError("{}: give {}, the duration of writing per size unit (0 if it takes none)".format(*told))
     back = {f"in_{cost}": values[f"out_{cost}"] for cost in ("time", "energy") if f"out_{cost}" in values}
     return kind(**back | values)
 
 
-def _exact(what: str, value: Any) -> Any:
-    """A number as people mean it, 0.1 as a tenth; others are left to the checks of what they are for."""
-    if isinstance(value, str | float):
-        number = parse_cost(what, str(value))
-        return int(number) if number is not None and number.denominator == 1 else number
-    return value
+def _exact(what: str, value: Any, infinite: bool) -> Any:
+    """A number as people mean it, 0.1 as a tenth; None: "inf". Others are left to the checks of what they are for."""
+    if not isinstance(value, str | float):
+        return value
+    number = parse_cost(what, str(value))
+    if number is None and not infinite:
+        raise InputError(f"{what} inf: expected a number; a time of inf says that there is no link")
+    return int(number) if number is not None and number.denominator == 1 else number

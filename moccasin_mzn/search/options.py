@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, Self
 
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
@@ -191,18 +190,3 @@ def model_options() -> dict[str, Option]:
 def default_if_none(max_computations: Any) -> str:
     """See `Options.if_none`: who says how often a node may be computed gets no answer that does it more often."""
     return MORE if max_computations is None else HINT
-
-
-def parse_count(text: str) -> int | str | Path:
-    """Read how often a node may be computed: a positive integer, "auto", or a file that says it for each node.
-
-    Raises:
-        InputError: it is none of them.
-    """
-    if text == "auto":
-        return text
-    if re.fullmatch(r"[0-9]{1,9}", text) and int(text) >= 1:
-        return int(text)
-    if Path(text).is_file():
-        return Path(text)
-    raise InputError(f"max computations {shown(text)}: expected a positive integer, auto or a file")

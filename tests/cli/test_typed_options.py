@@ -10,8 +10,9 @@ from moccasin_mzn.cli.frontier import frontier
 from moccasin_mzn.cli.solve import solve
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.asking import model_of, plan_options
+from moccasin_mzn.extensions.memory_options import MemoryOptions
 from moccasin_mzn.formulations import FORMULATIONS
-from moccasin_mzn.option import flag
+from moccasin_mzn.option import flag, options_of, words_of
 from moccasin_mzn.search.options import IF_NONE, SEARCHES, Options, SearchOptions, model_options, own_options
 
 EFFORT = {
@@ -60,3 +61,18 @@ def test_every_option_of_models_is_one_of_the_command(command, without):
     for name, option in model_options().items():
         if name not in without:
             assert names[name].help and (option.flags[0] or flag(name)) in names[name].opts
+
+
+TEXTS = st.sampled_from(["1", "0.25", "inf", "+5%", "16GiB"])
+
+
+@given(st.booleans(), st.lists(st.sampled_from(["gpu=6", "cpu=inf:4"]), max_size=2, unique=True), st.data())
+def test_the_same_of_several_memories(paging, devices, data):
+    names = [name for name, option in options_of(MemoryOptions).items() if name not in ("paging", "device", "platform")]
+    chosen = data.draw(st.dictionaries(st.sampled_from(names), TEXTS))
+    try:
+        options = MemoryOptions(paging=paging, device=tuple(devices), **chosen)
+    except InputError:
+        assume(False)
+    parameters = solve.make_context("solve", ["graph.json", *words_of(options)]).params
+    assert MemoryOptions.taken_from(parameters) == options

@@ -1,8 +1,11 @@
-"""Files that say how often each node may be computed."""
+"""How often nodes may be computed, as people say it: a number, "auto", or a file that says it for each."""
 
 from __future__ import annotations
 
+import re
 from os import PathLike
+from pathlib import Path
+from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import load_json
@@ -11,6 +14,31 @@ from moccasin_mzn.words import count_text
 
 USUAL_COUNT = 2
 """For nodes that a file does not name."""
+
+
+def parse_count(text: str) -> int | str | Path:
+    """Read how often a node may be computed: a positive integer, "auto", or a file that says it for each node.
+
+    Raises:
+        InputError: it is none of them.
+    """
+    if text == "auto":
+        return text
+    if re.fullmatch(r"[0-9]{1,9}", text) and int(text) >= 1:
+        return int(text)
+    if Path(text).is_file():
+        return Path(text)
+    raise InputError(f"max computations {shown(text)}: expected a positive integer, auto or a file")
+
+
+def counts_of(given: Any, graph: ComputationGraph) -> Any:
+    """C_v as `Instance.build` takes it, of that, a text or a file.
+
+    Raises:
+        InputError: see `parse_count` and `read_counts`.
+    """
+    most = parse_count(given) if isinstance(given, str) else given
+    return read_counts(most, graph) if isinstance(most, PathLike) else most
 
 
 def read_counts(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int, ...]:

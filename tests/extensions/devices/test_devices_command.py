@@ -102,7 +102,10 @@ def test_amounts_in_powers_of_1000(command, graph):
             ["--device", "gpu=6", "--copy-energy", "inf"],
             "--copy-energy inf: expected a number; a time of inf says that there is no link",
         ),
-        (["--device", "gpu=6", "--copy-time", "-1"], "--copy-time '-1': expected a number of 0 or more, such as 0.25"),
+        (
+            ["--device", "gpu=6", "--copy-time", "-1"],
+            "--copy-time '-1': expected a number of 0 or more, such as 0.25, or inf",
+        ),
         (["--device", "gpu=6"], "node c cannot be computed in any of gpu"),
         (
             ["--device", "gpu=6", "--device", "tpu=6"],
