@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,18 +49,25 @@ def call(engine: str, *arguments: object) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+def call_until(
+    enough: Callable[[str], bool], engine: str, *arguments: object, number: int = signal.SIGINT
+) -> tuple[int, str, str]:
+    """As `call`, ended by a signal once enough is printed, however slow this machine is just now."""
+    process, out = start(engine, *arguments), ""
+    for line in process.stdout:
+        out += line
+        if enough(out):
+            process.send_signal(number)
+            break
+    rest, err = process.communicate(timeout=60)
+    return process.returncode, out + rest, err
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_search(hard, engine, number):
-    process = start(engine, "-i", "-s", hard)
-    printed = []
-    for line in process.stdout:
-        printed.append(line)
-        if printed.count("----------\n") == 2:
-            break
-    process.send_signal(number)
-    out, err = process.communicate(timeout=20)
-    assert (process.returncode, err) == (0, "")
+    status, out, err = call_until(lambda out: out.count("----------\n") == 2, engine, "-i", "-s", hard, number=number)
+    assert (status, err) == (0, "")
     assert "==========" not in out and out.endswith("%%%mzn-stat-end\n")
 
 
@@ -72,12 +80,21 @@ def test_the_time_limit_ends_the_search(hard, engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_improving_solutions_and_bounds_come_as_they_are_found(hard, engine):
-    status, out, err = call(engine, "-i", "-s", "-t", "6000", hard)
+    def totals_and_bounds(out: str) -> list[list[int]]:
+        return [
+            [int(number) for number in re.findall(pattern, out, re.MULTILINE)]
+            for pattern in (r"^total = (\d+);$", r"objectiveBound=(\d+)$")
+        ]
+
+    def enough(out: str) -> bool:
+        totals, bounds = totals_and_bounds(out)
+        return len(totals) > 1 and len(set(bounds)) > 1 and out.count("%%%mzn-stat-end") > len(totals) + 1
+
+    status, out, err = call_until(enough, engine, "-i", "-s", "-t", "60000", hard)
     assert (status, err) == (0, "")
-    totals = [int(total) for total in re.findall(r"^total = (\d+);$", out, re.MULTILINE)]
+    totals, bounds = totals_and_bounds(out)
     assert len(totals) > 1 and totals == sorted(set(totals))
     objectives = [int(value) for value in re.findall(r"objective=(\d+)", out)]
-    bounds = [int(value) for value in re.findall(r"objectiveBound=(\d+)", out)]
     assert list(dict.fromkeys(objectives)) == totals
     assert len(set(bounds)) > 1 and bounds == sorted(bounds, reverse=True) and bounds[-1] >= totals[-1]
     assert out.count("%%%mzn-stat-end") > len(totals) + 1, "bounds are told while nothing better is found"
@@ -205,7 +222,7 @@ def test_a_part_of_a_solution_to_start_from(engine, tmp_path):
     best = re.search(r"total = \d+;", call(engine, path)[1])[0]
     names = ",".join(f"x{j}" for j in range(COUNT - 3))
     path.write_text(hard_text().replace("solve ", f"solve :: warm_start_int([{names}],{chosen}) "))
-    status, out, err = call(engine, "-i", "-s", "-t", "1500", path)
+    status, out, err = call_until(lambda out: best in out and "Bound" in out, engine, "-i", "-s", "-t", "60000", path)
     assert (status, err) == (0, "") and best in out
     bounds = [int(value) for value in re.findall(r"objectiveBound=(\d+)", out)]
     assert min(bounds) > 41600, "no bound holds for the completions of the start only"
