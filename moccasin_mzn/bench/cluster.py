@@ -12,6 +12,7 @@ import os
 import queue
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import psutil
@@ -36,6 +37,20 @@ WORKER_SECONDS = 10
 START_TRIES = 3
 LOOK_SECONDS = 5.0
 """How often to look whether there is any worker left."""
+
+
+def load() -> None:
+    """Import what runs need, with interrupts held back meanwhile, as libraries that load may swallow one.
+
+    Raises:
+        InputError: a package is missing.
+    """
+    try:
+        with held_signals():
+            import_module("distributed")
+            import_module("numba")
+    except ImportError:
+        raise missing("distributed", "bench") from None
 
 
 def run_all(
@@ -135,11 +150,9 @@ def _hand_over(
 
 @contextlib.contextmanager
 def _client(scheduler: str | None, workers: int, runs: Sequence[Run]) -> Iterator[Client]:
-    try:
-        import dask
-        import distributed
-    except ImportError:
-        raise missing("distributed", "bench") from None
+    import dask
+    import distributed
+
     patience = START_SECONDS if scheduler is None else CONNECT_SECONDS
     settings = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,

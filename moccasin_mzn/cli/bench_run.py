@@ -139,13 +139,14 @@ def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, worke
         click.echo(f"{store.path}: {len(runs) - len(missing)} of {count_text(len(runs), 'run')} done already")
     progress = _Progress(store, len(runs), missing)
     if missing:
-        if scheduler is None:
-            click.echo(f"{count_text(len(missing), 'run')} to do, {_at_most(missing)}")
-        from moccasin_mzn.bench.cluster import run_all
+        from moccasin_mzn.bench.cluster import load, run_all
         from moccasin_mzn.cli.compiling import searches
         from moccasin_mzn.heuristics.compiled_searches import ready
 
         try:
+            if scheduler is None:
+                click.echo(f"{count_text(len(missing), 'run')} to do, {_at_most(missing)}")
+            load()
             if scheduler is None:
                 ready(*searches())  # once, not in all runs at the same time
             with stopped_by_signals(), own_stderr():  # an interrupt has dask's workers print where they were
