@@ -9,14 +9,13 @@ import numpy as np
 import pandas as pd
 
 from moccasin_mzn.bench.report import drawing
-from moccasin_mzn.bench.report.curves import Curve, bounds, durations, median_curve, percent_over
+from moccasin_mzn.bench.report.curves import Curve, Steps, bounds, durations, median_curve, percent_over
 from moccasin_mzn.bench.report.document import Figure, Mark, Panel
 from moccasin_mzn.bench.report.gaps import median_gaps, shares_within
 from moccasin_mzn.bench.report.growth import PowerLaw, fit
 from moccasin_mzn.bench.report.marks import PUBLISHED, VIRTUAL_BEST
 from moccasin_mzn.bench.report.portfolio import virtual_best
-from moccasin_mzn.bench.report.profiles import performance_profiles
-from moccasin_mzn.bench.report.proofs import cactus
+from moccasin_mzn.bench.report.proofs import performance_profiles
 from moccasin_mzn.bench.report.published import FAMILY_TITLES, number_of
 from moccasin_mzn.bench.report.result_tables import Lines, Summaries
 from moccasin_mzn.bench.report.runs import Runs
@@ -118,11 +117,11 @@ def proof_figure(seconds: pd.DataFrame, marks: Marks, end: float) -> Figure | No
     """Cactus plot and performance profile of times to proof; None if nothing was proven."""
     if not np.isfinite(seconds.to_numpy()).any():
         return None
-    curves = {method: cactus(seconds[method]) for method in seconds.columns}
+    curves = {method: Steps.counting(seconds[method]) for method in seconds.columns}
     legend = _legend(seconds.columns, marks)
     several = len(seconds.columns) > 1
     if several:
-        curves = {VIRTUAL_BEST_TITLE: cactus(virtual_best(seconds)), **curves}
+        curves = {VIRTUAL_BEST_TITLE: Steps.counting(virtual_best(seconds)), **curves}
         legend += ((VIRTUAL_BEST_TITLE, VIRTUAL_BEST),)
     panels = [Panel("solved to a proof", lambda axes: drawing.draw_cactus(axes, curves, marks, len(seconds), end))]
     caption = "Problems solved to a proof within a time; the thin line is their number."
