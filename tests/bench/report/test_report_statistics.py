@@ -132,7 +132,7 @@ def test_summary_by_hand():
     assert (summary.runs, summary.found, summary.proven, summary.failed) == (4, 3, 1, 1)
     assert (summary.tdi.median, summary.tdi.low, summary.tdi.high) == pytest.approx((6, 4, 12))
     assert (summary.proof_seconds.median, summary.seconds.median) == (1, 5.5)
-    assert summary.statuses[0] == "feasible"
+    assert summary.status == "feasible"
     assert summarize(runs, 0, "another").runs == 0
 
 
