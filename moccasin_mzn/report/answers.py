@@ -5,12 +5,11 @@ from __future__ import annotations
 import html
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from importlib.util import find_spec
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.bench.compare import Row
-from moccasin_mzn.errors import InputError, missing
+from moccasin_mzn.errors import InputError, require
 from moccasin_mzn.extensions.addresses.allocate import Allocation
 from moccasin_mzn.extensions.frontier.points import Frontier
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -81,8 +80,7 @@ class Answer(ABC):
         Raises:
             InputError: pandas is not installed.
         """
-        if find_spec("pandas") is None:
-            raise missing("pandas", "bench")
+        require("bench", "pandas")
         from pandas import DataFrame
 
         return DataFrame(self.records())
@@ -318,7 +316,7 @@ class FrontierResult(Answer):
 
         if path is not None:
             return write_frontier(path, self.details)
-        _require_plotly()
+        require("plot", "plotly")
         from moccasin_mzn.report.plots.frontier_interactive import render
         from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 
@@ -379,12 +377,7 @@ class ComparisonResult(Answer):
 def _drawn(picture: Picture, path: str | PathLike[str] | None) -> Drawing | None:
     if path is not None:
         return write_picture(path, picture)
-    _require_plotly()
+    require("plot", "plotly")
     from moccasin_mzn.report.plots.interactive import render
 
     return Drawing(render(picture))
-
-
-def _require_plotly() -> None:
-    if find_spec("plotly") is None:
-        raise missing("plotly", "plot")

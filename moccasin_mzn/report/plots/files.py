@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 
-from moccasin_mzn.errors import InputError, missing
+from moccasin_mzn.errors import InputError, require
 from moccasin_mzn.files import check_writable, replace_file
 from moccasin_mzn.report.plots.picture import Picture
 
@@ -23,8 +22,7 @@ def check_picture_file(path: str | PathLike[str]) -> None:
     library = _LIBRARIES.get(_suffix(path))
     if library is None:
         raise InputError(f"{path}: expected a name that ends in {', '.join(list(_LIBRARIES)[:-1])} or .html")
-    if find_spec(library) is None:
-        raise missing(library, "plot")
+    require("plot", library)
     check_writable(path)
 
 
