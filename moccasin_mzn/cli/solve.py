@@ -104,7 +104,7 @@ def solve(
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.report.json_lines import JsonStream
     from moccasin_mzn.report.progress_lines import ProgressLines
-    from moccasin_mzn.report.schedules import print_shortfall
+    from moccasin_mzn.report.schedules import print_result, print_shortfall
 
     begin = time.monotonic()
     platform = taken_out(options)
@@ -151,7 +151,7 @@ def solve(
         print_shortfall(result, sys.stderr)
     files = file_jobs((output, lambda: json_line(result)), (buffers, lambda: _buffers_text(result)))
     files += pictures(plot, lambda: _picture(result))
-    status = told(result, result.valid, files, as_json, stream, task.print_result, task.problem.noun)
+    status = told(result, result.valid, files, as_json, stream, print_result, task.problem.noun)
     return status if accepted else EXIT_BAD_INPUT
 
 

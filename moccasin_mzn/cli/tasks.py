@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memory_problem import plan_options, platform_problem
@@ -28,7 +28,6 @@ class Task:
     run: Callable[[Listener], Result]
     verdicts: Callable[[Result], Sequence[str]]
     """Of the solution checkers, in MiniZinc."""
-    print_result: Callable[[Result, TextIO], None]
 
 
 Prepare = Callable[[dict[str, Any], float], Task]
@@ -109,10 +108,8 @@ def _task(
     seed: int = 0,
 ) -> Task:  # fmt: skip
     """To find a schedule; with an alignment, to do so again with less memory until outputs have offsets within it."""
-    from moccasin_mzn.report.schedules import print_result
-
     if alignment is None:
-        return Task(instance, run, _verdicts, print_result)
+        return Task(instance, run, _verdicts)
 
     def placed(listener: Listener) -> Result:
         from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
@@ -122,7 +119,7 @@ def _task(
             time_limit=time_limit, threads=threads, seed=seed,
         )  # fmt: skip
 
-    return Task(instance, placed, _verdicts, print_result)
+    return Task(instance, placed, _verdicts)
 
 
 def _verdicts(result: Result) -> list[str]:
@@ -148,7 +145,6 @@ def of_plan(given: dict[str, Any], platform: dict[str, Any], alignment: int | No
     """
     from moccasin_mzn.extensions.solve import solve_on_platform
     from moccasin_mzn.problem.files.plans import read_plan
-    from moccasin_mzn.report.plans import print_plan_result
 
     options, start = plan_options(given), given.get("warm_start")
 
@@ -161,7 +157,7 @@ def of_plan(given: dict[str, Any], platform: dict[str, Any], alignment: int | No
                 problem, formulation, options, listener, begin=begin, warm_start=plan, alignment=alignment
             )
 
-        return Task(problem, run, _plan_verdicts, print_plan_result)
+        return Task(problem, run, _plan_verdicts)
 
     return prepare
 

@@ -17,7 +17,8 @@ from moccasin_mzn.graphs.wording import graph_text, total_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan import Plan
-from moccasin_mzn.report.plots.files import write_picture
+from moccasin_mzn.report.plots.files import page_of, write_picture
+from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.picture import Picture
 from moccasin_mzn.search.result import Result as Found
 from moccasin_mzn.words import count_text, memory_text
@@ -168,11 +169,6 @@ class Result(Answer):
         return self.details.problem.objective
 
     @property
-    def bound(self) -> int:
-        """No answer within the budgets has less of the objective, in its unit."""
-        return self.details.bound
-
-    @property
     def tdi_percent(self) -> float | None:
         """Total duration increase: 100 * (duration / duration with every node computed once - 1)."""
         return self.details.tdi_percent
@@ -312,15 +308,7 @@ class FrontierResult(Answer):
         Raises:
             InputError: the drawing library is not installed, or the file cannot be written.
         """
-        from moccasin_mzn.report.plots.frontier_files import write_frontier
-
-        if path is not None:
-            return write_frontier(path, self.details)
-        require("plot", "plotly")
-        from moccasin_mzn.report.plots.frontier_interactive import render
-        from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
-
-        return Drawing(render(FrontierPicture(self.details)))
+        return _drawn(FrontierPicture(self.details), path)
 
 
 @dataclass(frozen=True, repr=False)
@@ -374,10 +362,5 @@ class ComparisonResult(Answer):
         return [row.as_dict() for row in self.rows]
 
 
-def _drawn(picture: Picture, path: str | PathLike[str] | None) -> Drawing | None:
-    if path is not None:
-        return write_picture(path, picture)
-    require("plot", "plotly")
-    from moccasin_mzn.report.plots.interactive import render
-
-    return Drawing(render(picture))
+def _drawn(picture: Picture | FrontierPicture, path: str | PathLike[str] | None) -> Drawing | None:
+    return Drawing(page_of(picture)) if path is None else write_picture(path, picture)
