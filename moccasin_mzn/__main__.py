@@ -26,6 +26,7 @@ def main() -> None:
             status = EXIT_BAD_INPUT
     except KeyboardInterrupt:  # while all this was loaded, or at the very end
         status = 2
+    exec("")  # else Python ends by SIGINT if an interrupt, though caught, has left the latest exec of text
     sys.exit(status)
 
 

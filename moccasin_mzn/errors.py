@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import ClassVar
 
 from moccasin_mzn.extras import install_command
@@ -94,6 +95,17 @@ def require_address_space(what: str, need: int) -> None:
 def missing(package: str, extra: str) -> InputError:
     """What to raise where a package is not installed that comes with an extra of this one."""
     return InputError(f"{package} is missing: {install_command(extra)}")
+
+
+def require(extra: str, *packages: str) -> None:
+    """Refuse what needs packages of an extra before it begins.
+
+    Raises:
+        InputError: one is not installed.
+    """
+    for package in packages:
+        if find_spec(package) is None:
+            raise missing(package, extra)
 
 
 def some_of(names: Iterable[object], most: int = 5) -> str:

@@ -12,6 +12,7 @@ import os
 import queue
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import psutil
@@ -38,26 +39,34 @@ LOOK_SECONDS = 5.0
 """How often to look whether there is any worker left."""
 
 
+def load() -> None:
+    """Import what runs need, with interrupts held back meanwhile, as libraries that load may swallow one.
+
+    Raises:
+        InputError: a package is missing.
+    """
+    try:
+        with held_signals():
+            import_module("distributed")
+            import_module("numba")
+    except ImportError:
+        raise missing("distributed", "bench") from None
+
+
 def run_all(
-    runs: Sequence[Run],
-    *,
-    scheduler: str | None,
-    workers: int,
-    on_outcome: Callable[[Run, Outcome], None],
-    on_missing: Callable[[Run, str], None],
-    tell: Callable[[str], None],
-) -> None:
-    """Do the runs, in about their order, as many at once as threads and memory allow.
+    runs: Sequence[Run], scheduler: str | None, workers: int, tell: Callable[[str], None]
+) -> Iterator[tuple[Run, Outcome | str]]:
+    """Do the runs, in about their order, as many at once as threads and memory allow. Close it: that stops all runs.
 
     Args:
         scheduler: address of a dask scheduler; None: `workers` processes of this machine share its cores and memory.
-        on_outcome: called with each run that is done, at once, in this thread.
-        on_missing: called with each run that could not be done, and why.
         tell: told in a line what one ought to know.
 
+    Yields:
+        Each run as soon as it has ended, with what came of it, or why it could not be done.
+
     Raises:
-        InputError: the scheduler cannot be reached, or no worker of it offers what a run needs; packages are missing.
-            On any exception, also of a callback or from the keyboard, all runs are stopped.
+        InputError: the scheduler cannot be reached, or no worker of it offers what a run needs.
     """
     with _client(scheduler, workers, runs) as client:
         if scheduler is not None:
@@ -73,11 +82,11 @@ def run_all(
                 future.add_done_callback(done.put)
             while waiting:
                 run, future = waiting.pop(str(_next(done, client, tell).key))
-                _hand_over(run, future, on_outcome, on_missing)
-        except BaseException:
-            with contextlib.suppress(Exception):
-                client.cancel([future for _, future in waiting.values()], force=True)
-            raise
+                yield run, _outcome(future)
+        finally:
+            if waiting:
+                with contextlib.suppress(Exception):
+                    client.cancel([future for _, future in waiting.values()], force=True)
 
 
 def needs(run: Run) -> dict[str, int]:
@@ -111,35 +120,25 @@ def _next(done: queue.SimpleQueue[Future], client: Client, tell: Callable[[str],
                 told = True
 
 
-def _hand_over(
-    run: Run, future: Future, on_outcome: Callable[[Run, Outcome], None], on_missing: Callable[[Run, str], None]
-) -> None:
+def _outcome(future: Future) -> Outcome | str:
+    """What came of a run, or why it could not be done."""
     from distributed import CancelledError, KilledWorker
 
     try:
-        outcome = future.result()
+        return future.result() or "it was stopped"
     except KilledWorker:
-        on_missing(run, "its workers were lost again and again")
-        return
+        return "its workers were lost again and again"
     except (CancelledError, OSError):
-        on_missing(run, "the scheduler is gone")
-        return
+        return "the scheduler is gone"
     except Exception as error:  # of the worker: its disk is full, or it has another version of this package
-        on_missing(run, f"its worker failed: {type(error).__name__}: {' '.join(str(error).split())}")
-        return
-    if outcome is None:
-        on_missing(run, "it was stopped")
-    else:
-        on_outcome(run, outcome)
+        return f"its worker failed: {type(error).__name__}: {' '.join(str(error).split())}"
 
 
 @contextlib.contextmanager
 def _client(scheduler: str | None, workers: int, runs: Sequence[Run]) -> Iterator[Client]:
-    try:
-        import dask
-        import distributed
-    except ImportError:
-        raise missing("distributed", "bench") from None
+    import dask
+    import distributed
+
     patience = START_SECONDS if scheduler is None else CONNECT_SECONDS
     settings = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,

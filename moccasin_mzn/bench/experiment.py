@@ -47,17 +47,10 @@
     [[methods]]
     allocate = true                       # only for these; and these are for nothing else
 
-Only the name, graphs with budgets, and methods are required. Options of a model are those of `solve`, with "_" for "-":
-formulation, solver (a race with commas within: "cp-sat,gecode"), precedence, index, max_computations, search, order
-("input", "topological" or "free": to be chosen), until_gap, two_phase, addresses, alignment, and all those for slow
-memory and devices, which are for models only. Methods may have a `time_limit`, and models
-`threads` and `seeds`, of their own. Strategies draw no random numbers: each is run once, whatever the seeds, on one
-thread; `order` is for them too, but not "free".
-
-Runs are known by what they are, not by name. So labels, titles and the experiment's name can be changed at any time,
-and graphs, budgets, methods and seeds be added: `bench run` does what is missing. Experiments can share a store, and
-what they have in common is done once. What has other options or limits than before is done anew; the runs that it
-replaces are kept in the store as those of an experiment "NAME (before)".
+Only the name, graphs with budgets, and methods are required. Options of a model are those of `solve`, with "_" for "-",
+see `methods.MODEL_OPTIONS`; "cp-sat,gecode" is a race. Methods may have a `time_limit`, and models `threads` and
+`seeds`, of their own. Strategies draw no random numbers: each is run once, whatever the seeds, on one thread; `order`
+is for them too, but not "free". Runs are known by what they are, not by name, see `matrix.run_key`.
 """
 
 from __future__ import annotations
@@ -65,11 +58,9 @@ from __future__ import annotations
 import shlex
 import tomllib
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from moccasin_mzn.bench.fields import Fields
 from moccasin_mzn.bench.methods import Method, read_methods
@@ -150,9 +141,9 @@ class Experiment:
         for what, parts in (("graphs", self.graphs), ("methods", self.methods)):
             if not parts:
                 raise InputError(f"{what}: there are none, expected [[{what}]]")
-            twice = _twice(part.label for part in parts)
-            if twice is not None:
-                raise InputError(f"{what}: two of them have the label {shown(twice)}")
+            [(label, count)] = Counter(part.label for part in parts).most_common(1)
+            if count > 1:
+                raise InputError(f"{what}: two of them have the label {shown(label)}")
         for method in self.methods:
             if not any(method.fits(graph.label, graph.buffers is not None) for graph in self.graphs):
                 raise InputError(f"methods: {shown(method.label)} is for none of the graphs: {shown(method.graphs)}")
@@ -166,27 +157,23 @@ def read_experiment(path: str | PathLike[str]) -> Experiment:
     """
     try:
         document = tomllib.loads(load_text(path))
+        return _experiment(Fields(document, ""))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: no TOML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise InputError(f"{path}: nested too deeply") from None
-    try:
-        return _experiment(Fields(document, ""))
     except InputError as error:
         raise InputError(error if str(error).startswith(f"{path}:") else f"{path}: {error}") from None
 
 
 def _experiment(top: Fields) -> Experiment:
     top.only(_KEYS)
-    name = top.text("name")
-    budgets = top.texts("budgets", ())
-    graphs = tuple(_graph(fields, budgets) for fields in top.tables("graphs"))
-    methods = tuple(method for fields in top.tables("methods") for method in read_methods(fields, top))
+    name, budgets = top.text("name"), top.texts("budgets", ())
     return Experiment(
         name=name,
         title=top.text("title", name),
-        graphs=graphs,
-        methods=methods,
+        graphs=tuple(_graph(fields, budgets) for fields in top.tables("graphs")),
+        methods=tuple(method for fields in top.tables("methods") for method in read_methods(fields, top)),
         hard_limit=top.seconds("hard_limit", HARD_LIMIT),
         memory_limit=_memory(top),
         count_fixed=top.flag("count_fixed", False),
@@ -205,15 +192,11 @@ def _graph(fields: Fields, budgets: tuple[str, ...]) -> GraphSource:
     if buffers is not None and "budgets" in fields.values:
         raise InputError(f"{fields.key('budgets')}: buffers have none, their arena is to be least")
     file = path or buffers
-    default = Path(file).stem if file is not None else line
-    values: dict[str, Any] = {
-        "label": fields.text("label", default or ""),
-        "budgets": fields.texts("budgets", budgets),
-        "family": fields.text("family", ""),
-        "optional": fields.flag("optional", False),
-    }
+    label = fields.text("label", (line if file is None else Path(file).stem) or "")
+    budgets = fields.texts("budgets", budgets)
+    family, optional = fields.text("family", ""), fields.flag("optional", False)
     try:
-        return GraphSource(path=path, generate=words, buffers=buffers, **values)
+        return GraphSource(label, budgets, path, words, buffers, family, optional)
     except InputError as error:
         raise InputError(f"{fields.where}: {error}") from None
 
@@ -227,7 +210,3 @@ def _memory(top: Fields) -> int | None:
         if not amount or amount.bit_length() > INTEGER_BITS:
             raise InputError(f"{shown(value)}, expected an amount of memory ({FORMS})")
     return amount
-
-
-def _twice(labels: Iterable[str]) -> str | None:
-    return next((label for label, count in Counter(labels).items() if count > 1), None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.bench.rows import COLUMNS, TRACE_COLUMNS, Row
 from moccasin_mzn.bench.store import Store
-from moccasin_mzn.errors import InputError, missing
+from moccasin_mzn.errors import InputError, require
 from moccasin_mzn.files import check_writable, replace_file
 
 if TYPE_CHECKING:
@@ -58,24 +58,17 @@ def export_tables(store: Store, path: Path, form: str) -> list[Path]:
 
 def _exact(rows: list[Row], columns: Mapping[str, type]) -> pandas.DataFrame:
     """A table whose types are those of the store, for every column, also an empty one."""
-    try:
-        import pandas
-    except ImportError:
-        raise missing("pandas", "bench") from None
+    require("bench", "pandas")
+    import pandas
+
     return pandas.DataFrame(
         {name: pandas.Series([row[name] for row in rows], dtype=_DTYPES[form]) for name, form in columns.items()}
     )
 
 
 def _parquet(frame: pandas.DataFrame) -> bytes:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise missing("pyarrow", "bench") from None
-    content = pyarrow.BufferOutputStream()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pandas(frame, preserve_index=False), content)
-    return content.getvalue().to_pybytes()
+    require("bench", "pyarrow")
+    return frame.to_parquet(index=False, engine="pyarrow")
 
 
 def export_mzn_bench(store: Store, folder: Path) -> list[Path]:
@@ -97,10 +90,9 @@ def export_mzn_bench(store: Store, folder: Path) -> list[Path]:
     Raises:
         InputError: the folder is there and not empty, or cannot be written; a package is missing.
     """
-    try:
-        import yaml
-    except ImportError:
-        raise missing("pyyaml", "bench") from None
+    require("bench", "yaml")
+    import yaml
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):

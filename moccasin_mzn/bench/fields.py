@@ -50,27 +50,27 @@ class Fields:
 
     def seconds(self, name: str, default: Any = _MISSING) -> float:
         """A positive number of seconds, of a few years at most."""
-        return float(self._get(name, default, "a positive number of seconds, 1e8 at most", _is_seconds))
+        expected = "a positive number of seconds, 1e8 at most"
+        return float(self._get(name, default, expected, lambda value: _is_a(value, int, float) and 0 < value <= 1e8))
 
     def count(self, name: str, default: Any = _MISSING) -> int:
         """An integer from 1, of 31 bits at most."""
-        return self._get(name, default, "a positive integer", lambda value: type(value) is int and 1 <= value < 2**31)
+        return self._get(name, default, "a positive integer", lambda value: _is_a(value, int) and 1 <= value < 2**31)
 
     def tables(self, name: str) -> list[Fields]:
         """A list of tables, [[name]]."""
-        rows = self._get(name, [], f"a list of tables, [[{name}]]", _is_list_of(dict))
+        rows = self._list(name, [], f"a list of tables, [[{name}]]", lambda row: _is_a(row, dict))
         return [Fields(row, f"{self.key(name)}[{at}]") for at, row in enumerate(rows)]
 
     def texts(self, name: str, default: Any = _MISSING) -> tuple[str, ...]:
         """A list of strings, or one of them alone."""
-        value = self.values.get(name)
-        if isinstance(value, str) and _is_text(value):
-            return (value,)
-        return tuple(self._get(name, default, "a list of strings that are not empty", _is_list_of(str)))
+        if _is_text(self.values.get(name)):
+            return (self.values[name],)
+        return tuple(self._list(name, default, "a list of strings that are not empty", _is_text))
 
     def integers(self, name: str, default: Any = _MISSING) -> tuple[int, ...]:
-        """A list of integers from 0 that are all different."""
-        value = tuple(self._get(name, default, "a list of integers", _is_list_of(int)))
+        """A list of integers that are all different."""
+        value = tuple(self._list(name, default, "a list of integers", lambda one: _is_a(one, int)))
         if len(set(value)) < len(value):
             raise InputError(f"{self.key(name)}: a number is given twice in {shown(list(value))}")
         return value
@@ -83,29 +83,21 @@ class Fields:
         except InputError as error:
             raise InputError(f"{self.key(name)}: {error}") from None
 
+    def _list(self, name: str, default: Any, expected: str, fits: Callable[[Any], bool]) -> Any:
+        return self._get(name, default, expected, lambda value: _is_a(value, list) and all(map(fits, value)))
+
     def _get(self, name: str, default: Any, expected: str, fits: Callable[[Any], bool]) -> Any:
-        if name not in self.values:
-            if default is _MISSING:
-                raise InputError(f"{self.key(name)}: missing, expected {expected}")
-            return default
-        value = self.values[name]
-        if not fits(value):
+        value = self.values.get(name, default)
+        if value is _MISSING:
+            raise InputError(f"{self.key(name)}: missing, expected {expected}")
+        if name in self.values and not fits(value):
             raise InputError(f"{self.key(name)}: {shown(value)}, expected {expected}")
         return value
 
 
+def _is_a(value: Any, *forms: type) -> bool:
+    return type(value) in forms  # True is an int elsewhere
+
+
 def _is_text(value: Any) -> bool:
     return type(value) is str and value.strip() == value and value != "" and value.isprintable()
-
-
-def _is_seconds(value: Any) -> bool:
-    return type(value) in (int, float) and 0 < value <= 1e8
-
-
-def _is_list_of(form: type) -> Callable[[Any], bool]:
-    def fits(value: Any) -> bool:
-        if type(value) is not list or any(type(one) is not form for one in value):
-            return False
-        return form is not str or all(map(_is_text, value))
-
-    return fits

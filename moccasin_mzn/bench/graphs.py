@@ -23,7 +23,7 @@ Generate = Callable[[Sequence[str]], ComputationGraph]
 """Makes the graph of the words after `moccasin_mzn generate`; raises `InputError`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BenchGraph:
     """A graph, or buffers, with its place in the experiment."""
 
@@ -35,7 +35,7 @@ class BenchGraph:
     shell: str
     """What to give `solve` as GRAPH, or `allocate` as FILE, to do it by hand, in bash."""
     packed: bytes
-    """See `packed`."""
+    """Its file, small enough to go along with every run; see `unpacked`."""
     buffers: int | None = None
     """How many there are."""
 
@@ -43,20 +43,10 @@ class BenchGraph:
 def graph_digest(graph: ComputationGraph) -> str:
     """A digest of what a solver can see of a graph, ids included; its name, labels and provenance are no part of it."""
     content = [
-        graph.nodes,
-        graph.durations,
-        graph.sizes,
-        sorted(graph.edges),
-        graph.input_order(),
-        graph.backward,
+        graph.nodes, graph.durations, graph.sizes, sorted(graph.edges), graph.input_order(), graph.backward,
         graph.total_fixed_memory,
-    ]
+    ]  # fmt: skip
     return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()[:16]
-
-
-def packed(graph: ComputationGraph) -> bytes:
-    """A graph as bytes, small enough to go along with every run."""
-    return zlib.compress(graph_text(graph).encode())
 
 
 def unpacked(data: bytes) -> str:
@@ -100,7 +90,8 @@ def load_graphs(
                 found.append(_read_buffers(source, path, shell))
                 continue
             graph = read_graph(path)
-        found.append(BenchGraph(source, graph, graph_digest(graph), shell, packed(graph)))
+        packed = zlib.compress(graph_text(graph).encode())
+        found.append(BenchGraph(source, graph, graph_digest(graph), shell, packed))
     if not found:
         raise InputError("no graph of the experiment is at hand; name the folder that has them with --graphs")
     return found
@@ -121,16 +112,9 @@ def _read_buffers(source: GraphSource, path: Path, shell: str) -> BenchGraph:
 
 
 def _find(source: GraphSource, folders: Sequence[Path]) -> Path | None:
-    """The first file there is.
-
-    Raises:
-        InputError: there is none, and the graph is not optional.
-    """
-    for folder in folders:
-        path = folder / path_of(source)
-        if path.is_file():
-            return path
-    if source.optional:
-        return None
+    """The first file there is; None without one if the graph is optional, else raises `InputError`."""
+    found = next((path for folder in folders if (path := folder / path_of(source)).is_file()), None)
+    if found is not None or source.optional:
+        return found
     where = ", ".join(map(str, folders)) if not Path(path_of(source)).is_absolute() else "its folder"
     raise InputError(f"graph {source.label}: there is no {path_of(source)} in {where}")

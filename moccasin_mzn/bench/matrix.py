@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 
-from moccasin_mzn.bench.experiment import NO_BUDGET, Experiment
+from moccasin_mzn.bench.experiment import Experiment
 from moccasin_mzn.bench.graphs import BenchGraph
 from moccasin_mzn.bench.methods import ARENA, Method
 from moccasin_mzn.bench.plan_methods import Values, extension_words, for_graph, plan_problem, question
@@ -86,25 +88,15 @@ def matrix(experiment: Experiment, graphs: Sequence[BenchGraph]) -> list[Run]:
 
 
 def _runs(experiment: Experiment, graphs: Sequence[BenchGraph]) -> Iterator[Run]:
-    instances: dict[tuple[int, str, str], Instance] = {}
-    most_seeds = max(len(method.seeds) for method in experiment.methods)
-    for turn in range(max(most_seeds, 1)):
+    """Each budget of a graph is built once for each order that methods ask for."""
+    build = cache(partial(_instance, count_fixed=experiment.count_fixed))
+    for turn in range(max(len(method.seeds) or 1 for method in experiment.methods)):
         for method in experiment.methods:
             seeds = method.seeds or (None,)
-            if turn >= len(seeds):
-                continue
-            for at, graph in enumerate(graphs):
-                if not method.fits(graph.source.label, graph.graph is None):
-                    continue
-                if graph.graph is None:
-                    yield _allocation(experiment, graph, method, seeds[turn])
-                    continue
+            asked = [graph for graph in graphs if method.fits(graph.source.label, graph.graph is None)]
+            for graph, seed in itertools.product(asked, seeds[turn : turn + 1]):
                 for budget in graph.source.budgets:
-                    order = str(method.options.get("order", "input"))
-                    place = (at, budget, order)
-                    if place not in instances:
-                        instances[place] = _instance(graph, budget, order, experiment.count_fixed)
-                    yield _run(experiment, graph, instances[place], budget, method, seeds[turn])
+                    yield _run(experiment, graph, budget, method, seed, build)
 
 
 def _instance(graph: BenchGraph, budget: str, order: str, count_fixed: bool) -> Instance:
@@ -116,36 +108,32 @@ def _instance(graph: BenchGraph, budget: str, order: str, count_fixed: bool) -> 
 
 
 def _run(
-    experiment: Experiment, graph: BenchGraph, instance: Instance, budget: str, method: Method, seed: int | None
-) -> Run:
-    assert graph.graph is not None
+    experiment: Experiment, graph: BenchGraph, budget: str, method: Method, seed: int | None,
+    build: Callable[[BenchGraph, str, str], Instance],
+) -> Run:  # fmt: skip
     key, order = run_key(graph, budget, method, seed, experiment), str(method.options.get("order", "input"))
-    try:
-        method = replace(method, options=for_graph(method.options, graph.graph))
-        if method.several:
-            plan_problem(method.options, graph.graph, budget, order, experiment.count_fixed)
-    except InputError as error:
-        raise InputError(f"{method.label} on graph {graph.source.label}, budget {shown(budget)}: {error}") from None
-    fixed = ["--count-fixed"] if experiment.count_fixed else []
-    words = [*question(method.options, budget), *fixed, *method.arguments(seed)]
-    known = {
-        "nodes": len(graph.graph.nodes),
-        "edges": len(graph.graph.edges),
-        "budget_amount": instance.budget,
-        "baseline_peak": instance.baseline.peak,
-        "baseline_duration": instance.baseline.duration,
-    }
+    if graph.graph is None:
+        words, known = extension_words(method.options), {"nodes": graph.buffers}
+    else:
+        instance = build(graph, budget, order)
+        known = {
+            "nodes": len(graph.graph.nodes),
+            "edges": len(graph.graph.edges),
+            "budget_amount": instance.budget,
+            "baseline_peak": instance.baseline.peak,
+            "baseline_duration": instance.baseline.duration,
+        }
+        try:
+            method = replace(method, options=for_graph(method.options, graph.graph))
+            if method.several:
+                plan_problem(method.options, graph.graph, budget, order, experiment.count_fixed)
+        except InputError as error:
+            raise InputError(f"{method.label} on graph {graph.source.label}, budget {shown(budget)}: {error}") from None
+        words = question(method.options, budget) + ["--count-fixed"] * experiment.count_fixed
+    words += method.arguments(seed)
     row = _row(experiment, graph, budget, method, seed, words) | known | {"key": key}
     hard_limit = method.time_limit + experiment.hard_limit
     return Run(row, tuple(words), order, hard_limit, graph.packed, method.options)
-
-
-def _allocation(experiment: Experiment, graph: BenchGraph, method: Method, seed: int | None) -> Run:
-    """A run of `allocate`."""
-    words = [*extension_words(method.options), *method.arguments(seed)]
-    row = _row(experiment, graph, NO_BUDGET, method, seed, words) | {"nodes": graph.buffers}
-    hard_limit = method.time_limit + experiment.hard_limit
-    return Run(row, tuple(words), "input", hard_limit, graph.packed, method.options)
 
 
 def _row(
@@ -154,7 +142,6 @@ def _row(
     """What is known before any run."""
     return {
         **empty_row(),
-        "key": run_key(graph, budget, method, seed, experiment),
         "experiment": experiment.name,
         "graph": graph.source.label,
         "family": graph.source.family or None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -67,23 +67,23 @@ class Method:
         if self.strategy is None and not self.seeds:
             raise InputError("seeds: a model needs one at least")
         if self.allocates:
-            odd = [name for name in self.options if name not in (ALLOCATE, "alignment")]
-            if odd:
-                raise InputError(f"{odd[0]} does not go with {ALLOCATE}")
-            return
-        if self.strategy is not None:
-            find_strategy(self.strategy)
-            if self.options.get("order") == FREE:
-                raise InputError(f"order free is for models, {self.strategy} is a strategy")
-            odd = [name for name in self.options if name not in _OF_STRATEGIES]
-            if odd:
-                raise InputError(f"{odd[0]} is for models, {self.strategy} is a strategy")
-            if self.seeds or self.threads != 1:
-                raise InputError(f"seeds and threads are for models, {self.strategy} is a strategy")
-            several_memories(self.options)
-            return
-        for seed in self.seeds:
-            self._resolve(seed)
+            for name in self.options:
+                if name not in (ALLOCATE, "alignment"):
+                    raise InputError(f"{name} does not go with {ALLOCATE}")
+        elif self.strategy is not None:
+            self._check_strategy(self.strategy)
+        else:
+            for seed in self.seeds:
+                self._resolve(seed)
+
+    def _check_strategy(self, name: str) -> None:
+        find_strategy(name)
+        odd = ["order free"] if self.options.get("order") == FREE else []
+        odd += [option for option in self.options if option not in _OF_STRATEGIES]
+        odd += ["seeds and threads"] if self.seeds or self.threads != 1 else []
+        for what in odd:
+            raise InputError(f"{what} {'are' if ' and ' in what else 'is'} for models, {name} is a strategy")
+        several_memories(self.options)
 
     @property
     def strategy(self) -> str | None:
@@ -194,9 +194,10 @@ def _choices(fields: Fields) -> dict[str, tuple[Any, ...]]:
         if name in _OWN_KEYS:
             continue
         values = tuple(value) if type(value) is list else (value,)
+        expected, fits = _KINDS[name]
         for one in values:
-            if not _is_value(name, one):
-                raise InputError(f"{fields.key(name)}: {shown(one)}, expected {_EXPECTED.get(name, 'a string')}")
+            if not fits(one):
+                raise InputError(f"{fields.key(name)}: {shown(one)}, expected {expected}")
         if name == "strategy":
             with fields.at(name):
                 values = tuple(strategy for one in values for strategy in _matching(one))
@@ -206,26 +207,25 @@ def _choices(fields: Fields) -> dict[str, tuple[Any, ...]]:
     return choices
 
 
-_EXPECTED = {
-    "max_computations": "an integer or auto", "until_gap": '"1%" or 0.01', "alignment": "a positive integer",
-    ALLOCATE: "true",
-    **dict.fromkeys(("two_phase", *FLAGS), "true or false"),
-    **dict.fromkeys(set(EXTENSIONS) - {*FLAGS, "alignment", "objective", "device"}, "a number or a string"),
-}  # fmt: skip
-
-
-def _is_value(name: str, value: Any) -> bool:
-    if name == ALLOCATE:
-        return value is True
-    if _EXPECTED.get(name) == "true or false":
-        return type(value) is bool
-    if name == "alignment":
-        return type(value) is int and value > 0
-    if name == "max_computations" and type(value) is int:
-        return True
-    if ("number" in _EXPECTED.get(name, "") or name == "until_gap") and type(value) in (int, float):
-        return True
+def _is_word(value: Any) -> bool:
     return type(value) is str and value.isprintable() and value.strip() != "" and not value.startswith("-")
+
+
+def _is_number_or_word(value: Any) -> bool:
+    return type(value) in (int, float) or _is_word(value)
+
+
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(MODEL_OPTIONS, ("a string", _is_word)),
+    **dict.fromkeys(set(EXTENSIONS) - {"objective", "device"}, ("a number or a string", _is_number_or_word)),
+    **dict.fromkeys(("two_phase", *FLAGS), ("true or false", lambda value: type(value) is bool)),
+    "strategy": ("a string", _is_word),
+    "max_computations": ("an integer or auto", lambda value: type(value) is int or _is_word(value)),
+    "until_gap": ('"1%" or 0.01', _is_number_or_word),
+    "alignment": ("a positive integer", lambda value: type(value) is int and value > 0),
+    ALLOCATE: ("true", lambda value: value is True),
+}
+"""Of each option what its value has to be, in words, and whether one is."""
 
 
 def _is_pattern(value: Any) -> bool:
@@ -245,14 +245,12 @@ def _matching(pattern: str) -> list[str]:
 def _label(fields: Fields, options: Mapping[str, Any], several: set[str]) -> str:
     """The label of the table, or what the options say, and the values of those with several."""
     if "label" in fields.values:
-        words = [fields.text("label")] + [_word(name, options[name]) for name in options if name in several]
-        return " ".join(words)
+        return " ".join([fields.text("label"), *(_word(name, options[name]) for name in options if name in several)])
     if "strategy" in options:
         return str(options["strategy"])
-    if ALLOCATE in options:
-        return " ".join([ALLOCATE, *(_word(name, value) for name, value in options.items() if name != ALLOCATE)])
-    words = [options.get("formulation", "staged")]
-    return " ".join([*words, *(_word(name, value) for name, value in options.items() if name != "formulation")])
+    begin = ALLOCATE if ALLOCATE in options else options.get("formulation", "staged")
+    others = (name for name in options if name not in (ALLOCATE, "formulation"))
+    return " ".join([begin, *(_word(name, options[name]) for name in others)])
 
 
 def _word(name: str, value: Any) -> str:

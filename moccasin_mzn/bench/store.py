@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from moccasin_mzn.errors import InputError, missing, shown
+from moccasin_mzn.errors import InputError, missing, require, shown
 
 try:
     import sqlalchemy
@@ -56,10 +56,9 @@ class Store:
     Any number of processes may read while one writes.
     """
 
-    def __init__(self, path: Path, engine: sqlalchemy.Engine) -> None:
+    def __init__(self, path: Path) -> None:
         """For `open` and `create`."""
-        self.path = path
-        self._engine = engine
+        self.path, self._engine = path, _engine(path)
         self._lacks: tuple[str, ...] = ()
 
     @classmethod
@@ -70,11 +69,9 @@ class Store:
             InputError: there is no such file, or it is no store, or one of another version, or broken; it is untouched.
         """
         path = Path(path)
-        if not path.is_file():
-            raise InputError(f"{path}: there is no such store")
-        if path.stat().st_size == 0:
-            raise InputError(f"{path}: the store is empty")
-        store = cls(path, _engine(path))
+        if not path.is_file() or path.stat().st_size == 0:
+            raise InputError(f"{path}: {'the store is empty' if path.is_file() else 'there is no such store'}")
+        store = cls(path)
         store._check()
         return store
 
@@ -92,12 +89,12 @@ class Store:
             store = cls.open(path)
             store._complete()
         else:
-            store = cls(path, _engine(path))
+            store = cls(path)
             with store._transaction() as connection:  # all of it or nothing, should this process be killed
                 _METADATA.create_all(connection)
                 connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
                 connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
-        with store._told(), store._engine.connect() as connection:
+        with store._connected() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode = WAL")  # readers while one writes
         return store
 
@@ -126,7 +123,7 @@ class Store:
 
     def keys(self) -> set[str]:
         """The keys of all runs that are done."""
-        with self._told(), self._engine.connect() as connection:
+        with self._connected() as connection:
             return set(connection.scalars(sqlalchemy.select(RUNS.c.key)))
 
     def adopt(self, runs: Sequence[Mapping[str, Any]]) -> int:
@@ -141,38 +138,31 @@ class Store:
         """
         rows = self.rows()
         done = {row["key"]: row for row in rows}
-        own = {(row["key"], row["experiment"]): row for row in rows}
+        own = {(row["key"], row["experiment"]) for row in rows}
         keys, places = {run["key"] for run in runs}, set(map(_place, runs))
         old = [row for row in rows if row["key"] not in keys and _place(row) in places]
         with self._transaction() as connection:
             for row in old:
-                which = (RUNS.c.key == row["key"]) & (RUNS.c.experiment == row["experiment"])
                 before = f"{row['experiment']} (before)"
                 again = (row["key"], before) in own
-                connection.execute(
-                    RUNS.delete().where(which) if again else RUNS.update().where(which).values(experiment=before)
-                )
+                rename = RUNS.update().values(experiment=before)
+                connection.execute((RUNS.delete() if again else rename).where(_is_line(row)))
             for run in runs:
-                key, experiment = run["key"], run["experiment"]
                 labels = {name: run[name] for name in LABELS}
-                if (key, experiment) in own:
-                    if any(own[key, experiment][name] != label for name, label in labels.items()):
-                        which = (RUNS.c.key == key) & (RUNS.c.experiment == experiment)
-                        connection.execute(RUNS.update().where(which).values(labels))
-                elif key in done:
-                    connection.execute(RUNS.insert(), {**done[key], **labels})
+                if (run["key"], run["experiment"]) in own:
+                    connection.execute(RUNS.update().where(_is_line(run)).values(labels))
+                elif run["key"] in done:
+                    connection.execute(RUNS.insert(), {**done[run["key"]], **labels})
         return len(old)
 
     def rows(self) -> list[Row]:
         """All runs, in the order in which they were added, with integers as integers and None where nothing is."""
-        there = [column for column in RUNS.columns if column.name not in self._lacks]
-        rows = self._read(sqlalchemy.select(*there).order_by(sqlalchemy.text("runs.rowid")))
+        rows = self._read([column for column in RUNS.columns if column.name not in self._lacks], "runs.rowid")
         return [{**row, **dict.fromkeys(self._lacks)} for row in rows]
 
     def trace_rows(self) -> list[Row]:
         """All traces, by run in the order in which they were added, then by position."""
-        order = sqlalchemy.text("traces.rowid")
-        return self._read(sqlalchemy.select(TRACES).order_by(order))
+        return self._read(TRACES.columns, "traces.rowid")
 
     def runs(self) -> pandas.DataFrame:
         """All runs as a table with `COLUMNS`; None or NaN where nothing is."""
@@ -192,13 +182,25 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _read(self, query: sqlalchemy.Select) -> list[Row]:
-        with self._told(), self._engine.connect() as connection:
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[sqlalchemy.Connection]:
+        """Errors of SQLite are told in one line."""
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except DBAPIError as error:
+            raise InputError(f"{self.path}: no store can be used here: {' '.join(str(error.orig).split())}") from None
+        except sqlalchemy.exc.NoSuchTableError as error:
+            raise InputError(f"{self.path}: the store is broken: it has no table {error}") from None
+
+    def _read(self, columns: Iterable[Column], order: str) -> list[Row]:
+        with self._connected() as connection:
+            query = sqlalchemy.select(*columns).order_by(sqlalchemy.text(order))
             return [dict(row) for row in connection.execute(query).mappings()]
 
     def _check(self) -> None:
         """Refuse what is no store, before anything is written to it."""
-        with self._told(), self._engine.connect() as connection:
+        with self._connected() as connection:
             application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
             if application != APPLICATION:
                 raise InputError(f"{self.path}: a database, but no store of moccasin_mzn")
@@ -228,20 +230,10 @@ class Store:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlalchemy.Connection]:
-        with self._told(), self._engine.connect() as connection:
+        with self._connected() as connection:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
             connection.commit()
-
-    @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Tell errors of SQLite in one line."""
-        try:
-            yield
-        except DBAPIError as error:
-            raise InputError(f"{self.path}: no store can be used here: {' '.join(str(error.orig).split())}") from None
-        except sqlalchemy.exc.NoSuchTableError as error:
-            raise InputError(f"{self.path}: the store is broken: it has no table {error}") from None
 
 
 def check_row(run: Mapping[str, Any]) -> None:
@@ -270,6 +262,10 @@ def _check_values(values: Mapping[str, Any], columns: Mapping[str, type], what: 
             raise InputError(f"{what}: {name} is {shown(values[name])}, too large for SQLite")
 
 
+def _is_line(run: Mapping[str, Any]) -> sqlalchemy.ColumnElement[bool]:
+    return (RUNS.c.key == run["key"]) & (RUNS.c.experiment == run["experiment"])
+
+
 def _place(run: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(run[name] for name in ("experiment", "graph", "budget", "method", "seed"))
 
@@ -290,14 +286,9 @@ def _engine(path: Path) -> sqlalchemy.Engine:
 
 
 def _frame(rows: Sequence[Row], columns: Mapping[str, type]) -> pandas.DataFrame:
-    try:
-        import pandas
-    except ImportError:
-        raise missing("pandas", "bench") from None
+    require("bench", "pandas")
+    import pandas
+
     frame = pandas.DataFrame(rows, columns=list(columns))
-    for name, form in columns.items():
-        if form is not str and not frame[name].isna().all():
-            continue  # a column of numbers already, NaN where nothing is
-        if form in (int, float):
-            frame[name] = frame[name].astype(float)
-    return frame
+    empty = [name for name, form in columns.items() if form in (int, float) and frame[name].isna().all()]
+    return frame.astype(dict.fromkeys(empty, float))

@@ -9,7 +9,7 @@ import click
 from moccasin_mzn.cli.common import EXIT_FOUND
 from moccasin_mzn.cli.outputs import check_apart
 from moccasin_mzn.cli.strict import command
-from moccasin_mzn.errors import InputError, missing
+from moccasin_mzn.errors import InputError, require
 
 _FORMATS = ("html", "md", "tex")
 
@@ -27,7 +27,7 @@ def report(
     store: Path, experiment: str | None, published: Path | None, output: Path | None, formats: tuple[str, ...]
 ) -> int:
     """Write tables, plots and statistics of the runs in STORE: an HTML page, Markdown and LaTeX."""
-    _check_installed()
+    require("bench", "sqlalchemy", "pandas", "matplotlib", "jinja2")
     from moccasin_mzn.bench.compare import read_published
     from moccasin_mzn.bench.report.runs import read_runs
     from moccasin_mzn.bench.report.sections import document
@@ -50,12 +50,3 @@ def report(
         click.echo(line)
     click.echo(f"written: {', '.join(map(str, files))}")
     return EXIT_FOUND
-
-
-def _check_installed() -> None:
-    """Tell of a missing library before any work is done."""
-    from importlib.util import find_spec
-
-    for library in ("sqlalchemy", "pandas", "matplotlib", "jinja2"):
-        if find_spec(library) is None:
-            raise missing(library, "bench")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import tempfile
@@ -84,7 +85,6 @@ def _tell(line: str) -> None:
 
 def _generated(words: Sequence[str]) -> ComputationGraph:
     """The graph that `generate` makes."""
-    import contextlib
     import io
 
     from moccasin_mzn.cli.generate import generate
@@ -139,20 +139,22 @@ def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, worke
         click.echo(f"{store.path}: {len(runs) - len(missing)} of {count_text(len(runs), 'run')} done already")
     progress = _Progress(store, len(runs), missing)
     if missing:
-        if scheduler is None:
-            click.echo(f"{count_text(len(missing), 'run')} to do, {_at_most(missing)}")
-        from moccasin_mzn.bench.cluster import run_all
+        from moccasin_mzn.bench.cluster import load, run_all
         from moccasin_mzn.cli.compiling import searches
         from moccasin_mzn.heuristics.compiled_searches import ready
 
         try:
             if scheduler is None:
+                click.echo(f"{count_text(len(missing), 'run')} to do, {_at_most(missing)}")
+            load()
+            if scheduler is None:
                 ready(*searches())  # once, not in all runs at the same time
-            with stopped_by_signals(), own_stderr():  # an interrupt has dask's workers print where they were
-                run_all(
-                    missing, scheduler=scheduler, workers=workers, on_outcome=progress.take, on_missing=progress.miss,
-                    tell=_tell,
-                )  # fmt: skip
+            with (
+                stopped_by_signals(), own_stderr(),  # an interrupt has dask's workers print where they were
+                contextlib.closing(run_all(missing, scheduler, workers, _tell)) as ended,
+            ):  # fmt: skip
+                for one, outcome in ended:
+                    progress.take(one, outcome)
         except KeyboardInterrupt:
             click.echo(
                 f"stopped: {progress.done} of {count_text(len(runs), 'run')} done; the same command goes on", err=True
@@ -190,8 +192,11 @@ class _Progress:
         self.ended, self.waiting = 0.0, sum(map(_effort, missing))
         self.begin = time.monotonic()
 
-    def take(self, run: Run, outcome: Outcome) -> None:
-        """A run has ended."""
+    def take(self, run: Run, outcome: Outcome | str) -> None:
+        """A run has ended, or could not be done."""
+        if isinstance(outcome, str):
+            _tell(f"not done: {run.label}: {outcome}")
+            return
         self.store.add(outcome.row, outcome.trace)
         self.done += 1
         self.ended += _effort(run)
@@ -199,10 +204,6 @@ class _Progress:
         rest = (time.monotonic() - self.begin) / self.ended * self.waiting
         left = f", about {_duration(rest)} left" if self.done < self.total else ""
         click.echo(f"{self.done}/{self.total}  {run.label}: {_told(outcome.row)}{left}")
-
-    def miss(self, run: Run, why: str) -> None:
-        """A run could not be done."""
-        click.echo(f"not done: {run.label}: {why}", err=True)
 
 
 def _effort(run: Run) -> float:

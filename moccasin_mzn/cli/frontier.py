@@ -19,9 +19,10 @@ from moccasin_mzn.cli.common import (
     GRAPH,
     ORDER_OR_FREE,
     file_jobs,
+    pictures,
     stopped_by_signals,
 )
-from moccasin_mzn.cli.outputs import Job, check_apart, write_files
+from moccasin_mzn.cli.outputs import check_apart, write_files
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import added, effort, grouped, typed
 from moccasin_mzn.extensions.memory_options import MemoryOptions, first_device_swept
@@ -140,24 +141,13 @@ def _tell(
     """Write and print the answer; True if all files are written."""
     from moccasin_mzn.report.frontier_files import csv_text, json_text
     from moccasin_mzn.report.frontiers import print_frontier
+    from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 
     files = file_jobs((output, lambda: json_text(found, shower)), (table, lambda: csv_text(found, shower)))
-    all_written = write_files([*files, *_pictures(found, plot)])
+    all_written = write_files([*files, *pictures(plot, lambda: FrontierPicture(found))])
     if as_json:
         sys.stdout.write(json_text(found, shower))
     else:
         print_frontier(found, sys.stdout)
     sys.stdout.flush()
     return all_written
-
-
-def _pictures(found: Frontier, path: Path | None) -> list[Job]:
-    """What draws the front, if that is asked for."""
-
-    def draw() -> None:
-        from moccasin_mzn.report.plots.frontier_files import write_frontier
-
-        write_frontier(path, found)
-        click.echo(f"picture: {path}", err=True)
-
-    return [] if path is None else [(path, draw)]

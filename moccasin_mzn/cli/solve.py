@@ -94,7 +94,6 @@ def solve(
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.report.json_lines import JsonStream
-    from moccasin_mzn.report.plans import print_plan_result
     from moccasin_mzn.report.progress_lines import ProgressLines
     from moccasin_mzn.report.schedules import print_result, print_shortfall
 
@@ -140,8 +139,7 @@ def solve(
         print_shortfall(result, sys.stderr)
     files = file_jobs((output, lambda: json_line(result)), (buffers, lambda: _buffers_text(result)))
     files += pictures(plot, lambda: _picture(result))
-    print_answer = print_plan_result if several.several else print_result
-    status = told(result, result.valid, files, as_json, stream, print_answer, problem.noun)
+    status = told(result, result.valid, files, as_json, stream, print_result, problem.noun)
     return status if accepted else EXIT_BAD_INPUT
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import html
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from importlib.util import find_spec
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.bench.compare import Row
-from moccasin_mzn.errors import InputError, missing
+from moccasin_mzn.errors import InputError, require
 from moccasin_mzn.extensions.addresses.allocate import Allocation
 from moccasin_mzn.extensions.frontier.points import Frontier
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -18,7 +17,8 @@ from moccasin_mzn.graphs.wording import graph_text, total_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan import Plan
-from moccasin_mzn.report.plots.files import write_picture
+from moccasin_mzn.report.plots.files import page_of, write_picture
+from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.picture import Picture
 from moccasin_mzn.search.result import Result as Found
 from moccasin_mzn.words import count_text, memory_text
@@ -81,8 +81,7 @@ class Answer(ABC):
         Raises:
             InputError: pandas is not installed.
         """
-        if find_spec("pandas") is None:
-            raise missing("pandas", "bench")
+        require("bench", "pandas")
         from pandas import DataFrame
 
         return DataFrame(self.records())
@@ -168,11 +167,6 @@ class Result(Answer):
     def objective(self) -> str:
         """What is made least: "duration"; of a plan perhaps "energy" or "traffic"."""
         return self.details.problem.objective
-
-    @property
-    def bound(self) -> int:
-        """No answer within the budgets has less of the objective, in its unit."""
-        return self.details.bound
 
     @property
     def tdi_percent(self) -> float | None:
@@ -314,15 +308,7 @@ class FrontierResult(Answer):
         Raises:
             InputError: the drawing library is not installed, or the file cannot be written.
         """
-        from moccasin_mzn.report.plots.frontier_files import write_frontier
-
-        if path is not None:
-            return write_frontier(path, self.details)
-        _require_plotly()
-        from moccasin_mzn.report.plots.frontier_interactive import render
-        from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
-
-        return Drawing(render(FrontierPicture(self.details)))
+        return _drawn(FrontierPicture(self.details), path)
 
 
 @dataclass(frozen=True, repr=False)
@@ -376,15 +362,5 @@ class ComparisonResult(Answer):
         return [row.as_dict() for row in self.rows]
 
 
-def _drawn(picture: Picture, path: str | PathLike[str] | None) -> Drawing | None:
-    if path is not None:
-        return write_picture(path, picture)
-    _require_plotly()
-    from moccasin_mzn.report.plots.interactive import render
-
-    return Drawing(render(picture))
-
-
-def _require_plotly() -> None:
-    if find_spec("plotly") is None:
-        raise missing("plotly", "plot")
+def _drawn(picture: Picture | FrontierPicture, path: str | PathLike[str] | None) -> Drawing | None:
+    return Drawing(page_of(picture)) if path is None else write_picture(path, picture)

@@ -7,37 +7,27 @@ from typing import Any, TextIO
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering, OrderProgress
+from moccasin_mzn.report.progress_lines import Lines
 from moccasin_mzn.report.tables import console, plain_table, print_table
 from moccasin_mzn.words import memory_text
 
-_PAUSE = 0.25
 _AT_ONCE = 10
 
 
-class OrderLines:
+class OrderLines(Lines):
     """Prints a line for improvements of the order or the bound: the first ten, then a few per second."""
 
     def __init__(self, input_peak: int, out: TextIO) -> None:
         """`input_peak`: what 100 % is."""
-        self._input_peak, self._out = input_peak, out
-        self._last_time, self._told = -_PAUSE, 0
-        self._held_back: OrderProgress | None = None
+        super().__init__(out)
+        self._input_peak, self._told = input_peak, 0
 
     def __call__(self, progress: OrderProgress) -> None:
         """Print the line, or hold it back if one was printed just before."""
-        self._held_back = progress
-        if self._told < _AT_ONCE or progress.seconds - self._last_time >= _PAUSE:
-            self._last_time = progress.seconds
-            self.flush()
-
-    def flush(self) -> None:
-        """Print the line held back, if any."""
-        if self._held_back is not None:
-            now, self._held_back = self._held_back, None
-            self._told += 1
-            peak, bound = (percent_text(amount, self._input_peak) for amount in (now.peak, now.bound))
-            self._out.write(f"{now.seconds:8.1f} s  peak {peak} of the input order's  bound {bound}  {now.source}\n")
-            self._out.flush()
+        self._told += 1
+        peak, bound = (percent_text(amount, self._input_peak) for amount in (progress.peak, progress.bound))
+        text = f"peak {peak} of the input order's  bound {bound}  {progress.source}"
+        self._tell(progress.seconds, text, at_once=self._told <= _AT_ONCE)
 
 
 def percent_text(amount: int, whole: int) -> str:

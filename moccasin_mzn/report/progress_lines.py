@@ -14,17 +14,36 @@ from moccasin_mzn.words import count_text, memory_text
 _SECONDS_BETWEEN_LINES = 0.25
 
 
-class ProgressLines:
+class Lines:
+    """Prints lines, at most a few per second."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._console = console(out)
+        self._last_time = -1.0
+        self._held_back: str | None = None
+
+    def _tell(self, seconds: float, text: str, at_once: bool) -> None:
+        """Print a line, or hold it back if one was printed just before, unless it is for `at_once`."""
+        self._held_back = f"{seconds:8.1f} s  {text}"
+        if at_once or seconds - self._last_time >= _SECONDS_BETWEEN_LINES:
+            self._last_time = seconds
+            self.flush()
+
+    def flush(self) -> None:
+        """Print the line held back, if any."""
+        if self._held_back is not None:
+            self._console.print(self._held_back, soft_wrap=True)
+            self._held_back = None
+
+
+class ProgressLines(Lines):
     """Prints a line for each new incumbent or bound that changes what a person reads, at most a few per second."""
 
     def __init__(self, problem: Problem, out: TextIO, named: bool = False) -> None:
         """`named`: each line says who made it, as in a race; those of plans always do."""
-        self._console = console(out)
-        self._problem = problem
-        self._named = named or not problem.seeks_peak
+        super().__init__(out)
+        self._problem, self._named = problem, named or not problem.seeks_peak
         self._last: tuple = ()
-        self._last_time = -1.0
-        self._held_back: str | None = None
 
     def __call__(self, progress: Progress) -> None:
         """Print the line, or hold it back if one was printed just before."""
@@ -35,16 +54,7 @@ class ProgressLines:
         turning_point = self._last[:1] != state[:1] or (seeking and progress.peak <= self._problem.instance.budget)
         self._last = state
         text = self._of_schedule(progress) if self._problem.seeks_peak else self._of_plan(progress)
-        self._held_back = f"{progress.seconds:8.1f} s  {text}" + (f"  {progress.source}" if self._named else "")
-        if turning_point or progress.seconds - self._last_time >= _SECONDS_BETWEEN_LINES:
-            self._last_time = progress.seconds
-            self.flush()
-
-    def flush(self) -> None:
-        """Print the line held back, if any."""
-        if self._held_back is not None:
-            self._console.print(self._held_back, soft_wrap=True)
-            self._held_back = None
+        self._tell(progress.seconds, text + (f"  {progress.source}" if self._named else ""), turning_point)
 
     def _of_schedule(self, progress: Progress) -> str:
         """By how much it exceeds the input order, as that is what a budget costs."""

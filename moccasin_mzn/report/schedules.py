@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -14,6 +14,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text, node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.report.plans import events, plan_rows
 from moccasin_mzn.report.tables import console, plain_table, print_table
 from moccasin_mzn.search.catalogue import Entry
 from moccasin_mzn.search.result import Result, percent_over
@@ -32,45 +33,50 @@ _ASCII_BLOCKS = " .:-=+*#@"
 
 
 def print_result(result: Result, out: TextIO) -> None:
-    """The answer as a table, and which nodes are recomputed where."""
-    to = console(out)
-    graph, baseline = result.instance.graph, result.instance.baseline
-    table = plain_table(graph_text(graph), ("", "input order", "schedule"), left=("",))
-    if result.instance.fixed:
-        table.add_row("fixed memory", *[memory_text(result.instance.fixed, graph.size_unit)] * 2)
-    table.add_row("budget" + (" left" if result.instance.fixed else ""), "",
-                  memory_text(result.instance.budget, graph.size_unit))  # fmt: skip
-    peaks = [memory_text(baseline.peak, graph.size_unit)]
-    durations = [duration_text(baseline.duration, graph.duration_unit)]
+    """The answer as a table, and which nodes are recomputed or copied where."""
+    to, schedules = console(out), result.problem.noun == "schedule"
+    headings = ("", "input order", result.problem.noun)
+    table = plain_table(graph_text(result.problem.graph), headings, left=("",))
+    for row in _rows(result) if schedules else plan_rows(result):
+        table.add_row(*row)
+    print_table(to, table)
+    if result.found and schedules:
+        _print_profiles(to, result)
+    _print_ending(to, result)
     if result.found:
-        peaks.append(memory_text(result.peak, graph.size_unit))
-        durations.append(duration_text(result.duration, graph.duration_unit))
-    table.add_row("peak memory", *peaks)
-    table.add_row("duration", *durations)
+        (_print_recomputed if schedules else _print_events)(to, result)
+
+
+def _rows(result: Result) -> Iterator[tuple[str, str, str]]:
+    """What it is, of the input order, and of the schedule."""
+    graph, instance, baseline = result.instance.graph, result.instance, result.instance.baseline
+    peak, duration = "", ""
     if result.found:
-        table.add_row("duration increase (TDI)", "", f"{result.tdi_percent:.3f} %")
+        peak = memory_text(result.peak, graph.size_unit)
+        duration = duration_text(result.duration, graph.duration_unit)
+    if instance.fixed:
+        yield "fixed memory", *[memory_text(instance.fixed, graph.size_unit)] * 2
+    yield "budget" + (" left" if instance.fixed else ""), "", memory_text(instance.budget, graph.size_unit)
+    yield "peak memory", memory_text(baseline.peak, graph.size_unit), peak
+    yield "duration", duration_text(baseline.duration, graph.duration_unit), duration
+    if result.found:
+        yield "duration increase (TDI)", "", f"{result.tdi_percent:.3f} %"
     if result.shortfall is not None and not result.valid:
         for what, amount in _shortfall_rows(result):
-            table.add_row(what, "", amount.removesuffix(" of the budget"))
+            yield what, "", amount.removesuffix(" of the budget")
     if result.valid:
-        table.add_row("bound on the increase", "", f"{percent_over(result.bound, baseline.duration):.3f} %")
-        table.add_row("gap", "", f"{result.gap_percent:.3f} %")
-    if result.shortfall is not None and result.valid:
-        table.add_row("computations per node, at most", "", str(max(result.instance.max_computations)))
+        yield "bound on the increase", "", f"{percent_over(result.bound, baseline.duration):.3f} %"
+        yield "gap", "", f"{result.gap_percent:.3f} %"
+        if result.shortfall is not None:
+            yield "computations per node, at most", "", str(max(instance.max_computations))
     if result.arenas is not None:
-        table.add_row("arena", "", memory_text(result.arenas.size, graph.size_unit))
-        table.add_row("fragmentation, arena over peak", "", fragmentation_text(result.arenas))
+        yield "arena", "", memory_text(result.arenas.size, graph.size_unit)
+        yield "fragmentation, arena over peak", "", _fragmentation_text(result.arenas)
     if result.found:
-        table.add_row("judged by the simulator", "", "valid" if result.valid else "OVER THE BUDGET")
-    print_table(to, table)
-    if result.found:
-        _print_profiles(to, result)
-    print_ending(to, result)
-    if result.found:
-        _print_recomputed(to, result)
+        yield "judged by the simulator", "", "valid" if result.valid else "OVER THE BUDGET"
 
 
-def print_ending(to: Console, result: Result) -> None:
+def _print_ending(to: Console, result: Result) -> None:
     """How the search ended: status, who found and proved what, notes, verdicts, solver and seconds."""
     to.print(f"{result.status}: {result.reason}", soft_wrap=True)
     by = [f"{what} by {who}" for what, who in (("found", result.found_by), ("proved", result.proved_by)) if who]
@@ -121,7 +127,7 @@ def _of_budget(result: Result, amount: int) -> str:
     return text if fraction is None else f"{text}, {100 * fraction:.1f} % of the budget"
 
 
-def fragmentation_text(arena: Arena) -> str:
+def _fragmentation_text(arena: Arena) -> str:
     """By how much an arena exceeds the peak, and whether that is proven to be the least."""
     percent = f"{arena.fragmentation_percent:.3f} %"
     if not arena.is_least:
@@ -158,24 +164,43 @@ def _print_recomputed(to: Console, result: Result) -> None:
     if not recomputed:
         to.print("no node is recomputed")
         return
-    to.print()
-    title = (
-        f"{count_text(len(recomputed), 'node')} recomputed, {count_text(len(result.sequence), 'computation')} in all"
-    )
-    headings = ("node", "size", "duration", "first at", "again at", "before")
-    table = plain_table(title, headings, left=("node", "before"))
-    for v, positions in list(recomputed.items())[:_NODES_SHOWN]:
-        table.add_row(
-            node_text(graph, v),
-            memory_text(graph.sizes[v], graph.size_unit),
-            duration_text(graph.durations[v], graph.duration_unit),
-            str(result.sequence.index(v) + 1),
-            "\n".join(map(str, positions)),
+    nodes, computations = count_text(len(recomputed), "node"), count_text(len(result.sequence), "computation")
+    rows = [
+        (
+            v, str(result.sequence.index(v) + 1), "\n".join(map(str, positions)),
             "\n".join(node_text(graph, result.sequence[p]) for p in positions if p < len(result.sequence)),
         )
+        for v, positions in recomputed.items()
+    ]  # fmt: skip
+    headings = ("first at", "again at", "before")
+    _print_nodes(to, graph, f"{nodes} recomputed, {computations} in all", headings, rows)
+
+
+def _print_events(to: Console, result: Result) -> None:
+    """What happens beside the first computations, node by node."""
+    found = events(result)
+    if not found:
+        to.print("nothing is computed again or copied")
+        return
+    nodes, actions = count_text(len(found), "node"), count_text(len(result.plan), "action")
+    title = f"{nodes} computed again or copied, {actions} in all"
+    rows = [(v, "\n".join(told)) for v, told in found.items()]
+    _print_nodes(to, result.problem.graph, title, ("actions",), rows)
+
+
+def _print_nodes(
+    to: Console, graph: ComputationGraph, title: str, headings: tuple[str, ...], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """A table of nodes, the first of each row; of many those that come first."""
+    table = plain_table(title, ("node", "size", "duration", *headings), left=("node", headings[-1]))
+    for v, *cells in rows[:_NODES_SHOWN]:
+        size, duration = graph.sizes[v], graph.durations[v]
+        amounts = memory_text(size, graph.size_unit), duration_text(duration, graph.duration_unit)
+        table.add_row(node_text(graph, v), *amounts, *cells)
+    to.print()
     print_table(to, table)
-    if len(recomputed) > _NODES_SHOWN:
-        to.print(f"... and {len(recomputed) - _NODES_SHOWN:,} more; --output FILE or --json tells them all")
+    if len(rows) > _NODES_SHOWN:
+        to.print(f"... and {len(rows) - _NODES_SHOWN:,} more; --output FILE or --json tells them all")
 
 
 def print_info(instance: Instance, order_name: str, order_bound: int, out: TextIO) -> None:

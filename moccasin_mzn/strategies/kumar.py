@@ -68,47 +68,42 @@ def separator_schedule(
         levels: below so many levels of components, what is needed there is computed in the given order, without
             recursion; None: recursion to the end, as published.
     """
-    recursion = _Recursion(graph, order, stop, -1 if backwards else 1)
-    goals = {v for v, readers in enumerate(graph.successors) if not readers}
-    try:
-        for component in components[:: recursion.step]:
-            recursion.compute(component, goals & component.nodes, levels)
-    except _GivenUpError:
-        return None
-    return recursion.sequence
-
-
-class _GivenUpError(Exception):
-    """The schedule has become longer than allowed, or time is up."""
+    recursion = _Recursion(graph, order, -1 if backwards else 1)
+    goals = frozenset(v for v, readers in enumerate(graph.successors) if not readers)
+    sequence = []
+    for v in recursion.computed(components, goals, levels):
+        sequence.append(v)
+        if len(sequence) > most_computations(graph) or stop():
+            return None
+    return sequence
 
 
 class _Recursion:
-    def __init__(self, graph: ComputationGraph, order: Sequence[int], stop: Stop, step: int) -> None:
+    def __init__(self, graph: ComputationGraph, order: Sequence[int], step: int) -> None:
         self._inputs = [frozenset(inputs) for inputs in graph.predecessors]
         self._place = {v: at for at, v in enumerate(order)}
-        self._most = most_computations(graph)
-        self._stop = stop
-        self.step = step
-        self.sequence: list[int] = []
+        self._step = step
 
-    def compute(self, component: Component, goals: set[int] | frozenset[int], levels: int | None) -> None:
-        """Compute `goals`, nodes of the component, everything outside of it that they need being in memory."""
-        if not goals:
-            return
+    def computed(self, parts: Sequence[Component], goals: frozenset[int], levels: int | None) -> Iterator[int]:
+        """What is computed for those of the goals that are in parts, part by part."""
+        for part in parts[:: self._step]:
+            if goals & part.nodes:
+                yield from self._inside(part, goals & part.nodes, levels)
+
+    def _inside(self, component: Component, goals: frozenset[int], levels: int | None) -> Iterator[int]:
+        """For nodes of the component, everything outside of it that they need being in memory."""
         needed = self._needed(component, goals)
         if levels == 0:
-            self._append(needed)
+            yield from needed
             return
         below = None if levels is None else levels - 1
         for v in needed:
             if v in component.separator:
-                for part in component.parts[:: self.step]:
-                    self.compute(part, self._inputs[v] & part.nodes, below)
-                self._append([v])
-        for part in component.parts[:: self.step]:
-            self.compute(part, goals & part.nodes, below)
+                yield from self.computed(component.parts, self._inputs[v], below)
+                yield v
+        yield from self.computed(component.parts, goals, below)
 
-    def _needed(self, component: Component, goals: set[int] | frozenset[int]) -> list[int]:
+    def _needed(self, component: Component, goals: frozenset[int]) -> list[int]:
         """The goals and their ancestors by way of the component, in the input order."""
         found, waiting = set(goals), list(goals)
         while waiting:
@@ -117,33 +112,30 @@ class _Recursion:
             waiting.extend(new)
         return sorted(found, key=self._place.__getitem__)
 
-    def _append(self, nodes: list[int]) -> None:
-        self.sequence += nodes
-        if len(self.sequence) > self._most or self._stop():
-            raise _GivenUpError
+
+def _splits(instance: Instance) -> Iterator[tuple[tuple[Component, ...], bool]]:
+    """Components of the graph, and whether the last part comes first."""
+    for decomposition in decompositions(instance.graph):
+        components = separated(decomposition, instance.order)
+        yield from ((components, False), (components, True))
 
 
 def _published(instance: Instance, stop: Stop) -> Iterator[Sequence[int]]:
-    graph, order = instance.graph, instance.order
-    for decomposition in decompositions(graph):
-        components = separated(decomposition, order)
-        for backwards in (False, True):
-            sequence = separator_schedule(graph, order, components, stop, backwards)
-            if sequence is not None:
-                yield sequence
+    for components, backwards in _splits(instance):
+        sequence = separator_schedule(instance.graph, instance.order, components, stop, backwards)
+        if sequence is not None:
+            yield sequence
 
 
 def _held(instance: Instance, stop: Stop) -> Iterator[Sequence[int]]:
     """Recursion through 1, 2, ... levels, until a schedule is too long: more levels make longer schedules."""
     graph, order = instance.graph, instance.order
-    for decomposition in decompositions(graph):
-        components = separated(decomposition, order)
-        for backwards in (False, True):
-            for levels in range(1, max(component.levels for component in components) + 1):
-                sequence = separator_schedule(graph, order, components, stop, backwards, levels)
-                if sequence is None:
-                    break
-                yield held(graph, sequence, instance.budget, stop)
+    for components, backwards in _splits(instance):
+        for levels in range(1, max(component.levels for component in components) + 1):
+            sequence = separator_schedule(graph, order, components, stop, backwards, levels)
+            if sequence is None:
+                break
+            yield held(graph, sequence, instance.budget, stop)
 
 
 _SOURCE = "Kumar et al., Efficient Rematerialization for Deep Networks, NeurIPS 2019"

@@ -3,12 +3,15 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 from bench_support import BenchProcess, write
 
 from moccasin_mzn.bench.store import Store
+from moccasin_mzn.own_code import own_environment
 
 LONG = """
 name = "long"
@@ -43,3 +46,24 @@ def test_an_interrupt_is_one_line(tmp_path, delay):
     with Store.open(path) as store:
         assert store.rows() == []
     assert os.listdir(tmp_path).count("runs.sqlite") == 1 and not list(tmp_path.glob("*.lock"))
+
+
+INTERRUPTED = """
+import os, signal, sys
+import moccasin_mzn.cli.main, moccasin_mzn.__main__
+def interrupted(*_):
+    try:
+        exec("os.kill(os.getpid(), signal.SIGINT)\\nwhile True: pass")
+    except KeyboardInterrupt:
+        return 1
+moccasin_mzn.cli.main.run = interrupted
+moccasin_mzn.__main__.main()
+"""
+
+
+def test_an_interrupt_of_what_a_library_executes_as_text(tmp_path):
+    write(tmp_path, INTERRUPTED, "interrupted.py")
+    environment = own_environment()
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(tmp_path), environment.get("PYTHONPATH"))))
+    run = subprocess.run([sys.executable, "-m", "interrupted"], capture_output=True, text=True, env=environment)
+    assert (run.returncode, run.stdout, run.stderr) == (1, "", "")

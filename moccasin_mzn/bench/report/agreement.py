@@ -10,8 +10,7 @@ several memories or with addresses is only compared with the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -22,7 +21,7 @@ from moccasin_mzn.problem.instance import FREE
 _FORMS = {form.name: form for form in FORMULATIONS}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Scope:
     """Among which schedules a run seeks and proves."""
 
@@ -110,37 +109,35 @@ def conflicts(runs: Runs) -> tuple[Conflict, ...]:
     return tuple(found.values())
 
 
+def proofs(runs: Runs) -> pd.DataFrame:
+    """The optima that are proven: a row for each run with columns problem, method, scope and optimum."""
+    rows = [
+        (int(run["problem"]), run["method"], scope, _bound(run))
+        for _, run in runs.runs[runs.runs["proven"]].iterrows()
+        if (scope := scope_of(run)) is not None and (run["status"] == "infeasible" or run["valid"])
+    ]
+    return pd.DataFrame(rows, columns=["problem", "method", "scope", "optimum"])
+
+
 def scope_counts(runs: Runs) -> tuple[ScopeCount, ...]:
     """How much was proven in each scope, and by how many methods."""
-    proofs: dict[Scope, dict[int, dict[str, set[float]]]] = {}
-    for problem, method, scope, optimum in _proofs(runs):
-        proofs.setdefault(scope, {}).setdefault(problem, {}).setdefault(method, set()).add(optimum)
     counts = []
-    for scope in sorted(proofs, key=astuple):
-        shared = [methods for methods in proofs[scope].values() if len(methods) > 1]
-        agreed = sum(len(set().union(*methods.values())) == 1 for methods in shared)
-        counts.append(ScopeCount(scope, len(proofs[scope]), len(shared), agreed))
+    for scope, proven in proofs(runs).groupby("scope"):
+        told = proven.groupby("problem").nunique()
+        shared = told[told["method"] > 1]
+        counts.append(ScopeCount(scope, len(told), len(shared), int((shared["optimum"] == 1).sum())))
     return tuple(counts)
 
 
 def shared_problems(runs: Runs) -> int:
     """On how many problems two methods or more have a proof in the same scope."""
-    provers: dict[tuple[int, Scope], set[str]] = {}
-    for problem, method, scope, _ in _proofs(runs):
-        provers.setdefault((problem, scope), set()).add(method)
-    return len({problem for (problem, _), methods in provers.items() if len(methods) > 1})
+    provers = proofs(runs).groupby(["problem", "scope"])["method"].nunique()
+    return provers[provers > 1].index.unique("problem").size
 
 
 def _at_most(given: str, limit: str) -> bool:
     """True if the limit on computations `given` is surely no more than `limit`."""
     return given == limit or (given.isdigit() and limit.isdigit() and int(given) <= int(limit))
-
-
-def _proofs(runs: Runs) -> Iterator[tuple[int, str, Scope, float]]:
-    for _, run in runs.runs[runs.runs["proven"]].iterrows():
-        scope = scope_of(run)
-        if scope is not None and (run["status"] == "infeasible" or run["valid"]):
-            yield int(run["problem"]), run["method"], scope, _bound(run)
 
 
 def _bound(run: pd.Series) -> float:

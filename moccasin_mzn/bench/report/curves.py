@@ -13,17 +13,23 @@ from moccasin_mzn.bench.report.runs import OF_SCHEDULES, Runs
 
 @dataclass(frozen=True)
 class Steps:
-    """A value that changes at moments: `values[k]` from `seconds[k]` on, `before` until the first."""
+    """A value that changes: `values[k]` from `starts[k]` on, `before` until the first."""
 
-    seconds: np.ndarray
-    """Ascending."""
+    starts: np.ndarray
+    """Ascending; seconds, or what else there is on the horizontal axis."""
     values: np.ndarray
     before: float = np.inf
 
-    def at(self, moments: np.ndarray) -> np.ndarray:
-        """The value at each of `moments`."""
-        position = np.searchsorted(self.seconds, moments, side="right")
+    def at(self, places: np.ndarray | float) -> np.ndarray:
+        """The value at each of `places`."""
+        position = np.searchsorted(self.starts, places, side="right")
         return np.concatenate([[self.before], self.values])[position]
+
+    @classmethod
+    def counting(cls, values: pd.Series, total: int = 1) -> Steps:
+        """How many of `total` values are at most so large; what is infinite or NaN never is."""
+        known = np.sort(values[np.isfinite(values)].to_numpy(dtype=float))
+        return cls(known, np.arange(1, len(known) + 1) / max(1, total), 0.0)
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ def upper_median(values: np.ndarray | Sequence[float]) -> np.ndarray:
 
 def median_curve(steps: Sequence[Steps]) -> Curve:
     """The upper median over runs at every moment where one of them changes."""
-    changes = [one.seconds for one in steps]
+    changes = [one.starts for one in steps]
     moments = np.unique(np.concatenate(changes)) if changes else np.array([])
     if not len(moments):
         empty = np.array([])
@@ -55,33 +61,27 @@ def median_curve(steps: Sequence[Steps]) -> Curve:
 
 
 def durations(runs: Runs, run: pd.Series) -> Steps:
-    """The duration of the incumbent of a run, in the graph's unit; its answer counts even if no trace tells of it."""
-    seconds, values = _told(runs, run, "duration")
-    if run["valid"] and (not values or min(values) > run["duration"]):
-        seconds.append(max([*seconds, float(run["took"])]))
-        values.append(float(run["duration"]))
-    best = np.minimum.accumulate(np.array(values, dtype=float)) if values else np.array([])
-    return Steps(np.array(seconds, dtype=float), best)
+    """The duration of the incumbent of a run, in the graph's unit."""
+    return _improving(runs, run, "duration", float(run["duration"]) if run["valid"] else np.nan, np.minimum, np.inf)
 
 
 def bounds(runs: Runs, run: pd.Series) -> Steps:
     """The lower bound on the duration that a run has proven, in the graph's unit; before the first minus infinity."""
-    seconds, values = _told(runs, run, "bound")
-    if not np.isnan(run["duration_bound"]) and (not values or max(values) < run["duration_bound"]):
+    return _improving(runs, run, "bound", float(run["duration_bound"]), np.maximum, -np.inf)
+
+
+def _improving(runs: Runs, run: pd.Series, column: str, final: float, better: np.ufunc, before: float) -> Steps:
+    """The best so far of what the trace of a run tells of `column`, unless it is of other amounts; the `final` value
+    counts even if no trace tells of it."""
+    seconds, values = [], []
+    if run["objective"] == OF_SCHEDULES and run["key"] in runs.traces:
+        told = runs.traces[run["key"]][["seconds", column]].astype(float).dropna(subset=[column])
+        seconds, values = list(told["seconds"]), list(told[column])
+    reached = better.reduce(np.array(values), initial=before)
+    if not np.isnan(final) and better(reached, final) != reached:
         seconds.append(max([*seconds, float(run["took"])]))
-        values.append(float(run["duration_bound"]))
-    best = np.maximum.accumulate(np.array(values, dtype=float)) if values else np.array([])
-    return Steps(np.array(seconds, dtype=float), best, -np.inf)
-
-
-def _told(runs: Runs, run: pd.Series, column: str) -> tuple[list[float], list[float]]:
-    """When the trace of a run tells of `column`, and what; empty without a trace, or with one of other amounts."""
-    trace = runs.traces.get(run["key"])
-    if trace is None or run["objective"] != OF_SCHEDULES:
-        return [], []
-    seconds, values = trace["seconds"].to_numpy(dtype=float), trace[column].to_numpy(dtype=float, na_value=np.nan)
-    known = ~np.isnan(values)
-    return list(seconds[known]), list(values[known])
+        values.append(final)
+    return Steps(np.array(seconds, dtype=float), better.accumulate(np.array(values, dtype=float)), before)
 
 
 def best_seconds(runs: Runs, run: pd.Series) -> float:
@@ -89,7 +89,7 @@ def best_seconds(runs: Runs, run: pd.Series) -> float:
     if not run["valid"]:
         return np.inf
     steps = durations(runs, run)
-    return float(steps.seconds[np.argmin(steps.values)])
+    return float(steps.starts[np.argmin(steps.values)])
 
 
 def percent_over(values: np.ndarray | float, base: float | None) -> np.ndarray | float:

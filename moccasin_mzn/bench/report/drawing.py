@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from moccasin_mzn.bench.report.curves import Curve
+from moccasin_mzn.bench.report.curves import Curve, Steps
 from moccasin_mzn.bench.report.document import Mark
 from moccasin_mzn.bench.report.growth import FLOOR, PowerLaw
 from moccasin_mzn.bench.report.marks import INK, VIRTUAL_BEST
-from moccasin_mzn.bench.report.profiles import Profile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from matplotlib.ticker import FixedLocator
 
 _EARLIEST = 0.1
 """Left end of time axes at the least, in seconds."""
@@ -141,27 +139,17 @@ def draw_growth(
     axes.set_yscale("log")
     if sizes:
         axes.set_xlim(min(sizes) / 1.3, max(sizes) * 1.3)
-    axes.xaxis.set_major_locator(_fixed([10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000]))
-    _plain_log(axes.xaxis)
+    _plain(axes.xaxis, [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000])
     low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(
-        _fixed([m * tick for tick in _TICKS for m in ((1, 2, 5) if high < 100 * low else (1,))])
-    )
-    _plain_log(axes.yaxis)
+    _plain(axes.yaxis, [m * tick for tick in _TICKS for m in ((1, 2, 5) if high < 100 * low else (1,))])
     axes.set_xlabel("nodes")
     axes.set_ylabel("seconds to the best schedule")
 
 
-def draw_cactus(
-    axes: Axes, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], marks: Mapping[str, Mark], problems: int, end:
-    float
-) -> None:  # fmt: skip
+def draw_cactus(axes: Axes, curves: Mapping[str, Steps], marks: Mapping[str, Mark], problems: int, end: float) -> None:
     """Problems solved to a proof against seconds."""
-    for method, (seconds, counts) in curves.items():
-        if len(seconds):
-            times = np.concatenate([seconds[:1], seconds, [max(end, seconds[-1])]])
-            steps = np.concatenate([[0], counts, counts[-1:]])
-            _step(axes, marks.get(method, VIRTUAL_BEST), np.maximum(times, _EARLIEST), steps, markers=True)
+    for method, solved in curves.items():
+        _rise(axes, marks.get(method, VIRTUAL_BEST), np.maximum(solved.starts, _EARLIEST), solved.values, end)
     log_time(axes, _EARLIEST, end * 1.25)
     axes.set_ylim(0, problems * 1.04)
     axes.locator_params(axis="y", integer=True)
@@ -171,24 +159,20 @@ def draw_cactus(
 
 
 def draw_profiles(
-    axes: Axes, profiles: Mapping[str, Profile], marks: Mapping[str, Mark], label: str, percent: bool = False
+    axes: Axes, profiles: Mapping[str, Steps], marks: Mapping[str, Mark], label: str, percent: bool = False
 ) -> None:  # fmt: skip
     """Performance profiles: shares of problems against the factor to the best, or against percent above the best."""
-    most = max([profile.ratios[-1] for profile in profiles.values() if len(profile.ratios)], default=1.0)
+    most = max([profile.starts[-1] for profile in profiles.values() if len(profile.starts)], default=1.0)
     for method, profile in profiles.items():
-        if len(profile.ratios):
-            ratios = np.concatenate([profile.ratios[:1], profile.ratios, [most * 1.3]])
-            shares = np.concatenate([[0.0], profile.shares, profile.shares[-1:]])
-            _step(axes, marks[method], 100 * (ratios - 1) if percent else ratios, 100 * shares, markers=True)
+        places, end = (100 * (of - 1) if percent else of for of in (profile.starts, most * 1.3))
+        _rise(axes, marks[method], places, 100 * profile.values, end)
     if percent:
         axes.set_xscale("symlog", linthresh=0.1, linscale=0.4)
         axes.set_xlim(0, max(0.2, 130 * (most - 1)))
-        axes.xaxis.set_major_locator(_fixed([0, 0.1, 1, 10, 100, 1000]))
     else:
         axes.set_xscale("log")
         axes.set_xlim(1, max(2.0, most * 1.15))
-        axes.xaxis.set_major_locator(_fixed([1, 2, 5, 10, 20, 50, 100, 1_000, 10_000]))
-    _plain_log(axes.xaxis)
+    _plain(axes.xaxis, [0, 0.1, 1, 10, 100, 1000] if percent else [1, 2, 5, 10, 20, 50, 100, 1_000, 10_000])
     axes.set_ylim(0, 104)
     axes.set_xlabel(label)
     axes.set_ylabel("% of problems")
@@ -206,13 +190,10 @@ def draw_gaps(axes: Axes, curves: Mapping[str, Curve], marks: Mapping[str, Mark]
     axes.set_ylabel("median gap %")
 
 
-def draw_shares(axes: Axes, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], marks: Mapping[str, Mark]) -> None:
+def draw_shares(axes: Axes, curves: Mapping[str, Steps], marks: Mapping[str, Mark]) -> None:
     """Shares of problems with a gap up to x at the end."""
-    for method, (gaps, shares) in curves.items():
-        if len(gaps):
-            ends = np.concatenate([gaps[:1], gaps, [100.0]])
-            steps = 100 * np.concatenate([[0.0], shares, shares[-1:]])
-            _step(axes, marks[method], ends, steps, markers=True)
+    for method, shares in curves.items():
+        _rise(axes, marks[method], shares.starts, 100 * shares.values, 100.0)
     _gap_scale(axes.xaxis, axes.set_xscale, axes.set_xlim)
     axes.set_ylim(0, 104)
     axes.set_xlabel("gap % at the end, at most")
@@ -222,8 +203,15 @@ def draw_shares(axes: Axes, curves: Mapping[str, tuple[np.ndarray, np.ndarray]],
 def _gap_scale(axis: Axis, set_scale: Callable[..., None], set_limits: Callable[..., object]) -> None:
     set_scale("symlog", linthresh=0.01, linscale=0.4)
     set_limits(-0.002, 115)
-    axis.set_major_locator(_fixed([0, 0.01, 0.1, 1, 10, 100]))
-    _plain_log(axis)
+    _plain(axis, [0, 0.01, 0.1, 1, 10, 100])
+
+
+def _rise(axes: Axes, mark: Mark, places: np.ndarray, values: np.ndarray, end: float) -> None:
+    """Steps up from 0, which go on to the end."""
+    if len(places):
+        _step(
+            axes, mark, np.array([places[0], *places, max(end, places[-1])]), np.array([0, *values, values[-1]]), True
+        )
 
 
 def _step(axes: Axes, mark: Mark, seconds: np.ndarray, values: np.ndarray, markers: bool = False) -> None:
@@ -236,19 +224,13 @@ def log_time(axes: Axes, first: float, last: float) -> None:
     """A logarithmic axis of seconds with plain numbers."""
     axes.set_xscale("log")
     axes.set_xlim(first, max(last, 2 * first))
-    axes.xaxis.set_major_locator(_fixed(_TICKS))
-    _plain_log(axes.xaxis)
+    _plain(axes.xaxis, _TICKS)
 
 
-def _fixed(places: Sequence[float]) -> FixedLocator:
-    from matplotlib.ticker import FixedLocator
+def _plain(axis: Axis, places: Sequence[float]) -> None:
+    """Ticks at these places alone, with plain numbers."""
+    from matplotlib.ticker import FixedLocator, NullLocator
 
-    return FixedLocator(places)
-
-
-def _plain_log(axis: Axis) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
-
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}" if value < 1e6 else f"{value:.0e}"))
+    axis.set_major_locator(FixedLocator(places))
+    axis.set_major_formatter(lambda value, _: f"{value:,g}" if value < 1e6 else f"{value:.0e}")
     axis.set_minor_locator(NullLocator())
-    axis.set_minor_formatter(NullFormatter())

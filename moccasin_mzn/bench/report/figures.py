@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
+from moccasin_mzn.bench.compare import Published
 from moccasin_mzn.bench.report import drawing
-from moccasin_mzn.bench.report.curves import Curve, bounds, durations, median_curve, percent_over
+from moccasin_mzn.bench.report.curves import Curve, Steps, bounds, durations, median_curve, percent_over
 from moccasin_mzn.bench.report.document import Figure, Mark, Panel
 from moccasin_mzn.bench.report.gaps import median_gaps, shares_within
 from moccasin_mzn.bench.report.growth import PowerLaw, fit
 from moccasin_mzn.bench.report.marks import PUBLISHED, VIRTUAL_BEST
 from moccasin_mzn.bench.report.portfolio import virtual_best
-from moccasin_mzn.bench.report.profiles import performance_profiles
-from moccasin_mzn.bench.report.proofs import cactus
+from moccasin_mzn.bench.report.proofs import performance_profiles
 from moccasin_mzn.bench.report.published import FAMILY_TITLES, number_of
 from moccasin_mzn.bench.report.result_tables import Lines, Summaries
 from moccasin_mzn.bench.report.runs import Runs
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Marks = Mapping[str, Mark]
 FASTEST = 0.05
@@ -40,12 +37,11 @@ def progress_figure(runs: Runs, marks: Marks, lines: Lines) -> Figure | None:
                  if runs.of(problem, method)["applies"].any()]  # fmt: skip
         points = [
             drawing.PublishedPoint(mark, tdi, seconds)
-            for name, mark in PUBLISHED.items()
-            if line
-            and (tdi := number_of(line.figures.get(name, ("",) * 3)[0])) is not None
-            and (seconds := number_of(line.figures.get(name, ("",) * 3)[2])) is not None
+            for mark, tdi, seconds in _published_numbers(line)
+            if tdi is not None and seconds is not None
         ]
-        panels.append(Panel(f"{of.label} ({of.nodes or '?'} nodes), {of.budget}", _progress(drawn, points)))
+        draw = partial(drawing.draw_progress, lines=drawn, points=points)
+        panels.append(Panel(f"{of.label} ({of.nodes or '?'} nodes), {of.budget}", draw))
     caption = (
         "Total duration increase (TDI) of the best schedule so far against seconds: the median over runs, with the "
         "range from the least to the largest shaded; dashed in the same colour: the proven bound. A marker shows when "
@@ -70,12 +66,6 @@ def _over(curve: Curve, base: int | None) -> Curve:
     return Curve(curve.seconds, low, median, high)
 
 
-def _progress(
-    drawn: Sequence[drawing.ProgressLine], points: Sequence[drawing.PublishedPoint]
-) -> Callable[[Axes], None]:
-    return lambda axes: drawing.draw_progress(axes, drawn, points)
-
-
 def growth_figure(
     runs: Runs, marks: Marks, summaries: Summaries, lines: Lines
 ) -> tuple[Figure | None, dict[str, PowerLaw]]:
@@ -96,42 +86,48 @@ def growth_figure(
         "problem: the median over runs. Lines: power laws fitted by least squares of logarithms, where there are "
         "three sizes or more." + (" Hollow markers: the seconds of the paper's table." if published else "")
     )
-    draw = lambda axes: drawing.draw_growth(axes, points, laws, marks, published)  # noqa: E731
+    draw = partial(drawing.draw_growth, points=points, laws=laws, marks=marks, published=published)
     legend = _legend([method for method in runs.methods if method in points], marks, bool(published))
     return Figure("growth", caption, (Panel("time to the best schedule", draw),), legend), laws
 
 
-def _published_growth(lines: Lines) -> list[tuple[Mark, list[float], list[float]]]:
-    found = []
+def _published_numbers(line: Published | None) -> Iterator[tuple[Mark, float | None, float | None]]:
+    """TDI in percent and seconds of each family that is drawn."""
     for name, mark in PUBLISHED.items():
-        pairs = [
-            (float(line.nodes), seconds)
-            for line in lines
-            if line and name in line.figures and (seconds := number_of(line.figures[name][2])) is not None
-        ]
-        if pairs:
-            found.append((mark, [nodes for nodes, _ in pairs], [seconds for _, seconds in pairs]))
-    return found
+        if line and name in line.figures:
+            tdi, _, seconds = line.figures[name]
+            yield mark, number_of(tdi), number_of(seconds)
+
+
+def _published_growth(lines: Lines) -> list[tuple[Mark, list[int], list[float]]]:
+    """Nodes and seconds of each family that is drawn."""
+    found: dict[Mark, tuple[list[int], list[float]]] = {}
+    for line in filter(None, lines):
+        for mark, _, seconds in _published_numbers(line):
+            if seconds is not None:
+                for numbers, number in zip(found.setdefault(mark, ([], [])), (line.nodes, seconds), strict=True):
+                    numbers.append(number)
+    return [(mark, *found[mark]) for mark in PUBLISHED.values() if mark in found]
 
 
 def proof_figure(seconds: pd.DataFrame, marks: Marks, end: float) -> Figure | None:
     """Cactus plot and performance profile of times to proof; None if nothing was proven."""
     if not np.isfinite(seconds.to_numpy()).any():
         return None
-    curves = {method: cactus(seconds[method]) for method in seconds.columns}
+    curves = {method: Steps.counting(seconds[method]) for method in seconds.columns}
     legend = _legend(seconds.columns, marks)
     several = len(seconds.columns) > 1
     if several:
-        curves = {VIRTUAL_BEST_TITLE: cactus(virtual_best(seconds)), **curves}
+        curves = {VIRTUAL_BEST_TITLE: Steps.counting(virtual_best(seconds)), **curves}
         legend += ((VIRTUAL_BEST_TITLE, VIRTUAL_BEST),)
-    panels = [Panel("solved to a proof", lambda axes: drawing.draw_cactus(axes, curves, marks, len(seconds), end))]
+    draw = partial(drawing.draw_cactus, curves=curves, marks=marks, problems=len(seconds), end=end)
+    panels = [Panel("solved to a proof", draw)]
     caption = "Problems solved to a proof within a time; the thin line is their number."
     if several:
         profiles = performance_profiles(seconds, FASTEST)
         label = "time to the proof / that of the fastest"
-        panels.append(
-            Panel("performance profile of times", lambda axes: drawing.draw_profiles(axes, profiles, marks, label))
-        )
+        draw = partial(drawing.draw_profiles, profiles=profiles, marks=marks, label=label)
+        panels.append(Panel("performance profile of times", draw))
         caption += (
             " Beside it the performance profile: on how many of the problems that anyone solves a method's time is "
             f"within a factor of the fastest; times below {FASTEST} s count as that."
@@ -150,9 +146,9 @@ def quality_figure(ratios_of: pd.DataFrame, marks: Marks) -> Figure | None:
         "than the shortest that any method found. Where a line ends below 100 %, the method found no schedule for the "
         "others."
     )
-    panel = Panel("performance profile of durations",
-                  lambda axes: drawing.draw_profiles(axes, profiles, marks, label, percent=True))  # fmt: skip
-    return Figure("quality", caption, (panel,), _legend(ratios_of.columns, marks))
+    draw = partial(drawing.draw_profiles, profiles=profiles, marks=marks, label=label, percent=True)
+    panels = (Panel("performance profile of durations", draw),)
+    return Figure("quality", caption, panels, _legend(ratios_of.columns, marks))
 
 
 def gap_figure(
@@ -164,8 +160,8 @@ def gap_figure(
     curves = {method: median_gaps(runs, problems, method) for method in methods}
     shares = {method: shares_within(final.loc[problems, method]) for method in methods}
     panels = (
-        Panel("median gap over time", lambda axes: drawing.draw_gaps(axes, curves, marks, end)),
-        Panel("gaps at the end", lambda axes: drawing.draw_shares(axes, shares, marks)),
+        Panel("median gap over time", partial(drawing.draw_gaps, curves=curves, marks=marks, end=end)),
+        Panel("gaps at the end", partial(drawing.draw_shares, curves=shares, marks=marks)),
     )
     caption = (
         "Gap: 100 (duration - bound) / duration, 100 while there is no schedule. Left: the median over problems of "

@@ -21,7 +21,7 @@ def gap_steps(runs: Runs, run: pd.Series) -> Steps:
         last = WORST if np.isnan(run["gap_percent"]) else run["gap_percent"]
         return Steps(np.array([0.0, float(run["took"])]), np.array([WORST, last]))
     above, below = durations(runs, run), bounds(runs, run)
-    moments = np.unique(np.concatenate([[0.0], above.seconds, below.seconds]))
+    moments = np.unique(np.concatenate([[0.0], above.starts, below.starts]))
     best, bound = above.at(moments), below.at(moments)
     bound = np.where(np.isinf(bound), 0.0, bound)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -49,8 +49,6 @@ def final_gaps(runs: Runs) -> pd.DataFrame:
     return runs.matrix(of)
 
 
-def shares_within(gaps: pd.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Gaps, ascending, and the share of problems with a gap up to each; `WORST` is no gap at all."""
-    known = gaps.dropna().to_numpy(dtype=float)
-    ordered = np.sort(known[known < WORST])
-    return ordered, np.arange(1, len(ordered) + 1) / max(1, len(known))
+def shares_within(gaps: pd.Series) -> Steps:
+    """The share of problems with a gap up to so many percent; `WORST` is no gap at all."""
+    return Steps.counting(gaps[gaps < WORST], gaps.notna().sum())

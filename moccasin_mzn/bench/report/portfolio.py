@@ -69,23 +69,26 @@ def portfolio(seconds: pd.DataFrame, limits: pd.DataFrame) -> Portfolio:
     def score(of: pd.DataFrame) -> float:
         return float(par2(virtual_best(of).to_frame("VBS"), limit)["VBS"].mean())
 
-    best, whole, solved = virtual_best(seconds), score(seconds), int(np.isfinite(virtual_best(seconds)).sum())
+    whole, solved, counts = score(seconds), _solved(virtual_best(seconds)), best_counts(seconds)
     members = []
     for method in seconds.columns:
         rest = seconds.drop(columns=method)
-        leads = np.isfinite(seconds[method]) & (seconds[method] == best)
         members.append(
             Member(
                 method=method,
-                solved=int(np.isfinite(seconds[method]).sum()),
+                solved=_solved(seconds[method]),
                 par2=float(scores[method].mean()),
-                best=int(leads.sum()),
-                sole_best=int((leads & (virtual_best(rest) > best)).sum()),
-                lost_solved=solved - int(np.isfinite(virtual_best(rest)).sum()),
+                best=counts[method][0],
+                sole_best=counts[method][1],
+                lost_solved=solved - _solved(virtual_best(rest)),
                 lost_par2=max(0.0, score(rest) - whole),
             )
         )
     return Portfolio(len(seconds), solved, whole, tuple(members))
+
+
+def _solved(seconds: pd.Series) -> int:
+    return int(np.isfinite(seconds).sum())
 
 
 def best_counts(values: pd.DataFrame) -> dict[str, tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Times to proof, scores, and how many problems are solved within a time.
+"""Times to proof, scores, and on how many problems methods are good.
 
 A method solves a problem if more than half of its runs end with a proof (of optimality, or that there is no schedule);
 its time is then the upper median over its runs. PAR2, the penalized average runtime with factor 2, counts twice the
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from moccasin_mzn.bench.report.curves import upper_median
+from moccasin_mzn.bench.report.curves import Steps, upper_median
 from moccasin_mzn.bench.report.runs import Runs
 
 PENALTY = 2
@@ -35,10 +35,24 @@ def par2(seconds: pd.DataFrame, limits: pd.DataFrame | pd.Series) -> pd.DataFram
     return seconds.where(~np.isinf(seconds), penalties)
 
 
-def cactus(seconds: pd.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Times, ascending, and how many problems are solved within each."""
-    times = np.sort(seconds[np.isfinite(seconds)].to_numpy(dtype=float))
-    return times, np.arange(1, len(times) + 1)
+def performance_profiles(values: pd.DataFrame, floor: float = 0.0) -> dict[str, Steps]:
+    """Of each method the share of problems on which it is within a factor of the best (Dolan and More, Benchmarking
+    optimization software with performance profiles, Mathematical Programming 91, 2002).
+
+    Args:
+        values: what is to be small, for problems (rows) and methods (columns); infinite or NaN: never within any
+            factor. Problems on which all are infinite do not count.
+        floor: values below count as this, so that what cannot be measured makes no ratio.
+
+    Raises:
+        ValueError: a value that counts is not positive.
+    """
+    kept = values.clip(lower=floor)
+    kept = kept[np.isfinite(kept).any(axis=1)]
+    best = kept.min(axis=1)
+    if (best <= 0).any():
+        raise ValueError("ratios need positive values")
+    return {method: Steps.counting(kept[method] / best, len(kept)) for method in kept.columns}
 
 
 def common_ground(ran: pd.DataFrame) -> tuple[list[int], list[str]]:

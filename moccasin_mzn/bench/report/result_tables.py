@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from moccasin_mzn.bench.compare import BUDGET_TOLERANCE, Published
 from moccasin_mzn.bench.report.document import Cell, Group, Row, Table
@@ -16,8 +17,8 @@ Lines = Sequence[Published | None]
 """The published line of each problem, if it has one."""
 
 _WORDS = {
-    "unknown": "none found", "over-budget": "over budget", "not-applicable": "n/a", "out-of-memory": "out of memory",
-    "out-of-time": "killed", 
+    "": "not run", "unknown": "none found", "over-budget": "over budget", "not-applicable": "n/a",
+    "out-of-memory": "out of memory", "out-of-time": "killed",
 }  # fmt: skip
 _SAME = 1e-9
 
@@ -26,18 +27,14 @@ def overview_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
     """Total duration increase of every method on every problem, beside the published ones."""
     families = families_of(lines)
     headings = ("graph", "n", "m", "budget", *(f"paper: {_family(name)}" for name in families), *runs.methods)
-    groups: list[list[tuple[Cell, ...]]] = []
-    above = None
+    rows = []
     for problem, (of, line) in enumerate(zip(runs.problems, lines, strict=True)):
         cells = [Cell(of.label), Cell(amount(of.nodes)), Cell(amount(of.edges)), Cell(of.budget)]
         best = _least([summaries[problem, method].tdi for method in runs.methods])
         cells += [Cell(_published_tdi(line, name), quiet=True) for name in families]
         cells += [_tdi_cell(summaries[problem, method], best) for method in runs.methods]
-        if above == of.label:
-            groups[-1].append(tuple(cells))
-        else:
-            groups.append([tuple(cells)])
-        above = of.label
+        rows.append(tuple(cells))
+    groups = tuple(Group(tuple(alike)) for _, alike in groupby(rows, key=lambda cells: cells[0].text))
     caption = (
         "Total duration increase (TDI) in percent over computing every node once: the median over the runs that found "
         "a schedule. An asterisk: proven optimal, or proven that there is no schedule, each for the method's own "
@@ -45,7 +42,7 @@ def overview_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
         "or not done yet; n/a: not for this graph; killed: at the hard time limit."
         + (" (over): with a peak above the budget." if families else "")
     )
-    return Table("overview", caption, headings, tuple(Group(tuple(group)) for group in groups), keys=3)
+    return Table("overview", caption, headings, groups, keys=3)
 
 
 def detail_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
@@ -68,11 +65,9 @@ def detail_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
     return Table.of("details", caption, groups=groups)
 
 
-def status_text(summary: Summary) -> str:
+def _status_text(summary: Summary) -> str:
     """The most frequent ending of runs without a schedule, in a word or two."""
-    if not summary.runs:
-        return "not run"
-    return _WORDS.get(summary.statuses[0], summary.statuses[0])
+    return _WORDS.get(summary.status, summary.status)
 
 
 def _tdi_cell(summary: Summary, best: float | None) -> Cell:
@@ -80,7 +75,7 @@ def _tdi_cell(summary: Summary, best: float | None) -> Cell:
     if summary.tdi is None:
         nothing = not summary.runs or not summary.applies
         star = "*" if summary.proven and not share else ""
-        return Cell(status_text(summary) + star + share, quiet=nothing or not summary.failed, alarm=summary.failed > 0)
+        return Cell(_status_text(summary) + star + share, quiet=nothing or not summary.failed, alarm=summary.failed > 0)
     star = "*" if summary.proven == summary.runs else ""
     missing = f" (found {summary.found}/{summary.runs})" if summary.found < summary.runs else ""
     strong = best is not None and summary.tdi.median <= best + _SAME
@@ -96,7 +91,7 @@ def _detail_cells(summary: Summary, of: Problem, line: Published | None, best: f
     share = Spread.of([summary.peak.median / of.budget_amount]) if of.budget_amount and summary.peak else None
     found = f" (found {summary.found}/{summary.runs})" if summary.found < summary.runs else ""
     if summary.tdi is None:
-        tdi = Cell(status_text(summary), alarm=summary.failed > 0, quiet=not summary.failed)
+        tdi = Cell(_status_text(summary), alarm=summary.failed > 0, quiet=not summary.failed)
     else:
         strong = best is not None and summary.tdi.median <= best + _SAME
         tdi = Cell(spread_text(summary.tdi) + found, strong=strong)
@@ -118,22 +113,27 @@ def _seconds_cell(spread: Spread | None) -> Cell:
 
 def _published_cells(family: str, line: Published, of: Problem) -> Row:
     tdi, peak, seconds = line.figures[family]
-    amount_text, _, unit = peak.partition(" ")
-    value, (step, _) = number_of(amount_text), memory_step(line)
-    share = f"{value * (step if unit else 1) / of.budget_amount:.3f}" if value and of.budget_amount else ""
-    texts = {"TDI %": tdi, "peak": peak if unit else amount(value), "peak / budget": share, "s in all": seconds}
+    value = _published_peak(line, family)
+    share = f"{value / of.budget_amount:.3f}" if value and of.budget_amount else ""
+    texts = {"TDI %": tdi, "peak": peak if " " in peak else amount(value), "peak / budget": share, "s in all": seconds}
     told = {heading: Cell(text or "-", quiet=True) for heading, text in texts.items()}
     return {"method": Cell(f"paper: {_family(family)}", quiet=True, left=True), **told}
 
 
 def _published_tdi(line: Published | None, family: str) -> str:
     """A published duration increase, and whether its schedule is over the budget."""
-    tdi, peak, _ = line.figures.get(family, ("", "", "")) if line else ("", "", "")
-    amount_text, _, unit = peak.partition(" ")
-    value, (step, _) = number_of(amount_text), memory_step(line)
-    least = line.budget * (1 + BUDGET_TOLERANCE) if line else 0.0
-    over = value is not None and value * (step if unit else 1) > least
+    if line is None or family not in line.figures:
+        return "-"
+    tdi, peak = line.figures[family][0], _published_peak(line, family)
+    over = peak is not None and peak > line.budget * (1 + BUDGET_TOLERANCE)
     return f"{tdi} (over)" if over else tdi or "-"
+
+
+def _published_peak(line: Published, family: str) -> float | None:
+    """In the graph's unit; None without one."""
+    text, _, unit = line.figures[family][1].partition(" ")
+    value = number_of(text)
+    return None if value is None else value * (memory_step(line)[0] if unit else 1)
 
 
 def _budget(of: Problem, line: Published | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +18,6 @@ class Spread:
     median: float
     low: float
     high: float
-    count: int
 
     @classmethod
     def of(cls, values: pd.Series | np.ndarray | list[float]) -> Spread | None:
@@ -28,7 +26,7 @@ class Spread:
         known = known[np.isfinite(known)]
         if not len(known):
             return None
-        return cls(float(np.median(known)), float(known.min()), float(known.max()), len(known))
+        return cls(float(np.median(known)), float(known.min()), float(known.max()))
 
 
 @dataclass(frozen=True)
@@ -40,16 +38,13 @@ class Summary:
     applies: bool
     found: int
     """Runs with a valid schedule."""
-    optimal: int
-    """Runs that proved it optimal for their formulation."""
-    infeasible: int
-    """Runs that proved that there is none."""
+    proven: int
+    """Runs that ended with a proof."""
     failed: int
-    statuses: tuple[str, ...]
-    """Each once, the most frequent first."""
+    status: str
+    """The most frequent; of several, the first of the alphabet; empty without runs."""
     tdi: Spread | None
     """Total duration increase in percent, of runs with a schedule."""
-    duration: Spread | None
     peak: Spread | None
     gap: Spread | None
     """100 * (duration - bound) / duration; None for a strategy, which seeks no bound."""
@@ -59,11 +54,6 @@ class Summary:
     """Until the proof, of runs that ended with one."""
     seconds: Spread | None
     """Of whole runs."""
-
-    @property
-    def proven(self) -> int:
-        """Runs that ended with a proof."""
-        return self.optimal + self.infeasible
 
 
 def summarize(runs: Runs, problem: int, method: str) -> Summary:
@@ -75,23 +65,16 @@ def summarize(runs: Runs, problem: int, method: str) -> Summary:
         runs=len(group),
         applies=bool(group["applies"].any()) if len(group) else True,
         found=len(valid),
-        optimal=int((group["status"] == "optimal").sum()),
-        infeasible=int((group["status"] == "infeasible").sum()),
+        proven=len(proven),
         failed=int(group["failed"].sum()),
-        statuses=_most_frequent(group["status"]),
+        status=group["status"].mode().iloc[0] if len(group) else "",
         tdi=Spread.of(percent_over(valid["duration"].to_numpy(), base)),
-        duration=Spread.of(valid["duration"]),
         peak=Spread.of(valid["peak"]),
         gap=Spread.of(valid["gap_percent"]) if method in runs.models else None,
         best_seconds=Spread.of([best_seconds(runs, run) for _, run in valid.iterrows()]),
         proof_seconds=Spread.of(proven["took"]),
         seconds=Spread.of(group["took"]),
     )  # fmt: skip
-
-
-def _most_frequent(words: pd.Series) -> tuple[str, ...]:
-    counts = Counter(words)
-    return tuple(sorted(counts, key=lambda word: (-counts[word], word)))
 
 
 def summaries(runs: Runs) -> dict[tuple[int, str], Summary]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 
-from moccasin_mzn.errors import InputError, missing
+from moccasin_mzn.errors import InputError, require
 from moccasin_mzn.files import check_writable, replace_file
+from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.picture import Picture
 
 _LIBRARIES = {".png": "matplotlib", ".svg": "matplotlib", ".html": "plotly"}
@@ -23,12 +23,11 @@ def check_picture_file(path: str | PathLike[str]) -> None:
     library = _LIBRARIES.get(_suffix(path))
     if library is None:
         raise InputError(f"{path}: expected a name that ends in {', '.join(list(_LIBRARIES)[:-1])} or .html")
-    if find_spec(library) is None:
-        raise missing(library, "plot")
+    require("plot", library)
     check_writable(path)
 
 
-def write_picture(path: str | PathLike[str], picture: Picture) -> None:
+def write_picture(path: str | PathLike[str], picture: Picture | FrontierPicture) -> None:
     """Draw `picture` in the form that the suffix of `path` names, which holds its old content or all of the new.
 
     Raises:
@@ -37,12 +36,26 @@ def write_picture(path: str | PathLike[str], picture: Picture) -> None:
     check_picture_file(path)
     form = _suffix(path).removeprefix(".")
     if form == "html":
-        from moccasin_mzn.report.plots.interactive import render as render_page
+        return replace_file(path, page_of(picture))
+    from moccasin_mzn.report.plots import frontier_static, static
 
-        return replace_file(path, render_page(picture))
-    from moccasin_mzn.report.plots.static import render
+    if isinstance(picture, FrontierPicture):
+        return replace_file(path, frontier_static.render(picture, form))
+    replace_file(path, static.render(picture, form))
 
-    replace_file(path, render(picture, form))
+
+def page_of(picture: Picture | FrontierPicture) -> str:
+    """The interactive picture, as a page of its own.
+
+    Raises:
+        InputError: the drawing library is not installed.
+    """
+    require("plot", "plotly")
+    from moccasin_mzn.report.plots import frontier_interactive, interactive
+
+    if isinstance(picture, FrontierPicture):
+        return frontier_interactive.render(picture)
+    return interactive.render(picture)
 
 
 def _suffix(path: str | PathLike[str]) -> str:

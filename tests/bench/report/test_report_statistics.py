@@ -18,8 +18,7 @@ from moccasin_mzn.bench.report.gaps import final_gaps, gap_steps, shares_within
 from moccasin_mzn.bench.report.growth import fit
 from moccasin_mzn.bench.report.marks import COLORS, marks_for
 from moccasin_mzn.bench.report.portfolio import best_counts, portfolio, virtual_best
-from moccasin_mzn.bench.report.profiles import performance_profiles
-from moccasin_mzn.bench.report.proofs import cactus, common_ground, par2, proof_seconds, time_limits
+from moccasin_mzn.bench.report.proofs import common_ground, par2, performance_profiles, proof_seconds, time_limits
 from moccasin_mzn.bench.report.runs import option_of, read_runs
 from moccasin_mzn.bench.report.summary import summarize
 from moccasin_mzn.errors import InputError
@@ -133,7 +132,7 @@ def test_summary_by_hand():
     assert (summary.runs, summary.found, summary.proven, summary.failed) == (4, 3, 1, 1)
     assert (summary.tdi.median, summary.tdi.low, summary.tdi.high) == pytest.approx((6, 4, 12))
     assert (summary.proof_seconds.median, summary.seconds.median) == (1, 5.5)
-    assert summary.statuses[0] == "feasible"
+    assert summary.status == "feasible"
     assert summarize(runs, 0, "another").runs == 0
 
 
@@ -206,8 +205,8 @@ def test_best_counts_by_hand():
 
 
 def test_cactus_by_hand():
-    times, counts = cactus(pd.Series([5.0, math.inf, 1.0, math.nan]))
-    assert (list(times), list(counts)) == ([1, 5], [1, 2])
+    solved = Steps.counting(pd.Series([5.0, math.inf, 1.0, math.nan]))
+    assert (list(solved.starts), list(solved.values)) == ([1, 5], [1, 2])
 
 
 def test_methods_are_compared_where_all_ran():
@@ -253,8 +252,8 @@ def test_laws_of_profiles(values):
     profiles = performance_profiles(values)
     solved = np.isfinite(values).any(axis=1).sum()
     for method, profile in profiles.items():
-        assert (np.diff(profile.shares) >= 0).all() and (np.diff(profile.ratios) >= 0).all()
-        assert ((profile.ratios >= 1) & (profile.shares > 0) & (profile.shares <= 1)).all()
+        assert (np.diff(profile.values) >= 0).all() and (np.diff(profile.starts) >= 0).all()
+        assert ((profile.starts >= 1) & (profile.values > 0) & (profile.values <= 1)).all()
         if solved:
             assert profile.at(math.inf) == pytest.approx(np.isfinite(values[method]).sum() / solved)
     if solved:
@@ -265,7 +264,7 @@ def test_gap_by_hand():
     trace = {"m/g/0.9/1": [(1.0, None, 90), (2.0, 120, 90), (3.0, 120, 108)]}
     runs = runs_of([row(status="feasible", duration=120, duration_bound=108)], trace)
     steps = gap_steps(runs, runs.runs.iloc[0])
-    assert list(steps.seconds) == [0, 1, 2, 3]
+    assert list(steps.starts) == [0, 1, 2, 3]
     assert list(steps.values) == pytest.approx([100, 100, 25, 10])
     assert final_gaps(runs).loc[0, "m"] == pytest.approx(10)
 
@@ -311,8 +310,8 @@ def test_progress_axes_show_how_good_methods_differ(lines, least, most):
 
 
 def test_shares_count_problems_without_a_schedule():
-    gaps, shares = shares_within(pd.Series([0.0, 100.0, 5.0, math.nan]))
-    assert (list(gaps), list(shares)) == ([0, 5], pytest.approx([1 / 3, 2 / 3]))
+    shares = shares_within(pd.Series([0.0, 100.0, 5.0, math.nan]))
+    assert (list(shares.starts), list(shares.values)) == ([0, 5], pytest.approx([1 / 3, 2 / 3]))
 
 
 def test_growth_is_found_again():

@@ -12,7 +12,7 @@ from stairs import GRAPH, Stairs, stairs
 
 from moccasin_mzn.extensions.frontier.points import Frontier, FrontierPoint
 from moccasin_mzn.extensions.frontier.sweep import Plan, sweep
-from moccasin_mzn.report.plots.frontier_files import write_frontier
+from moccasin_mzn.report.plots.files import write_picture
 from moccasin_mzn.report.plots.frontier_interactive import render as render_page
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.frontier_static import render
@@ -106,7 +106,7 @@ def test_pages_load_nothing_and_are_the_same_again():
     ("name", "start"), [("a.png", b"\x89PNG"), ("A.SVG", b"<?xml"), ("a.html", b"<!DOCTYPE html>")]
 )
 def test_the_suffix_says_the_form(tmp_path, name, start):
-    write_frontier(tmp_path / name, OPEN)
+    write_picture(tmp_path / name, FrontierPicture(OPEN))
     assert (tmp_path / name).read_bytes().startswith(start)
 
 
