@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +22,12 @@ _SEARCHING = ("solver", "search", "time_limit", "until_gap", "threads", "seed")
 _ASKING = ("formulation", "max_computations", "warm_start")
 DEVICE_NAMES = ("device", "copy_time", "copy_latency", "copy_energy")
 """Names of the options of devices."""
-PLATFORM_NAMES = (
-    "paging", "slow_memory", "page_out_time", "page_in_time", "page_out_energy", "page_in_energy", "compute_power",
-    "objective", "max_duration", "max_energy", "max_traffic", "platform", *DEVICE_NAMES,
-)  # fmt: skip
+_COPY_COSTS = {name.removeprefix("copy_"): name for name in DEVICE_NAMES[1:]}
+_PAGING_COSTS = {f"{way}_{cost}": f"page_{way}_{cost}" for way in ("out", "in") for cost in ("time", "energy")}
+_PAGING_COSTS["power"] = "compute_power"
+"""Names of options by name of the cost."""
+_LIMITS = ("max_duration", "max_energy", "max_traffic")
+PLATFORM_NAMES = ("paging", "slow_memory", *_PAGING_COSTS.values(), "objective", *_LIMITS, "platform", *DEVICE_NAMES)
 """Names of all options for several memories."""
 TAKEN = frozenset((*_SEARCHING, *_ASKING))
 """Options of one memory that go with several."""
@@ -91,22 +95,25 @@ def platform_problem(
     Raises:
         InputError: nonsense in an option, or options that do not go together.
     """
+    from moccasin_mzn.extensions.devices.build import CopyCosts, exact
+    from moccasin_mzn.extensions.paging.build import PagingCosts, parse_cost
     from moccasin_mzn.extensions.platforms import asked_problem
 
     if "platform" in given:
         return _problem_in_file(graph, order, given["platform"], options)
-    devices, copies = None, None
+    paging, devices, copies = None, None, None
+    if "paging" in given:
+        paging = _costs(PagingCosts, given, "--paging", _PAGING_COSTS, parse_cost)
     if "device" in given:
         if budget is not None:
             raise InputError("--budget is for one memory: with --device each has its own")
         if count_fixed:
             raise InputError("--count-fixed is for one memory, it does not go with --device")
-        devices, copies = _devices(given), _copy_costs(given) or {"time": "inf"}
+        devices, copies = _devices(given), _costs(CopyCosts, given, "--device", _COPY_COSTS, exact) or {"time": "inf"}
     return asked_problem(
-        graph, budget, paging=paging_costs(given) if "paging" in given else None, slow_memory=given.get("slow_memory"),
-        devices=devices, copies=copies, goal=lambda duration: goal_of(given, duration),
-        form=options.get("formulation", "staged"), order=order, max_computations=_counts(graph, options),
-        count_fixed=count_fixed,
+        graph, budget, paging=paging, slow_memory=given.get("slow_memory"), devices=devices, copies=copies,
+        goal=lambda duration: goal_of(given, duration), form=options.get("formulation", "staged"), order=order,
+        max_computations=_counts(graph, options), count_fixed=count_fixed,
     )  # fmt: skip
 
 
@@ -149,8 +156,6 @@ def _problem_in_file(
 
 
 _LIMIT = re.compile(r"[0-9]{1,30}", re.ASCII)
-
-
 _PERCENT = re.compile(r"\+\s*([0-9]{1,6}(?:\.[0-9]{1,30})?)\s*%", re.ASCII)
 
 
@@ -163,7 +168,7 @@ def goal_of(given: dict[str, Any], baseline_duration: int) -> Any:
     from moccasin_mzn.problem.platform import Goal
 
     limits = {}
-    for what in ("max_duration", "max_energy", "max_traffic"):
+    for what in _LIMITS:
         if what in given:
             base = baseline_duration if what == "max_duration" else None
             limits[what] = _limit(f"--{what.replace('_', '-')}", given[what], base)
@@ -180,39 +185,7 @@ def _limit(option: str, text: str, base: int | None) -> int:
     return int(text)
 
 
-def paging_costs(given: dict[str, Any]) -> Any:
-    """The `PagingCosts` that the options say.
-
-    Raises:
-        InputError: a broken number, or no time of writing.
-    """
-    from moccasin_mzn.extensions.paging.build import PagingCosts, parse_cost
-
-    def cost(name: str, default: Fraction | None, finite: bool = True) -> Any:
-        if name not in given:
-            return default
-        option = f"--{name.replace('_', '-')}"
-        value = parse_cost(option, given[name])
-        if value is None and finite:
-            raise InputError(f"{option} inf: expected a number; a time of inf says that there is no link")
-        return value
-
-    if "page_out_time" not in given:
-        raise InputError("--paging: give --page-out-time, the duration of writing per size unit (0 if it takes none)")
-    out_time = cost("page_out_time", None, finite=False)
-    out_energy = cost("page_out_energy", Fraction(0))
-    return PagingCosts(
-        out_time=out_time,
-        in_time=cost("page_in_time", out_time, finite=False),
-        out_energy=out_energy,
-        in_energy=cost("page_in_energy", out_energy),
-        power=cost("compute_power", Fraction(1)),
-    )
-
-
 def _devices(given: dict[str, Any]) -> dict[str, Any]:
-    from dataclasses import replace
-
     from moccasin_mzn.extensions.devices.build import exact, parse_device
 
     power = exact("--compute-power", given["compute_power"]) if "compute_power" in given else Fraction(1)
@@ -238,27 +211,10 @@ def first_device_swept(devices: tuple[str, ...], budget: str = "inf") -> tuple[s
     return (f"{name}={budget}{told}{slowness}", *devices[1:])
 
 
-def _copy_costs(given: dict[str, Any]) -> Any:
-    """The `CopyCosts` that the options say; None: nothing can be copied.
+def _costs(kind: Any, given: dict[str, Any], what: str, options: dict[str, str], read: Callable) -> Any:
+    """The costs that the options say, by what they are called there."""
+    from moccasin_mzn.extensions.platforms import costs_of
 
-    Raises:
-        InputError: a broken number.
-    """
-    from moccasin_mzn.extensions.devices.build import CopyCosts, exact
-
-    amounts, possible = dict[str, Any](), True
-    for name in DEVICE_NAMES[1:]:
-        option = f"--{name.replace('_', '-')}"
-        if name not in given:
-            continue
-        if given[name].strip() != "inf":
-            amounts[name.removeprefix("copy_")] = exact(option, given[name])
-        elif name == "copy_energy":
-            raise InputError(f"{option} inf: expected a number; a time of inf says that there is no link")
-        else:
-            possible = False
-    if "latency" in amounts:
-        if amounts["latency"].denominator != 1:
-            raise InputError(f"--copy-latency {given['copy_latency']}: expected an integer of 0 or more")
-        amounts["latency"] = int(amounts["latency"])
-    return CopyCosts(**amounts) if possible else None
+    values = {name: given[option] for name, option in options.items() if option in given}
+    shown_as = {name: f"--{option.replace('_', '-')}" for name, option in options.items()}
+    return costs_of(kind, values, what, shown_as, read)

@@ -46,7 +46,7 @@ def asked_problem(
         InputError: nonsense in an argument, or arguments that do not go together.
     """
     goal = Goal(goal) if isinstance(goal, str) else goal
-    costs = None if paging is None else _costs("paging", PagingCosts, paging)
+    costs = None if paging is None else costs_of(PagingCosts, paging, "paging")
     if slow_memory is not None and costs is None:
         raise InputError("slow memory goes with paging")
     most = 2 if max_computations is None else max_computations
@@ -68,13 +68,9 @@ def asked_problem(
     first = next((device.budget for device in asked.values()), None)
     instance = Instance.build(graph, first or "100%", **how)
     peak = instance.baseline.peak
-    platform = device_platform(graph, asked, _costs("copies", CopyCosts, copies or {}), peak)
+    platform = device_platform(graph, asked, costs_of(CopyCosts, copies or {}, "copies"), peak)
     if costs is not None:
-        out, back = (
-            None if time is None else CopyCosts(time, 0, energy)
-            for time, energy in ((costs.out_time, costs.out_energy), (costs.in_time, costs.in_energy))
-        )
-        platform = with_slow_memory(platform, _capacity(slow_memory, peak), out, back)
+        platform = with_slow_memory(platform, _capacity(slow_memory, peak), *costs.ways())
     return PlanProblem(instance, platform, _goal(goal, instance)), DevicesFormulation(form == "staged")
 
 
@@ -108,28 +104,48 @@ def _capacity(given: Amount | None, peak: int) -> int | None:
     return 0 if str(given).strip() == "0" else Budget.of(given).resolve(peak)
 
 
-def _costs(what: str, kind: Any, given: Any) -> Any:
-    """An object of costs, from a mapping of their names to exact numbers; None: nothing can be copied."""
+def costs_of(
+    kind: Any, given: Any, what: str, options: Mapping[str, str] | None = None, read: Callable = parse_cost
+) -> Any:
+    """An object of costs; None: nothing can be copied.
+
+    Args:
+        kind: `PagingCosts` or `CopyCosts`.
+        given: one of them, or costs by name; text and floats are read as people mean them, 0.1 as a tenth.
+        options: names of the costs in messages.
+        read: what reads a number other than inf.
+
+    Raises:
+        InputError: nonsense; no time of writing.
+    """
     if isinstance(given, kind):
         return given
     if not isinstance(given, Mapping):
         raise InputError(f"{what} {shown(given)}: expected {kind.__name__} or a mapping of costs by name")
     names = list(kind.__dataclass_fields__)
-    for name in given:
+    values = dict[str, Any]()
+    for name, value in given.items():
         if name not in names:
             raise InputError(f"{what}: unknown cost {shown(name)}, expected some of {', '.join(names)}")
-    values = {name: _exact(f"{what}: {name}", value) for name, value in given.items()}
+        values[name] = _exact(options[name] if options else f"{what}: {name}", name, value, read)
     if kind is CopyCosts:
-        return None if values.get("time", 0) is None else CopyCosts(**values)
+        return None if None in values.values() else CopyCosts(**values)
     if "out_time" not in values:
-        raise InputError("paging: give out_time, the duration of writing per size unit (0 if it takes none)")
+        name = options["out_time"] if options else "out_time"
+        raise InputError(f"{what}: give {name}, the duration of writing per size unit (0 if it takes none)")
     back = {f"in_{cost}": values[f"out_{cost}"] for cost in ("time", "energy") if f"out_{cost}" in values}
     return kind(**back | values)
 
 
-def _exact(what: str, value: Any) -> Any:
-    """A number as people mean it, 0.1 as a tenth; others are left to the checks of what they are for."""
-    if isinstance(value, str | float):
-        number = parse_cost(what, str(value))
-        return int(number) if number is not None and number.denominator == 1 else number
-    return value
+def _exact(what: str, name: str, value: Any, read: Callable) -> Any:
+    """A number; None: there is no link. What is neither text nor a float is left to the checks of what it is for."""
+    if not isinstance(value, str | float):
+        return value
+    if str(value).strip() == "inf":
+        if not name.endswith(("time", "latency")):
+            raise InputError(f"{what} inf: expected a number; a time of inf says that there is no link")
+        return None
+    number = read(what, str(value))
+    if name == "latency" and number.denominator != 1:
+        raise InputError(f"{what} {value}: expected an integer of 0 or more")
+    return int(number) if number.denominator == 1 else number
