@@ -19,7 +19,7 @@ class Deadline:
 
     seconds: float | None = None
     """From `begin`; None: there is no limit."""
-    begin: float = field(default_factory=time.monotonic)
+    begin: float = field(default_factory=lambda: time.monotonic())
 
     def elapsed(self) -> float:
         """Seconds since the beginning."""

@@ -1,7 +1,6 @@
 """Plans with offsets: the budget of a memory is the size of its arena.
 
-An arena takes at least the peak in its memory, so that what is proven about plans within memory budgets, a bound or
-that there are none, holds for arenas all the more. Where an arena of the best plan does not fit::
+Where an arena of the best plan does not fit::
 
     plans found on the way      as good or nearly so, their copies may lie better
     more allocation effort      the model of the least arena, if there are few copies
@@ -11,13 +10,13 @@ that there are none, holds for arenas all the more. Where an arena of the best p
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.extensions.addresses.search import search_arena
+from moccasin_mzn.clock import Deadline
+from moccasin_mzn.extensions.addresses.arranging import Arrangement
 from moccasin_mzn.problem.arena import Arena, check_buffers
-from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
+from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_arenas import PlanArenas, buffers_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -69,41 +68,27 @@ def plan_with_arenas(
         InputError: an alignment below 1, or too large for the graph; see `solve_plan` and `Arena`.
     """
     instance = problem.instance
-    check_buffers(
-        buffers_of(instance.graph, instance.baseline), alignment
-    )  # before the search: those it finds are more
-    begin = time.monotonic() if begin is None else begin
-    return _Arrangement(problem, search, alignment, time_limit, threads, seed, on_progress, begin).run()
+    check_buffers(buffers_of(instance.graph, instance.baseline), alignment)  # before the search: it finds more of them
+    deadline = Deadline(time_limit) if begin is None else Deadline(time_limit, begin)
+    return _Plans(problem, search, alignment, deadline, threads, seed, on_progress).run()
 
 
 @dataclass
-class _Arrangement:
-    """One call."""
-
+class _Plans(Arrangement):
     problem: PlanProblem
-    search: PlanSearch
-    alignment: int
-    time_limit: float | None
-    threads: int | None
-    seed: int
-    on_progress: Listener
-    begin: float
-    interrupted: bool = False
+    on_progress: Listener = ignore
     seen: list[Plan] = field(default_factory=list)
     """Plans found on the way, the latest last."""
-    best: tuple[Plan, PlanSimulation, PlanArenas] | None = None
-    """The plan of least value whose arenas fit."""
 
     def run(self) -> Result:
-        limit = self.time_limit
-        first = self.search(self.problem, None if limit is None else FIRST_SHARE * limit, self._listen, None)
-        self.interrupted = first.interrupted
-        if first.status == "unknown" and limit is not None and not self._over():
-            first = self.search(self.problem, self._remaining(), self._listen, None)
-            self.interrupted |= first.interrupted
+        limit = self.deadline.seconds
+        first = self._search(None if limit is None else FIRST_SHARE * limit)
+        if first.status == "unknown" and limit is not None and not self.over():
+            first = self._search(self.remaining())
         if not first.found:
             return replace(first, interrupted=self.interrupted)
-        arenas = self._try(first.plan)
+        self.bound = first.bound
+        arenas = self._try(first, first.plan)
         over = arenas.over(self.problem.platform)
         try:
             if any(over):
@@ -114,124 +99,84 @@ class _Arrangement:
             self.interrupted = True
         return self._answer(first, over)
 
-    def _improve(self, first: Result, arenas: PlanArenas) -> None:
-        """The ways to plans whose arenas fit, where those of the best plan do not."""
-        self._others(first.plan)
-        if self.best is None and not self._over():
-            self._more_effort(first, arenas)
-        if not self._settled(first):
-            self._lower(first, arenas.over(self.problem.platform))
-
-    def _go_on(self, first: Result) -> Result:
-        """What is left of the time goes to the search as well; its result if the arenas of its plan fit."""
-        remaining = self._remaining()
-        if self._over() or self._settled(first) or first.status != "feasible" or remaining is None:
-            return first
-        so_far = time.monotonic() - self.begin
-        result = self.search(self.problem, remaining, self._listen, first.plan)
-        self.interrupted |= result.interrupted
-        bound = max(first.bound, result.bound)
-        if not result.found or not self._try(result.plan).fit(self.problem.platform):
-            return replace(first, bound=bound)
-        later = (replace(point, seconds=so_far + point.seconds) for point in result.trace)
-        return replace(result, bound=bound, trace=(*first.trace, *later))
+    def _search(self, seconds: float | None, start: Plan | None = None) -> Result:
+        return self.searched(self.problem, seconds, self._listen, start)
 
     def _listen(self, progress: Progress) -> None:
         if progress.answer is not None:
             self.seen.append(progress.answer)
-        self.on_progress(replace(progress, seconds=time.monotonic() - self.begin))
+        self.on_progress(replace(progress, seconds=self.deadline.elapsed()))
 
-    # Time
+    def _improve(self, first: Result, arenas: PlanArenas) -> None:
+        """The ways to plans whose arenas fit, where those of the best plan do not."""
+        for other in [other for other in reversed(self.seen) if other != first.plan][:TRIED]:
+            if self.best is None and not self.over():
+                self._try(first, other)
+        if self.best is None and not self.over():
+            self._more_effort(first, arenas)
+        if not self.settled():
+            self._lower(first, arenas.over(self.problem.platform))
 
-    def _remaining(self) -> float | None:
-        return None if self.time_limit is None else self.time_limit - (time.monotonic() - self.begin)
+    def _go_on(self, first: Result) -> Result:
+        """What is left of the time goes to the search as well; its result if the arenas of its plan fit."""
+        if self.over() or self.settled() or first.status != "feasible" or self.deadline.seconds is None:
+            return first
+        so_far = self.deadline.elapsed()
+        result = self._search(self.remaining(), first.plan)
+        self.bound = max(first.bound, result.bound)
+        if not result.found or not self._try(result, result.plan).fit(self.problem.platform):
+            return replace(first, bound=self.bound)
+        later = (replace(point, seconds=so_far + point.seconds) for point in result.trace)
+        return replace(result, bound=self.bound, trace=(*first.trace, *later))
 
-    def _over(self) -> bool:
-        remaining = self._remaining()
-        return self.interrupted or (remaining is not None and remaining <= 0)
-
-    def _seconds(self, most: float) -> float:
-        remaining = self._remaining()
-        return most if remaining is None else max(0.1, min(most, remaining))
-
-    # Steps
-
-    def _try(self, plan: Plan) -> PlanArenas:
-        """Arenas for a plan, which is kept if they fit and it is the best."""
-        platform = self.problem.platform
+    def _try(self, result: Result, plan: Plan) -> PlanArenas:
+        """Arenas for a plan, which is kept, as what a search came to, if they fit and it is the best."""
+        platform, limit = self.problem.platform, self.deadline.seconds
         simulation = judge_plan(platform, plan, self.problem.goal)
-        limit = self.time_limit
         effort = EFFORT_SECONDS if limit is None else min(EFFORT_SECONDS, ALLOCATION_SHARE * limit)
         arenas = PlanArenas(
             tuple(
-                search_arena(
-                    buffers_of(platform.graph, simulation, m), self.alignment, enough=place.budget, seed=self.seed,
-                    time_limit=self._seconds(effort) if not self._over() else 0.1, on_interrupt=self._interrupt,
-                )
+                self.allocate(buffers_of(platform.graph, simulation, m), place.budget, self.seconds(effort))
                 for m, place in enumerate(platform.memories)
             )
-        )  # fmt: skip
-        self._take(plan, simulation, arenas)
+        )
+        self.take(self._with(result, plan, arenas))
         return arenas
 
-    def _interrupt(self) -> None:
-        self.interrupted = True
-
-    def _take(self, plan: Plan, simulation: PlanSimulation, arenas: PlanArenas) -> None:
-        if simulation.feasible and arenas.fit(self.problem.platform):
-            value = self.problem.value(simulation)
-            if self.best is None or value < self.problem.value(self.best[1]):
-                self.best = plan, simulation, arenas
-
-    def _settled(self, first: Result) -> bool:
-        return self.best is not None and self.problem.value(self.best[1]) <= first.bound
-
-    def _others(self, plan: Plan) -> None:
-        """The plans found on the way, the best first, until one has arenas that fit."""
-        for other in [other for other in reversed(self.seen) if other != plan][:TRIED]:
-            if self.best is not None or self._over():
-                return
-            self._try(other)
+    def _with(self, result: Result, plan: Plan, arenas: PlanArenas) -> Result:
+        """A result with another plan."""
+        account = judge_plan(self.problem.platform, plan, self.problem.goal)
+        return replace(
+            result, problem=self.problem, answer=plan, simulation=account, arenas=arenas, solution=None,
+            found_by=ARRANGEMENT, proved_by="",
+        )  # fmt: skip
 
     def _more_effort(self, first: Result, arenas: PlanArenas) -> None:
         """The model of the least arena, in the memories where the arena of the plan at hand does not fit."""
         better = []
-        for arena, place, over in zip(
-            arenas.arenas, self.problem.platform.memories, arenas.over(self.problem.platform), strict=True
-        ):
-            if over:
-                arena = self._least(arena, place.budget)
-            if arena is None:
+        for arena, place in zip(arenas.arenas, self.problem.platform.memories, strict=True):
+            found: Arena | None = arena
+            if place.budget is not None and arena.size > place.budget:
+                found = self.least(arena, place.budget, EXACT_BUFFERS, self.seconds(MODEL_SECONDS), place.budget)
+            if found is None:
                 return
-            better.append(arena)
-        self._take(first.plan, first.simulation, PlanArenas(tuple(better)))
-
-    def _least(self, arena: Arena, budget: int) -> Arena | None:
-        from moccasin_mzn.extensions.addresses.exact import least_arena
-        from moccasin_mzn.solvers.minizinc.run import Limits
-
-        if arena.bound > budget or len(arena.buffers) > EXACT_BUFFERS or self._over():
-            return None
-        limits = Limits(self._seconds(MODEL_SECONDS), self.threads, self.seed)
-        found, outcome = least_arena(arena.buffers, self.alignment, limit=budget, enough=budget, limits=limits)
-        self.interrupted |= outcome.interrupted
-        return found if found is not None and found.size <= budget else None
+            better.append(found)
+        self.take(self._with(first, first.plan, PlanArenas(tuple(better))))
 
     def _lower(self, first: Result, over: tuple[int, ...]) -> None:
         """Search with lower memory budgets: bisect between cuts with which the arenas do not fit, and those that do."""
         fails, fits, cuts = (0,) * len(over), None, over
         for number in range(ROUNDS):
-            if cuts in (fails, fits) or self._over() or self._settled(first):
+            if cuts in (fails, fits) or self.over() or self.settled():
                 return
-            remaining = self._remaining()
+            remaining = self.remaining()
             seconds = AGAIN_SECONDS if remaining is None else remaining / (ROUNDS - number)
-            result = self.search(self._with_less(cuts), seconds, ignore, None)
-            self.interrupted |= result.interrupted
-            over = self._try(result.plan).over(self.problem.platform) if result.found else None
-            if over is None or not any(over):  # less would do, or is all there is
-                fits = cuts
-            else:
+            result = self.searched(self._with_less(cuts), seconds, ignore, None)
+            over = self._try(first, result.plan).over(self.problem.platform) if result.found else ()
+            if any(over):
                 fails = cuts
+            else:  # less would do, or is all there is
+                fits = cuts
             if fits is not None:
                 cuts = tuple((low + high) // 2 for low, high in zip(fails, fits, strict=True))
             else:
@@ -245,29 +190,22 @@ class _Arrangement:
         ]
         return replace(problem, platform=replace(platform, memories=tuple(memories)))
 
-    # The answer
-
     def _answer(self, first: Result, over: tuple[int, ...]) -> Result:
         first = replace(first, problem=self.problem, interrupted=self.interrupted)
         if self.best is None:
             m = over.index(max(over))
-            place = self.problem.platform.memories[m]
-            excess = over_text(place.budget + over[m], place.budget, self.problem.platform.graph.size_unit)
-            reason = f"the arena in {place.name} is {excess}; no plan was found"
+            place, unit = self.problem.platform.memories[m], self.problem.platform.graph.size_unit
+            excess = over_text((place.budget or 0) + over[m], place.budget or 0, unit)
+            reason = f"the arena in {place.name} is {excess}; no plan was found whose arenas fit"
             return replace(
-                first, status="unknown", reason=f"{reason} whose arenas fit", answer=None, simulation=None,
-                solution=None, found_by="", proved_by="",
+                first, status="unknown", reason=reason,
+                answer=None, simulation=None, solution=None, found_by="", proved_by="",
             )  # fmt: skip
-        plan, simulation, arenas = self.best
-        if plan == first.plan:
-            return replace(first, arenas=arenas)
-        found = replace(
-            first, answer=plan, simulation=simulation, arenas=arenas, solution=None, found_by=ARRANGEMENT, proved_by=""
-        )  # fmt: skip
-        if self.problem.value(simulation) <= first.bound:
-            reason = f"{first.reason}, and its arenas are within the budgets" if first.status == "optimal" else ""
-            reason = reason or "its value is the bound, and its arenas are within the budgets"
-            return replace(found, status="optimal", reason=reason, proved_by=first.proved_by or ARRANGEMENT)
-        what = self.problem.goal.objective
-        reason = f"the best plan found whose arenas are within the budgets; one of less {what} is not ruled out"
-        return replace(found, status="feasible", reason=reason)
+        best = replace(first, arenas=self.best.arenas)
+        if self.best.answer != first.answer:
+            best = self._with(first, self.best.plan, self.best.arenas)
+        optimal = f"{first.reason if first.status == 'optimal' else 'its value is the bound'}, and its arenas are"
+        feasible = "the best plan found whose arenas are within the budgets; one of less"
+        return self.concluded(
+            first, best, f"{optimal} within the budgets", f"{feasible} {self.problem.goal.objective} is not ruled out"
+        )

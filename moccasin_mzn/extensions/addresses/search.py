@@ -8,13 +8,13 @@ most of the times at which it is, each in the smallest hole; insertion then clos
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.problem.arena import Arena, Buffer, bound_of, check_buffers, steps
 
 SCARCE = (0.9, 0.95, 0.98, 0.99, 1.0)
@@ -70,33 +70,16 @@ def search_arena(
     """
     buffers = tuple(buffers)
     check_buffers(buffers, alignment)
-    search = _Search(buffers, alignment, enough, seed)
+    search = _Search(buffers, alignment, enough, seed, Deadline(time_limit), stop)
     if begin_with is not None:
         search.take(np.array(begin_with, np.int64)[search.solid])
     try:
-        search.run(_Clock(stop, time_limit))
+        search.run()
     except KeyboardInterrupt:
         if on_interrupt is None or search.best is None:
             raise
         on_interrupt()
     return Arena(buffers, tuple(search.offsets.tolist()), alignment)
-
-
-@dataclass
-class _Clock:
-    """How much of the time is over."""
-
-    stop: Callable[[], bool]
-    limit: float | None
-    begin: float = field(default_factory=time.monotonic)
-
-    def over(self, share: float = 1.0) -> bool:
-        """Is such a share of the time over, or is the search to stop?"""
-        return self.stop() or self.share >= share
-
-    @property
-    def share(self) -> float:
-        return 0.0 if self.limit is None else (time.monotonic() - self.begin) / max(self.limit, 1e-9)
 
 
 @dataclass(frozen=True)
@@ -112,18 +95,19 @@ class _Start:
 class _Search:
     """State of one search. Buffers of size 0 stay at offset 0 and take no part."""
 
-    def __init__(self, buffers: tuple[Buffer, ...], alignment: int, enough: int | None, seed: int) -> None:
+    def __init__(
+        self, buffers: tuple[Buffer, ...], alignment: int, enough: int | None, seed: int, deadline: Deadline,
+        stop: Callable[[], bool],
+    ) -> None:  # fmt: skip
         from moccasin_mzn.heuristics.randomness import generator_of
 
+        self.deadline, self.stop = deadline, stop
         self.offsets = np.zeros(len(buffers), np.int64)
         self.bound = bound_of(buffers, alignment)
         self.enough = max(self.bound, enough or 0)
         self.solid = np.array([i for i, b in enumerate(buffers) if b.size], np.int64)
-        columns = np.array(
-            [(b.start, b.end, b.size, step) for b, step in zip(buffers, steps(buffers, alignment), strict=True)],
-            np.int64,
-        ).reshape(len(buffers), 4)[self.solid]
-        self.boxes = tuple(np.ascontiguousarray(column) for column in columns.T)
+        rows = [(b.start, b.end, b.size, step) for b, step in zip(buffers, steps(buffers, alignment), strict=True)]
+        self.boxes = tuple(np.array(rows, np.int64).reshape(-1, 4)[self.solid].T.copy())
         n = len(self.solid)
         self.best: int | None = None
         self._generator = generator_of(seed)
@@ -133,6 +117,10 @@ class _Search:
     def done(self) -> bool:
         return self.best is not None and self.best <= self.enough
 
+    def over(self, share: float = 1.0) -> bool:
+        """Is such a share of the time over, or is the search to stop?"""
+        return self.stop() or self.deadline.over(share)
+
     def take(self, offset: np.ndarray) -> None:
         """Keep offsets of the solid buffers, if they are the best."""
         size = int(np.max(offset + self.boxes[2], initial=0))
@@ -140,34 +128,34 @@ class _Search:
             self.best = size
             self.offsets[self.solid] = offset
 
-    def run(self, clock: _Clock) -> None:
+    def run(self) -> None:
         from moccasin_mzn.extensions.addresses.kernel import UNLIMITED, place
 
         known, starts = self.best, []
         for number, (order, in_time) in enumerate(self._orders()):
             for best_fit in (False, True):
-                if (number or best_fit) and (self.done or clock.over()):
+                if (number or best_fit) and (self.done or self.over()):
                     return
                 size, _ = place(order, self.boxes, best_fit, in_time, UNLIMITED, self._placed, self._offset)
                 self.take(self._offset)
                 if not in_time:
                     starts.append(_Start(size, order, best_fit, self._offset.copy()))
         if starts and len(self.solid):
-            self._improve(sorted(starts, key=lambda start: start.size), known, clock)
+            self._improve(sorted(starts, key=lambda start: start.size), known)
 
-    def _improve(self, starts: list[_Start], known: int | None, clock: _Clock) -> None:
+    def _improve(self, starts: list[_Start], known: int | None) -> None:
         """Repair of the best start; then coolings, the first few from other starts, the rest from the best arena."""
-        self._repair(starts[0], lambda: clock.over(REPAIRED))
+        self._repair(starts[0], lambda: self.over(REPAIRED))
         near = known is not None and 2 * (known - self.bound) < starts[0].size - self.bound
         basins = 1 if near else BASINS
         coolings, moves = basins + COOLINGS, 0
         for number in itertools.count():
-            if self.done or clock.over() or (clock.limit is None and number == coolings):
+            if self.done or self.over() or (self.deadline.seconds is None and number == coolings):
                 return
             begin = starts[number].offset if 0 < number < basins else self.offsets[self.solid]
             warmth = HOT if number % 2 and moves >= MANY_MOVES * len(begin) else WARM
             until = min(1.0, REPAIRED + (1 - REPAIRED) * (number + 1) / coolings)
-            moves = self._insert(begin, warmth, clock, until)
+            moves = self._insert(begin, warmth, until)
 
     def _orders(self) -> list[tuple[np.ndarray, bool]]:
         """Permutations to begin with, and whether they are by start."""
@@ -201,33 +189,30 @@ class _Search:
             if self.done or over():
                 return
 
-    def _insert(self, begin: np.ndarray, warmth: float, clock: _Clock, until: float) -> int:
+    def _insert(self, begin: np.ndarray, warmth: float, until: float) -> int:
         """One cooling of insertion from the order of an arena, until such a share of the time is over; its moves."""
         from moccasin_mzn.extensions.addresses.insertion import insertion, settle
 
         start, end, size, work = self._compressed
         unit = max(1, int(size.sum()) // UNITS)
         order = np.argsort(begin, kind="stable").astype(np.int64)
-        workspace = (
-            *np.zeros((2, len(order)), np.int64),
-            *np.zeros((2, len(order)), np.int32),
-            np.zeros(end.max(), np.int32),
-            np.zeros(len(order)),
-        )
+        critical_lower, head_tail = np.zeros((2, len(order)), np.int64), np.zeros((2, len(order)), np.int32)
+        workspace = (*critical_lower, *head_tail, np.zeros(end.max(), np.int32), np.zeros(len(order)))
         top, best = np.zeros(end.max(), np.int64), order.copy()
         moves, chunk = min(MOST_MOVES, int(INSERTION_WORK / work) + 1), int(CHUNK_STEPS / work) + PER_LOOK
-        begin_at, since = warmth * float(np.median(size)) / unit, clock.share
+        begin_at, since = warmth * float(np.median(size)) / unit, self.deadline.elapsed()
         control, limit = np.array([begin_at, (COLD / warmth) ** (1 / moves), np.inf]), self.enough // unit
-        units, done = (-(-size // unit)).astype(np.int32), 0
-        while done < moves or clock.limit is not None:
+        units, done, seconds = (-(-size // unit)).astype(np.int32), 0, self.deadline.seconds
+        while done < moves or seconds is not None:
             insertion(order, start, end, units, limit, chunk, PER_LOOK, control, self._generator, workspace, best)
             settle(best, start, end, self.boxes[2], self.boxes[3], top, self._offset)
             self.take(self._offset)
             done += chunk
-            if self.done or clock.over(until) or control[2] <= limit:
+            if self.done or self.over(until) or control[2] <= limit:
                 break
-            if clock.limit is not None:
-                control[:2] = begin_at * (COLD / warmth) ** ((clock.share - since) / (until - since)), 1.0
+            if seconds is not None:
+                part = (self.deadline.elapsed() - since) / (until * seconds - since)
+                control[:2] = begin_at * (COLD / warmth) ** part, 1.0
         return done
 
     @cached_property
@@ -254,13 +239,14 @@ class _Search:
 def compile_all() -> None:
     """Call every compiled function once, on buffers that no placement fits into as little as the bound."""
     lives = [(11 * at % 40, 11 * at % 40 + 3 + 7 * at % 17, 1 + 29 * at % 23) for at in range(80)]
-    search = _Search(tuple(Buffer(str(at), *life) for at, life in enumerate(lives)), 1, None, 0)
-    stopped = _Clock(lambda: True, None)
-    search.run(stopped)
+    search = _Search(
+        tuple(Buffer(str(at), *life) for at, life in enumerate(lives)), 1, None, 0, Deadline(), lambda: True
+    )
+    search.run()
     order = np.arange(len(search.solid), dtype=np.int64)
     asked = iter((False,))
     search._aim(0.5, _Start(search.best or 0, order, False, search.offsets), 1, lambda: next(asked, True))
-    search._insert(search.offsets[search.solid], WARM, stopped, 1.0)
+    search._insert(search.offsets[search.solid], WARM, 1.0)
 
 
 def compressed(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,43 +3,56 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from moccasin_mzn.errors import InputError, JudgeError
-from moccasin_mzn.extensions.frontier.listener import EnoughError, Listener
 from moccasin_mzn.extensions.frontier.questions import Answer, Judged, Question
-from moccasin_mzn.formulations import Formulation
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.budget import Budget
-from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.conclusion import scope
-from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.progress import Progress
 from moccasin_mzn.search.result import Result
 
 _SEEDS = 2**31
 
 
 @dataclass
-class Asking(ABC):
+class Variant(ABC):
     """A problem, and how to search: its budget is what is varied."""
 
-    problem: Problem
-    """With any budget."""
-    options: SearchOptions
-    graph: ComputationGraph = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.graph = self.problem.graph
+    problem: Any
+    """A `Problem` with any budget."""
+    options: Any
+    """`SearchOptions`, or those of one memory."""
 
     @property
     @abstractmethod
-    def form(self) -> Formulation | PlanFormulation:
-        """What proofs are about, and what an answer to start from is a solution of."""
+    def compiled(self) -> tuple[CompiledSearch, ...]:
+        """What it needs of `compiled_searches`."""
+
+    @property
+    @abstractmethod
+    def form(self) -> Any:
+        """The formulation that proofs are about, and that an answer to start from is a solution of."""
+
+    @property
+    @abstractmethod
+    def least(self) -> int:
+        """Proven: no answer fits less, in the graph's size unit."""
+
+    @property
+    @abstractmethod
+    def input_increase(self) -> int | None:
+        """See `Frontier.input_increase`."""
 
     @abstractmethod
-    def at(self, budget: int) -> Problem:
+    def known(self) -> tuple[tuple[Any, str], ...]:
+        """Answers that need no search, each with who made it."""
+
+    @abstractmethod
+    def at(self, budget: int) -> Any:
         """The problem with this budget."""
 
     @abstractmethod
@@ -47,12 +60,16 @@ class Asking(ABC):
         """The most memory that an answer needs where the budget is varied."""
 
     @abstractmethod
-    def solved(self, problem: Problem, options: SearchOptions, listener: Listener, start: Any) -> Result:
+    def solved(self, problem: Any, options: Any, listener: Listener, start: Any) -> Result:
         """One search, from an answer to start from if there is one."""
 
     @property
+    def graph(self) -> ComputationGraph:
+        return self.problem.graph
+
+    @property
     def peak(self) -> int:
-        """Of the input order, in the graph's size unit."""
+        """Of the input order, in the graph's size unit: the largest budget of interest."""
         return self.problem.instance.baseline.peak
 
     @property
@@ -66,6 +83,11 @@ class Asking(ABC):
         return self.problem.instance.fixed
 
     @property
+    def swept(self) -> str:
+        """See `Frontier.swept`."""
+        return ""
+
+    @property
     def scope(self) -> str:
         """What proofs range over, to be read after "no schedule"."""
         return scope(self.problem, self.form, self.options.solver)
@@ -75,10 +97,15 @@ class Asking(ABC):
         return Budget.of(budget).resolve(self.peak + self.fixed) - self.fixed
 
     def judge(self, schedule: Any, budget: int) -> Judged:
-        """See `Variant.judge`."""
-        simulation, noun = self.at(budget).judge(schedule), self.problem.noun
+        """Peak and duration of an answer.
+
+        Raises:
+            JudgeError: it is none, or is over the budget.
+        """
+        simulation = self.at(budget).judge(schedule)
         if not simulation.feasible:
-            raise JudgeError(f"the simulator rejects a {noun} of the front: {simulation.violations[0].message}")
+            flaw = simulation.violations[0].message
+            raise JudgeError(f"the simulator rejects a {self.problem.noun} of the front: {flaw}")
         return Judged(self.peak_of(simulation), simulation.duration)
 
     def ask(self, question: Question) -> Answer:
@@ -106,9 +133,38 @@ class Asking(ABC):
         seed = self.options.seed
         return ((seed or 0) + question.attempt) % _SEEDS if question.attempt else seed
 
-    def start(self, problem: Problem, answer: Any | None) -> Any | None:
+    def start(self, problem: Any, answer: Any | None) -> Any | None:
         """An answer to start from, if the formulation has it as a solution."""
         try:
             return None if answer is None else self.form.check_start(problem, answer)
         except InputError:
             return None
+
+
+class EnoughError(Exception):
+    """The search has found what was asked for."""
+
+
+@dataclass
+class Listener:
+    """Ends a search as soon as its schedule is as good as the question wants it, and remembers who found what."""
+
+    question: Question
+    latest: Progress | None = None
+    """The latest improvement with a schedule."""
+    bound: int = 0
+    bound_source: str = ""
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.bound > self.bound:
+            self.bound, self.bound_source = progress.bound, progress.source
+        if progress.answer is not None:
+            self.latest = progress
+            enough, value = self.question.enough, progress.value
+            if self.question.any_schedule or (enough is not None and value is not None and value <= enough):
+                raise EnoughError
+
+    def answer(self) -> Answer:
+        """What was heard."""
+        schedules = () if self.latest is None else ((self.latest.answer, self.latest.source),)
+        return Answer(schedules, self.bound, self.bound_source)

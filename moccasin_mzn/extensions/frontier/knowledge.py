@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moccasin_mzn.errors import RefutedError
+from moccasin_mzn.extensions.frontier.asking import Variant
 from moccasin_mzn.extensions.frontier.points import FrontierPoint
-from moccasin_mzn.extensions.frontier.questions import Answer, Variant
+from moccasin_mzn.extensions.frontier.questions import Answer
 from moccasin_mzn.words import memory_text
 
 

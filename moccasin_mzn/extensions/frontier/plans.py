@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.frontier.asking import Asking
-from moccasin_mzn.extensions.frontier.listener import Listener
+from moccasin_mzn.extensions.frontier.asking import Listener, Variant
 from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
@@ -29,7 +28,7 @@ SWEPT = 0
 
 
 @dataclass
-class Plans(Asking):
+class Plans(Variant):
     """A problem of plans: the budget of its first memory is what is varied.
 
     Raises:
@@ -42,11 +41,9 @@ class Plans(Asking):
     def __post_init__(self) -> None:
         if self.problem.objective != "duration":
             raise InputError(f"frontier: durations are swept, not {self.problem.objective}")
-        super().__post_init__()
 
     @property
     def compiled(self) -> tuple[CompiledSearch, ...]:
-        """What it needs of `compiled_searches`."""
         return (*self.formulation.compiled, *compiled_for(self.problem.instance.free_order))
 
     @property
@@ -68,22 +65,20 @@ class Plans(Asking):
     @property
     def least(self) -> int:
         """No plan fits less: the largest working set of a node that cannot be computed in another memory."""
-        least = 0
         others = [place for m, place in enumerate(self.problem.platform.memories) if m != SWEPT]
-        for v in range(len(self.graph.nodes)):
-            need = self.graph.working_set(v)
-            if not any(place.computes(v) and (place.budget is None or place.budget >= need) for place in others):
-                least = max(least, need)
-        return least
+
+        def fits_elsewhere(v: int, need: int) -> bool:
+            return any(place.computes(v) and (place.budget is None or place.budget >= need) for place in others)
+
+        needs = enumerate(map(self.graph.working_set, range(len(self.graph.nodes))))
+        return max((need for v, need in needs if not fits_elsewhere(v, need)), default=0)
 
     @property
     def input_increase(self) -> int | None:
-        """See `Frontier.input_increase`."""
-        durations = self.problem.platform.memories[SWEPT].durations
-        return None if durations is None or None in durations else sum(durations) - self.baseline
+        place, nodes = self.problem.platform.memories[SWEPT], range(len(self.graph.nodes))
+        return sum(place.cost(v)[0] for v in nodes) - self.baseline if all(map(place.computes, nodes)) else None
 
     def amount(self, budget: Budget | int | float | str) -> int:
-        """A budget as people give it, in the graph's size unit, without what fixed memory takes of it."""
         return max(0, super().amount(budget))
 
     def known(self) -> tuple[tuple[Plan, str], ...]:
@@ -93,7 +88,7 @@ class Plans(Asking):
         return ((plan, INPUT_ORDER),) if feasible else ()
 
     def show(self, schedule: Plan, budget: int) -> dict[str, Any]:
-        """See `Variant.show`: all that a file needs which `validate` judges."""
+        """All that a file needs which `validate` judges."""
         problem = self.at(budget)
         told = problem.document(schedule, problem.judge(schedule), None)
         return {name: told[name] for name in ("peaks", "energy", "traffic", "plan", "goal", "platform")}

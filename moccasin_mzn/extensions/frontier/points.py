@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from moccasin_mzn.errors import InputError
@@ -45,9 +47,9 @@ class FrontierPoint:
         known = [value is not None for value in (self.duration, self.peak, self.sequence)]
         if any(known) != all(known) or self.found != (self.status in ("optimal", "feasible")):
             raise InputError(f"point at budget {self.budget}: {self.status}, but the schedule does not go with that")
-        if self.found and self.peak > self.budget:
+        if self.peak is not None and self.peak > self.budget:
             raise InputError(f"point at budget {self.budget}: the schedule has a peak of {self.peak}")
-        if self.found and self.duration < self.bound:
+        if self.duration is not None and self.duration < self.bound:
             raise InputError(f"point at budget {self.budget}: duration {self.duration} is below the bound {self.bound}")
         if self.found and self.proven != (self.duration == self.bound):
             raise InputError(f"point at budget {self.budget}: {self.status} with {self.duration}, bound {self.bound}")
@@ -65,7 +67,7 @@ class FrontierPoint:
     @property
     def gap_percent(self) -> float | None:
         """100 * (duration - bound) / duration; None without a schedule."""
-        if not self.found:
+        if self.duration is None:
             return None
         return 100 * (self.duration - self.bound) / self.duration if self.duration else 0.0
 
@@ -116,7 +118,7 @@ class Frontier:
             where = f"budgets {left.budget} and {right.budget}"
             if left.budget >= right.budget:
                 raise InputError(f"{where}: not in ascending order")
-            if left.found and (not right.found or left.duration < right.duration):
+            if left.duration is not None and (right.duration is None or left.duration < right.duration):
                 raise InputError(f"{where}: with more memory the schedule is longer")
             if right.status == "infeasible" and left.status != "infeasible":
                 raise InputError(f"{where}: with more memory nothing fits")
@@ -137,10 +139,11 @@ class Frontier:
 
     def pareto(self) -> tuple[FrontierPoint, ...]:
         """The points with a schedule that none of less peak is as short as, and none as low is shorter; by peak."""
-        chosen: list[FrontierPoint] = []
-        for point in sorted(self.found, key=lambda point: (point.peak, point.duration)):
-            if not chosen or point.duration < chosen[-1].duration:
+        chosen, shortest = list[FrontierPoint](), math.inf
+        for point in sorted(self.found, key=attrgetter("peak", "duration")):
+            if point.duration is not None and point.duration < shortest:
                 chosen.append(point)
+                shortest = point.duration
         return tuple(chosen)
 
     def budget_percent(self, budget: float) -> float:

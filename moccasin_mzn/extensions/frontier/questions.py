@@ -1,15 +1,10 @@
-"""What a sweep asks and what a variant of the problem answers: budgets in, schedules and bounds out.
-
-A variant is rematerialization as `solve` does it, or any other with one budget that trades duration for memory.
-"""
+"""What a sweep asks and what a variant of the problem answers: budgets in, schedules and bounds out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-from moccasin_mzn.graphs.graph import ComputationGraph
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -52,37 +47,6 @@ class Judged:
 
     peak: int
     duration: int
-
-
-class Variant(Protocol):
-    """A problem with a budget."""
-
-    graph: ComputationGraph
-    peak: int
-    """Memory of doing nothing about it: the largest budget of interest."""
-    baseline: int
-    """The duration that no schedule is shorter than, whatever the budget."""
-    least: int
-    """Proven: no schedule fits less."""
-    scope: str
-    """What proofs range over, to be read after "no schedule"."""
-    fixed: int
-    """See `Frontier.fixed`, as for the next two."""
-    swept: str
-    input_increase: int | None
-
-    def known(self) -> tuple[tuple[Any, str], ...]:
-        """Schedules that need no search, each with who made it."""
-
-    def ask(self, question: Question) -> Answer:
-        """Search."""
-
-    def judge(self, schedule: Any, budget: int) -> Judged:
-        """Peak and duration of a schedule.
-
-        Raises:
-            JudgeError: it is none, or is over the budget.
-        """
 
 
 Teller = Callable[[str], None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,14 +9,13 @@ from os import PathLike
 from typing import Any, ClassVar
 
 from moccasin_mzn.bounds.least_budget import least_budget_bound
-from moccasin_mzn.extensions.frontier.asking import Asking
+from moccasin_mzn.clock import Deadline
+from moccasin_mzn.extensions.frontier.asking import Listener, Variant
 from moccasin_mzn.extensions.frontier.fitting import fitting_schedule
-from moccasin_mzn.extensions.frontier.listener import Listener
 from moccasin_mzn.extensions.frontier.questions import Answer, Question
 from moccasin_mzn.formulations import Formulation, find_formulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
-from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.search.conclusion import scope
@@ -32,12 +30,11 @@ FITTING_SHARE = 0.7
 
 
 @dataclass
-class Rematerialization(Asking):
+class Rematerialization(Variant):
     """A graph with options of `solve`: the budget is what is varied. `of` makes it."""
 
     problem: Instance
     options: Options
-    swept: ClassVar[str] = ""
     input_increase: ClassVar[int] = 0
 
     @classmethod
@@ -56,13 +53,11 @@ class Rematerialization(Asking):
             InputError: nonsense in any of them.
         """
         most = options.default_computations(max_computations)
-        whole = Budget.of("100%")
-        built = Instance.build(graph, whole, order=order, max_computations=most, count_fixed=count_fixed)
+        built = Instance.build(graph, "100%", order=order, max_computations=most, count_fixed=count_fixed)
         return cls(built, options)
 
     @property
     def compiled(self) -> tuple[CompiledSearch, ...]:
-        """What it needs of `compiled_searches`."""
         return compiled_for(self.problem.free_order)
 
     @property
@@ -71,16 +66,13 @@ class Rematerialization(Asking):
 
     @property
     def scope(self) -> str:
-        """What proofs range over, to be read after "no schedule"."""
         return scope(self.problem, self.options.form, self.options.solver)
 
     @cached_property
     def least(self) -> int:
-        """No schedule in any order fits less; in the graph's size unit."""
         return least_budget_bound(self.graph).memory
 
     def known(self) -> tuple[tuple[Any, str], ...]:
-        """The input order."""
         return ((self.problem.order, INPUT_ORDER),)
 
     def at(self, budget: int) -> Instance:
@@ -98,15 +90,15 @@ class Rematerialization(Asking):
         Raises:
             InputError: see `solve`.
         """
-        instance, begin = self.at(question.budget), time.monotonic()
+        instance, deadline = self.at(question.budget), Deadline(question.seconds)
         if not question.any_schedule or instance.free_order or self.options.search == "off":
             return super().ask(question)
         answer = super().ask(replace(question, seconds=min(AT_ONCE, AT_ONCE_SHARE * question.seconds)))
         if answer.schedules or answer.infeasible or answer.interrupted:
             return answer
-        until = begin + FITTING_SHARE * question.seconds
-        found = fitting_schedule(instance, self.seed(question) or 0, lambda: time.monotonic() >= until, question.near)
+        seed = self.seed(question) or 0
+        found = fitting_schedule(instance, seed, lambda: deadline.over(FITTING_SHARE), question.near)
         if found is not None and self.start(instance, found) is not None:
             return replace(answer, schedules=((found, "local search for memory"),))
-        rest = max(0.0, begin + question.seconds - time.monotonic())
-        return super().ask(replace(question, seconds=rest)) if rest > 0 else answer
+        rest = deadline.remaining()
+        return super().ask(replace(question, seconds=rest)) if rest else answer

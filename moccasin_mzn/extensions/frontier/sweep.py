@@ -16,15 +16,17 @@ what is still open at the end of the first pass gets the rest.
 from __future__ import annotations
 
 import math
-import time
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 
+from moccasin_mzn.checks import check_time_limit
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.extensions.frontier.asking import Variant
 from moccasin_mzn.extensions.frontier.knowledge import Knowledge
 from moccasin_mzn.extensions.frontier.least import seek_least
 from moccasin_mzn.extensions.frontier.points import Frontier
-from moccasin_mzn.extensions.frontier.questions import Question, Teller, Variant
+from moccasin_mzn.extensions.frontier.questions import Question, Teller
 from moccasin_mzn.search.result import percent_over
 from moccasin_mzn.solvers.minizinc.run import SolverError
 from moccasin_mzn.words import memory_text
@@ -59,8 +61,7 @@ class Plan:
     def __post_init__(self) -> None:
         if type(self.points) is not int or not 2 <= self.points <= MOST_POINTS:
             raise InputError(f"points {shown(self.points)} is not an integer from 2 to {MOST_POINTS}")
-        if not self.seconds > 0:
-            raise InputError(f"time limit {shown(self.seconds)} is not a positive number of seconds")
+        check_time_limit(self.seconds)
         object.__setattr__(self, "budgets", tuple(sorted(set(self.budgets))))
 
 
@@ -68,8 +69,6 @@ def sweep(variant: Variant, plan: Plan, tell: Teller = lambda line: None, begin:
     """Find the front as well as time allows. An interrupt from the keyboard ends the sweep, not this function.
 
     Args:
-        variant: the problem.
-        plan: how many budgets, or which, and how long.
         tell: gets a line of progress after each search.
         begin: the time limit counts from here, by `time.monotonic()`; default: from now.
 
@@ -77,7 +76,8 @@ def sweep(variant: Variant, plan: Plan, tell: Teller = lambda line: None, begin:
         JudgeError: a search returned what the judge rejects, or proved what a schedule contradicts.
         InputError: the first search failed; later ones that fail are told and passed over.
     """
-    return _Sweep(variant, plan, tell, time.monotonic() if begin is None else begin).run()
+    deadline = Deadline(plan.seconds) if begin is None else Deadline(plan.seconds, begin)
+    return _Sweep(variant, plan, tell, deadline).run()
 
 
 @dataclass
@@ -85,10 +85,10 @@ class _Sweep:
     variant: Variant
     plan: Plan
     tell: Teller
-    begin: float
+    deadline: Deadline
     chosen: set[int] = field(default_factory=set)
     """Budgets between the two ends."""
-    spent: Counter[int] = field(default_factory=Counter)
+    spent: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
     """Seconds by budget."""
     turns: Counter[int] = field(default_factory=Counter)
     asked: int = 0
@@ -102,7 +102,6 @@ class _Sweep:
         self.knowledge = Knowledge(self.variant)
 
     def run(self) -> Frontier:
-        """All passes."""
         interrupted = False
         try:
             if not self.plan.budgets:
@@ -113,14 +112,9 @@ class _Sweep:
             interrupted = True
         return self.frontier(interrupted)
 
-    @property
-    def seconds(self) -> float:
-        """Since `begin`."""
-        return time.monotonic() - self.begin
-
     def remaining(self, share: float = 1.0) -> float:
         """Seconds until this share of the time is used up."""
-        return share * self.plan.seconds - self.seconds
+        return self.deadline.remaining(share) or 0.0
 
     @property
     def budgets(self) -> list[int]:
@@ -136,10 +130,9 @@ class _Sweep:
     def first_pass(self) -> None:
         """Every given budget once, or the ends and then where the front bends."""
         if self.plan.budgets:
-            waiting = list(self.plan.budgets)
-            while waiting and self.remaining() > SHORTEST:
-                self.turn(waiting[0], self.remaining(FIRST_SHARE) / len(waiting))
-                waiting.pop(0)
+            for number, budget in enumerate(self.plan.budgets):
+                if self.remaining() > SHORTEST:
+                    self.turn(budget, self.remaining(FIRST_SHARE) / (len(self.plan.budgets) - number))
             return
         for end in (self.budgets[0], self.variant.peak):
             self.turn(end, self.remaining(FIRST_SHARE) / self.plan.points)
@@ -186,8 +179,8 @@ class _Sweep:
         """Half of what is left of the time for the least feasible budget; False if that is known, or not asked for."""
         if self.plan.budgets:
             return False
-        asked, end = self.asked, self.seconds + self.remaining() / 2
-        seek_least(self.knowledge, self.ask, lambda: end - self.seconds, hopeless=self.hopeless)
+        asked, half = self.asked, self.deadline.part(0.5)
+        seek_least(self.knowledge, self.ask, lambda: half.remaining() or 0.0, hopeless=self.hopeless)
         return self.asked > asked
 
     def gap(self, budget: int) -> float:
@@ -199,15 +192,9 @@ class _Sweep:
 
     def turn(self, budget: int, seconds: float) -> None:
         """Improve what is known at a budget, unless all is."""
-        best = self.knowledge.best(budget)
-        question = Question(
-            budget,
-            min(max(SHORTEST, seconds), max(SHORTEST, self.remaining())),
-            start=None if best is None else best.schedule,
-            enough=self.knowledge.bound(budget).bound,
-            attempt=self.turns[budget],
-        )
-        self.ask(question)
+        best, seconds = self.knowledge.best(budget), max(SHORTEST, min(seconds, self.remaining()))
+        start, enough = None if best is None else best.schedule, self.knowledge.bound(budget).bound
+        self.ask(Question(budget, seconds, start=start, enough=enough, attempt=self.turns[budget]))
         self.turns[budget] += 1
 
     def ask(self, question: Question) -> None:
@@ -216,7 +203,7 @@ class _Sweep:
         Raises:
             KeyboardInterrupt: the user stopped the search.
         """
-        budget, begun = question.budget, time.monotonic()
+        budget, begun = question.budget, self.deadline.elapsed()
         if self.knowledge.settled(budget):
             return
         self.asked += 1
@@ -226,10 +213,10 @@ class _Sweep:
             if self.asked == 1:
                 raise
             self.ended.add(budget)
-            self.tell(f"{self.seconds:8.1f} s  budget {self._amount(budget)}: {error}")
+            self.tell(f"{self.deadline.elapsed():8.1f} s  budget {self._amount(budget)}: {error}")
             return
         finally:
-            taken = time.monotonic() - begun
+            taken = self.deadline.elapsed() - begun
             self.spent[budget] += taken
         self.knowledge.learn(budget, answer)
         if taken < UNUSED * question.seconds and not self.knowledge.settled(budget):
@@ -247,8 +234,8 @@ class _Sweep:
         """Progress, as a person reads it."""
         point, base = self.knowledge.point(budget), self.variant.baseline
         share = f" ({100 * budget / self.variant.peak:.2f} %)" if self.variant.peak else ""
-        text = f"{self.seconds:8.1f} s  budget {self._amount(budget)}{share}  {point.status}"
-        if point.found:
+        text = f"{self.deadline.elapsed():8.1f} s  budget {self._amount(budget)}{share}  {point.status}"
+        if point.duration is not None:
             text += f"  +{percent_over(point.duration, base):.3f} %  bound +{percent_over(point.bound, base):.3f} %"
         return text
 
@@ -258,9 +245,8 @@ class _Sweep:
     def frontier(self, interrupted: bool) -> Frontier:
         """What is known now."""
         variant, known = self.variant, self.knowledge
-        points = tuple(known.point(budget, self.spent[budget]) for budget in self.budgets)
-        points = tuple(replace(point, seconds=round(point.seconds, 3)) for point in points)
+        points = tuple(known.point(budget, round(self.spent[budget], 3)) for budget in self.budgets)
         return Frontier(
             variant.graph, points, variant.peak, variant.baseline, known.least, known.least_found, variant.scope,
-            variant.fixed, self.seconds, interrupted, variant.swept, variant.input_increase,
+            variant.fixed, self.deadline.elapsed(), interrupted, variant.swept, variant.input_increase,
         )  # fmt: skip

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.extensions.devices.build import CopyCosts, with_slow_memory
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.problem.platform import Link, Memory, Platform, scaled
+from moccasin_mzn.problem.platform import Memory, Platform
 
 LOCAL, SLOW = 0, 1
 """Positions of the two memories."""
@@ -41,6 +42,11 @@ class PagingCosts:
             if isinstance(value, bool) or not isinstance(value, int | Fraction) or value < 0:
                 raise InputError(f"{what.replace('_', ' ')} {shown(value)} is not an exact number of 0 or more")
 
+    def ways(self) -> tuple[CopyCosts | None, CopyCosts | None]:
+        """Costs of writing and of reading back; None: not possible."""
+        out = None if self.out_time is None else CopyCosts(self.out_time, energy=self.out_energy)
+        return out, None if self.in_time is None else CopyCosts(self.in_time, energy=self.in_energy)
+
 
 def paging_platform(
     graph: ComputationGraph, budget: int, costs: PagingCosts, slow_capacity: int | None = None
@@ -52,16 +58,8 @@ def paging_platform(
         slow_capacity: in the graph's size unit; None: as much as there may be.
     """
     energies = tuple(math.ceil(duration * costs.power) for duration in graph.durations)
-    memories = (Memory("local", budget, graph.durations, energies), Memory("slow", slow_capacity))
-    links = [
-        Link(*ends, scaled(graph.sizes, time), scaled(graph.sizes, energy))
-        for ends, time, energy in (
-            ((LOCAL, SLOW), costs.out_time, costs.out_energy),
-            ((SLOW, LOCAL), costs.in_time, costs.in_energy),
-        )
-        if time is not None
-    ]
-    return Platform(graph, memories, tuple(links))
+    local = Memory("local", budget, graph.durations, energies)
+    return with_slow_memory(Platform(graph, (local,)), slow_capacity, *costs.ways())
 
 
 def parse_cost(what: str, text: str) -> Fraction | None:

@@ -14,7 +14,7 @@ The minimum is a minimum cut. The side of the source is D, plus a node u' for ev
     sources: the ancestors of v;   sinks: v and its descendants
 
 A cut without infinite arcs is a D and a set of freed nodes whose readers are all in D; freeing all such nodes is best,
-and then the cut costs f(D). Nodes that nothing reads have no u': they are freed at once.
+and then the cut costs f(D). Nodes that nothing reads have no u': they are freed at once. OR-Tools finds the cut.
 
 This is for single computations only: with recomputations D need not stay in memory, and budgets below the bound can be
 feasible.
@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from moccasin_mzn.graphs.arrays import Array, GraphArrays
-from moccasin_mzn.heuristics.orders.flow_kernel import NOTHING, SINK, SOURCE, Network, mark, maximum_flow
+from moccasin_mzn.heuristics.compiling import compiled
 
 MOST_SETS = 32
 """Kept for each node."""
@@ -38,8 +38,7 @@ class CutBound:
     """The bound, improved node by node."""
 
     def __init__(self, arrays: GraphArrays) -> None:
-        self._arrays = arrays
-        self._network = _network(arrays)
+        self._arrays, self._network = arrays, _Network(arrays)
         self._at: dict[int, int] = {}
         self._sets: dict[int, list[tuple[int, int]]] = {}  # by node, the latest first: f(D) and D
 
@@ -67,11 +66,11 @@ class CutBound:
 
     def reach(self, v: int) -> tuple[int, int]:
         """The ancestors and the descendants of v, as sets of bits."""
-        arrays, role = self._arrays, np.zeros(self._arrays.node_count, np.int8)
-        mark(arrays.pred_ptr, arrays.pred, v, role, SOURCE, self._network.queue)
-        mark(arrays.succ_ptr, arrays.succ, v, role, SINK, self._network.queue)
-        role[v] = NOTHING
-        return _bits(role == SOURCE), _bits(role == SINK)
+        arrays, queue = self._arrays, np.empty(self._arrays.node_count, np.int64)
+        before, after = np.zeros((2, arrays.node_count), bool)
+        _mark(arrays.pred_ptr, arrays.pred, v, before, queue)
+        _mark(arrays.succ_ptr, arrays.succ, v, after, queue)
+        return _bits(before), _bits(after)
 
     def between(self, before: int, after: int, v: int, enough: int = _ALL) -> int:
         """The least f(D) of sets D with all of `before` and neither v nor any of `after`; at most `enough`.
@@ -79,12 +78,7 @@ class CutBound:
         Args:
             before, after: sets of bits, node k is bit k.
         """
-        n, role = self._arrays.node_count, self._network.role
-        role[:] = NOTHING
-        role[:n][self._array(before)] = SOURCE
-        role[:n][self._array(after)] = SINK
-        role[v] = SINK
-        return maximum_flow(self._network, enough)
+        return self._network.cut(self._array(before), self._array(after | 1 << v), enough)
 
     def possible(self, before: int, after: int, v: int, room: int) -> bool:
         """True if there is such a D with f(D) <= `room`. Sets found are kept: mostly one of them will do again."""
@@ -96,8 +90,7 @@ class CutBound:
         memory = 0 if room < 0 else self.between(before, after, v, room + 1)
         if memory > room:
             return False
-        computed = _bits(self._network.depth[: self._arrays.node_count] >= 0)  # the side of the sources
-        known.insert(0, (memory, computed))
+        known.insert(0, (memory, _bits(self._network.side())))
         del known[MOST_SETS:]
         return True
 
@@ -112,25 +105,55 @@ def _bits(row: Array) -> int:
     return int.from_bytes(np.packbits(row, bitorder="little").tobytes(), "little")
 
 
-def _network(arrays: GraphArrays) -> Network:
-    """Node u, and u' at n + u; see above."""
-    n = arrays.node_count
-    tail = np.repeat(np.arange(n, dtype=np.int64), np.diff(arrays.succ_ptr))
-    head = arrays.succ.astype(np.int64)
-    read = np.flatnonzero(np.diff(arrays.succ_ptr) > 0)
-    infinite = np.full(len(tail), int(arrays.size.sum()) + 1)
-    starts = np.concatenate([read, n + tail, head])
-    ends = np.concatenate([n + read, head, tail])
-    capacity = np.concatenate([arrays.size[read], infinite, infinite])
-    count = len(starts)
-    both = np.concatenate([starts, ends])  # arc k, and its reverse at count + k
-    rank = np.argsort(both, kind="stable")
-    place = np.empty(2 * count, np.int64)
-    place[rank] = np.arange(2 * count)
-    ptr = np.zeros(2 * n + 1, np.int64)
-    np.cumsum(np.bincount(both, minlength=2 * n), out=ptr[1:])
-    twin = place[np.concatenate([np.arange(count, 2 * count), np.arange(count)])][rank]
-    to = np.concatenate([ends, starts])[rank].astype(np.int32)
-    given = np.concatenate([capacity, np.zeros(count, np.int64)])[rank]
-    room = [np.empty(2 * n, np.int64) for _ in range(3)]
-    return Network(ptr, to, twin, given, given.copy(), np.zeros(2 * n, np.int8), np.empty(2 * n, np.int32), *room)
+@compiled
+def _mark(ptr, near, start, marked, queue):
+    """Mark all but `start` that is reached from it by the rows `ptr`, `near`."""
+    x, first, last = start, 0, 0
+    while True:
+        for k in range(ptr[x], ptr[x + 1]):
+            if not marked[near[k]]:
+                marked[near[k]] = True
+                queue[last] = near[k]
+                last += 1
+        if first == last:
+            return
+        x = queue[first]
+        first += 1
+
+
+class _Network:
+    """Node u, and u' at n + u; see above. A first arc, of capacity `enough`, leads to arcs to all sources."""
+
+    def __init__(self, arrays: GraphArrays) -> None:
+        from ortools.graph.python.max_flow import SimpleMaxFlow
+
+        n, every = arrays.node_count, np.arange(arrays.node_count)
+        self._n, self._infinite = n, int(arrays.size.sum()) + 1
+        tail, head = np.repeat(every, np.diff(arrays.succ_ptr)), arrays.succ.astype(np.int64)
+        read = np.flatnonzero(np.diff(arrays.succ_ptr) > 0)
+        self._flow = SimpleMaxFlow()
+        for starts, ends, capacity in (
+            (read, n + read, arrays.size[read]),
+            (n + tail, head, np.full(len(tail), self._infinite)),
+            (head, tail, np.full(len(tail), self._infinite)),
+        ):
+            self._flow.add_arcs_with_capacity(starts, ends, capacity)
+        closed = np.zeros(n, np.int64)
+        self._sources = self._flow.add_arcs_with_capacity(np.full(n, 2 * n), every, closed)
+        self._sinks = self._flow.add_arcs_with_capacity(every, np.full(n, 2 * n + 1), closed)
+        self._first = self._flow.add_arc_with_capacity(2 * n + 2, 2 * n, 0)
+
+    def cut(self, sources: Array, sinks: Array, enough: int) -> int:
+        """The least cut between some nodes and others; one of `enough` or more is not told from `enough`."""
+        self._flow.set_arcs_capacity(self._sources, np.where(sources, self._infinite, 0))
+        self._flow.set_arcs_capacity(self._sinks, np.where(sinks, self._infinite, 0))
+        self._flow.set_arc_capacity(self._first, min(enough, self._infinite))
+        if self._flow.solve(2 * self._n + 2, 2 * self._n + 1) != self._flow.OPTIMAL:
+            raise RuntimeError("OR-Tools finds no maximum flow")
+        return self._flow.optimal_flow()
+
+    def side(self) -> Array:
+        """bool[n]: the smallest side of the sources, of the least cut found last, which is below `enough`."""
+        reached = np.zeros(2 * self._n + 3, bool)
+        reached[self._flow.get_source_side_min_cut()] = True
+        return reached[: self._n]

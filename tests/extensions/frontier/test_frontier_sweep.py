@@ -103,7 +103,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("moccasin_mzn.extensions.frontier.sweep.time", clock)
+    monkeypatch.setattr("moccasin_mzn.clock.time", clock)
     return clock
 
 
