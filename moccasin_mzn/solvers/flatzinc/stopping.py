@@ -41,7 +41,8 @@ class StopFlag:
 def execute(options: Options, module: str) -> int:
     """The exit status of the module's `run`: 0 too if a signal or the time limit ends it before there is a solution.
 
-    Importing the module takes time, in which signals already count, and swallows what is raised in some libraries.
+    Importing the module takes time, in which signals already count. Some libraries swallow what is raised meanwhile, or
+    turn it into errors of their own.
     """
     stop = StopFlag()
     try:
@@ -51,9 +52,11 @@ def execute(options: Options, module: str) -> int:
         if stop.requested:
             raise Interrupted
         return run(options, stop)
-    except Interrupted:
-        print("=====UNKNOWN=====", flush=True)
-        return 0
     except BrokenPipeError:  # nobody listens any more
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (open until the end)
         return 1
+    except (Interrupted, Exception):
+        if not stop.requested or stop.armed:
+            raise
+        print("=====UNKNOWN=====", flush=True)
+        return 0

@@ -66,23 +66,24 @@ def test_a_signal_before_the_search():
     assert (process.returncode, out) in ((0, b"=====UNKNOWN=====\n"), (-signal.SIGTERM, b""))
 
 
-SWALLOWS = """import os, signal
+LOADS = """import os, signal
 try:
     os.kill(os.getpid(), signal.SIGTERM)
     for number in range(10**6): pass
 except BaseException:
-    pass
+    {what}
 def run(options, stop): return 1
 """
 EXECUTES = """
 from moccasin_mzn.solvers.flatzinc.options import parse_options
 from moccasin_mzn.solvers.flatzinc.stopping import execute
-raise SystemExit(execute(parse_options(["model.fzn"]), "swallows"))
+raise SystemExit(execute(parse_options(["model.fzn"]), "loads"))
 """
 
 
-def test_a_signal_that_is_swallowed_while_the_solver_loads(tmp_path):
-    (tmp_path / "swallows.py").write_text(SWALLOWS)
+@pytest.mark.parametrize("what", ["pass", "raise ImportError('PyCapsule_Import') from None"])
+def test_a_signal_that_is_swallowed_or_changed_while_the_solver_loads(tmp_path, what):
+    (tmp_path / "loads.py").write_text(LOADS.format(what=what))
     environment = {**ENVIRONMENT, "PYTHONPATH": str(tmp_path)}
     run = subprocess.run([sys.executable, "-c", EXECUTES], capture_output=True, env=environment)
     assert (run.returncode, run.stdout, run.stderr) == (0, b"=====UNKNOWN=====\n", b"")
