@@ -7,6 +7,8 @@ PICTURE ?= build/schedule.html
 BIN := .venv/bin
 # Recipes read these from the environment, so that blanks and quotes in them mean nothing to make or the shell.
 export GRAPH BUDGET PICTURE EXPERIMENT RESULTS
+# Tests start hundreds of processes, and each would compile all of the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: solve test test-all test-torch test-slow golden soak fuzz solvers bench lint data clean
 
