@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, file_jobs, stopped_by_signals
-from moccasin_mzn.cli.outputs import check_apart, write_files
+from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import effort
 
@@ -38,7 +38,6 @@ def allocate(
     """
     from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
     from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-    from moccasin_mzn.files import check_writable
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.arena import check_alignment
     from moccasin_mzn.problem.files.buffers import buffers_text, read_buffers
@@ -49,9 +48,7 @@ def allocate(
     check_threads(threads)
     check_seed(seed)
     check_alignment(alignment)
-    check_apart({"--output": output}, {"the file of buffers": file})
-    if output is not None:
-        check_writable(output)
+    check_outputs({"--output": output}, {"the file of buffers": file})
     buffers, offsets = read_buffers(file)
     with stopped_by_signals():
         allocation = allocate_buffers(

@@ -22,7 +22,7 @@ from moccasin_mzn.cli.common import (
     pictures,
     stopped_by_signals,
 )
-from moccasin_mzn.cli.outputs import check_apart, write_files
+from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import added, effort, grouped, typed
 from moccasin_mzn.extensions.memory_options import MemoryOptions, first_device_swept
@@ -74,8 +74,7 @@ def frontier(
     check_time_limit(time_limit)
     plan, amounts = Plan(points, time_limit), [Budget.parse(budget) for budget in budgets]
     inputs = {"the graph": graph, "the order": options["order"], "a limit of computations": options["max_computations"]}
-    check_apart({"--output": output, "--csv": table, "--plot": plot}, inputs)
-    _check_files(plot, output, table)
+    check_outputs({"--output": output, "--csv": table, "--plot": plot}, inputs)
     several = MemoryOptions.taken_from(options)
     problem = {name: options.pop(name) for name in ("order", "count_fixed")}
     given = {name: value for name, value in options.items() if value is not None}
@@ -87,19 +86,6 @@ def frontier(
         found = sweep(variant, plan, lambda line: click.echo(line, err=True), begin)
     all_written = _tell(found, output, table, plot, as_json, getattr(variant, "show", None))
     return (EXIT_FOUND if found.found else EXIT_NONE) if all_written else EXIT_BAD_INPUT
-
-
-def _check_files(plot: Path | None, *others: Path | None) -> None:
-    """Refuse before the search what cannot be written after it."""
-    from moccasin_mzn.files import check_writable
-
-    if plot is not None:
-        from moccasin_mzn.report.plots.files import check_picture_file
-
-        check_picture_file(plot)
-    for path in others:
-        if path is not None:
-            check_writable(path)
 
 
 def _memories(given: dict[str, Any], asked: MemoryOptions) -> Memories | None:

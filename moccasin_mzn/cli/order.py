@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND, GRAPH, ORDER, file_jobs, stopped_by_signals
-from moccasin_mzn.cli.outputs import check_apart, write_files
+from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
 
 
@@ -27,16 +27,13 @@ def order(graph: Path, order: str, time_limit: float, seed: int, output: Path | 
 
     Ctrl-C ends the search and keeps the best order found.
     """
-    from moccasin_mzn.files import check_writable
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
     from moccasin_mzn.problem.instance import chosen_order
     from moccasin_mzn.problem.judges.schedules import simulate
     from moccasin_mzn.report.orders import OrderLines, ordering_dict, print_ordering
 
-    check_apart({"--output": output}, {"the graph": graph, "the order": order})
-    if output is not None:
-        check_writable(output)
+    check_outputs({"--output": output}, {"the graph": graph, "the order": order})
     computation_graph = read_graph(graph)
     start = chosen_order(computation_graph, order)
     input_peak = simulate(computation_graph, start).peak

@@ -18,6 +18,28 @@ Job = tuple[Path, Callable[[], None]]
 """A file, and what writes it, whole or not at all; raises `InputError` where it cannot."""
 
 
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Any]) -> None:
+    """Refuse before any work outputs that cannot be written, and those in whose place there is something to lose.
+
+    Args:
+        outputs: see `check_apart`; "--plot" is a picture.
+        inputs: see `check_apart`.
+
+    Raises:
+        InputError: see `check_apart`; or a file cannot be written.
+    """
+    from moccasin_mzn.files import check_writable
+
+    check_apart(outputs, inputs)
+    for option, path in outputs.items():
+        if path is not None and option == "--plot":
+            from moccasin_mzn.report.plots.files import check_picture_file
+
+            check_picture_file(path)
+        elif path is not None:
+            check_writable(path)
+
+
 def check_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Any]) -> None:
     """Refuse outputs in whose place there is something to lose.
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_FOUND, GRAPH, ORDER
-from moccasin_mzn.cli.outputs import check_apart
+from moccasin_mzn.cli.outputs import check_outputs
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.errors import InputError
 
@@ -37,11 +37,10 @@ def plot(
     from moccasin_mzn.problem.files.plans import is_plan, read_plan
     from moccasin_mzn.problem.files.schedules import read_schedule
     from moccasin_mzn.problem.instance import Instance, chosen_order
-    from moccasin_mzn.report.plots.files import check_picture_file, write_picture
+    from moccasin_mzn.report.plots.files import write_picture
     from moccasin_mzn.report.plots.picture import Picture, check_axis
 
-    check_apart({"--output": output}, {"the graph": graph, "the schedule": schedule, "the order": order})
-    check_picture_file(output)
+    check_outputs({"--plot": output}, {"the graph": graph, "the schedule": schedule, "the order": order})
     check_axis(by)
     computation_graph = read_graph(graph)
     positions, several = chosen_order(computation_graph, order), is_plan(load_json(schedule))

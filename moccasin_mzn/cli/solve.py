@@ -23,7 +23,7 @@ from moccasin_mzn.cli.common import (
     told,
     with_verdicts,
 )
-from moccasin_mzn.cli.outputs import check_apart
+from moccasin_mzn.cli.outputs import check_outputs
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import grouped, typed
 from moccasin_mzn.errors import InputError
@@ -105,7 +105,7 @@ def solve(
         raise click.MissingParameter(ctx=click.get_current_context(), param_hint="'--budget'", param_type="option")
     outputs = {"--output": output, "--plot": plot, "--buffers": buffers}
     others = {"a limit of computations": options["max_computations"], "the warm start": options["warm_start"]}
-    check_apart(outputs, {"the graph": graph, "the order": order, **others})
+    check_outputs(outputs, {"the graph": graph, "the order": order, **others})
     given = {name: value for name, value in options.items() if value is not None}
     if several.several:
         more = {"strategy": strategy, "buffers": buffers}
@@ -144,8 +144,7 @@ def solve(
 
 
 def _check_answer(outputs: dict[str, Path | None], twice: bool, addresses: bool, alignment: int | None) -> None:
-    """Refuse before the search what cannot be told after it."""
-    from moccasin_mzn.files import check_writable
+    """Refuse options about the answer that do not go together."""
     from moccasin_mzn.problem.arena import check_alignment
 
     if twice:
@@ -153,13 +152,6 @@ def _check_answer(outputs: dict[str, Path | None], twice: bool, addresses: bool,
     if not addresses and (alignment is not None or outputs["--buffers"] is not None):
         raise InputError(f"--{'buffers' if alignment is None else 'alignment'} goes with --addresses")
     check_alignment(alignment or 1)
-    for name, path in outputs.items():
-        if path is not None and name == "--plot":
-            from moccasin_mzn.report.plots.files import check_picture_file
-
-            check_picture_file(path)
-        elif path is not None:
-            check_writable(path)
 
 
 def _example(budget: str | None, several: MemoryOptions) -> tuple[Path, str | None]:
