@@ -118,7 +118,7 @@ _PAPER = "Chen et al., Training Deep Nets with Sublinear Memory Cost (2016)"
 _CHAINS = "on training chains at most one more forward pass"
 _ROOT = f"{_CHAINS}, and memory in the order of sqrt(L) for L equal layers"
 
-CHEN = (
+STRATEGIES = (
     Strategy(
         name="chen-sqrtn-ap",
         title="checkpoints at every sqrt(L)-th of L articulation points",
@@ -148,5 +148,3 @@ CHEN = (
         schedules=_schedules(linearized, greedy),
     ),
 )
-
-STRATEGIES = CHEN
