@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ from moccasin_mzn.bench.report.document import Document, Figure, Table
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import replace_file
 
-FORMATS = ("html", "md", "tex")
+_TEMPLATES = {"html": ("report.html",), "md": ("report.md",), "tex": ("report.tex", "report-body.tex")}
+"""The files of each format, each of a template of its name."""
+FORMATS = tuple(_TEMPLATES)
 _KINDS = {"md": "svg", "tex": "pdf"}
 """Of the files of figures; a page holds its own."""
 _LATEX = {
@@ -55,34 +57,10 @@ def write(document: Document, folder: Path, formats: Sequence[str] = FORMATS) ->
     _make(folder)
     kinds = [_KINDS[name] for name in FORMATS if name in formats and name in _KINDS]
     pages = _figures(document, folder / "figures", kinds) if kinds else {}
-    writers: dict[str, Callable[[Document, dict, Path], tuple[Path, ...]]] = {
-        "html": _html, "md": _markdown, "tex": _latex,
-    }  # fmt: skip
-    return tuple(path for name in FORMATS if name in formats for path in writers[name](document, pages, folder))
-
-
-def _html(document: Document, _pages: dict[str, list[str]], folder: Path) -> tuple[Path, ...]:
-    from moccasin_mzn.bench.report.canvas import mark_svg, panel_svg
-
-    text = _template("report.html.j2", autoescape=True).render(
-        document=document, panel_svg=panel_svg, mark_svg=mark_svg
-    )
-    path = folder / "report.html"
-    replace_file(path, text)
-    return (path,)
-
-
-def _markdown(document: Document, pages: dict[str, list[str]], folder: Path) -> tuple[Path, ...]:
-    path = folder / "report.md"
-    replace_file(path, _template("report.md.j2").render(document=document, pages=pages))
-    return (path,)
-
-
-def _latex(document: Document, pages: dict[str, list[str]], folder: Path) -> tuple[Path, ...]:
-    path, body = folder / "report.tex", folder / "report-body.tex"
-    replace_file(body, _template("report-body.tex.j2").render(document=document, pages=pages))
-    replace_file(path, _template("report.tex.j2").render(document=document))
-    return path, body
+    written = [folder / file for name in FORMATS if name in formats for file in _TEMPLATES[name]]
+    for path in written:
+        replace_file(path, _template(f"{path.name}.j2").render(document=document, pages=pages))
+    return tuple(written)
 
 
 def _figures(document: Document, folder: Path, kinds: Sequence[str]) -> dict[str, list[str]]:
@@ -102,14 +80,17 @@ def _figures(document: Document, folder: Path, kinds: Sequence[str]) -> dict[str
     return names
 
 
-def _template(name: str, autoescape: bool = False) -> Any:
+def _template(name: str) -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    from moccasin_mzn.bench.report.canvas import mark_svg, panel_svg
 
     form: dict[str, Any] = dict(_TEX) if ".tex" in name else {}
     environment = Environment(
-        loader=PackageLoader("moccasin_mzn.bench.report"), autoescape=autoescape, undefined=StrictUndefined,
+        loader=PackageLoader("moccasin_mzn.bench.report"), autoescape=".html" in name, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, **form,
     )  # fmt: skip
+    environment.globals.update(panel_svg=panel_svg, mark_svg=mark_svg)
     environment.filters.update(latex=latex, markdown=markdown)
     environment.tests.update(table=lambda block: isinstance(block, Table))
     return environment.get_template(name)
