@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from moccasin_mzn.bench.compare import Published
+from moccasin_mzn.bench.published import FAMILY_TITLES, Published, number_of
 from moccasin_mzn.bench.report import drawing
 from moccasin_mzn.bench.report.curves import Curve, Steps, bounds, durations, median_curve, percent_over
 from moccasin_mzn.bench.report.document import Figure, Mark, Panel
@@ -17,7 +17,6 @@ from moccasin_mzn.bench.report.growth import PowerLaw, fit
 from moccasin_mzn.bench.report.marks import PUBLISHED, VIRTUAL_BEST
 from moccasin_mzn.bench.report.portfolio import virtual_best
 from moccasin_mzn.bench.report.proofs import performance_profiles
-from moccasin_mzn.bench.report.published import FAMILY_TITLES, number_of
 from moccasin_mzn.bench.report.result_tables import Lines, Summaries
 from moccasin_mzn.bench.report.runs import Runs
 

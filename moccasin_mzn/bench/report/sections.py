@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from moccasin_mzn.bench.compare import Published, line_for
+from moccasin_mzn.bench.published import Published, line_for
 from moccasin_mzn.bench.report import agreement, extension_tables, figures, gaps, proofs, record_tables, result_tables
 from moccasin_mzn.bench.report.curves import upper_median
 from moccasin_mzn.bench.report.document import Document, Figure, Section, Table
