@@ -80,10 +80,7 @@ class Row:
             "status": result.status if result else "none",
             "note": self.note,
             "valid": result.valid if result else False,
-            "duration": result.duration if result else None,
-            "tdi_percent": result.tdi_percent if result else None,
-            "gap_percent": result.gap_percent if result else None,
-            "peak": result.peak if result else None,
+            **{name: getattr(result, name, None) for name in ("duration", "tdi_percent", "gap_percent", "peak")},
             "seconds": round(result.seconds.total, 3) if result else None,
             "published": dict(zip(("tdi_percent", "peak", "seconds"), self.published, strict=True)),
         }
