@@ -95,7 +95,6 @@ def _execute_here(run: Run) -> Outcome | None:
 
 
 def _next(done: queue.SimpleQueue[Future], client: Client, tell: Callable[[str], None]) -> Future:
-    """The next run that has ended."""
     told = False
     while True:
         try:
@@ -176,7 +175,6 @@ def _local(workers: int, runs: Sequence[Run]) -> dict[str, object]:
 
 
 def _offers(client: Client) -> list[dict[str, float]]:
-    """The resources of each worker there is."""
     return [worker["resources"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
 
 

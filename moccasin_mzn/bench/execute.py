@@ -152,7 +152,6 @@ def _gap(value: int, bound: int) -> float:
 
 
 def _judged_arena(run: Run, attempt: Attempt, text: str) -> Row:
-    """What the judge says of the offsets of buffers."""
     if attempt.result is None:
         return {"valid": False}
     told = attempt.result

@@ -113,7 +113,6 @@ def export_mzn_bench(store: Store, folder: Path) -> list[Path]:
 
 
 def _plain(label: str | None) -> str:
-    """A label as part of a file's name."""
     return re.sub(r"[^A-Za-z0-9.+-]+", "_", label or "none")
 
 

@@ -232,7 +232,6 @@ def _is_pattern(value: Any) -> bool:
 
 
 def _matching(pattern: str) -> list[str]:
-    """The strategies that a name or pattern means."""
     if not _is_pattern(pattern):
         return [find_strategy(pattern).name]
     found = [strategy.name for strategy in strategies() if fnmatchcase(strategy.name, pattern)]

@@ -73,7 +73,6 @@ def read_published(path: Path) -> tuple[Published, ...]:
 
 
 def _families(columns: Sequence[str]) -> list[str]:
-    """The families with columns of their own."""
     families = [name.removesuffix("_tdi") for name in columns if name.endswith("_tdi")]
     needed = [*_COLUMNS, *(f"{family}_{figure}" for family in families for figure in ("peak", "seconds"))]
     absent = [name for name in needed if name not in columns]

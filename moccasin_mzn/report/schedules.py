@@ -121,14 +121,12 @@ def _shortfall_rows(result: Result) -> Iterator[tuple[str, str]]:
 
 
 def _of_budget(result: Result, amount: int) -> str:
-    """An amount of memory, and how much of the budget it is."""
     fraction = result.shortfall.of_budget(amount) if result.shortfall else None
     text = memory_text(amount, result.instance.graph.size_unit)
     return text if fraction is None else f"{text}, {100 * fraction:.1f} % of the budget"
 
 
 def _fragmentation_text(arena: Arena) -> str:
-    """By how much an arena exceeds the peak, and whether that is proven to be the least."""
     percent = f"{arena.fragmentation_percent:.3f} %"
     if not arena.is_least:
         return f"{percent}, at least {100 * (arena.bound / arena.peak - 1) if arena.peak else 0:.3f} %"

@@ -135,7 +135,6 @@ class _Copies:
         return needless
 
     def _drop(self, needless: _Needless) -> None:
-        """Do not compute what is needless."""
         for first, after, size in needless.freed:
             self._memory[first:after] -= size
         for copy, left in needless.reads.items():

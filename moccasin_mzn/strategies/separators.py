@@ -78,7 +78,6 @@ def separated(decomposition: networkx.Graph, order: Sequence[int]) -> tuple[Comp
 
 
 def _components(bags: Bags, links: Links, place: Mapping[int, int]) -> tuple[Component, ...]:
-    """The components of a forest of bags."""
     found, left = [], set(bags)
     for first in bags:
         if first in left:
@@ -92,7 +91,6 @@ def _components(bags: Bags, links: Links, place: Mapping[int, int]) -> tuple[Com
 
 
 def _component(bags: Bags, links: Links, place: Mapping[int, int]) -> Component:
-    """The component of a tree of bags, separated at its most central bag."""
     nodes = frozenset().union(*bags.values())
     center = _center(bags, links)
     separator = frozenset(bags[center])

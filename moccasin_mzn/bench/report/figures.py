@@ -60,7 +60,6 @@ def _progress_line(runs: Runs, problem: int, method: str, mark: Mark) -> drawing
 
 
 def _over(curve: Curve, base: int | None) -> Curve:
-    """Durations to percent over the baseline."""
     low, median, high = (np.asarray(percent_over(of, base)) for of in (curve.low, curve.median, curve.high))
     return Curve(curve.seconds, low, median, high)
 
@@ -99,7 +98,6 @@ def _published_numbers(line: Published | None) -> Iterator[tuple[Mark, float | N
 
 
 def _published_growth(lines: Lines) -> list[tuple[Mark, list[int], list[float]]]:
-    """Nodes and seconds of each family that is drawn."""
     found: dict[Mark, tuple[list[int], list[float]]] = {}
     for line in filter(None, lines):
         for mark, _, seconds in _published_numbers(line):

@@ -66,7 +66,6 @@ def quality_table(durations: pd.DataFrame, attempted: int) -> Table:
 
 
 def _share(problems: int, attempted: int) -> str:
-    """Of all the problems, those that count."""
     if problems == attempted:
         return f"the {count_text(problems, 'problem')}"
     return f"{problems} of {count_text(attempted, 'problem')}"

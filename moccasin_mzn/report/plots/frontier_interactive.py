@@ -41,7 +41,6 @@ def _figure(picture: FrontierPicture) -> Figure:
 
 
 def _regions(picture: FrontierPicture) -> list[Scatter]:
-    """Where the front may be, and where there is nothing."""
     regions = []
     if picture.gap:
         xs, ys = [], []

@@ -40,7 +40,6 @@ def _figure(picture: FrontierPicture) -> Figure:
 
 
 def _draw_regions(picture: FrontierPicture, axes: Axes) -> None:
-    """Where there is nothing, and where the front may be."""
     left, right = picture.left, picture.infeasible
     if right > left:
         axes.axvspan(left, right, facecolor="#F2F2F2", edgecolor=BEFORE, hatch="////", linewidth=0, gid="infeasible",

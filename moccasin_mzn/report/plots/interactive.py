@@ -28,7 +28,6 @@ def render(picture: Picture) -> str:
 
 
 def _pixels(panel: Panel) -> int:
-    """The least height of a panel."""
     rows = len(panel.order)
     return _MEMORY_PIXELS + (_NAME_PIXELS * rows if rows <= _ALL_NAMED else _INTERVAL_PIXELS)
 
@@ -73,7 +72,6 @@ def _intervals(picture: Picture, panel: Panel) -> Iterator[BarTrace | Scatter]:
 
 
 def _bars(picture: Picture, panel: Panel, bars: list[Bar]) -> BarTrace:
-    """All bars of one kind as one trace."""
     edges, kind = picture.edges, bars[0].kind
     return BarTrace(
         orientation="h",
