@@ -10,7 +10,7 @@ import contextlib
 import logging
 import queue
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 import psutil
 
@@ -43,7 +43,7 @@ LOOK_SECONDS = 5.0
 
 def run_all(
     runs: Sequence[Run], scheduler: str | None, workers: int, tell: Callable[[str], None]
-) -> Iterator[tuple[Run, Outcome | str]]:
+) -> Generator[tuple[Run, Outcome | str], None, None]:
     """Do the runs, in about their order, as many at once as threads and memory allow. Close it: that stops all runs.
 
     Args:

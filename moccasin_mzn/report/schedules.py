@@ -55,7 +55,8 @@ def _rows(result: Result) -> Iterator[tuple[str, str, str]]:
         peak = memory_text(result.peak, graph.size_unit)
         duration = duration_text(result.duration, graph.duration_unit)
     if instance.fixed:
-        yield "fixed memory", *[memory_text(instance.fixed, graph.size_unit)] * 2
+        fixed = memory_text(instance.fixed, graph.size_unit)
+        yield "fixed memory", fixed, fixed
     yield "budget" + (" left" if instance.fixed else ""), "", memory_text(instance.budget, graph.size_unit)
     yield "peak memory", memory_text(baseline.peak, graph.size_unit), peak
     yield "duration", duration_text(baseline.duration, graph.duration_unit), duration

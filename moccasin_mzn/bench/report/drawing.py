@@ -163,7 +163,9 @@ def draw_profiles(
     """Performance profiles: shares of problems against the factor to the best, or against percent above the best."""
     most = max([profile.starts[-1] for profile in profiles.values() if len(profile.starts)], default=1.0)
     for method, profile in profiles.items():
-        places, end = (100 * (of - 1) if percent else of for of in (profile.starts, most * 1.3))
+        places, end = profile.starts, most * 1.3
+        if percent:
+            places, end = 100 * (places - 1), 100 * (end - 1)
         _rise(axes, marks[method], places, 100 * profile.values, end)
     if percent:
         axes.set_xscale("symlog", linthresh=0.1, linscale=0.4)

@@ -10,9 +10,17 @@ import pandas as pd
 
 from moccasin_mzn.bench.published import FAMILY_TITLES, Published, number_of
 from moccasin_mzn.bench.report import drawing
-from moccasin_mzn.bench.report.curves import Curve, Steps, bounds, durations, median_curve, percent_over
+from moccasin_mzn.bench.report.curves import (
+    Curve,
+    Steps,
+    bounds,
+    durations,
+    median_curve,
+    median_gaps,
+    percent_over,
+    shares_within,
+)
 from moccasin_mzn.bench.report.document import Figure, Mark, Panel
-from moccasin_mzn.bench.report.gaps import median_gaps, shares_within
 from moccasin_mzn.bench.report.growth import PowerLaw, fit
 from moccasin_mzn.bench.report.marks import PUBLISHED, VIRTUAL_BEST
 from moccasin_mzn.bench.report.portfolio import virtual_best
@@ -102,8 +110,9 @@ def _published_growth(lines: Lines) -> list[tuple[Mark, list[int], list[float]]]
     for line in filter(None, lines):
         for mark, _, seconds in _published_numbers(line):
             if seconds is not None:
-                for numbers, number in zip(found.setdefault(mark, ([], [])), (line.nodes, seconds), strict=True):
-                    numbers.append(number)
+                nodes, times = found.setdefault(mark, ([], []))
+                nodes.append(line.nodes)
+                times.append(seconds)
     return [(mark, *found[mark]) for mark in PUBLISHED.values() if mark in found]
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from moccasin_mzn.bench.published import Published, line_for
-from moccasin_mzn.bench.report import agreement, extension_tables, figures, gaps, proofs, record_tables, result_tables
-from moccasin_mzn.bench.report.curves import upper_median
+from moccasin_mzn.bench.report import agreement, extension_tables, figures, proofs, record_tables, result_tables
+from moccasin_mzn.bench.report.curves import final_gaps, upper_median
 from moccasin_mzn.bench.report.document import Document, Figure, Section, Table
 from moccasin_mzn.bench.report.marks import marks_for
 from moccasin_mzn.bench.report.portfolio import Portfolio, best_counts, portfolio
@@ -214,7 +214,7 @@ def _quality(of: Analysis) -> tuple[Section, ...]:
 
 
 def _gaps(of: Analysis) -> tuple[Section, ...]:
-    final = gaps.final_gaps(of.runs)[list(of.runs.models)]
+    final = final_gaps(of.runs)[list(of.runs.models)]
     impossible = set(of.runs.runs[of.runs.runs["status"] == "infeasible"]["problem"])
     final = final.loc[[problem for problem in final.index if problem not in impossible]]
     problems, methods = proofs.common_ground(final.notna())

@@ -12,9 +12,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from report_frames import LIMIT, row, runs_of
 
-from moccasin_mzn.bench.report.curves import Curve, Steps, best_seconds, bounds, durations, median_curve, upper_median
+from moccasin_mzn.bench.report.curves import (
+    Curve,
+    Steps,
+    best_seconds,
+    bounds,
+    durations,
+    final_gaps,
+    gap_steps,
+    median_curve,
+    shares_within,
+    upper_median,
+)
 from moccasin_mzn.bench.report.drawing import ProgressLine, progress_range
-from moccasin_mzn.bench.report.gaps import final_gaps, gap_steps, shares_within
 from moccasin_mzn.bench.report.growth import fit
 from moccasin_mzn.bench.report.marks import COLORS, marks_for
 from moccasin_mzn.bench.report.portfolio import best_counts, portfolio, virtual_best
