@@ -51,15 +51,7 @@ class Outcome:
 
 
 def execute(run: Run, stop: Callable[[], bool] = never, folder: str | None = None) -> Outcome | None:
-    """Do a run, whatever comes of it.
-
-    Args:
-        stop: polled; the run is given up once it says so.
-        folder: for temporary files.
-
-    Returns:
-        None if it was stopped.
-    """
+    """Do a run, whatever comes of it; None once `stop`, which is polled, says so. Temporary files go to `folder`."""
     started = datetime.now(UTC).isoformat(timespec="seconds")
     text = unpacked(run.graph)
     with tempfile.TemporaryDirectory(prefix="moccasin-run-", dir=folder) as temporary:

@@ -156,10 +156,7 @@ class Method:
 
 
 def read_methods(fields: Fields, top: Fields) -> Iterator[Method]:
-    """The methods of one table [[methods]].
-
-    Args:
-        top: of the file, for what the table does not say.
+    """The methods of one table [[methods]]; what it does not say, the top of the file does.
 
     Raises:
         InputError: a key is unknown, or nonsense.

@@ -43,10 +43,7 @@ def markdown(text: object) -> str:
 
 
 def write(document: Document, folder: Path, formats: Sequence[str] = FORMATS) -> tuple[Path, ...]:
-    """Write a report in some of `FORMATS`; each file is replaced whole.
-
-    Returns:
-        The files of text, one for each format, and `report-body.tex` for LaTeX.
+    """Write a report in some of `FORMATS`; each file is replaced whole, those of text are returned.
 
     Raises:
         InputError: an unknown format, or a file that cannot be written.
