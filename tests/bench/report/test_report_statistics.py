@@ -327,7 +327,7 @@ def test_shares_count_problems_without_a_schedule():
 def test_growth_is_found_again():
     nodes = [10, 20, 50, 100]
     law = fit(nodes, [0.1 * n**1.5 for n in nodes])
-    assert (law.exponent, law.factor, law.points) == pytest.approx((1.5, 0.1, 4))
+    assert (law.exponent, law.factor) == pytest.approx((1.5, 0.1))
     assert law.at(np.array([40])) == pytest.approx(0.1 * 40**1.5)
     assert fit([10, 20, 20], [1, 2, 3]) is None
 
