@@ -34,15 +34,9 @@ _MOST_PATHS = 8000
 _FORMS = {"again": ("D", "recomputations"), "in": ("v", "copies-in"), "out": ("^", "copies-out")}
 """Of each mark its form and id."""
 SETTINGS: dict[Any, Any] = {
-    "svg.hashsalt": "moccasin_mzn",
-    "svg.fonttype": "none",
-    "font.size": 9.0,
-    "axes.edgecolor": INK,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-}
+    "svg.hashsalt": "moccasin_mzn", "svg.fonttype": "none", "font.size": 9.0, "axes.edgecolor": INK, "text.color": INK,
+    "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
+}  # fmt: skip
 
 
 def render(picture: Picture, form: str) -> bytes:
