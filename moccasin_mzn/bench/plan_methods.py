@@ -13,15 +13,9 @@ from fractions import Fraction
 from typing import Any
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions import memory_problem
 from moccasin_mzn.extensions.devices.build import exact
-from moccasin_mzn.extensions.memory_problem import (
-    PLATFORM_NAMES,
-    asks_for_platform,
-    first_device_swept,
-    plan_options,
-    platform_problem,
-    refuse_others,
-)
+from moccasin_mzn.extensions.memory_problem import PLATFORM_NAMES
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.options import SearchOptions
@@ -44,7 +38,7 @@ def several_memories(options: Values) -> bool:
     """
     if "alignment" in options and not options.get("addresses"):
         raise InputError("alignment goes with addresses")
-    return asks_for_platform(_platform(options, "100%"))
+    return memory_problem.asks_for_platform(_platform(options, "100%"))
 
 
 def how_to_plan(options: Values, **effort: Any) -> SearchOptions:
@@ -54,8 +48,8 @@ def how_to_plan(options: Values, **effort: Any) -> SearchOptions:
         InputError: nonsense, or an option that is for one memory only.
     """
     others = {name: str(value) for name, value in options.items() if name not in EXTENSIONS}
-    refuse_others(others, _platform(options, "100%"), frozenset(("order",)))
-    return plan_options({**others, **effort})
+    memory_problem.refuse_others(others, _platform(options, "100%"), frozenset(("order",)))
+    return memory_problem.plan_options({**others, **effort})
 
 
 def plan_problem(options: Values, graph: ComputationGraph, budget: str, order: str, count_fixed: bool) -> PlanProblem:
@@ -67,7 +61,7 @@ def plan_problem(options: Values, graph: ComputationGraph, budget: str, order: s
     given = _platform(options, budget)
     others = {name: str(value) for name, value in options.items() if name not in EXTENSIONS}
     whole = None if "device" in given else budget
-    return platform_problem(graph, whole, order, count_fixed, given, others)[0]
+    return memory_problem.platform_problem(graph, whole, order, count_fixed, given, others)[0]
 
 
 def for_graph(options: Values, graph: ComputationGraph) -> dict[str, Any]:
@@ -116,5 +110,5 @@ def _platform(options: Values, budget: str) -> dict[str, Any]:
     given = {name: value if value is True else str(value) for name, value in given.items()}
     if "device" in given:
         devices = tuple(text.strip() for text in given["device"].split(","))
-        given["device"] = first_device_swept(devices, budget)
+        given["device"] = memory_problem.first_device_swept(devices, budget)
     return given

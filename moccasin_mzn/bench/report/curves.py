@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from moccasin_mzn.bench.report.runs import OF_SCHEDULES, Runs
+
+WORST = 100.0
+"""The gap in percent while there is no schedule."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +100,12 @@ def percent_over(values: np.ndarray | float, base: float | None) -> np.ndarray |
     return 100 * (np.asarray(values, dtype=float) / base - 1) if base else np.asarray(values, dtype=float) * 0
 
 
-WORST = 100.0
-"""The gap in percent while there is no schedule."""
+def increases(runs: Runs, problem: int, method: str, of: Callable[[Runs, pd.Series], Steps]) -> Curve:
+    """The median over runs of `durations`, or of `bounds`, in percent over every node once."""
+    base = runs.problems[problem].baseline_duration
+    curve = median_curve([of(runs, run) for _, run in runs.of(problem, method).iterrows()])
+    low, median, high = (np.asarray(percent_over(values, base)) for values in (curve.low, curve.median, curve.high))
+    return Curve(curve.seconds, low, median, high)
 
 
 def gap_steps(runs: Runs, run: pd.Series) -> Steps:

@@ -10,16 +10,7 @@ import pandas as pd
 
 from moccasin_mzn.bench.published import FAMILY_TITLES, Published, number_of
 from moccasin_mzn.bench.report import drawing
-from moccasin_mzn.bench.report.curves import (
-    Curve,
-    Steps,
-    bounds,
-    durations,
-    median_curve,
-    median_gaps,
-    percent_over,
-    shares_within,
-)
+from moccasin_mzn.bench.report.curves import Steps, bounds, durations, increases, median_gaps, shares_within
 from moccasin_mzn.bench.report.document import Figure, Mark, Panel
 from moccasin_mzn.bench.report.growth import PowerLaw, fit
 from moccasin_mzn.bench.report.marks import PUBLISHED, VIRTUAL_BEST
@@ -60,16 +51,10 @@ def progress_figure(runs: Runs, marks: Marks, lines: Lines) -> Figure | None:
 
 
 def _progress_line(runs: Runs, problem: int, method: str, mark: Mark) -> drawing.ProgressLine:
-    base, group = runs.problems[problem].baseline_duration, runs.of(problem, method)
-    found = median_curve([durations(runs, run) for _, run in group.iterrows()])
-    proven = median_curve([bounds(runs, run) for _, run in group.iterrows()]) if method in runs.models else None
-    end = float(np.nanmax(group["took"].to_numpy())) if group["took"].notna().any() else 0.0
-    return drawing.ProgressLine(mark, _over(found, base), _over(proven, base) if proven else None, end)
-
-
-def _over(curve: Curve, base: int | None) -> Curve:
-    low, median, high = (np.asarray(percent_over(of, base)) for of in (curve.low, curve.median, curve.high))
-    return Curve(curve.seconds, low, median, high)
+    took = runs.of(problem, method)["took"].max()
+    proven = increases(runs, problem, method, bounds) if method in runs.models else None
+    found = increases(runs, problem, method, durations)
+    return drawing.ProgressLine(mark, found, proven, 0.0 if np.isnan(took) else float(took))
 
 
 def growth_figure(
