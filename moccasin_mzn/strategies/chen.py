@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isqrt
 
+import numpy as np
+
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.passes import Passes
 from moccasin_mzn.strategies.segments import keep_often, keep_once
@@ -87,8 +89,6 @@ def _over(passes: Passes, candidates: set[int], threshold: int) -> tuple[list[in
 
 def _spread(thresholds: Sequence[int]) -> list[int]:
     """Positions of at most `MOST_THRESHOLDS` ascending thresholds, the last one included."""
-    import numpy as np
-
     if len(thresholds) <= MOST_THRESHOLDS:
         return list(range(len(thresholds)))
     wanted = np.geomspace(thresholds[1], thresholds[-1], MOST_THRESHOLDS)

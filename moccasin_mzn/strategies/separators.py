@@ -14,12 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import networkx as nx
+from networkx.algorithms.approximation import treewidth_min_degree, treewidth_min_fill_in
 
 from moccasin_mzn.graphs.graph import ComputationGraph
-
-if TYPE_CHECKING:
-    import networkx
 
 MIN_FILL_NODES = 500
 """Graphs of so many nodes or more are decomposed by least degree only: least fill-in takes too long for them."""
@@ -44,14 +43,11 @@ class Component:
         return 1 + max((part.levels for part in self.parts), default=0)
 
 
-def decompositions(graph: ComputationGraph) -> Iterator[networkx.Graph]:
+def decompositions(graph: ComputationGraph) -> Iterator[nx.Graph]:
     """Tree decompositions from the heuristics of networkx, least degree and, for small graphs, least fill-in.
 
     The nodes of a decomposition are bags, frozensets of positions in `graph.nodes`.
     """
-    import networkx as nx
-    from networkx.algorithms.approximation import treewidth_min_degree, treewidth_min_fill_in
-
     undirected = nx.Graph()
     undirected.add_nodes_from(range(len(graph.nodes)))
     undirected.add_edges_from(graph.edges)
@@ -60,23 +56,19 @@ def decompositions(graph: ComputationGraph) -> Iterator[networkx.Graph]:
         yield treewidth_min_fill_in(undirected)[1]
 
 
-def separated(decomposition: networkx.Graph, order: Sequence[int]) -> tuple[Component, ...]:
+def separated(decomposition: nx.Graph, order: Sequence[int]) -> tuple[Component, ...]:
     """Balanced separators at all levels; one component for each tree of the decomposition.
 
     Args:
         decomposition: see `decompositions`.
         order: the input order, positions in `graph.nodes`; components are sorted by it.
     """
-    import networkx as nx
-
     forest = nx.convert_node_labels_to_integers(decomposition, label_attribute="bag")
     bags = {at: set(bag) for at, bag in forest.nodes(data="bag")}
     return _components(bags, forest, {v: at for at, v in enumerate(order)})
 
 
-def _components(bags: Bags, forest: networkx.Graph, place: Mapping[int, int]) -> tuple[Component, ...]:
-    import networkx as nx
-
+def _components(bags: Bags, forest: nx.Graph, place: Mapping[int, int]) -> tuple[Component, ...]:
     found, left = [], set(bags)
     for first in bags:
         if first in left:
@@ -89,7 +81,7 @@ def _components(bags: Bags, forest: networkx.Graph, place: Mapping[int, int]) ->
     return tuple(sorted(found, key=lambda component: min(place[v] for v in component.nodes)))
 
 
-def _component(bags: Bags, tree: networkx.Graph, place: Mapping[int, int]) -> Component:
+def _component(bags: Bags, tree: nx.Graph, place: Mapping[int, int]) -> Component:
     nodes = frozenset().union(*bags.values())
     center = _center(bags, tree)
     separator = frozenset(bags[center])
@@ -98,7 +90,7 @@ def _component(bags: Bags, tree: networkx.Graph, place: Mapping[int, int]) -> Co
     return Component(nodes, separator, _components(rest, tree, place))
 
 
-def _contract(bags: Bags, tree: networkx.Graph) -> None:
+def _contract(bags: Bags, tree: nx.Graph) -> None:
     """Unite every bag with a neighbour that contains it, if there is one, in place. A tree stays a tree."""
     waiting = list(bags)
     while waiting:
@@ -112,10 +104,8 @@ def _contract(bags: Bags, tree: networkx.Graph) -> None:
             del bags[at]
 
 
-def _center(bags: Bags, tree: networkx.Graph) -> int:
+def _center(bags: Bags, tree: nx.Graph) -> int:
     """The bag whose removal leaves the smallest largest tree, at most half of the bags; of equals a smallest one."""
-    import networkx as nx
-
     below = dict.fromkeys(tree, 1)  # bags of the subtree
     largest = dict.fromkeys(tree, 0)
     root = next(iter(tree))

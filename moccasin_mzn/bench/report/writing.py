@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from moccasin_mzn.bench.report.canvas import figure_files, mark_svg, panel_svg
 from moccasin_mzn.bench.report.document import Document, Figure, Table
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import replace_file
@@ -62,8 +65,6 @@ def write(document: Document, folder: Path, formats: Sequence[str] = FORMATS) ->
 
 def _figures(document: Document, folder: Path, kinds: Sequence[str]) -> dict[str, list[str]]:
     """Write all figures; the names of the pages of each, which are those of its files without their kind."""
-    from moccasin_mzn.bench.report.canvas import figure_files
-
     _make(folder)
     names: dict[str, list[str]] = {}
     for section in document.sections:
@@ -78,10 +79,6 @@ def _figures(document: Document, folder: Path, kinds: Sequence[str]) -> dict[str
 
 
 def _template(name: str) -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    from moccasin_mzn.bench.report.canvas import mark_svg, panel_svg
-
     form: dict[str, Any] = dict(_TEX) if ".tex" in name else {}
     environment = Environment(
         loader=PackageLoader("moccasin_mzn.bench.report"), autoescape=".html" in name, undefined=StrictUndefined,
