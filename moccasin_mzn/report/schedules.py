@@ -15,7 +15,7 @@ from moccasin_mzn.graphs.wording import graph_text, node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.report.plans import events, plan_rows
-from moccasin_mzn.report.tables import console, plain_table, print_table
+from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
 from moccasin_mzn.search.catalogue import Entry
 from moccasin_mzn.search.result import Result, percent_over
 from moccasin_mzn.search.shortfall import NOT_TRIED
@@ -42,7 +42,7 @@ def print_result(result: Result, out: TextIO) -> None:
     print_table(to, table)
     if result.found and schedules:
         _print_profiles(to, result)
-    _print_ending(to, result)
+    print_lines(to, _ending(result))
     if result.found:
         (_print_recomputed if schedules else _print_events)(to, result)
 
@@ -77,37 +77,32 @@ def _rows(result: Result) -> Iterator[tuple[str, str, str]]:
         yield "judged by the simulator", "", "valid" if result.valid else "OVER THE BUDGET"
 
 
-def _print_ending(to: Console, result: Result) -> None:
+def _ending(result: Result) -> Iterator[str]:
     """How the search ended: status, who found and proved what, notes, verdicts, solver and seconds."""
-    to.print(f"{result.status}: {result.reason}", soft_wrap=True)
+    yield f"{result.status}: {result.reason}"
     by = [f"{what} by {who}" for what, who in (("found", result.found_by), ("proved", result.proved_by)) if who]
     if by:
-        to.print(", ".join(by), soft_wrap=True)
-    _print_helps(to, result)
-    for note in result.notes:
-        to.print(f"note: {note}", soft_wrap=True)
-    for verdict in result.checks:
-        to.print(f"checked by {verdict}", soft_wrap=True)
+        yield ", ".join(by)
+    yield from _helps(result)
+    yield from (f"note: {note}" for note in result.notes)
+    yield from (f"checked by {verdict}" for verdict in result.checks)
     if result.driver is not None and result.model_ran:
-        to.print(f"solver: {result.solver} ({result.solver_version}) by {result.driver}", soft_wrap=True)
-    seconds = ", ".join(f"{name} {value:.2f}" for name, value in vars(result.seconds).items())
-    to.print(f"seconds: {seconds}", soft_wrap=True)
+        yield f"solver: {result.solver} ({result.solver_version}) by {result.driver}"
+    yield f"seconds: {', '.join(f'{name} {value:.2f}' for name, value in vars(result.seconds).items())}"
 
 
 def print_shortfall(result: Result, out: TextIO) -> None:
     """In lines: how near the search came to the budget, if anything can, and what would help, or has helped."""
-    to, lacking = console(out), result.shortfall
+    lacking = result.shortfall
     if lacking is None or lacking.floor > lacking.instance.budget:  # the reason says it all
         return
-    if not result.valid:
-        to.print("; ".join(f"{what} {amount}" for what, amount in _shortfall_rows(result)), soft_wrap=True)
-    _print_helps(to, result)
+    near = [] if result.valid else ["; ".join(f"{what} {amount}" for what, amount in _shortfall_rows(result))]
+    print_lines(console(out), (*near, *_helps(result)))
 
 
-def _print_helps(to: Console, result: Result) -> None:
+def _helps(result: Result) -> Iterator[str]:
     for one in result.shortfall.helps if result.shortfall else ():
-        tried = "not tried" if one.outcome == NOT_TRIED else "tried"
-        to.print(f"{tried}: {one.option}: {one.detail}", soft_wrap=True)
+        yield f"{'not tried' if one.outcome == NOT_TRIED else 'tried'}: {one.option}: {one.detail}"
 
 
 def _shortfall_rows(result: Result) -> Iterator[tuple[str, str]]:
