@@ -157,10 +157,7 @@ class Method:
 
 
 def read_methods(fields: Fields, top: Fields) -> Iterator[Method]:
-    """The methods of one table [[methods]].
-
-    Args:
-        top: of the file, for what the table does not say.
+    """The methods of one table [[methods]]; what it does not say, the top of the file does.
 
     Raises:
         InputError: a key is unknown, or nonsense.
@@ -233,7 +230,6 @@ def _is_pattern(value: Any) -> bool:
 
 
 def _matching(pattern: str) -> list[str]:
-    """The strategies that a name or pattern means."""
     if not _is_pattern(pattern):
         return [find_strategy(pattern).name]
     found = [strategy.name for strategy in strategies() if fnmatchcase(strategy.name, pattern)]
