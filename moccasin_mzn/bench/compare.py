@@ -11,10 +11,11 @@ from moccasin_mzn.bench.published import Published, line_for
 from moccasin_mzn.errors import InputError, NotApplicableError, shown
 from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.option import options_of
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.apply_strategy import apply
-from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.options import Effort, Options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.strategies import find_strategy, strategies
@@ -87,18 +88,15 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Effort:
-    """What each contender may spend."""
+class ContenderOptions(Effort):
+    """What each contender may spend, and whether they learn from each other."""
 
-    time_limit: float
-    threads: int | None = None
-    seed: int | None = None
     warm: bool = False
     """Do models start from the best schedule of those before them that they have as a solution?"""
 
 
 def compare(
-    name: str, graph: ComputationGraph, budget: str, chosen: Sequence[Contender], effort: Effort,
+    name: str, graph: ComputationGraph, budget: str, chosen: Sequence[Contender], effort: ContenderOptions,
     published: Sequence[Published] = (), count_fixed: bool = False,
 ) -> Iterator[Row]:  # fmt: skip
     """Run the contenders on a graph within a budget, in their order, and yield a row for each as soon as it is done.
@@ -124,7 +122,7 @@ def compare(
 
 
 def _run(
-    contender: Contender, baseline: Instance, effort: Effort, known: Sequence[tuple[int, ...]]
+    contender: Contender, baseline: Instance, effort: ContenderOptions, known: Sequence[tuple[int, ...]]
 ) -> tuple[Result | None, str]:
     """Result and note of one contender; `known` are schedules that a model may start from."""
     graph, budget, order = baseline.graph, baseline.budget, baseline.order
@@ -133,7 +131,7 @@ def _run(
             instance = Instance.build(graph, budget, order=order, max_computations="unlimited")
             result = apply(instance, find_strategy(contender.label), effort.time_limit)
             return result, result.reason
-        limits = {"time_limit": effort.time_limit, "threads": effort.threads, "seed": effort.seed}
+        limits = {name: getattr(effort, name) for name in options_of(Effort)}
         options = Options.of({**contender.options, **limits})
         most = options.default_computations(contender.max_computations)
         instance = Instance.build(graph, budget, order=order, max_computations=most)
