@@ -12,7 +12,7 @@ from moccasin_mzn.solvers.cpsat.registry import relation
 from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, LOWEST, IntSet
 
 ZERO = IntSet.of_range(0, 0)
-DIFFERENCES = {
+DIFFERENCES: dict[Callable[..., bool], IntSet] = {
     eq: ZERO,
     ne: ZERO.complement(),
     le: IntSet.of_range(LOWEST, 0),

@@ -190,8 +190,8 @@ def cost_of(
 
 
 def cost_regular_reif(
-    builder: Builder, terms: Ints, first: Par, width: Par, heads: Pars, start: Par, finals: Set, costs: Pars, total: Int,
-    verdict: Bool,
+    builder: Builder, terms: Ints, first: Par, width: Par, heads: Pars, start: Par, finals: Set, costs: Pars,
+    total: Int, verdict: Bool,
 ) -> None:  # fmt: skip
     """verdict = a deterministic automaton accepts the operands and the costs of its steps sum to `total`"""
     ends, steps = _flow(builder, terms, deterministic(first, width, heads, start, finals), total=True)
@@ -206,8 +206,8 @@ def cost_regular_reif(
     "fzn_cost_regular_flat", reified=cost_regular_reif, holds=lambda word, *rest: cost_of(word, *rest[:-1]) == rest[-1]
 )
 def cost_regular(
-    builder: Builder, terms: Ints, first: Par, width: Par, heads: Pars, start: Par, finals: Set, costs: Pars, total: Int,
-    when: When,
+    builder: Builder, terms: Ints, first: Par, width: Par, heads: Pars, start: Par, finals: Set, costs: Pars,
+    total: Int, when: When,
 ) -> None:  # fmt: skip
     """a deterministic automaton accepts the operands, and the costs of its steps sum to `total`"""
     ends, steps = _flow(builder, terms, deterministic(first, width, heads, start, finals), total=bool(when))
