@@ -23,8 +23,8 @@ from functools import cached_property
 import numpy as np
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.formulations import Intervals
 from moccasin_mzn.formulations.presolve import ModelData
+from moccasin_mzn.formulations.retention import Intervals, as_intervals, decode, unused_event
 from moccasin_mzn.formulations.window_nodes import Cut, Freedom, window_data
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
@@ -99,14 +99,6 @@ class Incumbent:
         return number
 
     @cached_property
-    def _number_list(self) -> list[int]:
-        return self._number.tolist()
-
-    @cached_property
-    def _counts_list(self) -> list[int]:
-        return self._counts.tolist()
-
-    @cached_property
     def _first(self) -> np.ndarray:
         """Entry k: the position that ends stage k, the first computation of the k-th node; entry 0: 0."""
         first = np.zeros(len(self.instance.order) + 1, np.int64)
@@ -133,7 +125,7 @@ class Incumbent:
         return Cut(
             instance=self.instance,
             freedom=freedom,
-            number=self._number_list,
+            number=self._number.tolist(),
             first=first_stage,
             last=last_stage,
             begin=begin,
@@ -143,7 +135,7 @@ class Incumbent:
             last_end=last_end,
             slack=self.instance.budget - self._memory[:begin],
             read_after=frozenset(self._nodes[:end][self._ends[:end] > end].tolist()),
-            counts=self._counts_list,
+            counts=self._counts.tolist(),
             fixed_duration=self.duration - sum(durations[v] for v in inside),
         )
 
@@ -182,14 +174,8 @@ class Window:
 
     def decode(self, intervals: Intervals) -> tuple[int, ...]:
         """The full sequence for a solution of the window, as positions in `graph.nodes`."""
-        data = self.data
-        n = len(data.size)
-        computed = sorted(
-            (start, node)
-            for active, start, node in zip(intervals.active, intervals.start, data.computation_nodes, strict=True)
-            if active and data.entry < 1 + (start - 1) // n <= n - data.exit
-        )
-        part = tuple(data.order[node - 1] for _, node in computed)
+        n = len(self.data.size)
+        part = decode(self.data, intervals, n * self.data.entry + 1, n * (n - self.data.exit))
         return self.whole.sequence[: self.begin] + part + self.whole.sequence[self.end :]
 
 
@@ -239,24 +225,8 @@ def _encode(cut: Cut, data: ModelData) -> Intervals:
     if data.exit:
         read(sorted(cut.read_after), n * n)
         copies[n].append([n * n, n * n])
-    return _intervals(data, copies)
+    return as_intervals(data, copies[1:], lambda k: unused_event(data, k))
 
 
 def _may_recompute(data: ModelData, k: int, stage: int) -> bool:
-    if data.max_computations[k - 1] == 1:
-        return False
-    return data.earliest_stage[k - 1] <= stage <= data.latest_stage[k - 1]
-
-
-def _intervals(data: ModelData, copies: Sequence[Sequence[Sequence[int]]]) -> Intervals:
-    """Values for all computations; the inactive ones have the fixed place of `models/lib/staged.mzn`."""
-    n = len(data.size)
-    active, start, end = [], [], []
-    for k, count in enumerate(data.max_computations, 1):
-        unused = n * (data.earliest_stage[k - 1] - 1) + k
-        for i in range(count):
-            active.append(i < len(copies[k]))
-            first, last = copies[k][i] if active[-1] else (unused, unused)
-            start.append(first)
-            end.append(last)
-    return Intervals(tuple(active), tuple(start), tuple(end))
+    return data.max_computations[k - 1] > 1 and data.earliest_stage[k - 1] <= stage <= data.latest_stage[k - 1]
