@@ -239,7 +239,6 @@ def _recomputable(cut: Cut, chosen: set[int], held: frozenset[int]) -> dict[int,
     there = set(held) | {v for v in chosen if v in cut.at_hand}
     again = {}
     for v in [*sorted(chosen, key=lambda v: cut.number[v]), *cut.own]:
-        possible = cut.left(v) > 0 and all(u in there or u in again for u in cut.inputs_before(v))
-        if possible:
+        if cut.left(v) > 0 and all(u in there or u in again for u in cut.inputs_before(v)):
             again[v] = cut.left(v)
     return again

@@ -106,7 +106,14 @@ class Incumbent:
         return first
 
     def window(self, first_stage: int, last_stage: int, freedom: Freedom = EVERYTHING_NEAR) -> Window | None:
-        """See `window`."""
+        """A window of the schedule; None if the recomputations in it take no time, so that nothing can be saved.
+
+        Args:
+            first_stage, last_stage: of the window, from 1, both inside.
+
+        Raises:
+            InputError: stages that are not in the instance.
+        """
         if not 1 <= first_stage <= last_stage <= len(self.instance.order):
             raise InputError(f"window {first_stage}..{last_stage}: expected stages in 1..{len(self.instance.order)}")
         cut = self._cut(first_stage, last_stage, freedom)
@@ -186,17 +193,7 @@ def window(
     last_stage: int,
     freedom: Freedom = EVERYTHING_NEAR,
 ) -> Window | None:
-    """A window of a schedule; None if the recomputations in it take no time, so that nothing can be saved.
-
-    For more than one window of the same schedule, `Incumbent(instance, sequence).window(...)` saves time.
-
-    Args:
-        sequence: a schedule within the budget and C_v, in stages of the input order.
-        first_stage, last_stage: of the window, from 1, both inside.
-
-    Raises:
-        InputError: the sequence is not as said; stages that are not in the instance.
-    """
+    """See `Incumbent.window`, which saves time for more than one window of a schedule."""
     return Incumbent(instance, tuple(sequence)).window(first_stage, last_stage, freedom)
 
 
