@@ -8,7 +8,7 @@ from moccasin_mzn.solvers.cpsat.builder import LIMIT, ModelError, Term, as_term
 from moccasin_mzn.solvers.cpsat.completion import Completion
 from moccasin_mzn.solvers.cpsat.symbols import Symbols
 from moccasin_mzn.solvers.cpsat.translate import Problem
-from moccasin_mzn.solvers.flatzinc.syntax import Call, Expression, calls_in
+from moccasin_mzn.solvers.flatzinc.syntax import Call, Expression, calls_in, warm_starts
 
 _VARIABLE_CHOICE = {
     "input_order": cp_model.CHOOSE_FIRST,
@@ -85,9 +85,7 @@ def add_hints(problem: Problem, *, from_strategies: bool = False) -> int:
     hints the value that each search annotation would try first.
     """
     hints: dict[int, int] = {}
-    for call in calls_in(problem.file.solve.annotations):
-        if call.name in _WARM_STARTS and len(call.arguments) == 2:
-            _collect_hints(problem, call, hints)
+    _collect_hints(problem, hints)
     if hints:
         Completion(problem, hints).run()
     elif from_strategies:
@@ -107,16 +105,9 @@ def _collect_first_values(problem: Problem, hints: dict[int, int]) -> None:
                 hints.setdefault(term.variable, (first - term.offset) // term.coefficient)
 
 
-def _collect_hints(problem: Problem, call: Call, hints: dict[int, int]) -> None:
-    symbols, file = problem.symbols, problem.file
-    try:
-        variables, values = map(symbols.list, call.arguments)
-    except ModelError:
-        return
-    if len(variables) != len(values):
-        place = file.where(file.solve.position)
-        raise ModelError(f"{place}: {call.name}: {len(variables)} variables, but {len(values)} values")
-    for variable, value in zip(variables, values, strict=True):
+def _collect_hints(problem: Problem, hints: dict[int, int]) -> None:
+    symbols = problem.symbols
+    for variable, value in warm_starts(problem.file, _WARM_STARTS, symbols.list):
         term, value = _operand(symbols, variable), _operand(symbols, value)
         if term is None or value is None or not term.coefficient or value.coefficient:
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -62,6 +63,15 @@ class LinearProgram:
     def rows(self) -> int:
         """Number of rows."""
         return len(self.row_lower)
+
+    @cached_property
+    def entry_row(self) -> np.ndarray:
+        """The row of each entry."""
+        return np.repeat(np.arange(self.rows), np.diff(self.row_start))
+
+    def entries(self, row: int) -> slice:
+        """Where the entries of a row are."""
+        return slice(self.row_start[row], self.row_start[row + 1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,7 +94,7 @@ def _model(program: LinearProgram) -> model_pb2.ModelProto:
     constraints.ids.extend(range(program.rows))
     constraints.lower_bounds.extend(program.row_lower)
     constraints.upper_bounds.extend(program.row_upper)
-    matrix.row_ids.extend(np.repeat(np.arange(program.rows), np.diff(program.row_start)))
+    matrix.row_ids.extend(program.entry_row)
     matrix.column_ids.extend(program.row_column)
     matrix.coefficients.extend(program.row_coefficient)
     return model
