@@ -56,10 +56,10 @@ class _Propagation:
             "set_in": lambda term, values: self._narrow(term, self.interval(values)),
             "int_times": self._times,
             "int_abs": self._abs,
-            "int_max": lambda left, right, result: self._maximum([left, right], result),
-            "int_min": lambda left, right, result: self._minimum([left, right], result),
-            "array_int_maximum": lambda result, terms: self._maximum(terms, result),
-            "array_int_minimum": lambda result, terms: self._minimum(terms, result),
+            "int_max": lambda left, right, result: self._extreme(max, [left, right], result),
+            "int_min": lambda left, right, result: self._extreme(min, [left, right], result),
+            "array_int_maximum": lambda result, terms: self._extreme(max, terms, result),
+            "array_int_minimum": lambda result, terms: self._extreme(min, terms, result),
             "array_int_element": lambda index, terms, result: self._narrow(result, self._hull(terms)),
             "array_var_int_element": lambda index, terms, result: self._narrow(result, self._hull(terms)),
             "array_var_int_element_from": lambda _, index, terms, result: self._narrow(result, self._hull(terms)),
@@ -214,21 +214,17 @@ class _Propagation:
         largest = self.interval(size)[1]
         self._narrow(term, (-largest, largest))
 
-    def _maximum(self, terms: list[Expression], result: Expression) -> None:
-        intervals = [self.interval(term) for term in terms]
-        self._narrow(result, (max(low for low, _ in intervals), max(high for _, high in intervals)))
+    def _extreme(self, choose: Callable[..., float], terms: list[Expression], result: Expression) -> None:
+        """The result is the greatest, or least, of the terms."""
+        lows, highs = zip(*map(self.interval, terms), strict=True)
+        self._narrow(result, (choose(lows), choose(highs)))
+        low, high = self.interval(result)
         for term in terms:
-            self._narrow(term, (-inf, self.interval(result)[1]))
-
-    def _minimum(self, terms: list[Expression], result: Expression) -> None:
-        intervals = [self.interval(term) for term in terms]
-        self._narrow(result, (min(low for low, _ in intervals), min(high for _, high in intervals)))
-        for term in terms:
-            self._narrow(term, (self.interval(result)[0], inf))
+            self._narrow(term, (-inf, high) if choose is max else (low, inf))
 
     def _hull(self, terms: Iterable[Expression]) -> Interval:
-        intervals = [self.interval(term) for term in terms]
-        return min(low for low, _ in intervals), max(high for _, high in intervals)
+        lows, highs = zip(*map(self.interval, terms), strict=True)
+        return min(lows), max(highs)
 
 
 def _product(left: Interval, right: Interval) -> Interval:

@@ -111,20 +111,15 @@ def translate(file: FlatZinc) -> Translation:
         rows.contradict()
         lower[empty] = upper[empty] = 0.0
     objective, offset = _objective(file, columns)
-    start, column, coefficient, row_lower, row_upper = rows.arrays()
     program = LinearProgram(
-        tuple(columns.names),
-        lower,
-        upper,
-        np.array(columns.is_integer, dtype=bool),
-        objective,
-        offset,
-        file.solve.goal == "maximize",
-        start,
-        column,
-        coefficient,
-        row_lower,
-        row_upper,
+        names=tuple(columns.names),
+        lower=lower,
+        upper=upper,
+        is_integer=np.array(columns.is_integer, dtype=bool),
+        objective=objective,
+        objective_offset=offset,
+        maximize=file.solve.goal == "maximize",
+        **rows.arrays(),
     )
     return Translation(file, columns, program, np.array(rows.positions, dtype=np.int64))
 
