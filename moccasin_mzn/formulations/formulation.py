@@ -21,6 +21,12 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.minizinc.integers import Sum
 from moccasin_mzn.words import count_text
 
+_AS_IN_DATA = (
+    "duration", "size", "budget", "input_order_memory", "max_computations", "entry", "absent", "exit", "earliest_stage",
+    "latest_stage", "critical_stage",
+)  # fmt: skip
+"""Items of the `.dzn` file that are fields of `ModelData`."""
+
 
 @dataclass(frozen=True)
 class Growth:
@@ -160,20 +166,10 @@ class Formulation(Searched):
             duration_limit = sum(w * most for w, most in zip(data.duration, data.max_computations, strict=True))
         return {
             "nodes": len(data.size),
-            "duration": data.duration,
-            "size": data.size,
             "edges": len(data.edges),
             "tail": [tail for tail, _ in data.edges],
             "head": [head for _, head in data.edges],
-            "budget": data.budget,
-            "input_order_memory": data.input_order_memory,
-            "max_computations": data.max_computations,
-            "entry": data.entry,
-            "absent": data.absent,
-            "exit": data.exit,
-            "earliest_stage": data.earliest_stage,
-            "latest_stage": data.latest_stage,
-            "critical_stage": data.critical_stage,
+            **{name: getattr(data, name) for name in _AS_IN_DATA},
             "duration_limit": duration_limit,
             "incumbent_active": incumbent.active,
             "incumbent_start": incumbent.start,

@@ -119,9 +119,8 @@ class Incumbent:
         cut = self._cut(first_stage, last_stage, freedom)
         if not any(self.instance.graph.durations[v] for v in cut.recomputed):
             return None
-        data, at_hand = window_data(cut)
-        incumbent = _encode(cut, data)
-        return Window(self, first_stage, last_stage, cut.begin, cut.end, cut.fixed_duration, at_hand, data, incumbent)
+        data, cut = window_data(cut)
+        return Window(self, cut, data, _encode(cut, data))
 
     def _cut(self, first_stage: int, last_stage: int, freedom: Freedom) -> Cut:
         begin, end = int(self._first[first_stage - 1]), int(self._first[last_stage])
@@ -152,24 +151,14 @@ class Window:
     """A window of an incumbent as data of the staged models, and the way back."""
 
     whole: Incumbent
-    first_stage: int
-    last_stage: int
-    """Of the window, from 1, both inside."""
-    begin: int
-    """How many computations come before the window."""
-    end: int
-    """How many come before its end."""
-    fixed_duration: int
-    """Of all computations outside the window, in the graph's duration unit."""
-    at_hand: frozenset[int]
-    """Nodes of which a copy from before the window may be read in it or after it, as positions in `graph.nodes`."""
+    cut: Cut
     data: ModelData
     incumbent: Intervals
     """What stands for the incumbent in the model with affine events, without recomputations that are of no use."""
 
     def duration(self, objective: int) -> int:
         """Of the full schedule, in the graph's duration unit, for a value of the model's objective."""
-        return self.fixed_duration + objective * self.data.duration_scale
+        return self.cut.fixed_duration + objective * self.data.duration_scale
 
     @property
     def objective(self) -> int:
@@ -183,7 +172,7 @@ class Window:
         """The full sequence for a solution of the window, as positions in `graph.nodes`."""
         n = len(self.data.size)
         part = decode(self.data, intervals, n * self.data.entry + 1, n * (n - self.data.exit))
-        return self.whole.sequence[: self.begin] + part + self.whole.sequence[self.end :]
+        return self.whole.sequence[: self.cut.begin] + part + self.whole.sequence[self.cut.end :]
 
 
 def window(

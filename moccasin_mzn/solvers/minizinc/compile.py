@@ -33,7 +33,7 @@ def printed(backend: Backend, arguments: list[str], data: str, stop: Callable[[]
     with tempfile.TemporaryDirectory(prefix="moccasin-") as folder, backend.solver.configuration() as solver:
         data_file = Path(folder) / "instance.dzn"
         data_file.write_text(data, encoding="utf-8")
-        command = [str(backend.driver.executable), "--solver", solver, *arguments, str(data_file)]
+        command = [str(backend.found.minizinc.executable), "--solver", solver, *arguments, str(data_file)]
         status, output, complaints = ended(command, stop)
     if status:
         raise SolverError(f"{backend.name}: MiniZinc failed: {backend.found.real_message(complaints)}")

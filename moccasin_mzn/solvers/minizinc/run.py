@@ -213,7 +213,7 @@ async def _stream(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", minizinc.error.MiniZincWarning)
-            instance = _listening(minizinc.Instance)(backend.solver, None, backend.driver)
+            instance = _listening(minizinc.Instance)(backend.solver, None, backend.found.minizinc)
             instance.heard = lambda statistics: put(("statistics", dict(statistics)))
             for file in files:
                 instance.add_file(file, parse_data=False)
