@@ -108,7 +108,7 @@ def translate(file: FlatZinc) -> Translation:
     lower, upper = np.array(columns.lower, dtype=float), np.array(columns.upper, dtype=float)
     for empty in np.flatnonzero(lower > upper):  # of its domain
         rows.position = file.positions[columns.names[empty]]
-        rows.contradict()
+        rows.add((), (), 1, np.inf)
         lower[empty] = upper[empty] = 0.0
     objective, offset = _objective(file, columns)
     program = LinearProgram(

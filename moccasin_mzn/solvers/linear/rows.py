@@ -47,10 +47,6 @@ class Rows:
         self._upper.append(high)
         self.positions.append(self.position)
 
-    def contradict(self) -> None:
-        """Add a row that nothing satisfies."""
-        self.add((), (), 1, inf)
-
     def _without_constants(
         self, coefficients: Sequence[Number], operands: Sequence[Expression]
     ) -> tuple[list[int], list[Number], Number]:
