@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.arrays import GraphArrays, graph_arrays
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -140,17 +141,12 @@ class OrderSearch:
         """Local improvement of the best order; a while for each `next`."""
         seconds = FIRST_WINDOW_SECONDS
         while True:
-            until = time.monotonic() + seconds
-            seconds = min(2 * seconds, MOST_WINDOW_SECONDS)
+            deadline = Deadline(seconds)
             for order in improve_order(
-                self.graph,
-                self.start,
-                self.order,
-                beam,
-                self._random,
-                lambda: ended() or time.monotonic() >= until,  # noqa: B023
-            ):
+                self.graph, self.start, self.order, beam, self._random, lambda: ended() or deadline.over()  # noqa: B023
+            ):  # fmt: skip
                 self.offer(order, "windows")
+            seconds = min(2 * seconds, MOST_WINDOW_SECONDS)
             yield
 
     def offer(self, order: tuple[int, ...], source: str) -> None:
