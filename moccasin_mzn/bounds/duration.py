@@ -19,6 +19,8 @@ from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.realise import Computation, realise
 from moccasin_mzn.bounds.relaxation import Relaxation
+from moccasin_mzn.clock import Deadline
+from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
 from moccasin_mzn.problem.stages import Stages, highest_maxima
@@ -52,7 +54,7 @@ class _State:
 
     instance: Instance
     stages: Stages
-    deadline: float
+    deadline: Deadline
     on_bound: Callable[[int], None]
     on_schedule: Callable[[tuple[int, ...]], None]
     on_draft: Callable[[tuple[int, ...]], None]
@@ -106,7 +108,7 @@ class _State:
                 self.end("schedule" if known == self.own else "incumbent")
             elif self.stop():
                 self.end("stopped")
-            elif time.monotonic() >= self.deadline:
+            elif self.deadline.over():
                 self.end("time")
         return self.reason is not None
 
@@ -116,17 +118,11 @@ class _State:
 
 
 def duration_bound(
-    instance: Instance,
-    *,
-    time_limit: float,
-    workers: int = 1,
-    seed: int = 0,
-    on_bound: Callable[[int], None] | None = None,
-    on_schedule: Callable[[tuple[int, ...]], None] | None = None,
-    on_draft: Callable[[tuple[int, ...]], None] | None = None,
-    stop: Callable[[], bool] | None = None,
-    incumbent: Callable[[], int | None] | None = None,
-) -> DurationBound:
+    instance: Instance, *, time_limit: float, workers: int = 1, seed: int = 0,
+    on_bound: Callable[[int], None] = ignore, on_schedule: Callable[[tuple[int, ...]], None] = ignore,
+    on_draft: Callable[[tuple[int, ...]], None] = ignore, stop: Callable[[], bool] = lambda: False,
+    incumbent: Callable[[], int | None] = lambda: None,
+) -> DurationBound:  # fmt: skip
     """Improve the bound until it is met by a schedule, time is up or somebody says so.
 
     Recomputations may be anywhere after the first computation, in any order.
@@ -142,17 +138,8 @@ def duration_bound(
         incumbent: the duration of the best known schedule of this instance, or None; asked as often. The search
             ends as soon as the bound meets it.
     """
-    deadline = time.monotonic() + time_limit
-    state = _State(
-        instance,
-        Stages.of(instance),
-        deadline,
-        on_bound or (lambda bound: None),
-        on_schedule or (lambda sequence: None),
-        on_draft or (lambda sequence: None),
-        stop or (lambda: False),
-        incumbent or (lambda: None),
-    )
+    deadline = Deadline(time_limit)
+    state = _State(instance, Stages.of(instance), deadline, on_bound, on_schedule, on_draft, stop, incumbent)
     instant = cover_bound(state.stages)
     if instant is None:
         state.end("infeasible")
@@ -208,7 +195,7 @@ class _Search:
             solved = self.solve(relaxation, most, started)
             if solved.infeasible and most is None:
                 state.end("infeasible")
-            elif solved.infeasible and most is not None:
+            elif most is not None and solved.infeasible:
                 state.improve(most + 1)
                 if self.step and time.monotonic() < started + patience(relaxation):
                     self.step *= 2
@@ -224,14 +211,9 @@ class _Search:
             return self.state.over() or (enough and time.monotonic() > started + patience(relaxation))
 
         return branch(
-            relaxation,
-            least=self.state.bound,
-            most=most,
-            deadline=self.state.deadline,
-            seed=self.seed,
-            on_bound=self.state.improve,
-            stop=stop,
-        )
+            relaxation, least=self.state.bound, most=most, deadline=self.state.deadline, seed=self.seed,
+            on_bound=self.state.improve, stop=stop,
+        )  # fmt: skip
 
     def learn(self, relaxation: Relaxation, solved: Branched) -> None:
         """Refine where the solution goes wrong; if it is not good enough for that, ask for a better one."""

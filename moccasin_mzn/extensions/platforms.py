@@ -24,19 +24,12 @@ Amount = Budget | int | float | Fraction | str
 
 
 def asked_problem(
-    graph: ComputationGraph,
-    budget: Amount | None,
-    *,
-    paging: PagingCosts | Mapping[str, Any] | None = None,
-    slow_memory: Amount | None = None,
-    devices: Mapping[str, Device | Amount | None] | None = None,
-    copies: CopyCosts | Mapping[str, Any] | None = None,
-    goal: Goal | str | Callable[[int], Goal] = "duration",
-    form: str = "staged",
-    order: str | PathLike[str] | Sequence[int] = "input",
-    max_computations: int | Sequence[int] | str | None = None,
-    count_fixed: bool = False,
-) -> tuple[PlanProblem, PlanFormulation]:
+    graph: ComputationGraph, budget: Amount | None, *, paging: PagingCosts | Mapping[str, Any] | None = None,
+    slow_memory: Amount | None = None, devices: Mapping[str, Device | Amount | None] | None = None,
+    copies: CopyCosts | Mapping[str, Any] | None = None, goal: Goal | str | Callable[[int], Goal] = "duration",
+    form: str = "staged", order: str | PathLike[str] | Sequence[int] = "input",
+    max_computations: int | Sequence[int] | str | None = None, count_fixed: bool = False,
+) -> tuple[PlanProblem, PlanFormulation]:  # fmt: skip
     """What is to be planned, and the formulation for it; the arguments are those of `moccasin_mzn.solve`.
 
     Args:

@@ -44,16 +44,9 @@ PlanSearch = Callable[[PlanProblem, float | None, Listener, Plan | None], Result
 
 
 def plan_with_arenas(
-    problem: PlanProblem,
-    search: PlanSearch,
-    alignment: int = 1,
-    *,
-    begin: float | None = None,
-    time_limit: float | None = None,
-    threads: int | None = None,
-    seed: int = 0,
-    on_progress: Listener = ignore,
-) -> Result:
+    problem: PlanProblem, search: PlanSearch, alignment: int = 1, *, begin: float | None = None,
+    time_limit: float | None = None, threads: int | None = None, seed: int = 0, on_progress: Listener = ignore,
+) -> Result:  # fmt: skip
     """The best plan whose arenas are within the budgets of their memories, with these arenas.
 
     Args:

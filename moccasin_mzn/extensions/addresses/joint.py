@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,15 +41,9 @@ class JointAnswer:
 
 
 def solve_jointly(
-    instance: Instance,
-    alignment: int = 1,
-    *,
-    staged: bool = True,
-    incumbent: tuple[Sequence[int], Arena] | None = None,
-    solver: str = "cp-sat",
-    limits: Limits | None = None,
-    stop: Callable[[], bool] = lambda: False,
-) -> JointAnswer:
+    instance: Instance, alignment: int = 1, *, staged: bool = True,
+    incumbent: tuple[Sequence[int], Arena] | None = None, solver: str = "cp-sat", limits: Limits | None = None,
+) -> JointAnswer:  # fmt: skip
     """The shortest schedule that has an arena within the budget, for small instances.
 
     Args:
@@ -66,7 +60,7 @@ def solve_jointly(
     model = models_folder() / f"addresses_{form.name}.mzn"
     listener = Listener(search.solution, search.bounded)
     outcome = run_model(
-        find_backend(solver), model, dzn_text(items), limits or Limits(), listener, stop, sequence is not None
+        find_backend(solver), model, dzn_text(items), limits or Limits(), listener, lambda: False, sequence is not None
     )
     return JointAnswer(outcome.status, search.sequence, search.arena, search.bound, outcome.interrupted)
 

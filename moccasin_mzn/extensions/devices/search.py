@@ -14,6 +14,7 @@ from itertools import permutations
 from operator import itemgetter
 from typing import Any
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.extensions.devices.greedy import greedy_slots
 from moccasin_mzn.extensions.devices.improve import Improver, valued
 from moccasin_mzn.extensions.devices.slots import plan_of
@@ -95,11 +96,9 @@ def one_device(
         return
     from moccasin_mzn.heuristics.staged.search import LocalSearch
 
-    end = time.monotonic() + SECONDS_PER_DEVICE
+    deadline = Deadline(SECONDS_PER_DEVICE)
     LocalSearch(instance, seed).run(
-        lambda sequence: take(plan_of_sequence(sequence, m)),
-        lambda: stop() or time.monotonic() > end,
-        max_rounds=ROUNDS,
+        lambda sequence: take(plan_of_sequence(sequence, m)), lambda: stop() or deadline.over(), max_rounds=ROUNDS
     )
 
 
