@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from moccasin_mzn.bounds.branching import Branched, branch
@@ -151,23 +152,19 @@ def duration_bound(
 
 def _search_all(searches: list[_Search]) -> None:
     """Run all searches, the first in this thread; an error in any of them ends all and is raised."""
-    errors: list[BaseException] = []
 
     def guarded(search: _Search) -> None:
         try:
             search.run()
-        except BaseException as error:
-            errors.append(error)
+        except BaseException:
             search.state.end("stopped")
+            raise
 
-    threads = [threading.Thread(target=guarded, args=(search,), daemon=True) for search in searches[1:]]
-    for thread in threads:
-        thread.start()
-    guarded(searches[0])
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    with ThreadPoolExecutor(len(searches)) as pool:
+        others = [pool.submit(guarded, search) for search in searches[1:]]
+        guarded(searches[0])
+    for other in others:
+        other.result()
 
 
 @dataclass
@@ -183,8 +180,7 @@ class _Search:
 
     def run(self) -> None:
         state = self.state
-        self.chosen = set(highest_maxima(state.stages.memory, state.stages.budget, 1))
-        self.moments: set[int] = set()
+        self.chosen, self.moments = set(highest_maxima(state.stages.memory, state.stages.budget, 1)), set[int]()
         while not state.over():
             relaxation = Relaxation.of(state.stages, self.chosen, self.moments)
             started, known = time.monotonic(), state.known()
@@ -233,7 +229,6 @@ class _Search:
         return None
 
     def little(self) -> int:
-        """A step, at least 1."""
         return 1 + int(STEP * self.state.bound)
 
     def refine(self, computations: list[Computation]) -> bool:

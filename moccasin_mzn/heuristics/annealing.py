@@ -72,14 +72,10 @@ class Annealing(ABC):
         self._on_peak: Callable[[Any], Any] = lambda sequence: None
 
     def run(
-        self,
-        on_incumbent: Callable[[Any], Any],
-        stop: Callable[[], bool],
-        better: Callable[[int | None], Any] = lambda duration: None,
-        draft: Callable[[], Any] = lambda: None,
-        max_rounds: int | None = None,
-        on_peak: Callable[[Any], Any] = lambda sequence: None,
-    ) -> None:
+        self, on_incumbent: Callable[[Any], Any], stop: Callable[[], bool],
+        better: Callable[[int | None], Any] = lambda duration: None, draft: Callable[[], Any] = lambda: None,
+        max_rounds: int | None = None, on_peak: Callable[[Any], Any] = lambda sequence: None,
+    ) -> None:  # fmt: skip
         """Search until `stop()`, which is asked every few hundredths of a second (more often on small graphs).
 
         Args:

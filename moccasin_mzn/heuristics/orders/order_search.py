@@ -12,6 +12,7 @@ from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.arrays import GraphArrays, graph_arrays
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.heuristics.orders.beam import Beam, Taste, widest_beam
 from moccasin_mzn.heuristics.orders.cut_bound import CutBound
 from moccasin_mzn.heuristics.orders.precedence_bound import Forced, PrecedenceBound, promising
@@ -44,12 +45,8 @@ class OrderSearch:
     """
 
     def __init__(
-        self,
-        graph: ComputationGraph,
-        start: tuple[int, ...],
-        seed: int,
-        tell: Callable[[bool], None] = lambda new: None,
-    ) -> None:
+        self, graph: ComputationGraph, start: tuple[int, ...], seed: int, tell: Callable[[bool], None] = ignore
+    ) -> None:  # fmt: skip
         self.graph, self.start, self.tell = graph, start, tell
         self.order, self.peak, self.source = start, simulate(graph, start).peak, "start"
         self.bound, self.bound_source = graph.largest_working_set().memory, "largest working set"
