@@ -76,7 +76,6 @@ class _State:
         return (self.stages.baseline + max(0, self.bound)) * self.stages.duration_scale
 
     def improve(self, bound: int) -> None:
-        """Take notice of a bound."""
         with self.lock:
             if bound > self.bound:
                 self.bound = bound

@@ -91,7 +91,6 @@ class Relaxation:
     # --- columns and constraints -------------------------------------------------------------------------
 
     def column(self, cost: int = 0) -> int:
-        """A new boolean."""
         self.cost.append(cost)
         return len(self.cost) - 1
 

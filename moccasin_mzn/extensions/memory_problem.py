@@ -118,7 +118,6 @@ def platform_problem(
 
 
 def _counts(graph: ComputationGraph, options: dict[str, Any]) -> Any:
-    """C_v as `Instance.build` takes it."""
     from moccasin_mzn.problem.files.counts import read_counts
     from moccasin_mzn.search.options import parse_count
 

@@ -27,8 +27,6 @@ _noted: set[str] = set()
 
 @dataclass(frozen=True)
 class CompiledSearch:
-    """A search by compiled functions."""
-
     name: str
     """As told to people."""
     module: str

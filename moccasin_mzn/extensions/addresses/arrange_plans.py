@@ -137,7 +137,6 @@ class _Plans(Arrangement):
         return arenas
 
     def _with(self, result: Result, plan: Plan, arenas: PlanArenas) -> Result:
-        """A result with another plan."""
         account = judge_plan(self.problem.platform, plan, self.problem.goal)
         return replace(
             result, problem=self.problem, answer=plan, simulation=account, arenas=arenas, solution=None,

@@ -28,8 +28,6 @@ pay, since a copy that is computed again may lie elsewhere."""
 
 @dataclass(frozen=True)
 class JointAnswer:
-    """What the joint model found."""
-
     status: str
     """"optimal", "feasible", "infeasible" or "unknown", of the least duration within an arena of the budget's size."""
     sequence: tuple[int, ...] | None

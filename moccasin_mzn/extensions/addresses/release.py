@@ -45,7 +45,6 @@ class Window:
 
     @property
     def count(self) -> int:
-        """Of its stages."""
         return self.last - self.first + 1
 
     def tighter(self, over: int, amount: int) -> Window | None:
@@ -114,7 +113,6 @@ class Reserved:
         return tuple(longer)
 
     def stripped(self, sequence: Sequence[int]) -> tuple[int, ...]:
-        """A sequence without the further nodes."""
         n = len(self.instance.order)
         return tuple(v for v in sequence if v < n)
 

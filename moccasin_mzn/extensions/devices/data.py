@@ -67,7 +67,6 @@ class DevicesData:
 
     @property
     def scale(self) -> int:
-        """Of the objective."""
         return self.scales[OBJECTIVES.index(self.problem.goal.objective)]
 
     def earliest(self, v: int, m: int, rank: int) -> int:

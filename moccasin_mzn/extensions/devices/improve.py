@@ -55,7 +55,6 @@ class Improver:
                     break
 
     def _take(self, changed: Slots) -> bool:
-        """Make this the plan if it is no worse."""
         plan = plan_of(self.problem, changed)
         if judge_plan(self.platform, plan, self.problem.goal).violations:
             return False
@@ -77,7 +76,6 @@ class Improver:
             yield from self._moved(v, at)
 
     def _recomputed(self, slot: Slot) -> Iterator[Slots]:
-        """Computed instead of copied."""
         stage, v, at = slot
         memory = at - self.count
         if self._computes(v, memory):

@@ -106,7 +106,6 @@ def _improved(
     problem: PlanProblem, plan: Plan, rng: random.Random, offer: Callable[[Plan], Any], stop: Callable[[], bool],
     sweeps: int,
 ) -> None:  # fmt: skip
-    """Sweep over a plan until nothing changes, or so often."""
     improver = Improver(problem, pruned_plan(problem.platform, plan), rng)
     for _ in range(sweeps):
         before = improver.value

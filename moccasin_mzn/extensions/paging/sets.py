@@ -47,7 +47,6 @@ def problem_of(problem: PlanProblem) -> Problem:
 
 
 def workspace_for(problem: Problem) -> Workspace:
-    """Scratch for runs."""
     n, slots = len(problem.size), len(problem.slot_node)
 
     def zeros(count: int) -> np.ndarray:

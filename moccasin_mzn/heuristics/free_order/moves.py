@@ -67,7 +67,6 @@ def put(problem, state, slot, t, trail, length):
 
 @compiled
 def undo_to(problem, state, trail, length, before):
-    """Undo the changes noted last, down to `before` of them."""
     for at in range(length - 1, before - 1, -1):
         put(problem, state, trail[at, 0], trail[at, 1], trail, at)
 

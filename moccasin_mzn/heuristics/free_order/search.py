@@ -128,5 +128,4 @@ class OrderAnnealing(Annealing):
 
 
 def compile_all() -> None:
-    """Call every compiled function once."""
     OrderAnnealing(small_instance("free")).run(ignore, later(1))

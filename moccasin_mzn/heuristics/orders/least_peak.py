@@ -64,7 +64,6 @@ Listener = Callable[[OrderProgress], None]
 
 
 def never() -> bool:
-    """Nobody stops the search."""
     return False
 
 

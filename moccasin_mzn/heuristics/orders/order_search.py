@@ -56,7 +56,6 @@ class OrderSearch:
 
     @property
     def proven(self) -> bool:
-        """True if no order has a smaller peak."""
         return self.peak <= self.bound
 
     def run(self, over: Callable[[], bool]) -> None:

@@ -70,7 +70,6 @@ class LocalSearch(Annealing):
 
     @property
     def duration(self) -> int | None:
-        """Of the best schedule so far, in the graph's duration unit."""
         extra = super().duration
         return None if extra is None else self.instance.baseline.duration + extra
 
@@ -145,5 +144,4 @@ class LocalSearch(Annealing):
 
 
 def compile_all() -> None:
-    """Call every compiled function once."""
     LocalSearch(small_instance()).run(ignore, later(1))
