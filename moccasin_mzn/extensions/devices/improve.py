@@ -31,8 +31,7 @@ class Improver:
     """
 
     def __init__(self, problem: PlanProblem, plan: Plan, rng: random.Random) -> None:
-        self.problem, self.rng = problem, rng
-        self.platform = problem.platform
+        self.problem, self.rng, self.platform = problem, rng, problem.platform
         self.count = len(self.platform.memories)
         number = {v: k for k, v in enumerate(problem.instance.order, 1)}
         self.inputs = [[], *([number[u] for u in self.platform.graph.predecessors[v]] for v in problem.instance.order)]
@@ -107,12 +106,10 @@ class Improver:
                     if (v, v, store + self.count) in self.slots and (device, store) in self.platform.link_between:
                         there[v, v, store + self.count] = device
                 copies = {(v, u, device + self.count): memory for u in self.inputs[v]}
-                moved = self._with((v, v, memory), {**there, **copies})
-                moved.pop((v, v, device + self.count), None)
-                yield moved
-                kept = self._with((v, v, memory), there)
-                kept.pop((v, v, device + self.count), None)
-                yield kept
+                for more in ({**there, **copies}, there):
+                    moved = self._with((v, v, memory), more)
+                    moved.pop((v, v, device + self.count), None)
+                    yield moved
 
     def _others(self, memory: int) -> list[int]:
         others = [m for m in range(self.count) if m != memory]

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from moccasin_mzn.clock import Deadline
-from moccasin_mzn.extensions.devices.greedy import greedy_slots
+from moccasin_mzn.extensions.devices.greedy import Greedy
 from moccasin_mzn.extensions.devices.improve import Improver, valued
 from moccasin_mzn.extensions.devices.slots import plan_of
 from moccasin_mzn.extensions.devices.stages import stages_of_plan
@@ -67,12 +67,12 @@ def search_plans(
 
 
 def moved_out(problem: PlanProblem) -> Iterator[Plan]:
-    """The plans of `greedy_slots`, some perhaps over budgets or limits."""
+    """The plans of `Greedy`, some perhaps over budgets or limits."""
     platform = problem.platform
     for device, store in permutations(range(len(platform.memories)), 2):
         both_ways = {(device, store), (store, device)} <= platform.link_between.keys()
         if platform.memories[device].durations is not None and both_ways:
-            table = greedy_slots(problem, device, store)
+            table = Greedy(problem, device, store).slots()
             if table is not None:
                 yield plan_of(problem, table)
 

@@ -128,9 +128,8 @@ def _compute(problem, workspace, v, event):
 
 @compiled
 def _sum_up(problem, workspace, count, figures):
-    for t in range(count + 1):
-        workspace.change[t] = 0
-        workspace.slow_change[t] = 0
+    workspace.change[: count + 1] = 0
+    workspace.slow_change[: count + 1] = 0
     for t in range(count):
         workspace.change[t] += problem.size[workspace.node[t]]
         workspace.change[workspace.end[t] + 1] -= problem.size[workspace.node[t]]
