@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from moccasin_mzn.extras import install_command
@@ -94,6 +95,15 @@ def require_address_space(what: str, need: int) -> None:
 def missing(package: str, extra: str) -> InputError:
     """What to raise where a package is not installed that comes with an extra of this one."""
     return InputError(f"{package} is missing: {install_command(extra)}")
+
+
+@contextmanager
+def located(where: object) -> Iterator[None]:
+    """Says of every `InputError` where it was: in a file, a line, an entry."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def some_of(names: Iterable[object], most: int = 5) -> str:

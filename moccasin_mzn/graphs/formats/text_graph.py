@@ -20,7 +20,7 @@ from decimal import Decimal, InvalidOperation
 from os import PathLike
 from typing import Any
 
-from moccasin_mzn.errors import InputError, shown, some_of
+from moccasin_mzn.errors import InputError, located, shown, some_of
 from moccasin_mzn.files import load_text, parse_json, replace_file
 from moccasin_mzn.graphs.checks import by_device
 from moccasin_mzn.graphs.formats.fields import resolve_order
@@ -107,10 +107,8 @@ def reading(parse: Callable[[str, Amounts], ComputationGraph]) -> Callable[..., 
 
     def read(path: str | PathLike[str], **amounts: Any) -> ComputationGraph:
         text = load_text(path)
-        try:
+        with located(path):
             return parse(text, Amounts(**amounts))
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
 
     return read
 

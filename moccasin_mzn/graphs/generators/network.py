@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.graphs.generators.layer import Layer, Output, Shape
 from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -44,10 +44,8 @@ class Network:
                 raise InputError(f"layer {name}: there is no layer {number}")
         if not inputs or layer.inputs_wanted not in (None, len(inputs)):
             raise InputError(f"layer {name}: {type(layer).__name__} cannot have {len(inputs)} inputs")
-        try:
+        with located(f"layer {name}"):
             output = layer.output(*map(self.shape, inputs))
-        except InputError as error:
-            raise InputError(f"layer {name}: {error}") from None
         self.layers.append(layer)
         self.names.append(name)
         self.inputs.append(inputs)

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.extras import install_command
 from moccasin_mzn.graphs.importers.program import Operation, Program, known_total
 from moccasin_mzn.graphs.importers.torch_memory import Accounted, Member, account
@@ -29,7 +29,6 @@ from moccasin_mzn.graphs.importers.torch_paths import PATH
 from moccasin_mzn.graphs.importers.torch_spec import (
     Input,
     load_network,
-    located,
     one_line,
     parse_inputs,
     place,
