@@ -301,11 +301,11 @@ def node_attributes(graph: ComputationGraph) -> Iterator[dict[str, str]]:
         texts = {}
         for key, value in graph.told_of(v).items():
             texts[key] = value if key == "label" else json.dumps(value)
+            if key == "size" and type(node) is str and _is_integer_id(node):
+                texts["id_json"] = json.dumps(node)
             if key == "label" and not is_plain(value):
                 texts["label"] = "".join(c if is_plain(c) else "\N{REPLACEMENT CHARACTER}" for c in value)
                 texts["label_json"] = json.dumps(value)
-        if type(node) is str and _is_integer_id(node):
-            texts["id_json"] = json.dumps(node)
         yield texts
 
 

@@ -14,7 +14,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx_isolated import network_apart
 from moccasin_mzn.graphs.importers.onnx_model import model_bytes, packages
 from moccasin_mzn.graphs.importers.onnx_network import Network, network_of
-from moccasin_mzn.graphs.importers.program import Missing, Program, program_graph
+from moccasin_mzn.graphs.importers.program import Missing, program_graph
 
 
 def import_onnx(
@@ -58,17 +58,6 @@ def import_onnx(
             keep_results=keep_results,
             attributes=network.attributes,
         )
-
-
-def onnx_program(path: str | PathLike[str], dims: Mapping[str, int] | None = None, *, isolated: bool = True) -> Program:
-    """The operators of an ONNX file that depend on an input of the network; see `import_onnx`.
-
-    Raises:
-        InputError: see `import_onnx`.
-    """
-    packages()
-    with located(path):
-        return read_network(path, dims or {}, isolated).program
 
 
 def versions() -> dict[str, str]:
