@@ -93,7 +93,7 @@ def test_where_no_arena_fits_nothing_is_claimed():
     result = solve_on_platform(problem, PagingFormulation(), ALONE, alignment=4)
     assert (result.status, result.plan, result.arenas) == ("unknown", None, None)
     assert result.reason == (
-        "the arena in local takes 1 more than the budget 10; no plan was found whose arenas fit"
+        "the arena in local is 1 over the budget 10; no plan was found whose arenas fit"
     )  # fmt: skip
     assert result.as_dict()["valid"] is False
 
