@@ -245,7 +245,7 @@ def compare(
     Raises:
         InputError: nonsense in an argument.
     """
-    from moccasin_mzn.bench.compare import Effort, Row, contenders
+    from moccasin_mzn.bench.compare import ContenderOptions, Row, contenders
     from moccasin_mzn.bench.compare import compare as run_all
 
     check_time_limit(time_limit)
@@ -254,7 +254,7 @@ def compare(
     for amount in amounts:
         Budget.parse(amount)
     chosen, computation_graph = contenders(only), _graph(graph)
-    effort, rows = Effort(time_limit, threads, seed, warm_start), list[Row]()
+    effort, rows = ContenderOptions(time_limit, threads, seed, warm_start), list[Row]()
     for amount in amounts:
         rows += run_all(computation_graph.name, computation_graph, amount, chosen, effort, count_fixed=count_fixed)
         if rows and rows[-1].result is not None and rows[-1].result.interrupted:

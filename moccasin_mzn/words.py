@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
-
-_BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def memory_text(amount: int, unit: str) -> str:
     """An amount of memory: in binary multiples if it is in bytes, else with thousands separators."""
     if unit != "byte":
         return duration_text(amount, unit)
-    for step, name in _BYTE_STEPS:
+    for step, name in BYTE_STEPS:
         if abs(amount) >= step:
             return f"{amount / step:,.2f} {name}"
     return f"{amount} B"

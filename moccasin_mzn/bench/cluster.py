@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import queue
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 import psutil
 
@@ -21,10 +18,15 @@ from moccasin_mzn.bench.execute import Outcome, execute
 from moccasin_mzn.bench.matrix import Run
 from moccasin_mzn.bench.worker import held_signals
 from moccasin_mzn.errors import InputError, missing
+from moccasin_mzn.search.race.sharing import usable_cores
 from moccasin_mzn.words import count_text
 
-if TYPE_CHECKING:
+try:
+    import dask
+    import distributed
     from distributed import Client, Future, LocalCluster
+except ImportError:
+    raise missing("distributed", "bench") from None
 
 ALLOWED_FAILURES = 20
 """So many workers may be lost with the same run before it is given up."""
@@ -39,23 +41,9 @@ LOOK_SECONDS = 5.0
 """How often to look whether there is any worker left."""
 
 
-def load() -> None:
-    """Import what runs need, with interrupts held back meanwhile, as libraries that load may swallow one.
-
-    Raises:
-        InputError: a package is missing.
-    """
-    try:
-        with held_signals():
-            import_module("distributed")
-            import_module("numba")
-    except ImportError:
-        raise missing("distributed", "bench") from None
-
-
 def run_all(
     runs: Sequence[Run], scheduler: str | None, workers: int, tell: Callable[[str], None]
-) -> Iterator[tuple[Run, Outcome | str]]:
+) -> Generator[tuple[Run, Outcome | str], None, None]:
     """Do the runs, in about their order, as many at once as threads and memory allow. Close it: that stops all runs.
 
     Args:
@@ -96,9 +84,7 @@ def needs(run: Run) -> dict[str, int]:
 
 def _execute_here(run: Run) -> Outcome | None:
     """Do a run, in a worker; given up as soon as nobody waits for it any more."""
-    from distributed import get_worker
-
-    worker = get_worker()
+    worker = distributed.get_worker()
     key = worker.get_current_task()
 
     def forgotten() -> bool:
@@ -109,7 +95,6 @@ def _execute_here(run: Run) -> Outcome | None:
 
 
 def _next(done: queue.SimpleQueue[Future], client: Client, tell: Callable[[str], None]) -> Future:
-    """The next run that has ended."""
     told = False
     while True:
         try:
@@ -122,13 +107,11 @@ def _next(done: queue.SimpleQueue[Future], client: Client, tell: Callable[[str],
 
 def _outcome(future: Future) -> Outcome | str:
     """What came of a run, or why it could not be done."""
-    from distributed import CancelledError, KilledWorker
-
     try:
         return future.result() or "it was stopped"
-    except KilledWorker:
+    except distributed.KilledWorker:
         return "its workers were lost again and again"
-    except (CancelledError, OSError):
+    except (distributed.CancelledError, OSError):
         return "the scheduler is gone"
     except Exception as error:  # of the worker: its disk is full, or it has another version of this package
         return f"its worker failed: {type(error).__name__}: {' '.join(str(error).split())}"
@@ -136,9 +119,6 @@ def _outcome(future: Future) -> Outcome | str:
 
 @contextlib.contextmanager
 def _client(scheduler: str | None, workers: int, runs: Sequence[Run]) -> Iterator[Client]:
-    import dask
-    import distributed
-
     patience = START_SECONDS if scheduler is None else CONNECT_SECONDS
     settings = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
@@ -152,7 +132,7 @@ def _client(scheduler: str | None, workers: int, runs: Sequence[Run]) -> Iterato
             with held_signals():
                 where = stack.enter_context(contextlib.closing(_started(_local(workers, runs))))
         try:
-            client = distributed.Client(where, timeout=patience, set_as_default=False)
+            client = Client(where, timeout=patience, set_as_default=False)
         except (OSError, ValueError) as error:
             line = " ".join(str(error).split())
             what = "this machine" if scheduler is None else f"--scheduler {scheduler}"
@@ -166,8 +146,6 @@ def _started(settings: dict[str, object]) -> LocalCluster:
     Raises:
         InputError: it does not start.
     """
-    from distributed import LocalCluster
-
     for _ in range(START_TRIES):
         try:
             return LocalCluster(**settings)
@@ -196,15 +174,7 @@ def _local(workers: int, runs: Sequence[Run]) -> dict[str, object]:
     }
 
 
-def usable_cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _offers(client: Client) -> list[dict[str, float]]:
-    """The resources of each worker there is."""
     return [worker["resources"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
 
 
@@ -214,9 +184,7 @@ def _check_resources(client: Client, scheduler: str, runs: Sequence[Run]) -> Non
     Raises:
         InputError: it cannot; with how to start a worker that could.
     """
-    from distributed import TimeoutError as TimeIsUp
-
-    with contextlib.suppress(TimeIsUp):
+    with contextlib.suppress(distributed.TimeoutError):
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
     offers = _offers(client)
     for run in runs:

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
+from moccasin_mzn.bench.published import Published, line_for
 from moccasin_mzn.errors import InputError, NotApplicableError, shown
-from moccasin_mzn.files import load_text
 from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.problem.budget import UNITS, Budget
+from moccasin_mzn.option import options_of
+from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.apply_strategy import apply
-from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.options import Effort, Options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.strategies import find_strategy, strategies
-from moccasin_mzn.words import count_text
-
-BUDGET_TOLERANCE = 0.005
-"""A published budget in GiB with three digits is the one meant if it is this close, as a share."""
-
-
-_PUBLISHED_COLUMNS = ("graph", "n", "m", "budget")
-_PUBLISHED_FORM = (
-    f"CSV with the columns {', '.join(_PUBLISHED_COLUMNS)} and, of each family, FAMILY_tdi, FAMILY_peak, FAMILY_seconds"
-)
 
 
 @dataclass(frozen=True)
@@ -62,65 +50,8 @@ def contenders(only: Sequence[str] = ()) -> tuple[Contender, ...]:
     found += [Contender(rule.name, rule.family) for rule in strategies()]
     for pattern in only:
         if not any(fnmatchcase(contender.label, pattern) for contender in found):
-            labels = ", ".join(contender.label for contender in found)
-            raise InputError(f"{shown(pattern)} matches none of {labels}")
+            raise InputError(f"{shown(pattern)} matches none of {', '.join(one.label for one in found)}")
     return tuple(one for one in found if not only or any(fnmatchcase(one.label, pattern) for pattern in only))
-
-
-@dataclass(frozen=True)
-class Published:
-    """A line of the paper's table; figures as printed there, empty where it has none."""
-
-    label: str
-    nodes: int
-    edges: int
-    budget: float
-    figures: dict[str, tuple[str, str, str]]
-    """By family: TDI in percent, peak, seconds."""
-
-
-def read_published(path: Path) -> tuple[Published, ...]:
-    """Read published figures: CSV with the columns graph, n, m, budget, and FAMILY_tdi, FAMILY_peak, FAMILY_seconds for
-    each family.
-
-    Raises:
-        InputError: the file cannot be read, or a column or a number is missing.
-    """
-    try:
-        text = load_text(path)
-    except InputError as error:
-        raise InputError(f"{error}; expected {_PUBLISHED_FORM}") from None
-    try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
-        columns = rows[0] if rows else []
-        families = _families(columns)
-        for row in rows[1:]:
-            if len(row) != len(columns):
-                raise ValueError(f"a line has {count_text(len(row), 'field')}, the header {len(columns)}")
-        if len(rows) < 2:
-            raise ValueError("there is no line below the header")
-        return tuple(_published(dict(zip(columns, row, strict=True)), families) for row in rows[1:])
-    except (ValueError, csv.Error) as error:
-        raise InputError(f"{path}: no table of published figures: {error}; expected {_PUBLISHED_FORM}") from None
-
-
-def _families(columns: Sequence[str]) -> list[str]:
-    """The families with columns of their own."""
-    families = [name.removesuffix("_tdi") for name in columns if name.endswith("_tdi")]
-    needed = [*_PUBLISHED_COLUMNS, *(f"{family}_{figure}" for family in families for figure in ("peak", "seconds"))]
-    absent = [name for name in needed if name not in columns]
-    if absent or not families:
-        raise ValueError(f"the column {absent[0] if absent else 'FAMILY_tdi'} is missing")
-    return families
-
-
-def _published(row: dict[str, str], families: Sequence[str]) -> Published:
-    amount, _, unit = row["budget"].strip().partition(" ")
-    factor = UNITS.get(unit.lower())
-    if factor is None:
-        raise ValueError(f"budget {shown(row['budget'])} has an unknown unit")
-    figures = {name: (row[f"{name}_tdi"], row[f"{name}_peak"], row[f"{name}_seconds"]) for name in families}
-    return Published(row["graph"], int(row["n"]), int(row["m"]), float(amount) * factor, figures)
 
 
 @dataclass(frozen=True)
@@ -150,28 +81,22 @@ class Row:
             "status": result.status if result else "none",
             "note": self.note,
             "valid": result.valid if result else False,
-            "duration": result.duration if result else None,
-            "tdi_percent": result.tdi_percent if result else None,
-            "gap_percent": result.gap_percent if result else None,
-            "peak": result.peak if result else None,
+            **{name: getattr(result, name, None) for name in ("duration", "tdi_percent", "gap_percent", "peak")},
             "seconds": round(result.seconds.total, 3) if result else None,
             "published": dict(zip(("tdi_percent", "peak", "seconds"), self.published, strict=True)),
         }
 
 
 @dataclass(frozen=True)
-class Effort:
-    """What each contender may spend."""
+class ContenderOptions(Effort):
+    """What each contender may spend, and whether they learn from each other."""
 
-    time_limit: float
-    threads: int | None = None
-    seed: int | None = None
     warm: bool = False
     """Do models start from the best schedule of those before them that they have as a solution?"""
 
 
 def compare(
-    name: str, graph: ComputationGraph, budget: str, chosen: Sequence[Contender], effort: Effort,
+    name: str, graph: ComputationGraph, budget: str, chosen: Sequence[Contender], effort: ContenderOptions,
     published: Sequence[Published] = (), count_fixed: bool = False,
 ) -> Iterator[Row]:  # fmt: skip
     """Run the contenders on a graph within a budget, in their order, and yield a row for each as soon as it is done.
@@ -197,7 +122,7 @@ def compare(
 
 
 def _run(
-    contender: Contender, baseline: Instance, effort: Effort, known: Sequence[tuple[int, ...]]
+    contender: Contender, baseline: Instance, effort: ContenderOptions, known: Sequence[tuple[int, ...]]
 ) -> tuple[Result | None, str]:
     """Result and note of one contender; `known` are schedules that a model may start from."""
     graph, budget, order = baseline.graph, baseline.budget, baseline.order
@@ -206,7 +131,7 @@ def _run(
             instance = Instance.build(graph, budget, order=order, max_computations="unlimited")
             result = apply(instance, find_strategy(contender.label), effort.time_limit)
             return result, result.reason
-        limits = {"time_limit": effort.time_limit, "threads": effort.threads, "seed": effort.seed}
+        limits = {name: getattr(effort, name) for name in options_of(Effort)}
         options = Options.of({**contender.options, **limits})
         most = options.default_computations(contender.max_computations)
         instance = Instance.build(graph, budget, order=order, max_computations=most)
@@ -229,13 +154,4 @@ def _shortest_usable(instance: Instance, options: Options, known: Sequence[tuple
         except InputError:
             continue
         return sequence
-    return None
-
-
-def line_for(nodes: int, edges: int, budget: int, published: Sequence[Published]) -> Published | None:
-    """The published line about a graph of so many nodes and edges, and about this budget or nearly."""
-    for line in published:
-        alike = (line.nodes, line.edges) == (nodes, edges)
-        if alike and abs(line.budget - budget) <= BUDGET_TOLERANCE * budget:
-            return line
     return None

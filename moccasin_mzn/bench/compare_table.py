@@ -31,7 +31,6 @@ class ComparisonTable:
         self._line(told)
 
     def _told(self, row: Row) -> list[tuple[str, str]]:
-        """Heading and text of each column."""
         result, budget = row.result, row.instance.budget
         answer = result if result is not None and result.found else None
         model = result if result is not None and result.formulation is not None else None

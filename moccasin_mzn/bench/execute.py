@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -25,17 +26,16 @@ from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.files.buffers import parse_buffers
 from moccasin_mzn.problem.files.plans import claimed_plan, goal_document, platform_document
 from moccasin_mzn.problem.files.schedules import claimed_schedule
-from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.validate import validate_plan, validate_schedule
 from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.search.processes.solve_process import Attempt, run_allocate, run_solve
 from moccasin_mzn.search.result import percent_over
-from moccasin_mzn.strategies import find_strategy
 from moccasin_mzn.words import count_text, memory_text
 
 _KILLED = {"time": "out-of-time", "memory": "out-of-memory"}
 _REASON_CHARACTERS = 500
+_DENSE = (",", ":")
 _ANSWER = (
     "peak", "duration", "tdi_percent", "duration_bound", "gap_percent", "schedule", "value", "bound", "arena",
     "memories",
@@ -51,15 +51,7 @@ class Outcome:
 
 
 def execute(run: Run, stop: Callable[[], bool] = never, folder: str | None = None) -> Outcome | None:
-    """Do a run, whatever comes of it.
-
-    Args:
-        stop: polled; the run is given up once it says so.
-        folder: for temporary files.
-
-    Returns:
-        None if it was stopped.
-    """
+    """Do a run, whatever comes of it; None once `stop`, which is polled, says so. Temporary files go to `folder`."""
     started = datetime.now(UTC).isoformat(timespec="seconds")
     text = unpacked(run.graph)
     with tempfile.TemporaryDirectory(prefix="moccasin-run-", dir=folder) as temporary:
@@ -71,7 +63,7 @@ def execute(run: Run, stop: Callable[[], bool] = never, folder: str | None = Non
         if attempt.ending.how == "stopped":
             return None
         graph = None if run.allocates else parsed(text)
-        status, reason = _status(run, attempt, graph)
+        status, reason = _status(run, attempt)
     ending, result = attempt.ending, attempt.result or {}
     row = {
         **run.row,
@@ -106,7 +98,7 @@ def _is_large(value: object) -> bool:
     return type(value) is int and value.bit_length() > INTEGER_BITS
 
 
-def _status(run: Run, attempt: Attempt, graph: ComputationGraph | None) -> tuple[str, str]:
+def _status(run: Run, attempt: Attempt) -> tuple[str, str]:
     """Status and reason; an answer counts even if the process was killed after it."""
     ending, result = attempt.ending, attempt.result
     if result is not None:
@@ -118,27 +110,10 @@ def _status(run: Run, attempt: Attempt, graph: ComputationGraph | None) -> tuple
     if ending.how == "lost":
         return "crashed", f"its supervisor died: {last}"
     if ending.exit_status == 2:
-        status = "error" if _applies(run, graph) else "not-applicable"
+        kind = attempt.error["kind"] if attempt.error and run.row["strategy"] else ""
+        status = NotApplicableError.kind if kind == NotApplicableError.kind else "error"
         return status, last.removeprefix("error: ")
     return "crashed", f"exit status {ending.exit_status}: {last}"
-
-
-def _applies(run: Run, graph: ComputationGraph | None) -> bool:
-    """False for a strategy that is for other graphs."""
-    if run.row["strategy"] is None or graph is None:
-        return True
-    instance = _instance(run, graph, "unlimited")
-    try:
-        next(iter(find_strategy(run.row["strategy"]).schedules(instance, lambda: True)), None)
-    except NotApplicableError:
-        return False
-    except InputError:
-        return True
-    return True
-
-
-def _instance(run: Run, graph: ComputationGraph, most: int | str) -> Instance:
-    return Instance.build(graph, run.row["budget_amount"], order=run.order, max_computations=most)
 
 
 def _schedule(run: Run, attempt: Attempt, graph: ComputationGraph) -> Row:
@@ -155,18 +130,20 @@ def _schedule(run: Run, attempt: Attempt, graph: ComputationGraph) -> Row:
         return found
     judged = (_judged_plan if several else _judged_schedule)(run, {**result, "sequence": steps, "plan": steps}, graph)
     value = judged["value"]
-    gap = 100 * (value - bound) / value if value and bound is not None else 0.0
     return {
         **found,
         **judged,
         "tdi_percent": percent_over(judged["duration"], run.row["baseline_duration"]),
-        "gap_percent": gap if judged["valid"] and bound is not None else None,
-        "schedule": _json(steps),
+        "gap_percent": _gap(value, bound) if judged["valid"] and bound is not None else None,
+        "schedule": json.dumps(steps, separators=_DENSE),
     }
 
 
+def _gap(value: int, bound: int) -> float:
+    return 100 * (value - bound) / value if value else 0.0
+
+
 def _judged_arena(run: Run, attempt: Attempt, text: str) -> Row:
-    """What the judge says of the offsets of buffers."""
     if attempt.result is None:
         return {"valid": False}
     told = attempt.result
@@ -176,9 +153,9 @@ def _judged_arena(run: Run, attempt: Attempt, text: str) -> Row:
         arena = Arena(buffers, offsets, run.options.get("alignment", 1))
     except InputError:
         return {"valid": False}
-    gap = 100 * (arena.size - told["arena_bound"]) / arena.size if arena.size else 0.0
     found = {"value": arena.size, "arena": arena.size, "bound": told["arena_bound"], "peak": arena.peak}
-    return {"valid": True, **found, "gap_percent": gap, "schedule": _json(offsets)}
+    gap = _gap(arena.size, told["arena_bound"])
+    return {"valid": True, **found, "gap_percent": gap, "schedule": json.dumps(offsets, separators=_DENSE)}
 
 
 def _judged_schedule(run: Run, told: dict[str, Any], graph: ComputationGraph) -> Row:
@@ -217,19 +194,12 @@ def _judged_plan(run: Run, told: dict[str, Any], graph: ComputationGraph) -> Row
     }
 
 
-def _json(ids: Sequence[Any]) -> str:
-    return json.dumps(list(ids), separators=(",", ":"))
-
-
 @cache
 def machine() -> str:
     """This machine in a few words: processor, cores, memory."""
     model = platform.processor() or platform.machine()
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-        model = names[0] if names else model
-    except OSError:  # not Linux
-        pass
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:  # Linux
+        names = (line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+        model = next(names, model)
     memory = psutil.virtual_memory().total / 2**30
     return f"{model}, {count_text(psutil.cpu_count(), 'core')}, {memory:.0f} GiB"

@@ -1,56 +1,7 @@
-"""Experiments: small TOML files that say which graphs, within which budgets, by which methods. ::
+"""Experiments: small TOML files that say which graphs, within which budgets, by which methods.
 
-    name = "paper"
-    title = "The tables of MOCCASIN"      # optional
-    time_limit = 60                       # seconds of each run; default 60
-    threads = 2                           # of each run; default 1
-    memory_limit = "6GiB"                 # of each run, all its processes together; optional
-    hard_limit = 30                       # seconds beyond time_limit after which a run is killed; default 30
-    seeds = [1, 2, 3]                     # default [1]
-    budgets = ["0.9", "0.8"]
-    count_fixed = false                   # budgets are for fixed memory too
-
-    [[graphs]]
-    path = "random_layered_n100.json"     # beside this file, or in a folder given with --graphs
-    label = "RL G1"                       # default: the file's name
-    family = "random layered"
-    optional = true                       # left out where the file is not at hand
-
-    [[graphs]]
-    generate = "layered --nodes 30 --seed 7"      # arguments of `moccasin_mzn generate`
-    budgets = ["0.8"]                             # instead of the experiment's
-
-    [[methods]]
-    label = "moccasin"
-    solver = ["cp-sat", "chuffed"]        # any option of a model, see below; a list multiplies
-    max_computations = 2
-    graphs = ["RL *"]                     # only for these labels
-
-    [[methods]]
-    strategy = ["chen-*", "dtr"]          # names and patterns of strategies
-
-    [[methods]]
-    label = "slow memory"
-    paging = true                         # options for several memories, and for addresses
-    page_out_time = ["0.1x", "1x"]        # x: times the graph's mean duration per unit of size
-    objective = "duration"
-
-    [[methods]]
-    device = "gpu,cpu=16GiB:4"            # the first without a budget: it has the graph's
-    copy_time = 0.25
-    addresses = true
-    alignment = 64
-
-    [[graphs]]
-    buffers = "A.csv"                     # a file that `moccasin_mzn allocate` reads, without budgets
-
-    [[methods]]
-    allocate = true                       # only for these; and these are for nothing else
-
-Only the name, graphs with budgets, and methods are required. Options of a model are those of `solve`, with "_" for "-",
-see `methods.MODEL_OPTIONS`; "cp-sat,gecode" is a race. Methods may have a `time_limit`, and models `threads` and
-`seeds`, of their own. Strategies draw no random numbers: each is run once, whatever the seeds, on one thread; `order`
-is for them too, but not "free". Runs are known by what they are, not by name, see `matrix.run_key`.
+docs/experiments.md has an example with every key. Only the name, graphs with budgets, and methods are required. Runs
+are known by what they are, not by name, see `matrix.run_key`.
 """
 
 from __future__ import annotations

@@ -34,13 +34,9 @@ MZN_BENCH_STATUS = {
 
 
 def export_tables(store: Store, path: Path, form: str) -> list[Path]:
-    """Write runs to `path` and traces beside it, integers as integers, nothing where nothing is.
+    """Write runs to `path`, "runs.csv", say, and traces beside it, to "runs-traces.csv"; `form` is "csv" or "parquet".
 
-    Args:
-        form: "csv" or "parquet".
-
-    Returns:
-        The two files; "runs.csv" and "runs-traces.csv", say.
+    Integers are integers, and nothing stands where nothing is.
 
     Raises:
         InputError: a file cannot be written; a package is missing.
@@ -84,9 +80,6 @@ def export_mzn_bench(store: Store, folder: Path) -> list[Path]:
         mzn-bench collect-statistics FOLDER/* statistics.csv
         mzn-bench collect-objectives FOLDER/* objectives.csv
 
-    Returns:
-        The files.
-
     Raises:
         InputError: the folder is there and not empty, or cannot be written; a package is missing.
     """
@@ -113,7 +106,6 @@ def export_mzn_bench(store: Store, folder: Path) -> list[Path]:
 
 
 def _plain(label: str | None) -> str:
-    """A label as part of a file's name."""
     return re.sub(r"[^A-Za-z0-9.+-]+", "_", label or "none")
 
 

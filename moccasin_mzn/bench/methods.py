@@ -12,15 +12,14 @@ from moccasin_mzn.bench.fields import Fields
 from moccasin_mzn.bench.plan_methods import EXTENSIONS, FLAGS, extension_text, how_to_plan, several_memories
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.option import flag, options_of
 from moccasin_mzn.problem.files.counts import parse_count
 from moccasin_mzn.problem.instance import FREE
-from moccasin_mzn.search.options import Options, SearchOptions
+from moccasin_mzn.search.options import Effort, Options, SearchOptions, model_options
 from moccasin_mzn.strategies import find_strategy, strategies
 
-MODEL_OPTIONS = (
-    "formulation", "solver", "precedence", "index", "max_computations", "search", "order", "until_gap", "two_phase",
-    *EXTENSIONS,
-)  # fmt: skip
+_OF_MODELS = {name: one for name, one in model_options().items() if name not in (*options_of(Effort), "if_none")}
+MODEL_OPTIONS = (*_OF_MODELS, "max_computations", "order", *EXTENSIONS)
 """Options of `solve` that a method may set, as in the file."""
 ALLOCATE = "allocate"
 """A method that is this command, for buffers; of the others only "alignment" goes with it."""
@@ -111,10 +110,10 @@ class Method:
         for name, value in self.options.items():
             if name in EXTENSIONS or name == ALLOCATE:
                 continue
-            if name == "two_phase":
-                words.append("--two-phase" if value else "--one-phase")
+            if name in _OF_MODELS and _OF_MODELS[name].kind is bool:
+                words.append(_OF_MODELS[name].flags[not value])
             else:
-                words += [f"--{name.replace('_', '-')}", str(value)]
+                words += [flag(name), str(value)]
         words += ["--time-limit", f"{self.time_limit:g}"]
         if self.strategy is None:
             words += ["--threads", str(self.threads), "--seed", str(seed)]
@@ -157,10 +156,7 @@ class Method:
 
 
 def read_methods(fields: Fields, top: Fields) -> Iterator[Method]:
-    """The methods of one table [[methods]].
-
-    Args:
-        top: of the file, for what the table does not say.
+    """The methods of one table [[methods]]; what it does not say, the top of the file does.
 
     Raises:
         InputError: a key is unknown, or nonsense.
@@ -215,10 +211,11 @@ def _is_number_or_word(value: Any) -> bool:
     return type(value) in (int, float) or _is_word(value)
 
 
+_SWITCHES = [name for name, one in _OF_MODELS.items() if one.kind is bool]
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(MODEL_OPTIONS, ("a string", _is_word)),
     **dict.fromkeys(set(EXTENSIONS) - {"objective", "device"}, ("a number or a string", _is_number_or_word)),
-    **dict.fromkeys(("two_phase", *FLAGS), ("true or false", lambda value: type(value) is bool)),
+    **dict.fromkeys((*_SWITCHES, *FLAGS), ("true or false", lambda value: type(value) is bool)),
     "strategy": ("a string", _is_word),
     "max_computations": ("an integer or auto", lambda value: type(value) is int or _is_word(value)),
     "until_gap": ('"1%" or 0.01', _is_number_or_word),
@@ -233,7 +230,6 @@ def _is_pattern(value: Any) -> bool:
 
 
 def _matching(pattern: str) -> list[str]:
-    """The strategies that a name or pattern means."""
     if not _is_pattern(pattern):
         return [find_strategy(pattern).name]
     found = [strategy.name for strategy in strategies() if fnmatchcase(strategy.name, pattern)]
@@ -254,8 +250,8 @@ def _label(fields: Fields, options: Mapping[str, Any], several: set[str]) -> str
 
 
 def _word(name: str, value: Any) -> str:
-    if name == "two_phase":
-        return "two-phase" if value else "one-phase"
+    if name in _SWITCHES:
+        return _OF_MODELS[name].flags[not value].removeprefix("--")
     if name == "max_computations":
         return f"C={value}"
     if name in FLAGS:

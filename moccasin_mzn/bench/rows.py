@@ -59,9 +59,6 @@ be least, is none before the first schedule within the budget."""
 LABELS = ("experiment", "graph", "family", "budget", "method", "command")
 """Columns that are no part of what defines a run: they follow the experiment's file."""
 
-MEASURED = frozenset({"seconds", "cpu_seconds", "memory_peak", "solve_seconds", "started", "machine"})
-"""Columns that may differ between two equal runs."""
-
 INTEGER_BITS = 63
 """Integers of more bits do not fit into a store."""
 

@@ -124,7 +124,7 @@ def _name(run: Run) -> str:
 
 
 def _at_most(runs: Iterable[Run]) -> str:
-    from moccasin_mzn.bench.cluster import usable_cores
+    from moccasin_mzn.search.race.sharing import usable_cores
 
     cores = usable_cores()
     limits = [run.row["time_limit"] * min(run.row["threads"], cores) / cores for run in runs]
@@ -139,14 +139,17 @@ def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, worke
         click.echo(f"{store.path}: {len(runs) - len(missing)} of {count_text(len(runs), 'run')} done already")
     progress = _Progress(store, len(runs), missing)
     if missing:
-        from moccasin_mzn.bench.cluster import load, run_all
-        from moccasin_mzn.cli.compiling import searches
-        from moccasin_mzn.heuristics.compiled_searches import ready
+        from moccasin_mzn.bench.worker import held_signals
 
         try:
             if scheduler is None:
                 click.echo(f"{count_text(len(missing), 'run')} to do, {_at_most(missing)}")
-            load()
+            with held_signals():  # libraries that load may swallow an interrupt
+                import numba  # noqa: F401
+
+                from moccasin_mzn.bench.cluster import run_all
+                from moccasin_mzn.cli.compiling import searches
+                from moccasin_mzn.heuristics.compiled_searches import ready
             if scheduler is None:
                 ready(*searches())  # once, not in all runs at the same time
             with (

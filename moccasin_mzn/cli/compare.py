@@ -30,9 +30,10 @@ def compare(
     threads: int | None, seed: int | None, warm_start: bool, published: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run all formulations and strategies on each GRAPH and budget, and print their figures side by side."""
-    from moccasin_mzn.bench.compare import Effort, contenders, read_published
+    from moccasin_mzn.bench.compare import ContenderOptions, contenders
     from moccasin_mzn.bench.compare import compare as run_all
     from moccasin_mzn.bench.compare_table import ComparisonTable
+    from moccasin_mzn.bench.published import read_published
     from moccasin_mzn.checks import check_time_limit
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.budget import Budget
@@ -43,7 +44,7 @@ def compare(
     chosen = contenders(only)
     lines = read_published(published) if published is not None else ()
     read = {path: read_graph(path) for path in graphs}
-    effort = Effort(time_limit, threads, seed, warm_start)
+    effort = ContenderOptions(time_limit, threads, seed, warm_start)
     with stopped_by_signals():
         for path in graphs:
             for budget in budgets:

@@ -109,7 +109,6 @@ class Result(Answer):
 
     @property
     def _several(self) -> bool:
-        """Are there several memories?"""
         return self.details.problem.noun == "plan"
 
     @property
@@ -203,7 +202,6 @@ class Result(Answer):
         return {**told, "seconds": f"{self.seconds:.2f}"}
 
     def _memories(self) -> dict[str, tuple[int | None, int | None]]:
-        """Peak and budget of each memory."""
         if self._several:
             memories = self.details.problem.platform.memories
             return {f"peak, {memory.name}": (self.peaks.get(memory.name), memory.budget) for memory in memories}

@@ -20,12 +20,8 @@ Shower = Callable[[Any, int], dict[str, Any]]
 
 
 def as_dict(frontier: Frontier, shower: Shower | None = None) -> dict[str, Any]:
-    """The object that `frontier --json` prints: keys as in that of `solve --json`, node ids as in the file.
-
-    Args:
-        frontier: with points by ascending budget.
-        shower: for schedules that are not sequences of positions; what it says goes into the object of the point.
-    """
+    """The object that `frontier --json` prints: keys as in that of `solve --json`, node ids as in the file. `shower` is
+    for schedules that are not sequences of positions; what it says goes into the object of the point."""
     graph = frontier.graph
     return {
         "graph": graph.name,

@@ -6,7 +6,7 @@ from typing import TextIO
 
 from moccasin_mzn.extensions.frontier.points import Frontier, FrontierPoint
 from moccasin_mzn.graphs.wording import graph_text
-from moccasin_mzn.report.tables import console, plain_table, print_table
+from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
 from moccasin_mzn.words import count_text, memory_text
 
 _HEADINGS = ("budget", "% of peak", "TDI %", "bound %", "gap %", "status", "s")
@@ -19,8 +19,7 @@ def print_frontier(frontier: Frontier, out: TextIO) -> None:
     for point in frontier.points:
         table.add_row(*_cells(frontier, point, point in chosen))
     print_table(to, table)
-    for line in _summary(frontier):
-        to.print(line, soft_wrap=True)
+    print_lines(to, _summary(frontier))
 
 
 def _cells(frontier: Frontier, point: FrontierPoint, pareto: bool) -> list[str]:

@@ -8,7 +8,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering, OrderProgress
 from moccasin_mzn.report.progress_lines import Lines
-from moccasin_mzn.report.tables import console, plain_table, print_table
+from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
 from moccasin_mzn.words import memory_text
 
 _AT_ONCE = 10
@@ -50,9 +50,9 @@ def print_ordering(graph: ComputationGraph, input_peak: int, found: Ordering, ou
         "optimal": "no order that computes every node once has a smaller peak",
         "feasible": "an order of smaller peak is possible, but not below the bound",
     }[found.status]
-    to.print(f"{found.status}: {what}", soft_wrap=True)
     by = "the input order, which nothing improved" if found.source == "start" else found.source
-    to.print(f"order by {by}; bound by {found.bound_source}; seconds: {found.seconds:.2f}", soft_wrap=True)
+    proof = f"order by {by}; bound by {found.bound_source}; seconds: {found.seconds:.2f}"
+    print_lines(to, (f"{found.status}: {what}", proof))
 
 
 def ordering_dict(graph: ComputationGraph, input_peak: int, found: Ordering) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from moccasin_mzn.graphs.wording import graph_text, node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.report.plans import events, plan_rows
-from moccasin_mzn.report.tables import console, plain_table, print_table
+from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
 from moccasin_mzn.search.catalogue import Entry
 from moccasin_mzn.search.result import Result, percent_over
 from moccasin_mzn.search.shortfall import NOT_TRIED
@@ -42,7 +42,7 @@ def print_result(result: Result, out: TextIO) -> None:
     print_table(to, table)
     if result.found and schedules:
         _print_profiles(to, result)
-    _print_ending(to, result)
+    print_lines(to, _ending(result))
     if result.found:
         (_print_recomputed if schedules else _print_events)(to, result)
 
@@ -55,7 +55,8 @@ def _rows(result: Result) -> Iterator[tuple[str, str, str]]:
         peak = memory_text(result.peak, graph.size_unit)
         duration = duration_text(result.duration, graph.duration_unit)
     if instance.fixed:
-        yield "fixed memory", *[memory_text(instance.fixed, graph.size_unit)] * 2
+        fixed = memory_text(instance.fixed, graph.size_unit)
+        yield "fixed memory", fixed, fixed
     yield "budget" + (" left" if instance.fixed else ""), "", memory_text(instance.budget, graph.size_unit)
     yield "peak memory", memory_text(baseline.peak, graph.size_unit), peak
     yield "duration", duration_text(baseline.duration, graph.duration_unit), duration
@@ -76,37 +77,32 @@ def _rows(result: Result) -> Iterator[tuple[str, str, str]]:
         yield "judged by the simulator", "", "valid" if result.valid else "OVER THE BUDGET"
 
 
-def _print_ending(to: Console, result: Result) -> None:
+def _ending(result: Result) -> Iterator[str]:
     """How the search ended: status, who found and proved what, notes, verdicts, solver and seconds."""
-    to.print(f"{result.status}: {result.reason}", soft_wrap=True)
+    yield f"{result.status}: {result.reason}"
     by = [f"{what} by {who}" for what, who in (("found", result.found_by), ("proved", result.proved_by)) if who]
     if by:
-        to.print(", ".join(by), soft_wrap=True)
-    _print_helps(to, result)
-    for note in result.notes:
-        to.print(f"note: {note}", soft_wrap=True)
-    for verdict in result.checks:
-        to.print(f"checked by {verdict}", soft_wrap=True)
+        yield ", ".join(by)
+    yield from _helps(result)
+    yield from (f"note: {note}" for note in result.notes)
+    yield from (f"checked by {verdict}" for verdict in result.checks)
     if result.driver is not None and result.model_ran:
-        to.print(f"solver: {result.solver} ({result.solver_version}) by {result.driver}", soft_wrap=True)
-    seconds = ", ".join(f"{name} {value:.2f}" for name, value in vars(result.seconds).items())
-    to.print(f"seconds: {seconds}", soft_wrap=True)
+        yield f"solver: {result.solver} ({result.solver_version}) by {result.driver}"
+    yield f"seconds: {', '.join(f'{name} {value:.2f}' for name, value in vars(result.seconds).items())}"
 
 
 def print_shortfall(result: Result, out: TextIO) -> None:
     """In lines: how near the search came to the budget, if anything can, and what would help, or has helped."""
-    to, lacking = console(out), result.shortfall
+    lacking = result.shortfall
     if lacking is None or lacking.floor > lacking.instance.budget:  # the reason says it all
         return
-    if not result.valid:
-        to.print("; ".join(f"{what} {amount}" for what, amount in _shortfall_rows(result)), soft_wrap=True)
-    _print_helps(to, result)
+    near = [] if result.valid else ["; ".join(f"{what} {amount}" for what, amount in _shortfall_rows(result))]
+    print_lines(console(out), (*near, *_helps(result)))
 
 
-def _print_helps(to: Console, result: Result) -> None:
+def _helps(result: Result) -> Iterator[str]:
     for one in result.shortfall.helps if result.shortfall else ():
-        tried = "not tried" if one.outcome == NOT_TRIED else "tried"
-        to.print(f"{tried}: {one.option}: {one.detail}", soft_wrap=True)
+        yield f"{'not tried' if one.outcome == NOT_TRIED else 'tried'}: {one.option}: {one.detail}"
 
 
 def _shortfall_rows(result: Result) -> Iterator[tuple[str, str]]:
@@ -121,14 +117,12 @@ def _shortfall_rows(result: Result) -> Iterator[tuple[str, str]]:
 
 
 def _of_budget(result: Result, amount: int) -> str:
-    """An amount of memory, and how much of the budget it is."""
     fraction = result.shortfall.of_budget(amount) if result.shortfall else None
     text = memory_text(amount, result.instance.graph.size_unit)
     return text if fraction is None else f"{text}, {100 * fraction:.1f} % of the budget"
 
 
 def _fragmentation_text(arena: Arena) -> str:
-    """By how much an arena exceeds the peak, and whether that is proven to be the least."""
     percent = f"{arena.fragmentation_percent:.3f} %"
     if not arena.is_least:
         return f"{percent}, at least {100 * (arena.bound / arena.peak - 1) if arena.peak else 0:.3f} %"

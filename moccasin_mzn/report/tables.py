@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TextIO
 
 from rich import box
@@ -37,6 +37,12 @@ def plain_table(
         for heading in headings
     ]  # fmt: skip
     return Table(*columns, title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def print_lines(to: Console, lines: Iterable[str]) -> None:
+    """Print lines as they are, however long."""
+    for line in lines:
+        to.print(line, soft_wrap=True)
 
 
 def print_table(to: Console, table: Table) -> None:

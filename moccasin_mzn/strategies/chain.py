@@ -72,7 +72,6 @@ def _forward_length(passes: Passes, name: Sequence[str]) -> int:
 
 
 def _before(v: int) -> tuple[int, ...]:
-    """What a node of a path reads."""
     return (v - 1,) if v else ()
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isqrt
 
+import numpy as np
+
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.passes import Passes
 from moccasin_mzn.strategies.segments import keep_often, keep_once
@@ -87,8 +89,6 @@ def _over(passes: Passes, candidates: set[int], threshold: int) -> tuple[list[in
 
 def _spread(thresholds: Sequence[int]) -> list[int]:
     """Positions of at most `MOST_THRESHOLDS` ascending thresholds, the last one included."""
-    import numpy as np
-
     if len(thresholds) <= MOST_THRESHOLDS:
         return list(range(len(thresholds)))
     wanted = np.geomspace(thresholds[1], thresholds[-1], MOST_THRESHOLDS)
@@ -118,7 +118,7 @@ _PAPER = "Chen et al., Training Deep Nets with Sublinear Memory Cost (2016)"
 _CHAINS = "on training chains at most one more forward pass"
 _ROOT = f"{_CHAINS}, and memory in the order of sqrt(L) for L equal layers"
 
-CHEN = (
+STRATEGIES = (
     Strategy(
         name="chen-sqrtn-ap",
         title="checkpoints at every sqrt(L)-th of L articulation points",
@@ -148,5 +148,3 @@ CHEN = (
         schedules=_schedules(linearized, greedy),
     ),
 )
-
-STRATEGIES = CHEN

@@ -32,7 +32,7 @@ from functools import partial
 from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, small_instance
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.strategies.dtr_costs import ClassesCost, NoCost, OwnCost, RelativesCost
+from moccasin_mzn.strategies.dtr_costs import ClassesCost, EvictionCost, OwnCost, RelativesCost
 from moccasin_mzn.strategies.dtr_executor import EvictionRule, Executor
 from moccasin_mzn.strategies.strategy import Stop, Strategy
 
@@ -77,29 +77,24 @@ RULES = {
     "dtr-eq": EvictionRule(ClassesCost, size=True, staleness=True),
     "dtr-local": EvictionRule(OwnCost, size=True, staleness=True),
     "dtr-msps": EvictionRule(partial(RelativesCost, descendants=False), size=True, staleness=False),
-    "dtr-lru": EvictionRule(NoCost, size=False, staleness=True),
-    "dtr-size": EvictionRule(NoCost, size=True, staleness=False),
+    "dtr-lru": EvictionRule(EvictionCost, size=False, staleness=True),
+    "dtr-size": EvictionRule(EvictionCost, size=True, staleness=False),
 }
+_TITLES = (
+    "h_DTR", "h_DTR with equivalence classes", "h_DTR of the node alone", "memory saving per second",
+    "least recently used", "largest first",
+)  # fmt: skip
 
-_TITLES = {
-    "dtr": "Dynamic Tensor Rematerialization, h_DTR",
-    "dtr-eq": "Dynamic Tensor Rematerialization, h_DTR with equivalence classes",
-    "dtr-local": "Dynamic Tensor Rematerialization, h_DTR of the node alone",
-    "dtr-msps": "Dynamic Tensor Rematerialization, memory saving per second",
-    "dtr-lru": "Dynamic Tensor Rematerialization, least recently used",
-    "dtr-size": "Dynamic Tensor Rematerialization, largest first",
-}
-
-DTR: tuple[Strategy, ...] = tuple(
+STRATEGIES = tuple(
     Strategy(
         name=name,
-        title=_TITLES[name],
+        title=f"Dynamic Tensor Rematerialization, {title}",
         source="Kirisame et al., Dynamic Tensor Rematerialization, ICLR 2021, sections 2 and 4",
         guarantee="the schedule made at the budget itself, if there is one, keeps within it; no bound on duration",
         schedules=partial(_schedules, rule),
         compiled=(EVICTIONS,),
     )
-    for name, rule in RULES.items()
+    for (name, rule), title in zip(RULES.items(), _TITLES, strict=True)
 )
 
 
@@ -108,6 +103,3 @@ def compile_all() -> None:
     for name in ("dtr", "dtr-eq"):
         for _ in _schedules(RULES[name], small_instance(), lambda: False):
             pass
-
-
-STRATEGIES = DTR

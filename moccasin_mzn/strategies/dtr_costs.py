@@ -6,15 +6,19 @@ memory now. Durations are in the graph's unit.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from moccasin_mzn.graphs.arrays import Array, GraphArrays
 
 
-class EvictionCost(Protocol):
-    """Told of every eviction and computation, it says what each output would cost if it were evicted next."""
+class EvictionCost:
+    """Told of every eviction and computation, it says what each output would cost if it were evicted next.
+
+    This one says 1 for all: only size or staleness decides.
+    """
+
+    def __init__(self, arrays: GraphArrays) -> None:
+        self._duration = arrays.duration
 
     def evicted(self, node: int) -> None:
         """The output of `node` has left memory."""
@@ -24,38 +28,17 @@ class EvictionCost(Protocol):
 
     def costs(self, nodes: Array) -> Array:
         """Of evicting each of `nodes`, which are in memory: int64, in the graph's duration unit."""
-
-
-class _Unaware:
-    """Costs that do not depend on what is evicted."""
-
-    def __init__(self, arrays: GraphArrays) -> None:
-        self._duration = arrays.duration
-
-    def evicted(self, node: int) -> None:
-        """See `EvictionCost`."""
-
-    def computed(self, node: int) -> None:
-        """See `EvictionCost`."""
-
-
-class NoCost(_Unaware):
-    """1 for all: only size or staleness decides."""
-
-    def costs(self, nodes: Array) -> Array:
-        """See `EvictionCost`."""
         return np.ones(len(nodes), np.int64)
 
 
-class OwnCost(_Unaware):
+class OwnCost(EvictionCost):
     """The duration of the node alone."""
 
     def costs(self, nodes: Array) -> Array:
-        """See `EvictionCost`."""
         return self._duration[nodes]
 
 
-class RelativesCost:
+class RelativesCost(EvictionCost):
     """Own duration plus that of the evicted ancestors and, unless they are left out, of the evicted descendants.
 
     Both together are the evicted neighbourhood e*::
@@ -68,8 +51,8 @@ class RelativesCost:
     def __init__(self, arrays: GraphArrays, descendants: bool = True) -> None:
         n = arrays.node_count
         words = n // 64 + 1
+        super().__init__(arrays)
         self._arrays = (arrays.pred_ptr, arrays.pred, arrays.succ_ptr, arrays.succ)
-        self._duration = arrays.duration
         self._descendants = descendants
         self._evicted = np.zeros(n, np.bool_)
         self._newest = 0
@@ -80,16 +63,14 @@ class RelativesCost:
         self._table = of_byte.reshape(-1, 8) @ bits.T
 
     def evicted(self, node: int) -> None:
-        """See `EvictionCost`."""
         self._evicted[node] = True
 
     def computed(self, node: int) -> None:
-        """See `EvictionCost`."""
         self._evicted[node] = False
         self._newest = max(self._newest, node + 1)
 
     def costs(self, nodes: Array) -> Array:
-        """See `EvictionCost`. In time proportional to n/64 for every edge and n/8 for every one of `nodes`."""
+        """In time proportional to n/64 for every edge and n/8 for every one of `nodes`."""
         from moccasin_mzn.strategies.dtr_kernel import add_evicted_relatives  # numba loads slowly
 
         wanted = np.zeros(len(self._evicted), np.bool_)
@@ -101,7 +82,7 @@ class RelativesCost:
         return cost[nodes]
 
 
-class ClassesCost:
+class ClassesCost(EvictionCost):
     """Own duration plus that of the classes of evicted nodes next to the node.
 
     An evicted node joins the classes of its evicted inputs and readers into one. A node that is computed again leaves
@@ -109,8 +90,8 @@ class ClassesCost:
     """
 
     def __init__(self, arrays: GraphArrays) -> None:
+        super().__init__(arrays)
         n = arrays.node_count
-        self._duration = arrays.duration
         inputs = np.split(arrays.pred, arrays.pred_ptr[1:-1])
         readers = np.split(arrays.succ, arrays.succ_ptr[1:-1])
         self._near = np.concatenate([near for both in zip(inputs, readers, strict=True) for near in both])
@@ -122,7 +103,6 @@ class ClassesCost:
         self._seen = np.zeros(n, np.int64)
 
     def evicted(self, node: int) -> None:
-        """See `EvictionCost`."""
         own = self._unused.pop()
         self._members[own] = [node]
         self._class_of[node] = own
@@ -140,7 +120,6 @@ class ClassesCost:
         return large
 
     def computed(self, node: int) -> None:
-        """See `EvictionCost`."""
         old = int(self._class_of[node])
         if old >= 0:
             self._members[old].remove(node)
@@ -150,7 +129,7 @@ class ClassesCost:
                 self._unused.append(old)
 
     def costs(self, nodes: Array) -> Array:
-        """See `EvictionCost`. In time proportional to the inputs and readers of `nodes`."""
+        """In time proportional to the inputs and readers of `nodes`."""
         from moccasin_mzn.strategies.dtr_kernel import add_near_classes  # numba loads slowly
 
         cost = self._duration[nodes]

@@ -34,14 +34,8 @@ class Executor:
     """Most memory so far, by the executor's own account."""
 
     def __init__(self, arrays: GraphArrays, rule: EvictionRule, threshold: int, most: int, stop: Stop) -> None:
-        """Prepare a run.
-
-        Args:
-            arrays: the graph along the input order.
-            threshold: most memory, in the graph's size unit.
-            most: computations after which the program is given up as thrashing.
-            stop: when true, it is given up as well.
-        """
+        """The graph is along the input order, `threshold` the most memory in its size unit; after `most` computations
+        the program is given up as thrashing, and as soon as `stop` says so."""
         n = arrays.node_count
         self._rule, self._threshold, self._most, self._stop = rule, threshold, most, stop
         self._cost = rule.cost(arrays)

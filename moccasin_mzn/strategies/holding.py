@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -34,7 +35,7 @@ def held(graph: ComputationGraph, sequence: Sequence[int], limit: int, stop: Sto
         stop: when true, the rest stays as it is.
     """
     copies = _Copies(graph, sequence)
-    waiting = [t for t in range(len(sequence)) if copies.previous[t] is not None]
+    waiting = [t for t in range(len(sequence)) if copies.previous(t) is not None]
     found = True
     while found:
         waiting.sort(key=copies.worth, reverse=True)
@@ -42,9 +43,10 @@ def held(graph: ComputationGraph, sequence: Sequence[int], limit: int, stop: Sto
         for t in waiting:
             if stop():
                 return copies.remaining()
-            if copies.previous[t] is not None:  # else it has been dropped meanwhile
-                found |= copies.held(t, limit)
-        waiting = [t for t in waiting if copies.previous[t] is not None]
+            copy = copies.previous(t)
+            if copy is not None:  # else it has been dropped meanwhile
+                found |= copies.held(t, copy, limit)
+        waiting = [t for t in waiting if copies.previous(t) is not None]
     return copies.remaining()
 
 
@@ -67,17 +69,12 @@ class _Copies:
         self._dropped = [False] * len(sequence)
         self._reads: list[list[int]] = [[] for _ in sequence]  # ascending
         self._source: dict[tuple[int, int], int] = {}  # the copy of a node that is read at an index
-        self._count = Counter(sequence)
-        self.previous: list[int | None] = [None] * len(sequence)
-        """The copy of the same node before each copy; None for a first and for a dropped one."""
-        self._next: list[int | None] = [None] * len(sequence)
-        latest: dict[int, int] = {}
+        self._of_node: dict[int, list[int]] = {v: [] for v in sequence}  # ascending
         for t, v in enumerate(sequence):
             for u in graph.predecessors[v]:
-                self._reads[latest[u]].append(t)
-                self._source[u, t] = latest[u]
-            self._link(latest.get(v), t)
-            latest[v] = t
+                self._source[u, t] = latest = self._of_node[u][-1]
+                self._reads[latest].append(t)
+            self._of_node[v].append(t)
         change = np.zeros(len(sequence) + 1, np.int64)
         for t, v in enumerate(sequence):
             change[t] += graph.sizes[v]
@@ -88,21 +85,21 @@ class _Copies:
         """The sequence without what was dropped."""
         return tuple(v for v, dropped in zip(self._sequence, self._dropped, strict=True) if not dropped)
 
-    def _previous_of(self, t: int) -> int:
-        """The copy of the same node before recomputation t."""
-        copy = self.previous[t]
-        assert copy is not None
-        return copy
+    def previous(self, t: int) -> int | None:
+        """The copy of the same node before copy t; None for a first and for a dropped one."""
+        copies = self._of_node[self._sequence[t]]
+        at = bisect_left(copies, t)
+        return None if self._dropped[t] or at == 0 else copies[at - 1]
 
     def worth(self, t: int) -> float:
         """Duration saved for memory held, if recomputation t were needless."""
-        node = self._sequence[t]
-        memory = self._graph.sizes[node] * (t - self._end(self._previous_of(t)))
+        node, copy = self._sequence[t], self.previous(t)
+        memory = 0 if copy is None else self._graph.sizes[node] * (t - self._end(copy))
         return self._graph.durations[node] / memory if memory > 0 else float("inf")
 
-    def held(self, t: int, limit: int) -> bool:
+    def held(self, t: int, copy: int, limit: int) -> bool:
         """Let the previous copy serve the reads of copy t, if there is room for it."""
-        copy, node, size = self._previous_of(t), self._sequence[t], self._graph.sizes[self._sequence[t]]
+        node, size = self._sequence[t], self._graph.sizes[self._sequence[t]]
         needless = self._needless(t)
         begin = self._end(copy)
         between = self._memory[begin:t].copy()
@@ -128,7 +125,7 @@ class _Copies:
                 copy = self._source[u, x]
                 left = reads.setdefault(copy, self._reads[copy].copy())
                 left.remove(x)
-                if not left and self._count[u] - gone[u] > 1:
+                if not left and len(self._of_node[u]) - gone[u] > 1:
                     gone[u] += 1
                     dropped.append(copy)
         needless = _Needless(dropped, reads, [])
@@ -138,23 +135,14 @@ class _Copies:
         return needless
 
     def _drop(self, needless: _Needless) -> None:
-        """Do not compute what is needless."""
         for first, after, size in needless.freed:
             self._memory[first:after] -= size
         for copy, left in needless.reads.items():
             self._reads[copy] = left
         for t in needless.dropped:
             self._dropped[t] = True
-            self._count[self._sequence[t]] -= 1
+            self._of_node[self._sequence[t]].remove(t)
             self._memory[t] += _NOTHING
-            self._link(self.previous[t], self._next[t])
-            self.previous[t] = None
-
-    def _link(self, before: int | None, after: int | None) -> None:
-        if before is not None:
-            self._next[before] = after
-        if after is not None:
-            self.previous[after] = before
 
     def _end(self, copy: int) -> int:
         """The index after the last read of a copy, or after its computation if nothing reads it."""

@@ -38,12 +38,15 @@ could hold, and does not know the budget; `KUMAR_HELD` uses what it leaves.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.holding import held
-from moccasin_mzn.strategies.separators import Component, decompositions, separated
 from moccasin_mzn.strategies.strategy import Stop, Strategy
+
+if TYPE_CHECKING:
+    from moccasin_mzn.strategies.separators import Component
 
 
 def most_computations(graph: ComputationGraph) -> int:
@@ -115,6 +118,8 @@ class _Recursion:
 
 def _splits(instance: Instance) -> Iterator[tuple[tuple[Component, ...], bool]]:
     """Components of the graph, and whether the last part comes first."""
+    from moccasin_mzn.strategies.separators import decompositions, separated  # networkx loads slowly
+
     for decomposition in decompositions(instance.graph):
         components = separated(decomposition, instance.order)
         yield from ((components, False), (components, True))

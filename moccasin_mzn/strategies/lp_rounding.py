@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.strategies.stage_matrix import complete, sequence_of
 from moccasin_mzn.strategies.strategy import Stop, Strategy
-
-if TYPE_CHECKING:
-    import numpy
 
 EPSILON = 0.1
 """Share of the budget that the relaxation does without, as published."""
@@ -32,8 +31,6 @@ def lp_rounding(instance: Instance, stop: Stop) -> Iterator[Sequence[int]]:
     Raises:
         InputError: MiniZinc is missing, or it or the LP solver failed.
     """
-    from moccasin_mzn.strategies.stage_matrix import complete, sequence_of
-
     for budget in (int((1 - EPSILON) * instance.budget), instance.budget):
         kept = relaxed_keeping(replace(instance, budget=budget), stop)
         if kept is not None or stop():
@@ -45,13 +42,11 @@ def lp_rounding(instance: Instance, stop: Stop) -> Iterator[Sequence[int]]:
         yield sequence_of(instance.order, computed)
 
 
-def relaxed_keeping(instance: Instance, stop: Stop) -> numpy.ndarray | None:
+def relaxed_keeping(instance: Instance, stop: Stop) -> np.ndarray | None:
     """S* of the relaxation, n x n fractions: how much of output i is kept from stage t - 1 into stage t.
 
     None if the relaxation is infeasible, or time is up.
     """
-    import numpy
-
     from moccasin_mzn.solvers.flatzinc.parser import parse
     from moccasin_mzn.solvers.linear.isolated import RelaxationError, relaxed_values
     from moccasin_mzn.solvers.minizinc.compile import StoppedError, compile_model
@@ -72,7 +67,7 @@ def relaxed_keeping(instance: Instance, stop: Stop) -> numpy.ndarray | None:
         return None
     n, elements = len(instance.order), parse(flat).arrays["S"].elements
     kept = [value[item] if isinstance(item, str) else float(item) for item in elements]
-    return numpy.array(kept).reshape(n, n)
+    return np.array(kept).reshape(n, n)
 
 
 LP_ROUNDING = Strategy(

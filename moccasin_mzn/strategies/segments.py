@@ -92,7 +92,6 @@ def keep_often(passes: Passes, checkpoints: Collection[int]) -> np.ndarray:
 
 
 def _keep_rest(passes: Passes, checkpoints: Collection[int]) -> np.ndarray:
-    """Checkpoints and the backward pass kept for good."""
     keep = nothing_kept(len(passes.order))
     for v in set(range(len(passes.order))).difference(passes.forward).union(checkpoints):
         keep[v + 1 :, v] = True

@@ -14,18 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import networkx as nx
+from networkx.algorithms.approximation import treewidth_min_degree, treewidth_min_fill_in
 
 from moccasin_mzn.graphs.graph import ComputationGraph
-
-if TYPE_CHECKING:
-    import networkx
 
 MIN_FILL_NODES = 500
 """Graphs of so many nodes or more are decomposed by least degree only: least fill-in takes too long for them."""
 
 Bags = dict[int, set[int]]
-Links = dict[int, set[int]]
 
 
 @dataclass(frozen=True)
@@ -45,14 +43,11 @@ class Component:
         return 1 + max((part.levels for part in self.parts), default=0)
 
 
-def decompositions(graph: ComputationGraph) -> Iterator[networkx.Graph]:
+def decompositions(graph: ComputationGraph) -> Iterator[nx.Graph]:
     """Tree decompositions from the heuristics of networkx, least degree and, for small graphs, least fill-in.
 
     The nodes of a decomposition are bags, frozensets of positions in `graph.nodes`.
     """
-    import networkx as nx
-    from networkx.algorithms.approximation import treewidth_min_degree, treewidth_min_fill_in
-
     undirected = nx.Graph()
     undirected.add_nodes_from(range(len(graph.nodes)))
     undirected.add_edges_from(graph.edges)
@@ -61,83 +56,61 @@ def decompositions(graph: ComputationGraph) -> Iterator[networkx.Graph]:
         yield treewidth_min_fill_in(undirected)[1]
 
 
-def separated(decomposition: networkx.Graph, order: Sequence[int]) -> tuple[Component, ...]:
+def separated(decomposition: nx.Graph, order: Sequence[int]) -> tuple[Component, ...]:
     """Balanced separators at all levels; one component for each tree of the decomposition.
 
     Args:
         decomposition: see `decompositions`.
         order: the input order, positions in `graph.nodes`; components are sorted by it.
     """
-    number = {bag: at for at, bag in enumerate(decomposition.nodes)}
-    bags = {number[bag]: set(bag) for bag in decomposition.nodes}
-    links: Links = {at: set() for at in bags}
-    for one, other in decomposition.edges:
-        links[number[one]].add(number[other])
-        links[number[other]].add(number[one])
-    return _components(bags, links, {v: at for at, v in enumerate(order)})
+    forest = nx.convert_node_labels_to_integers(decomposition, label_attribute="bag")
+    bags = {at: set(bag) for at, bag in forest.nodes(data="bag")}
+    return _components(bags, forest, {v: at for at, v in enumerate(order)})
 
 
-def _components(bags: Bags, links: Links, place: Mapping[int, int]) -> tuple[Component, ...]:
-    """The components of a forest of bags."""
+def _components(bags: Bags, forest: nx.Graph, place: Mapping[int, int]) -> tuple[Component, ...]:
     found, left = [], set(bags)
     for first in bags:
         if first in left:
-            tree = _tree(first, links)
-            left.difference_update(tree)
-            own_bags, own_links = {at: bags[at] for at in tree}, {at: set(links[at]) for at in tree}
-            _contract(own_bags, own_links)
+            nodes = [first, *(at for _, at in nx.bfs_edges(forest, first, sort_neighbors=sorted))]
+            left.difference_update(nodes)
+            own_bags, tree = {at: bags[at] for at in nodes}, forest.subgraph(nodes).copy()
+            _contract(own_bags, tree)
             if any(own_bags.values()):
-                found.append(_component(own_bags, own_links, place))
+                found.append(_component(own_bags, tree, place))
     return tuple(sorted(found, key=lambda component: min(place[v] for v in component.nodes)))
 
 
-def _component(bags: Bags, links: Links, place: Mapping[int, int]) -> Component:
-    """The component of a tree of bags, separated at its most central bag."""
+def _component(bags: Bags, tree: nx.Graph, place: Mapping[int, int]) -> Component:
     nodes = frozenset().union(*bags.values())
-    center = _center(bags, links)
+    center = _center(bags, tree)
     separator = frozenset(bags[center])
+    tree.remove_node(center)
     rest = {at: bag - separator for at, bag in bags.items() if at != center}
-    rest_links = {at: links[at] - {center} for at in rest}
-    return Component(nodes, separator, _components(rest, rest_links, place))
+    return Component(nodes, separator, _components(rest, tree, place))
 
 
-def _tree(first: int, links: Links) -> dict[int, int | None]:
-    """The bags connected to the first one: from each one towards the first, those nearer to it first."""
-    towards: dict[int, int | None] = {first: None}
-    reached = [first]
-    for at in reached:
-        for other in sorted(links[at]):
-            if other not in towards:
-                towards[other] = at
-                reached.append(other)
-    return towards
-
-
-def _contract(bags: Bags, links: Links) -> None:
+def _contract(bags: Bags, tree: nx.Graph) -> None:
     """Unite every bag with a neighbour that contains it, if there is one, in place. A tree stays a tree."""
     waiting = list(bags)
     while waiting:
         at = waiting.pop()
-        into = next((other for other in sorted(links.get(at, ())) if bags[at] <= bags[other]), None)
+        into = next((other for other in sorted(tree[at]) if bags[at] <= bags[other]), None) if at in bags else None
         if into is not None:
-            for other in links[at]:
-                links[other].remove(at)
-                if other != into:
-                    links[other].add(into)
-                    links[into].add(other)
-                    waiting.append(other)  # it may be inside its new neighbour
-            del bags[at], links[at]
+            others = set(tree[at]) - {into}
+            tree.remove_node(at)
+            tree.add_edges_from((into, other) for other in others)
+            waiting += others  # one may be inside its new neighbour
+            del bags[at]
 
 
-def _center(bags: Bags, links: Links) -> int:
+def _center(bags: Bags, tree: nx.Graph) -> int:
     """The bag whose removal leaves the smallest largest tree, at most half of the bags; of equals a smallest one."""
-    towards = _tree(next(iter(bags)), links)
-    below = dict.fromkeys(towards, 1)  # bags of the subtree
-    largest = dict.fromkeys(towards, 0)
-    for at in reversed(towards):
+    below = dict.fromkeys(tree, 1)  # bags of the subtree
+    largest = dict.fromkeys(tree, 0)
+    root = next(iter(tree))
+    for at, parent in reversed(list(nx.bfs_predecessors(tree, root))):
         largest[at] = max(largest[at], len(bags) - below[at])
-        parent = towards[at]
-        if parent is not None:
-            below[parent] += below[at]
-            largest[parent] = max(largest[parent], below[at])
-    return min(towards, key=lambda at: (largest[at], len(bags[at]), at))
+        below[parent] += below[at]
+        largest[parent] = max(largest[parent], below[at])
+    return min(tree, key=lambda at: (largest[at], len(bags[at]), at))

@@ -13,10 +13,20 @@ from dataclasses import replace
 
 import psutil
 import pytest
-from bench_support import REPEATABLE, RUNS, BenchProcess, command_of, content, count, runs_of, until, write
+from bench_support import (
+    MEASURED,
+    REPEATABLE,
+    RUNS,
+    BenchProcess,
+    command_of,
+    content,
+    count,
+    runs_of,
+    until,
+    write,
+)
 
 from moccasin_mzn.bench.execute import execute
-from moccasin_mzn.bench.rows import MEASURED
 from moccasin_mzn.bench.store import Store, check_row
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.judges.schedules import simulate

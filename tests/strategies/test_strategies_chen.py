@@ -21,8 +21,8 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.strategies.chen import (
-    CHEN,
     MOST_THRESHOLDS,
+    STRATEGIES,
     articulation_points,
     every_root,
     greedy,
@@ -33,7 +33,7 @@ from moccasin_mzn.strategies.simple import KEEP_ALL, RECOMPUTE_ALL
 from moccasin_mzn.strategies.stage_matrix import schedule
 from moccasin_mzn.strategies.strategy import Strategy
 
-ALL = (KEEP_ALL, RECOMPUTE_ALL, *CHEN)
+ALL = (KEEP_ALL, RECOMPUTE_ALL, *STRATEGIES)
 BATCH = 1
 
 
@@ -140,7 +140,7 @@ def test_root_rule_on_a_square_chain(k, name):
     # k checkpoints, the k - 1 other outputs of the last segment, one gradient and the next: the peak. All other
     # segments are computed again but for their checkpoints.
     graph = training_chain(k * k)
-    strategy = next(strategy for strategy in CHEN if strategy.name == name)
+    strategy = next(strategy for strategy in STRATEGIES if strategy.name == name)
     (sequence,) = candidates(strategy, graph)
     ran = simulate(graph, sequence)
     assert ran.peak == 1000 * (2 * k + 1)
@@ -149,7 +149,7 @@ def test_root_rule_on_a_square_chain(k, name):
 
 def test_root_rule_by_hand():
     graph = training_chain(4)  # checkpoints 1 and 3; the loss is 4, the gradient of i is 8 - i
-    (sequence,) = candidates(CHEN[0], graph)
+    (sequence,) = candidates(STRATEGIES[0], graph)
     assert text(graph, sequence) == "0 1 2 3 4 5 6 7 0 8"
     assert simulate(graph, sequence).memory == (1000, 2000, 2000, 3000, 3004, 4004, 5000, 4000, 3000, 4000)
 
@@ -157,7 +157,7 @@ def test_root_rule_by_hand():
 def test_root_rule_takes_memory_of_the_root():
     for layers in range(1, 150):
         graph = training_chain(layers, size=1)
-        (sequence,) = candidates(CHEN[0], graph)
+        (sequence,) = candidates(STRATEGIES[0], graph)
         # A checkpoint in k, and 2 more if layers is not a square; another segment; gradients; the loss takes 4.
         assert simulate(graph, sequence).peak <= 2 * isqrt(layers) + 8
 
@@ -264,14 +264,14 @@ def test_backward_is_told_from_a_mirror_image():
 
 def test_no_further_checkpoints_when_time_is_up():
     graph = training_chain(9)
-    made = list(CHEN[1].schedules(instance_of(graph), lambda: True))
-    assert made == candidates(CHEN[1], graph)[:1]
+    made = list(STRATEGIES[1].schedules(instance_of(graph), lambda: True))
+    assert made == candidates(STRATEGIES[1], graph)[:1]
 
 
 def test_published_training_graphs(shared):
     graph = read_graph(shared / "data" / "checkmate_resnet50_train.json")
     peak = simulate(graph, graph.input_order()).peak
-    for strategy in CHEN:
+    for strategy in STRATEGIES:
         ran = [simulate(graph, sequence) for sequence in candidates(strategy, graph)]
         assert all(r.feasible for r in ran)
         best = min((r for r in ran if r.peak <= 0.8 * peak), key=lambda r: r.duration)

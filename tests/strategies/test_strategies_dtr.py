@@ -20,10 +20,10 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.strategies import dtr
-from moccasin_mzn.strategies.dtr import DTR, RULES, run_dtr, thresholds
+from moccasin_mzn.strategies.dtr import RULES, STRATEGIES, run_dtr, thresholds
 from moccasin_mzn.strategies.dtr_costs import ClassesCost, RelativesCost
 
-BY_NAME = {strategy.name: strategy for strategy in DTR}
+BY_NAME = {strategy.name: strategy for strategy in STRATEGIES}
 
 
 def never() -> bool:
@@ -226,7 +226,7 @@ def test_evicted_relatives_of_many_nodes(seed):
 # --- always ------------------------------------------------------------------------------------------------
 
 
-@given(tight_instances(max_nodes=8), st.sampled_from(DTR))
+@given(tight_instances(max_nodes=8), st.sampled_from(STRATEGIES))
 @settings(max_examples=examples(200), deadline=None)
 def test_candidates_are_schedules_and_the_executor_counts_no_less_than_the_simulator(instance, strategy):
     made = []
@@ -239,7 +239,7 @@ def test_candidates_are_schedules_and_the_executor_counts_no_less_than_the_simul
     assert made == list(strategy.schedules(instance, never))
 
 
-@given(tight_instances(max_nodes=5), st.sampled_from(DTR))
+@given(tight_instances(max_nodes=5), st.sampled_from(STRATEGIES))
 @settings(max_examples=examples(60), deadline=None)
 def test_no_candidate_is_shorter_than_the_optimum(instance, strategy):
     for computed in strategy.schedules(instance, never):
@@ -248,7 +248,7 @@ def test_no_candidate_is_shorter_than_the_optimum(instance, strategy):
             assert simulation.duration >= oracle.best_free_order(instance.graph, simulation.peak, most)
 
 
-@given(graphs(), st.sampled_from(DTR))
+@given(graphs(), st.sampled_from(STRATEGIES))
 @settings(max_examples=examples(50), deadline=None)
 def test_with_memory_for_the_input_order_nothing_is_computed_twice(graph, strategy):
     instance = Instance.build(graph, max(1, simulate(graph, graph.input_order()).peak))
@@ -263,7 +263,7 @@ def test_thresholds_go_from_the_budget_to_below_the_peak(instance):
     assert made == [instance.budget] or made[-1] < instance.baseline.peak
 
 
-@pytest.mark.parametrize("strategy", DTR, ids=lambda strategy: strategy.name)
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
 def test_it_gives_up(strategy, monkeypatch):
     too_small = Instance.build(SKIPS, SKIPS.largest_working_set().memory - 1)
     assert run_dtr(too_small, RULES[strategy.name], too_small.budget, never)[0] is None

@@ -15,11 +15,12 @@ import psutil
 from moccasin_mzn.bench.experiment import read_experiment
 from moccasin_mzn.bench.graphs import load_graphs
 from moccasin_mzn.bench.matrix import Run, matrix
-from moccasin_mzn.bench.rows import MEASURED
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.cli.bench_run import _generated
 
 MARK = "MOCCASIN_BENCH_TEST"
+MEASURED = frozenset({"seconds", "cpu_seconds", "memory_peak", "solve_seconds", "started", "machine"})
+"""Columns of runs that may differ between two equal ones."""
 
 REPEATABLE = """
 name = "repeatable"

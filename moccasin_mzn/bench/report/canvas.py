@@ -6,16 +6,16 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.sax.saxutils import quoteattr
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawn
+from matplotlib.lines import Line2D
 
 from moccasin_mzn.bench.report.document import Figure, Mark, Panel
 from moccasin_mzn.bench.report.marks import FAINT, INK
-
-if TYPE_CHECKING:
-    import matplotlib.figure
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
 
 _SETTINGS: dict[Any, Any] = {
     "axes.edgecolor": INK, "axes.labelcolor": INK, "axes.titlecolor": INK, "text.color": INK, "xtick.color": INK,
@@ -41,7 +41,7 @@ _FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', Arial, sans-serif"
 def panel_svg(panel: Panel, name: str, small: bool) -> str:
     """A panel as an element for a page: no size of its own, the page's colour of text, ids that begin with `name`."""
     with _settings():
-        figure = _figure(_SMALL if small else _LARGE)
+        figure = Drawn(figsize=_SMALL if small else _LARGE)
         _draw(panel, _panel_axes(figure, 0, 1, 1), small)
         text = _bytes(figure, "svg").decode("utf-8")
     return _for_page(text, name).replace("<svg ", f'<svg role="img" aria-label={quoteattr(panel.title)} ', 1)
@@ -50,7 +50,7 @@ def panel_svg(panel: Panel, name: str, small: bool) -> str:
 def mark_svg(mark: Mark, name: str) -> str:
     """A short piece of a method's line, with its marker, for legends of a page; ids begin with `name`."""
     with _settings():
-        figure = _figure((0.42, 0.16))
+        figure = Drawn(figsize=(0.42, 0.16))
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set_axis_off()
         axes.set_xlim(0, 1)
@@ -82,7 +82,7 @@ def figure_files(figure: Figure, kinds: Sequence[str]) -> Iterator[tuple[str, di
             yield name, {kind: _bytes(drawn, kind, "white") for kind in kinds}
 
 
-def _page(figure: Figure, panels: Sequence[Panel]) -> matplotlib.figure.Figure:
+def _page(figure: Figure, panels: Sequence[Panel]) -> Drawn:
     columns = min(len(panels), _COLUMNS if figure.small else 2)
     rows = -(-len(panels) // columns)
     width, height = _SMALL if figure.small else _LARGE
@@ -92,7 +92,7 @@ def _page(figure: Figure, panels: Sequence[Panel]) -> matplotlib.figure.Figure:
     legend_columns = max(1, min(len(figure.legend), int(whole / (_HANDLE + _CHARACTER * longest))))
     legend_rows = -(-len(figure.legend) // legend_columns)
     legend_height = 0.2 * legend_rows + 0.1 if figure.legend else 0.0
-    drawn = _figure((whole, rows * height * shrink[1] + legend_height))
+    drawn = Drawn(figsize=(whole, rows * height * shrink[1] + legend_height))
     for place, panel in enumerate(panels):
         _draw(panel, _panel_axes(drawn, place, rows, columns, legend_height), figure.small)
     if figure.legend:
@@ -102,13 +102,7 @@ def _page(figure: Figure, panels: Sequence[Panel]) -> matplotlib.figure.Figure:
     return drawn
 
 
-def _figure(size: tuple[float, float]) -> matplotlib.figure.Figure:
-    from matplotlib.figure import Figure as Drawn
-
-    return Drawn(figsize=size)
-
-
-def _panel_axes(drawn: matplotlib.figure.Figure, place: int, rows: int, columns: int, below: float = 0.0) -> Axes:
+def _panel_axes(drawn: Drawn, place: int, rows: int, columns: int, below: float = 0.0) -> Axes:
     """The axes of the panel at `place`, row by row, with its margins; `below` all panels are so many inches."""
     width, height = drawn.get_size_inches()
     row, column = divmod(place, columns)
@@ -125,8 +119,6 @@ def _draw(panel: Panel, axes: Axes, small: bool) -> None:
 
 def _handle(mark: Mark, places: Sequence[float]) -> Line2D:
     """A line with a marker in its middle; published points are hollow markers without a line."""
-    from matplotlib.lines import Line2D
-
     line = Line2D(
         places, [0.0] * len(places), color=mark.color, linewidth=1.3, linestyle="none" if mark.published else "-",
         marker=mark.marker or None, markersize=4.5, markevery=[len(places) // 2],
@@ -139,13 +131,11 @@ def _handle(mark: Mark, places: Sequence[float]) -> Line2D:
 
 
 def _settings() -> AbstractContextManager:
-    import matplotlib
-
     defaults = {name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith("backend")}
     return matplotlib.rc_context({**defaults, **_SETTINGS})
 
 
-def _bytes(figure: matplotlib.figure.Figure, kind: str, background: str = "none") -> bytes:
+def _bytes(figure: Drawn, kind: str, background: str = "none") -> bytes:
     nothing = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}
     out = io.BytesIO()
     figure.savefig(out, format=kind, facecolor=background, metadata=nothing.get(kind))

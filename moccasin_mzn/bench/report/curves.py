@@ -1,14 +1,17 @@
-"""Values over time: the trace of a run, and the median of several runs with the range they span."""
+"""Values over time: the trace of a run, its gap, and the median of several runs with the range they span."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from moccasin_mzn.bench.report.runs import OF_SCHEDULES, Runs
+
+WORST = 100.0
+"""The gap in percent while there is no schedule."""
 
 
 @dataclass(frozen=True)
@@ -95,3 +98,43 @@ def best_seconds(runs: Runs, run: pd.Series) -> float:
 def percent_over(values: np.ndarray | float, base: float | None) -> np.ndarray | float:
     """Total duration increase of durations over that of every node once, in percent; 0 if that is 0."""
     return 100 * (np.asarray(values, dtype=float) / base - 1) if base else np.asarray(values, dtype=float) * 0
+
+
+def increases(runs: Runs, problem: int, method: str, of: Callable[[Runs, pd.Series], Steps]) -> Curve:
+    """The median over runs of `durations`, or of `bounds`, in percent over every node once."""
+    base = runs.problems[problem].baseline_duration
+    curve = median_curve([of(runs, run) for _, run in runs.of(problem, method).iterrows()])
+    low, median, high = (np.asarray(percent_over(values, base)) for values in (curve.low, curve.median, curve.high))
+    return Curve(curve.seconds, low, median, high)
+
+
+def gap_steps(runs: Runs, run: pd.Series) -> Steps:
+    """The gap of a run over time: 100 * (duration - bound) / duration, `WORST` while there is no schedule; of what else
+    is to be least the gap at the end."""
+    if run["objective"] != OF_SCHEDULES:
+        last = WORST if np.isnan(run["gap_percent"]) else run["gap_percent"]
+        return Steps(np.array([0.0, float(run["took"])]), np.array([WORST, last]))
+    above, below = durations(runs, run), bounds(runs, run)
+    moments = np.unique(np.concatenate([[0.0], above.starts, below.starts]))
+    best, bound = above.at(moments), below.at(moments)
+    bound = np.where(np.isinf(bound), 0.0, bound)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gap = np.where(np.isinf(best), WORST, np.where(best > 0, 100 * (best - bound) / best, 0.0))
+    return Steps(moments, np.clip(gap, 0.0, WORST))
+
+
+def median_gaps(runs: Runs, problems: Sequence[int], method: str) -> Curve:
+    """The upper median over problems of that over the runs of a method, and the range over problems."""
+    groups = (runs.of(problem, method).iterrows() for problem in problems)
+    curves = [median_curve([gap_steps(runs, run) for _, run in group]) for group in groups]
+    return median_curve([Steps(curve.seconds, curve.median) for curve in curves])
+
+
+def final_gaps(runs: Runs) -> pd.DataFrame:
+    """The gap at the end, of every problem (row) and method (column): the upper median over runs; NaN: did not run."""
+    return runs.matrix(lambda of: float(upper_median([gap_steps(runs, run).values[-1] for _, run in of.iterrows()])))
+
+
+def shares_within(gaps: pd.Series) -> Steps:
+    """The share of problems with a gap up to so many percent; `WORST` is no gap at all."""
+    return Steps.counting(gaps[gaps < WORST], gaps.notna().sum())

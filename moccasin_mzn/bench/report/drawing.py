@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from moccasin_mzn.bench.report.curves import Curve, Steps
 from moccasin_mzn.bench.report.document import Mark
 from moccasin_mzn.bench.report.growth import FLOOR, PowerLaw
 from moccasin_mzn.bench.report.marks import INK, VIRTUAL_BEST
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
 
 _EARLIEST = 0.1
 """Left end of time axes at the least, in seconds."""
@@ -164,7 +163,9 @@ def draw_profiles(
     """Performance profiles: shares of problems against the factor to the best, or against percent above the best."""
     most = max([profile.starts[-1] for profile in profiles.values() if len(profile.starts)], default=1.0)
     for method, profile in profiles.items():
-        places, end = (100 * (of - 1) if percent else of for of in (profile.starts, most * 1.3))
+        places, end = profile.starts, most * 1.3
+        if percent:
+            places, end = 100 * (places - 1), 100 * (end - 1)
         _rise(axes, marks[method], places, 100 * profile.values, end)
     if percent:
         axes.set_xscale("symlog", linthresh=0.1, linscale=0.4)
@@ -229,8 +230,6 @@ def log_time(axes: Axes, first: float, last: float) -> None:
 
 def _plain(axis: Axis, places: Sequence[float]) -> None:
     """Ticks at these places alone, with plain numbers."""
-    from matplotlib.ticker import FixedLocator, NullLocator
-
     axis.set_major_locator(FixedLocator(places))
     axis.set_major_formatter(lambda value, _: f"{value:,g}" if value < 1e6 else f"{value:.0e}")
     axis.set_minor_locator(NullLocator())

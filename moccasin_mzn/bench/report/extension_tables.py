@@ -50,7 +50,6 @@ def _cells(run: pd.Series) -> Row:
 
 
 def _actions(text: str) -> str:
-    """How often what is done, of a plan in JSON."""
     told: Counter[str] = Counter()
     for action in json.loads(text or "[]"):
         if isinstance(action, dict):

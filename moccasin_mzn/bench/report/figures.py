@@ -8,16 +8,14 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from moccasin_mzn.bench.compare import Published
+from moccasin_mzn.bench.published import FAMILY_TITLES, Published, number_of
 from moccasin_mzn.bench.report import drawing
-from moccasin_mzn.bench.report.curves import Curve, Steps, bounds, durations, median_curve, percent_over
+from moccasin_mzn.bench.report.curves import Steps, bounds, durations, increases, median_gaps, shares_within
 from moccasin_mzn.bench.report.document import Figure, Mark, Panel
-from moccasin_mzn.bench.report.gaps import median_gaps, shares_within
 from moccasin_mzn.bench.report.growth import PowerLaw, fit
 from moccasin_mzn.bench.report.marks import PUBLISHED, VIRTUAL_BEST
 from moccasin_mzn.bench.report.portfolio import virtual_best
 from moccasin_mzn.bench.report.proofs import performance_profiles
-from moccasin_mzn.bench.report.published import FAMILY_TITLES, number_of
 from moccasin_mzn.bench.report.result_tables import Lines, Summaries
 from moccasin_mzn.bench.report.runs import Runs
 
@@ -53,17 +51,10 @@ def progress_figure(runs: Runs, marks: Marks, lines: Lines) -> Figure | None:
 
 
 def _progress_line(runs: Runs, problem: int, method: str, mark: Mark) -> drawing.ProgressLine:
-    base, group = runs.problems[problem].baseline_duration, runs.of(problem, method)
-    found = median_curve([durations(runs, run) for _, run in group.iterrows()])
-    proven = median_curve([bounds(runs, run) for _, run in group.iterrows()]) if method in runs.models else None
-    end = float(np.nanmax(group["took"].to_numpy())) if group["took"].notna().any() else 0.0
-    return drawing.ProgressLine(mark, _over(found, base), _over(proven, base) if proven else None, end)
-
-
-def _over(curve: Curve, base: int | None) -> Curve:
-    """Durations to percent over the baseline."""
-    low, median, high = (np.asarray(percent_over(of, base)) for of in (curve.low, curve.median, curve.high))
-    return Curve(curve.seconds, low, median, high)
+    took = runs.of(problem, method)["took"].max()
+    proven = increases(runs, problem, method, bounds) if method in runs.models else None
+    found = increases(runs, problem, method, durations)
+    return drawing.ProgressLine(mark, found, proven, 0.0 if np.isnan(took) else float(took))
 
 
 def growth_figure(
@@ -100,13 +91,13 @@ def _published_numbers(line: Published | None) -> Iterator[tuple[Mark, float | N
 
 
 def _published_growth(lines: Lines) -> list[tuple[Mark, list[int], list[float]]]:
-    """Nodes and seconds of each family that is drawn."""
     found: dict[Mark, tuple[list[int], list[float]]] = {}
     for line in filter(None, lines):
         for mark, _, seconds in _published_numbers(line):
             if seconds is not None:
-                for numbers, number in zip(found.setdefault(mark, ([], [])), (line.nodes, seconds), strict=True):
-                    numbers.append(number)
+                nodes, times = found.setdefault(mark, ([], []))
+                nodes.append(line.nodes)
+                times.append(seconds)
     return [(mark, *found[mark]) for mark in PUBLISHED.values() if mark in found]
 
 

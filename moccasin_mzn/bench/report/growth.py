@@ -19,7 +19,6 @@ class PowerLaw:
 
     exponent: float
     factor: float
-    points: int
 
     def at(self, nodes: np.ndarray) -> np.ndarray:
         """Seconds for each number of nodes."""
@@ -32,4 +31,4 @@ def fit(nodes: Sequence[float], seconds: Sequence[float]) -> PowerLaw | None:
     if len(np.unique(sizes)) < LEAST_SIZES:
         return None
     exponent, offset = np.polyfit(np.log10(sizes), np.log10(times), 1)
-    return PowerLaw(float(exponent), float(10**offset), len(sizes))
+    return PowerLaw(float(exponent), float(10**offset))

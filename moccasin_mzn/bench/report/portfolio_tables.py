@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import numpy as np
+import pandas as pd
 
 from moccasin_mzn.bench.report.document import Cell, Row, Table
-from moccasin_mzn.bench.report.portfolio import Portfolio
+from moccasin_mzn.bench.report.portfolio import Portfolio, best_counts
 from moccasin_mzn.bench.report.summary import Spread
 from moccasin_mzn.bench.report.text import percent, seconds_text
 from moccasin_mzn.words import count_text
@@ -39,25 +40,25 @@ def portfolio_table(result: Portfolio, attempted: int) -> Table:
     return Table.of("portfolio", caption, [together, *rows])
 
 
-def quality_table(counts: Mapping[str, tuple[int, int]], excess: Mapping[str, Spread | None], found: Mapping[str, int],
-                  problems: int, attempted: int) -> Table:  # fmt: skip
-    """How often each method has the shortest schedule, and how far it is from it otherwise."""
+def quality_table(durations: pd.DataFrame, attempted: int) -> Table:
+    """How often each method (column) has the shortest schedule of a problem (row), and how far it is otherwise."""
+    best, counts = durations.min(axis=1), best_counts(durations)
     rows: list[Row] = []
     for method in sorted(counts, key=lambda method: (-counts[method][0], -counts[method][1])):
-        best, alone = counts[method]
-        spread = excess[method]
+        first, alone = counts[method]
+        spread = Spread.of(100 * (durations[method] / best - 1))
         rows.append(
             {
                 "method": method,
-                "with a schedule": Cell(str(found[method])),
-                "shortest": Cell(str(best)),
+                "with a schedule": Cell(str(int(np.isfinite(durations[method]).sum()))),
+                "shortest": Cell(str(first)),
                 "alone shortest": Cell(str(alone), strong=alone > 0),
                 "% longer than it: median": Cell(percent(spread.median) if spread else "-"),
                 "at most": Cell(percent(spread.high) if spread else "-"),
             }
         )
     caption = (
-        f"Schedules at the end, on {_share(problems, attempted)} that all of these methods ran on and one has a "
+        f"Schedules at the end, on {_share(len(durations), attempted)} that all of these methods ran on and one has a "
         "schedule for. A method's duration on a problem is the upper median over its runs; it has a schedule if more "
         "than half of them have. % longer: than the shortest of all methods, where it has a schedule."
     )
@@ -65,7 +66,6 @@ def quality_table(counts: Mapping[str, tuple[int, int]], excess: Mapping[str, Sp
 
 
 def _share(problems: int, attempted: int) -> str:
-    """Of all the problems, those that count."""
     if problems == attempted:
         return f"the {count_text(problems, 'problem')}"
     return f"{problems} of {count_text(attempted, 'problem')}"

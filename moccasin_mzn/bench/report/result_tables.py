@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from moccasin_mzn.bench.compare import BUDGET_TOLERANCE, Published
+from moccasin_mzn.bench.published import BUDGET_TOLERANCE, FAMILY_TITLES, Published, families_of
 from moccasin_mzn.bench.report.document import Cell, Group, Row, Table
-from moccasin_mzn.bench.report.published import FAMILY_TITLES, families_of, memory_step, number_of
 from moccasin_mzn.bench.report.runs import Problem, Runs
 from moccasin_mzn.bench.report.summary import Spread, Summary
 from moccasin_mzn.bench.report.text import amount, percent, seconds_text, spread_text
@@ -83,7 +82,7 @@ def _tdi_cell(summary: Summary, best: float | None) -> Cell:
 
 
 def _detail_cells(summary: Summary, of: Problem, line: Published | None, best: float | None) -> Row:
-    step, unit = memory_step(line)
+    step, unit = line.step if line else (1, "")
 
     def peak_text(value: float) -> str:
         return f"{value / step:.2f}\u00a0{unit}" if unit else amount(value)
@@ -113,7 +112,7 @@ def _seconds_cell(spread: Spread | None) -> Cell:
 
 def _published_cells(family: str, line: Published, of: Problem) -> Row:
     tdi, peak, seconds = line.figures[family]
-    value = _published_peak(line, family)
+    value = line.peak(family)
     share = f"{value / of.budget_amount:.3f}" if value and of.budget_amount else ""
     texts = {"TDI %": tdi, "peak": peak if " " in peak else amount(value), "peak / budget": share, "s in all": seconds}
     told = {heading: Cell(text or "-", quiet=True) for heading, text in texts.items()}
@@ -124,22 +123,15 @@ def _published_tdi(line: Published | None, family: str) -> str:
     """A published duration increase, and whether its schedule is over the budget."""
     if line is None or family not in line.figures:
         return "-"
-    tdi, peak = line.figures[family][0], _published_peak(line, family)
+    tdi, peak = line.figures[family][0], line.peak(family)
     over = peak is not None and peak > line.budget * (1 + BUDGET_TOLERANCE)
     return f"{tdi} (over)" if over else tdi or "-"
-
-
-def _published_peak(line: Published, family: str) -> float | None:
-    """In the graph's unit; None without one."""
-    text, _, unit = line.figures[family][1].partition(" ")
-    value = number_of(text)
-    return None if value is None else value * (memory_step(line)[0] if unit else 1)
 
 
 def _budget(of: Problem, line: Published | None) -> str:
     if of.budget_amount is None:
         return of.budget
-    step, unit = memory_step(line)
+    step, unit = line.step if line else (1, "")
     return f"{of.budget} = {of.budget_amount / step:.2f} {unit}" if unit else f"{of.budget} = {of.budget_amount:,}"
 
 

@@ -31,7 +31,6 @@ class Problem:
 
     label: str
     """The graph's, with the beginning of its digest where two graphs share one."""
-    family: str
     budget: str
     """As given."""
     nodes: int | None
@@ -39,7 +38,6 @@ class Problem:
     edges: int | None
     budget_amount: int | None
     """In the graph's size unit."""
-    baseline_peak: int | None
     baseline_duration: int | None
     """Of every node computed once, in the graph's duration unit."""
 
@@ -155,9 +153,8 @@ def _problems(runs: pd.DataFrame) -> tuple[tuple[Problem, ...], list[int]]:
     for key, group in runs.groupby(pd.Series(identity, index=runs.index), sort=False):
         graph, digest, budget = key
         label = graph if shared[graph] == 1 else f"{graph} ({digest[:6] or 'unread'})"
-        amounts = [_usual(group[column]) for column in ("nodes", "edges", "budget_amount", "baseline_peak",
-                                                        "baseline_duration")]  # fmt: skip
-        found[key] = Problem(label, next((name for name in group["family"] if name), ""), budget, *amounts)
+        columns = ("nodes", "edges", "budget_amount", "baseline_duration")
+        found[key] = Problem(label, budget, *(_usual(group[column]) for column in columns))
 
     def rank(key: tuple[str, str, str]) -> tuple:
         problem = found[key]

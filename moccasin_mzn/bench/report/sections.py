@@ -3,30 +3,22 @@ it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from moccasin_mzn.bench.compare import Published, line_for
-from moccasin_mzn.bench.report import (
-    agreement,  # fmt: skip
-    extension_tables,  # fmt: skip
-    figures,  # fmt: skip
-    gaps,  # fmt: skip
-    portfolio,  # fmt: skip
-    portfolio_tables,  # fmt: skip
-    proofs,  # fmt: skip
-    record_tables,  # fmt: skip
-    result_tables,  # fmt: skip
-)
-from moccasin_mzn.bench.report.curves import upper_median
-from moccasin_mzn.bench.report.document import Document, Section
+from moccasin_mzn.bench.published import Published, line_for
+from moccasin_mzn.bench.report import agreement, extension_tables, figures, proofs, record_tables, result_tables
+from moccasin_mzn.bench.report.curves import final_gaps, upper_median
+from moccasin_mzn.bench.report.document import Document, Figure, Section, Table
 from moccasin_mzn.bench.report.marks import marks_for
+from moccasin_mzn.bench.report.portfolio import Portfolio, best_counts, portfolio
+from moccasin_mzn.bench.report.portfolio_tables import portfolio_table, quality_table
 from moccasin_mzn.bench.report.runs import Runs
-from moccasin_mzn.bench.report.summary import Spread, summaries
+from moccasin_mzn.bench.report.summary import summaries
 from moccasin_mzn.bench.report.text import bytes_text, list_text, seconds_text
 from moccasin_mzn.words import count_text
 
@@ -65,11 +57,11 @@ class Analysis:
         return times.loc[problems, methods]
 
     @cached_property
-    def portfolio(self) -> portfolio.Portfolio | None:
+    def portfolio(self) -> Portfolio | None:
         """None if there are not two methods that can prove something."""
         if len(self.times.columns) < 2:
             return None
-        return portfolio.portfolio(self.times, proofs.time_limits(self.runs).loc[self.times.index, self.times.columns])
+        return portfolio(self.times, proofs.time_limits(self.runs).loc[self.times.index, self.times.columns])
 
     @cached_property
     def durations(self) -> pd.DataFrame:
@@ -104,17 +96,8 @@ def document(runs: Runs, published: Sequence[Published] = ()) -> Document:
     """The report about an experiment."""
     of = Analysis(runs, tuple(published))
     makers = (
-        _results,
-        _extensions,
-        _progress,
-        _growth,
-        _proofs,
-        _quality,
-        _gaps,
-        _agreement,
-        _failures,
-        _circumstances,
-    )
+        _results, _extensions, _progress, _growth, _proofs, _quality, _gaps, _agreement, _failures, _circumstances,
+    )  # fmt: skip
     sections = tuple(section for maker in makers for section in maker(of))
     return Document(f"Experiment {runs.experiment}", _summary(of), _warnings(of), sections)
 
@@ -138,7 +121,7 @@ def _summary(of: Analysis) -> tuple[str, ...]:
                else "it solves as many without any one of the methods.")
         )  # fmt: skip
     if len(of.durations.columns) > 1 and len(of.durations):
-        counts = portfolio.best_counts(of.durations)
+        counts = best_counts(of.durations)
         most = max(best for best, _ in counts.values())
         leaders = [method for method, (best, _) in counts.items() if best == most]
         lines.append(
@@ -164,6 +147,13 @@ def _warnings(of: Analysis) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def _section(name: str, title: str, text: Iterable[str], *blocks: Table | Figure | None) -> tuple[Section, ...]:
+    """One section, without the blocks that there are not; none if nothing stands in it."""
+    there = tuple(block for block in blocks if block is not None)
+    section = Section(name, title, tuple(text), there)
+    return (section,) if section.paragraphs or there else ()
+
+
 def _results(of: Analysis) -> tuple[Section, ...]:
     lines = ["A problem is a graph and a budget."]
     if any(of.lines):
@@ -172,22 +162,18 @@ def _results(of: Analysis) -> tuple[Section, ...]:
         lines.append("None of the published figures is about one of these problems.")
     overview = result_tables.overview_table(of.runs, of.summaries, of.lines)
     details = result_tables.detail_table(of.runs, of.summaries, of.lines)
-    return (
-        Section("results", "Results", tuple(lines), (overview,)),
-        Section("details", "Results in full", (), (details,)),
-    )
+    return _section("results", "Results", lines, overview) + _section("details", "Results in full", (), details)
 
 
 def _extensions(of: Analysis) -> tuple[Section, ...]:
     table = extension_tables.extension_table(of.runs)
-    return () if table is None else (Section("extensions", "Several memories and arenas", (), (table,)),)
+    return _section("extensions", "Several memories and arenas", (), table)
 
 
 def _progress(of: Analysis) -> tuple[Section, ...]:
     figure = figures.progress_figure(of.runs, of.marks, of.lines)
-    if figure is None:
-        return (Section("progress", "Progress", ("No run found a schedule: there is no progress to plot.",)),)
-    return (Section("progress", "Progress", (), (figure,)),)
+    text = () if figure else ("No run found a schedule: there is no progress to plot.",)
+    return _section("progress", "Progress", text, figure)
 
 
 def _growth(of: Analysis) -> tuple[Section, ...]:
@@ -195,33 +181,27 @@ def _growth(of: Analysis) -> tuple[Section, ...]:
     if figure is None:
         return ()
     told = [f"{method}: n^{round(laws[method].exponent, 2) + 0.0:.2f}" for method in of.runs.methods if method in laws]
-    text = (f"Fitted growth: {', '.join(told)}.",) if told else ("Too few sizes of graphs to fit a growth.",)
-    return (Section("growth", "Time to the best schedule and size", text, (figure,)),)
+    text = f"Fitted growth: {', '.join(told)}." if told else "Too few sizes of graphs to fit a growth."
+    return _section("growth", "Time to the best schedule and size", [text], figure)
 
 
 def _proofs(of: Analysis) -> tuple[Section, ...]:
-    title = "Proofs and the portfolio"
     if not of.runs.models:
         return ()
-    figure = figures.proof_figure(of.times, of.marks, of.end)
+    title = "Proofs and the portfolio"
     if not len(of.times.columns):
-        return (Section("proofs", title, ("No method ran on half of the problems: there is nothing to compare.",)),)
+        return _section("proofs", title, ["No method ran on half of the problems: there is nothing to compare."])
+    figure = figures.proof_figure(of.times, of.marks, of.end)
     if figure is None:
-        return (Section("proofs", title, ("No method proved anything on more than half of its runs of a problem.",)),)
+        return _section("proofs", title, ["No method proved anything on more than half of its runs of a problem."])
     text = [
-        "A method solves a problem if more than half of its runs end with a proof; its time is then their upper median."
+        "A method solves a problem if more than half of its runs end with a proof; its time is then their upper "
+        "median.",
+        *of.not_common(of.times, of.runs.models),
     ]
-    text += of.not_common(of.times, of.runs.models)
     if of.portfolio is None:
-        return (Section("proofs", "Proofs", tuple(text), (figure,)),)
-    return (
-        Section(
-            "proofs",
-            title,
-            tuple(text),
-            (portfolio_tables.portfolio_table(of.portfolio, len(of.runs.problems)), figure),
-        ),
-    )
+        return _section("proofs", "Proofs", text, figure)
+    return _section("proofs", title, text, portfolio_table(of.portfolio, len(of.runs.problems)), figure)
 
 
 def _quality(of: Analysis) -> tuple[Section, ...]:
@@ -229,65 +209,52 @@ def _quality(of: Analysis) -> tuple[Section, ...]:
     figure = figures.quality_figure(frame, of.marks)
     if figure is None:
         return ()
-    best = frame.min(axis=1)
-    excess = {method: Spread.of(100 * (frame[method] / best - 1)) for method in frame.columns}
-    found = {method: int(np.isfinite(frame[method]).sum()) for method in frame.columns}
-    table = portfolio_tables.quality_table(portfolio.best_counts(frame), excess, found, len(frame),
-                                           len(of.runs.problems))  # fmt: skip
-    text = of.not_common(frame, of.runs.methods)
-    return (Section("quality", "Schedules at the end", text, (table, figure)),)
+    table = quality_table(frame, len(of.runs.problems))
+    return _section("quality", "Schedules at the end", of.not_common(frame, of.runs.methods), table, figure)
 
 
 def _gaps(of: Analysis) -> tuple[Section, ...]:
-    final = gaps.final_gaps(of.runs)[list(of.runs.models)]
+    final = final_gaps(of.runs)[list(of.runs.models)]
     impossible = set(of.runs.runs[of.runs.runs["status"] == "infeasible"]["problem"])
     final = final.loc[[problem for problem in final.index if problem not in impossible]]
     problems, methods = proofs.common_ground(final.notna())
     figure = figures.gap_figure(of.runs, problems, methods, final, of.marks, of.end)
     if figure is None:
         return ()
-    text = [f"On the {count_text(len(problems), 'problem')} that all of these methods ran on"
-            + (" and that nobody has proven to have no schedule." if impossible else ".")]  # fmt: skip
-    text += of.not_common(final[methods], of.runs.models)
-    return (Section("gaps", "Gaps over time", tuple(text), (figure,)),)
+    text = f"On the {count_text(len(problems), 'problem')} that all of these methods ran on"
+    text += " and that nobody has proven to have no schedule." if impossible else "."
+    return _section("gaps", "Gaps over time", [text, *of.not_common(final[methods], of.runs.models)], figure)
 
 
 def _agreement(of: Analysis) -> tuple[Section, ...]:
     counts = agreement.scope_counts(of.runs)
     if not counts:
         return ()
-    table = record_tables.conflict_table(of.conflicts)
-    text = (
-        "CONTRADICTIONS: at least one proof or one schedule below is wrong."
-        if table is not None
-        else "No proof is contradicted by another or by a schedule of the same scope or of a part of it.",
-    )
-    blocks = (table, record_tables.scope_table(counts)) if table is not None else (record_tables.scope_table(counts),)
-    return (Section("agreement", "Agreement", text, blocks),)
+    text = "No proof is contradicted by another or by a schedule of the same scope or of a part of it."
+    if of.conflicts:
+        text = "CONTRADICTIONS: at least one proof or one schedule below is wrong."
+    tables = (record_tables.conflict_table(of.conflicts), record_tables.scope_table(counts))
+    return _section("agreement", "Agreement", [text], *tables)
 
 
 def _failures(of: Analysis) -> tuple[Section, ...]:
-    blocks = (record_tables.failure_table(of.runs), record_tables.unsuited_table(of.runs))
-    text = () if blocks[0] is not None else ("No run failed.",)
-    return (Section("failures", "Failures", text, tuple(block for block in blocks if block is not None)),)
+    failed = record_tables.failure_table(of.runs)
+    text = () if failed else ("No run failed.",)
+    return _section("failures", "Failures", text, failed, record_tables.unsuited_table(of.runs))
 
 
 def _circumstances(of: Analysis) -> tuple[Section, ...]:
-    runs = of.runs.runs
+    runs, text = of.runs.runs, []
     machines = runs[runs["machine"] != ""]["machine"].value_counts().sort_index()
     versions = sorted(set(runs["version"]) - {""})
-    text = []
     if len(machines):
-        text.append(
-            "Machines: " + "; ".join(f"{name} ({count_text(count, 'run')})" for name, count in machines.items()) + "."
-        )
+        told = (f"{name} ({count_text(count, 'run')})" for name, count in machines.items())
+        text.append(f"Machines: {'; '.join(told)}.")
     if versions:
         text.append(f"moccasin_mzn {list_text(versions)}.")
-    hours = runs["seconds"].sum() / 3600
+    hours, peak = runs["seconds"].sum() / 3600, runs["memory_peak"].max()
     spent = f"In all {hours:.1f} hours" if hours >= 1 else f"In all {60 * hours:.0f} minutes"
-    memory = (
-        f"; the largest run took {bytes_text(runs['memory_peak'].max())}" if runs["memory_peak"].notna().any() else ""
-    )
+    memory = f"; the largest run took {bytes_text(peak)}" if pd.notna(peak) else ""
     text.append(f"{spent} of runs by the clock{memory}. Every schedule is judged by the simulator.")
     tables = (record_tables.circumstance_table(of.runs), record_tables.ending_table(of.runs))
-    return (Section("circumstances", "How it was run", tuple(text), tables),)
+    return _section("circumstances", "How it was run", text, *tables)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from moccasin_mzn.bench.report.summary import Spread
+from moccasin_mzn.words import BYTE_STEPS
 
 
 def percent(value: float) -> str:
@@ -30,9 +31,8 @@ def spread_text(spread: Spread | None, form: Callable[[float], str] = percent) -
     if spread is None:
         return "-"
     middle, low, high = form(spread.median), form(spread.low), form(spread.high)
-    return (
-        middle if low == high else f"{middle} [{low}\u00a0to\u00a0{high}]"
-    )  # a line may break only before the bracket
+    # A line may break only before the bracket.
+    return middle if low == high else f"{middle} [{low}\u00a0to\u00a0{high}]"
 
 
 def list_text(words: Iterable[object]) -> str:
@@ -43,7 +43,7 @@ def list_text(words: Iterable[object]) -> str:
 
 def bytes_text(value: float) -> str:
     """Bytes in binary multiples."""
-    for step, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+    for step, name in BYTE_STEPS:
         if value >= step:
             return f"{value / step:.3g} {name}"
     return f"{value:.0f} B"

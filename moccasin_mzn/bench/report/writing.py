@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from moccasin_mzn.bench.report.canvas import figure_files, mark_svg, panel_svg
 from moccasin_mzn.bench.report.document import Document, Figure, Table
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.files import replace_file
 
-FORMATS = ("html", "md", "tex")
+_TEMPLATES = {"html": ("report.html",), "md": ("report.md",), "tex": ("report.tex", "report-body.tex")}
+"""The files of each format, each of a template of its name."""
+FORMATS = tuple(_TEMPLATES)
 _KINDS = {"md": "svg", "tex": "pdf"}
 """Of the files of figures; a page holds its own."""
 _LATEX = {
@@ -41,10 +46,7 @@ def markdown(text: object) -> str:
 
 
 def write(document: Document, folder: Path, formats: Sequence[str] = FORMATS) -> tuple[Path, ...]:
-    """Write a report in some of `FORMATS`; each file is replaced whole.
-
-    Returns:
-        The files of text, one for each format, and `report-body.tex` for LaTeX.
+    """Write a report in some of `FORMATS`; each file is replaced whole, those of text are returned.
 
     Raises:
         InputError: an unknown format, or a file that cannot be written.
@@ -55,40 +57,14 @@ def write(document: Document, folder: Path, formats: Sequence[str] = FORMATS) ->
     _make(folder)
     kinds = [_KINDS[name] for name in FORMATS if name in formats and name in _KINDS]
     pages = _figures(document, folder / "figures", kinds) if kinds else {}
-    writers: dict[str, Callable[[Document, dict, Path], tuple[Path, ...]]] = {
-        "html": _html, "md": _markdown, "tex": _latex,
-    }  # fmt: skip
-    return tuple(path for name in FORMATS if name in formats for path in writers[name](document, pages, folder))
-
-
-def _html(document: Document, _pages: dict[str, list[str]], folder: Path) -> tuple[Path, ...]:
-    from moccasin_mzn.bench.report.canvas import mark_svg, panel_svg
-
-    text = _template("report.html.j2", autoescape=True).render(
-        document=document, panel_svg=panel_svg, mark_svg=mark_svg
-    )
-    path = folder / "report.html"
-    replace_file(path, text)
-    return (path,)
-
-
-def _markdown(document: Document, pages: dict[str, list[str]], folder: Path) -> tuple[Path, ...]:
-    path = folder / "report.md"
-    replace_file(path, _template("report.md.j2").render(document=document, pages=pages))
-    return (path,)
-
-
-def _latex(document: Document, pages: dict[str, list[str]], folder: Path) -> tuple[Path, ...]:
-    path, body = folder / "report.tex", folder / "report-body.tex"
-    replace_file(body, _template("report-body.tex.j2").render(document=document, pages=pages))
-    replace_file(path, _template("report.tex.j2").render(document=document))
-    return path, body
+    written = [folder / file for name in FORMATS if name in formats for file in _TEMPLATES[name]]
+    for path in written:
+        replace_file(path, _template(f"{path.name}.j2").render(document=document, pages=pages))
+    return tuple(written)
 
 
 def _figures(document: Document, folder: Path, kinds: Sequence[str]) -> dict[str, list[str]]:
     """Write all figures; the names of the pages of each, which are those of its files without their kind."""
-    from moccasin_mzn.bench.report.canvas import figure_files
-
     _make(folder)
     names: dict[str, list[str]] = {}
     for section in document.sections:
@@ -102,14 +78,13 @@ def _figures(document: Document, folder: Path, kinds: Sequence[str]) -> dict[str
     return names
 
 
-def _template(name: str, autoescape: bool = False) -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
+def _template(name: str) -> Any:
     form: dict[str, Any] = dict(_TEX) if ".tex" in name else {}
     environment = Environment(
-        loader=PackageLoader("moccasin_mzn.bench.report"), autoescape=autoescape, undefined=StrictUndefined,
+        loader=PackageLoader("moccasin_mzn.bench.report"), autoescape=".html" in name, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, **form,
     )  # fmt: skip
+    environment.globals.update(panel_svg=panel_svg, mark_svg=mark_svg)
     environment.filters.update(latex=latex, markdown=markdown)
     environment.tests.update(table=lambda block: isinstance(block, Table))
     return environment.get_template(name)

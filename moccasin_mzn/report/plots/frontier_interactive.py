@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
+
+from plotly.graph_objects import Figure, Scatter
 
 from moccasin_mzn.report.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, PALE
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture, Mark, Steps
 from moccasin_mzn.report.plots.page import page
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure, Scatter
 
 _LEAST_PIXELS = 400
 _HOVER = "%{hovertext}<extra></extra>"
@@ -22,8 +20,6 @@ def render(picture: FrontierPicture) -> str:
 
 
 def _figure(picture: FrontierPicture) -> Figure:
-    from plotly.graph_objects import Figure
-
     traces = [*_regions(picture)]
     if picture.bounds is not None:
         traces.append(_steps(picture.bounds, "bound", {"color": COLOURS["again"], "width": 1.5, "dash": "dash"}))
@@ -34,16 +30,17 @@ def _figure(picture: FrontierPicture) -> Figure:
         if marks:
             traces.append(_marks(picture, marks, name, AFTER if proven else "#fff"))
     if picture.input_order is not None:
-        traces.append(_input_order(*picture.input_order))
+        (x, y), marker = (
+            picture.input_order,
+            {"symbol": "square-open", "size": 15, "color": BUDGET, "line": {"width": 1.5}},
+        )
+        traces.append(Scatter(x=[x], y=[y], mode="markers", name="input order", hoverinfo="skip", marker=marker))
     figure = Figure(traces)
     _lay_out(figure, picture)
     return figure
 
 
 def _regions(picture: FrontierPicture) -> list[Scatter]:
-    """Where the front may be, and where there is nothing."""
-    from plotly.graph_objects import Scatter
-
     regions = []
     if picture.gap:
         xs, ys = [], []
@@ -67,28 +64,17 @@ def _regions(picture: FrontierPicture) -> list[Scatter]:
 
 
 def _steps(steps: Steps, name: str, line: dict) -> Scatter:
-    from plotly.graph_objects import Scatter
-
     return Scatter(x=steps.edges, y=[*steps.values, steps.values[-1]], mode="lines", hoverinfo="skip", name=name,
                    line={**line, "shape": "hv"})  # fmt: skip
 
 
 def _marks(picture: FrontierPicture, marks: list[Mark], name: str, colour: str) -> Scatter:
-    from plotly.graph_objects import Scatter
-
     texts = ["<br>".join(html.escape(line, quote=False) for line in picture.describe(mark.point)) for mark in marks]
     return Scatter(
         x=[mark.x for mark in marks], y=[mark.y for mark in marks], mode="markers", name=name, cliponaxis=False,
         marker={"size": 9, "color": colour, "line": {"color": AFTER, "width": 1.5}}, hovertext=texts,
         hovertemplate=_HOVER,
     )  # fmt: skip
-
-
-def _input_order(x: float, y: float) -> Scatter:
-    from plotly.graph_objects import Scatter
-
-    return Scatter(x=[x], y=[y], mode="markers", name="input order", hoverinfo="skip",
-                   marker={"symbol": "square-open", "size": 15, "color": BUDGET, "line": {"width": 1.5}})  # fmt: skip
 
 
 def _lay_out(figure: Figure, picture: FrontierPicture) -> None:

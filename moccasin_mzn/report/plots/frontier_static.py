@@ -5,16 +5,16 @@ In an SVG what is drawn has ids: "durations", "bounds", "gap", "infeasible", "pr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
 
 from moccasin_mzn.report.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, PALE
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.names import MemoryScale, clean
 from moccasin_mzn.report.plots.static import SETTINGS, rendered
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _SIZE = 8.0, 5.2  # inches
 _FEW = 40
@@ -27,8 +27,6 @@ def render(picture: FrontierPicture, form: str) -> bytes:
 
 
 def _figure(picture: FrontierPicture) -> Figure:
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=_SIZE, layout="constrained")
     axes = figure.subplots()
     _draw_regions(picture, axes)
@@ -42,9 +40,6 @@ def _figure(picture: FrontierPicture) -> Figure:
 
 
 def _draw_regions(picture: FrontierPicture, axes: Axes) -> None:
-    """Where there is nothing, and where the front may be."""
-    from matplotlib.collections import PolyCollection
-
     left, right = picture.left, picture.infeasible
     if right > left:
         axes.axvspan(left, right, facecolor="#F2F2F2", edgecolor=BEFORE, hatch="////", linewidth=0, gid="infeasible",

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+from plotly.graph_objects import Bar as BarTrace
+from plotly.graph_objects import Figure, Scatter
+from plotly.subplots import make_subplots
 
 from moccasin_mzn.report.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, KINDS, MARKS, PALE
 from moccasin_mzn.report.plots.names import MemoryScale, clean, row_name
 from moccasin_mzn.report.plots.page import page
 from moccasin_mzn.report.plots.picture import Bar, Panel, Picture, Profile
 from moccasin_mzn.words import duration_text
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Bar as BarTrace
-    from plotly.graph_objects import Figure, Scatter
 
 _ALL_NAMED = 70  # nodes
 _NAME_PIXELS, _INTERVAL_PIXELS, _MEMORY_PIXELS = 14, 400, 340
@@ -29,14 +28,11 @@ def render(picture: Picture) -> str:
 
 
 def _pixels(panel: Panel) -> int:
-    """The least height of a panel."""
     rows = len(panel.order)
     return _MEMORY_PIXELS + (_NAME_PIXELS * rows if rows <= _ALL_NAMED else _INTERVAL_PIXELS)
 
 
 def _figure(picture: Picture) -> Figure:
-    from plotly.subplots import make_subplots
-
     panels = picture.panels
     shares = [_pixels(panel) / sum(map(_pixels, panels)) for panel in panels]
     figure = make_subplots(
@@ -76,9 +72,6 @@ def _intervals(picture: Picture, panel: Panel) -> Iterator[BarTrace | Scatter]:
 
 
 def _bars(picture: Picture, panel: Panel, bars: list[Bar]) -> BarTrace:
-    """All bars of one kind as one trace."""
-    from plotly.graph_objects import Bar as BarTrace
-
     edges, kind = picture.edges, bars[0].kind
     return BarTrace(
         orientation="h",
@@ -114,8 +107,6 @@ def _shown(text: str) -> str:
 
 def _marks(panel: Panel) -> Iterator[Scatter]:
     """Dotted lines from where outputs were dropped to where they are there again, and marks of what happens."""
-    from plotly.graph_objects import Scatter
-
     for kind in ("again", "copied"):
         gaps = [gap for gap in panel.gaps if gap.kind == kind]
         if gaps:
@@ -136,8 +127,6 @@ def _marks(panel: Panel) -> Iterator[Scatter]:
 
 def _profiles(picture: Picture, panel: Panel, scale: MemoryScale) -> Iterator[Scatter]:
     """Memory before and after, the budget, and invisible points in the middle of each step to hover over."""
-    from plotly.graph_objects import Scatter
-
     names, memories = [row_name(picture.graph, v) for v in range(len(picture.graph.nodes))], picture.platform.memories
     if panel.before is not None:
         name = f"input order, stage by stage, peak {picture.amount(panel.before.peak)}"
@@ -162,16 +151,12 @@ def _profiles(picture: Picture, panel: Panel, scale: MemoryScale) -> Iterator[Sc
 
 
 def _steps(profile: Profile, scale: MemoryScale, name: str, line: dict, **style: str) -> Scatter:
-    from plotly.graph_objects import Scatter
-
     values = [memory / scale.step for memory in profile.memory]
     return Scatter(x=profile.edges, y=[*values, values[-1]], mode="lines", hoverinfo="skip",
                    name=name, line={**line, "shape": "hv"}, **style)  # fmt: skip
 
 
 def _points(picture: Picture, profile: Profile, scale: MemoryScale, doing: list[str]) -> Scatter:
-    from plotly.graph_objects import Scatter
-
     edges = profile.edges
     middles = [(edges[i] + edges[i + 1]) / 2 for i in range(len(profile.memory))]
     texts = [f"{_shown(what)}<br>{picture.amount(memory)}" for what, memory in zip(doing, profile.memory, strict=True)]

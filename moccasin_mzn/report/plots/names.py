@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.words import BYTE_STEPS
 
 _LONGEST = 28
-_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class MemoryScale:
         """The scale for amounts up to `largest` in the graph's size unit."""
         if unit != "byte":
             return cls(1, "" if unit == "unit" else unit)
-        return next((cls(step, name) for step, name in _STEPS if largest >= step), cls(1, "B"))
+        return next((cls(step, name) for step, name in BYTE_STEPS if largest >= step), cls(1, "B"))
 
     @property
     def title(self) -> str:

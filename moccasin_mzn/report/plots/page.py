@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
+
+from plotly.graph_objects import Figure
 
 from moccasin_mzn.report.plots.colours import INK
 from moccasin_mzn.report.plots.names import clean
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">

@@ -11,15 +11,16 @@ import io
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.figure import Figure
 
 from moccasin_mzn.report.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, KINDS, MARKS, PALE
 from moccasin_mzn.report.plots.names import MemoryScale, clean, row_name, spread
 from moccasin_mzn.report.plots.picture import Bar, Panel, Picture, Profile
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _WIDTH, _TALLEST, _SHORTEST, _MEMORY_HEIGHT, _REST = 12.0, 9.0, 1.4, 2.4, 1.5  # inches
 _ROW = 0.2
@@ -33,15 +34,9 @@ _MOST_PATHS = 8000
 _FORMS = {"again": ("D", "recomputations"), "in": ("v", "copies-in"), "out": ("^", "copies-out")}
 """Of each mark its form and id."""
 SETTINGS: dict[Any, Any] = {
-    "svg.hashsalt": "moccasin_mzn",
-    "svg.fonttype": "none",
-    "font.size": 9.0,
-    "axes.edgecolor": INK,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-}
+    "svg.hashsalt": "moccasin_mzn", "svg.fonttype": "none", "font.size": 9.0, "axes.edgecolor": INK, "text.color": INK,
+    "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
+}  # fmt: skip
 
 
 def render(picture: Picture, form: str) -> bytes:
@@ -55,8 +50,6 @@ def rendered(draw: Callable[[], Figure], form: str, settings: dict[Any, Any] = S
     Args:
         settings: of matplotlib.
     """
-    import matplotlib
-
     with warnings.catch_warnings(), matplotlib.rc_context():
         warnings.simplefilter("ignore")  # characters that the font does not have are drawn as boxes
         matplotlib.rcdefaults()  # not what a style file on this machine says
@@ -68,8 +61,6 @@ def rendered(draw: Callable[[], Figure], form: str, settings: dict[Any, Any] = S
 
 
 def _figure(picture: Picture) -> Figure:
-    from matplotlib.figure import Figure
-
     panels = picture.panels
     row = min(_ROW, _TALLEST * (1 + len(panels)) / 2 / sum(len(panel.order) for panel in panels))
     above = [max(row * len(panel.order), _SHORTEST) for panel in panels]
@@ -119,8 +110,6 @@ class _Drawing:
 
     def _draw_bars(self, axes: Axes, bars: list[Bar], half: float) -> None:
         """Bars of one kind, each `half` a row high above and below the middle of its row."""
-        from matplotlib.collections import PolyCollection
-
         edges, kind, corners = self.picture.edges, bars[0].kind, []
         for bar in bars:
             left, right, row = edges[bar.start - 1], edges[bar.end], self.panel.rows[bar.node]
@@ -139,8 +128,6 @@ class _Drawing:
 
     def _mark(self, axes: Axes, size: float) -> None:
         """Marks of `size` points, and thin lines from where outputs were dropped to where they are there again."""
-        from matplotlib.collections import LineCollection
-
         panel = self.panel
         if panel.gaps:
             lines = [[(gap.left, gap.row), (gap.right, gap.row)] for gap in panel.gaps]

@@ -7,7 +7,6 @@ a schedule of another reaches.
 
 from __future__ import annotations
 
-import os
 import queue
 import tempfile
 import threading
@@ -26,7 +25,7 @@ from moccasin_mzn.search.conclusion import SEARCH, conclude
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.progress import Listener
 from moccasin_mzn.search.race.racer import Course, Racer, line_up, run_racer
-from moccasin_mzn.search.race.sharing import least_busy_cores, pinned, slice_seconds, thread_share
+from moccasin_mzn.search.race.sharing import least_busy_cores, pinned, slice_seconds, thread_share, usable_cores
 from moccasin_mzn.search.result import Result, Seconds
 from moccasin_mzn.solvers.minizinc.integers import check_integers
 from moccasin_mzn.solvers.minizinc.run import SolverError
@@ -58,7 +57,7 @@ def race(record: BestKnown, form: Any, options: SearchOptions, on_progress: List
         InputError: an unknown solver, or one of too narrow integers, before anything starts; all racers failed without
             a schedule; one is contradicted by the simulator or by another one (`JudgeError`).
     """
-    contest = _Race(record, form, options, options.threads or _cores())
+    contest = _Race(record, form, options, options.threads or usable_cores())
     try:
         backends = [find_backend(name) for name in options.solvers]
         problem = record.problem
@@ -69,10 +68,6 @@ def race(record: BestKnown, form: Any, options: SearchOptions, on_progress: List
     except KeyboardInterrupt:  # just before it began, or just after its end
         contest.interrupted = True
     return contest.result()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass

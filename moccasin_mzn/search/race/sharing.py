@@ -12,6 +12,11 @@ LOOK_SECONDS = 0.1
 """How long the load of each core is looked at."""
 
 
+def usable_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def thread_share(free: int, waiting: int, parallel: bool) -> int:
     """Threads for the next racer, at least one.
 
