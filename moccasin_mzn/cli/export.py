@@ -41,7 +41,7 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, **options: 
 
     `validate --arrays` reads what MiniZinc prints, decodes it and judges it.
     """
-    from moccasin_mzn.extensions.asking import prepared
+    from moccasin_mzn.extensions.asking import instance_of
     from moccasin_mzn.formulations.exporting import CHECKER, DATA, MODEL, data_text, json_text, standalone
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.solvers.minizinc.compile import compile_model
@@ -56,8 +56,7 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, **options: 
         check_outputs({"--output": output}, inputs)
     problem = {name: options.pop(name) for name in ("budget", "order", "count_fixed")}
     given = {name: value for name, value in options.items() if value is not None}
-    question = prepared(given)(read_graph(graph), **problem)
-    instance, form, start = question.problem, question.how.form, question.start
+    instance, form, start = instance_of(given, read_graph(graph), **problem)
     if start is not None:
         form.check_start(instance, start)
     data = data_text(instance, form, start, command_line())

@@ -80,7 +80,7 @@ def _validate_arrays(
     graph: Path, printed: Path, budget: str | None, problem: dict[str, Any], model: dict[str, Any], output: Path | None
 ) -> int:
     """Decode the last solution that MiniZinc printed, and judge it."""
-    from moccasin_mzn.extensions.asking import prepared
+    from moccasin_mzn.extensions.asking import instance_of
     from moccasin_mzn.files import load_text
     from moccasin_mzn.formulations.exporting import decoded, read_solution
     from moccasin_mzn.graphs.formats import read_graph
@@ -89,10 +89,9 @@ def _validate_arrays(
     if budget is None:
         raise InputError("--budget: with --arrays give that of the export")
     text = sys.stdin.read() if str(printed) == "-" else load_text(printed)
-    question = prepared(model)(read_graph(graph), budget=budget, **problem)
-    instance = question.problem
+    instance, form, _ = instance_of(model, read_graph(graph), budget=budget, **problem)
     try:
-        sequence = decoded(instance, question.how.form, read_solution(text))
+        sequence = decoded(instance, form, read_solution(text))
     except InputError as error:
         raise InputError(f"{'stdin' if str(printed) == '-' else printed}: {error}") from None
     simulation, unit = instance.judge(sequence), instance.graph.size_unit
