@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import ClassVar
 
@@ -106,6 +107,15 @@ def require(extra: str, *packages: str) -> None:
     for package in packages:
         if find_spec(package) is None:
             raise missing(package, extra)
+
+
+@contextmanager
+def located(where: object) -> Iterator[None]:
+    """Says of every `InputError` where it was: in a file, a line, an entry."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def some_of(names: Iterable[object], most: int = 5) -> str:

@@ -9,7 +9,7 @@ import tempfile
 from os import PathLike
 from typing import Any, BinaryIO
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, located, shown
 
 SIZE_LIMIT = 2**30
 """Largest file read, in bytes: a graph of 100,000 nodes and a million edges takes 41 MB."""
@@ -47,10 +47,8 @@ def load_text(path: str | PathLike[str]) -> str:
     Raises:
         InputError: it cannot be read, is larger than `SIZE_LIMIT` or is not UTF-8.
     """
-    try:
+    with located(path):
         data = load_bytes(path, SIZE_LIMIT)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

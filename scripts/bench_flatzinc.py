@@ -102,10 +102,10 @@ def measure(file: str, threads: int, limit: float) -> dict:
     """Read, build and solve in this process."""
     from ortools.sat.python import cp_model
 
-    from moccasin_mzn.solvers.cpsat.run import without_garbage_collection
     from moccasin_mzn.solvers.cpsat.search import add_hints
     from moccasin_mzn.solvers.cpsat.translate import translate
     from moccasin_mzn.solvers.flatzinc.parser import parse
+    from moccasin_mzn.solvers.flatzinc.reading import without_garbage_collection
     from moccasin_mzn.solvers.flatzinc.statistics import peak_megabytes
 
     start = time.monotonic()

@@ -16,7 +16,7 @@ from pathlib import Path
 from moccasin_mzn.bench.fields import Fields
 from moccasin_mzn.bench.methods import Method, read_methods
 from moccasin_mzn.bench.rows import INTEGER_BITS
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.files import load_text
 from moccasin_mzn.problem.budget import FORMS, Budget
 
@@ -146,10 +146,8 @@ def _graph(fields: Fields, budgets: tuple[str, ...]) -> GraphSource:
     label = fields.text("label", (line if file is None else Path(file).stem) or "")
     budgets = fields.texts("budgets", budgets)
     family, optional = fields.text("family", ""), fields.flag("optional", False)
-    try:
+    with located(fields.where):
         return GraphSource(label, budgets, path, words, buffers, family, optional)
-    except InputError as error:
-        raise InputError(f"{fields.where}: {error}") from None
 
 
 def _memory(top: Fields) -> int | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
 from moccasin_mzn.bounds.relaxation import YES, Relaxation
-from moccasin_mzn.clock import POLL_SECONDS
+from moccasin_mzn.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.solvers.cpsat.wide_sums import certain_bound, keep_true
 
 
@@ -28,15 +27,9 @@ class Branched:
 
 
 def branch(
-    relaxation: Relaxation,
-    *,
-    least: int,
-    most: int | None,
-    deadline: float,
-    seed: int,
-    on_bound: Callable[[int], None],
-    stop: Callable[[bool], bool],
-) -> Branched:
+    relaxation: Relaxation, *, least: int, most: int | None, deadline: Deadline, seed: int,
+    on_bound: Callable[[int], None], stop: Callable[[bool], bool],
+) -> Branched:  # fmt: skip
     """Search until the least cost is known, time is up or `stop(found)` is true, which is asked every 50 ms.
 
     One worker runs CP-SAT's default search with all linear relaxations and cuts. More of CP-SAT's own workers are
@@ -46,7 +39,6 @@ def branch(
         least: known lower bound from elsewhere; a solution that costs no more ends the search. It is no constraint:
             a schedule that costs more can be a solution that costs less here, whatever the bound on schedules.
         most: solutions that cost more are of no interest; None: all are.
-        deadline: on the clock `time.monotonic`.
         stop: from a thread of its own; `found`: is there a solution yet?
     """
     if relaxation.infeasible or (most is not None and most < least):
@@ -55,7 +47,7 @@ def branch(
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed
-    solver.parameters.max_time_in_seconds = max(0.01, deadline - time.monotonic())
+    solver.parameters.max_time_in_seconds = max(0.01, deadline.remaining() or 0.0)
     solver.parameters.linearization_level = 2
     solver.parameters.catch_sigint_signal = False
     keep_true(solver.parameters, max((sum(map(abs, one.weights)) for one in relaxation.capacities), default=0))

@@ -13,12 +13,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.realise import Computation, realise
 from moccasin_mzn.bounds.relaxation import Relaxation
+from moccasin_mzn.clock import Deadline
+from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
 from moccasin_mzn.problem.stages import Stages, highest_maxima
@@ -52,7 +55,7 @@ class _State:
 
     instance: Instance
     stages: Stages
-    deadline: float
+    deadline: Deadline
     on_bound: Callable[[int], None]
     on_schedule: Callable[[tuple[int, ...]], None]
     on_draft: Callable[[tuple[int, ...]], None]
@@ -73,7 +76,6 @@ class _State:
         return (self.stages.baseline + max(0, self.bound)) * self.stages.duration_scale
 
     def improve(self, bound: int) -> None:
-        """Take notice of a bound."""
         with self.lock:
             if bound > self.bound:
                 self.bound = bound
@@ -106,7 +108,7 @@ class _State:
                 self.end("schedule" if known == self.own else "incumbent")
             elif self.stop():
                 self.end("stopped")
-            elif time.monotonic() >= self.deadline:
+            elif self.deadline.over():
                 self.end("time")
         return self.reason is not None
 
@@ -116,17 +118,11 @@ class _State:
 
 
 def duration_bound(
-    instance: Instance,
-    *,
-    time_limit: float,
-    workers: int = 1,
-    seed: int = 0,
-    on_bound: Callable[[int], None] | None = None,
-    on_schedule: Callable[[tuple[int, ...]], None] | None = None,
-    on_draft: Callable[[tuple[int, ...]], None] | None = None,
-    stop: Callable[[], bool] | None = None,
-    incumbent: Callable[[], int | None] | None = None,
-) -> DurationBound:
+    instance: Instance, *, time_limit: float, workers: int = 1, seed: int = 0,
+    on_bound: Callable[[int], None] = ignore, on_schedule: Callable[[tuple[int, ...]], None] = ignore,
+    on_draft: Callable[[tuple[int, ...]], None] = ignore, stop: Callable[[], bool] = lambda: False,
+    incumbent: Callable[[], int | None] = lambda: None,
+) -> DurationBound:  # fmt: skip
     """Improve the bound until it is met by a schedule, time is up or somebody says so.
 
     Recomputations may be anywhere after the first computation, in any order.
@@ -142,17 +138,8 @@ def duration_bound(
         incumbent: the duration of the best known schedule of this instance, or None; asked as often. The search
             ends as soon as the bound meets it.
     """
-    deadline = time.monotonic() + time_limit
-    state = _State(
-        instance,
-        Stages.of(instance),
-        deadline,
-        on_bound or (lambda bound: None),
-        on_schedule or (lambda sequence: None),
-        on_draft or (lambda sequence: None),
-        stop or (lambda: False),
-        incumbent or (lambda: None),
-    )
+    deadline = Deadline(time_limit)
+    state = _State(instance, Stages.of(instance), deadline, on_bound, on_schedule, on_draft, stop, incumbent)
     instant = cover_bound(state.stages)
     if instant is None:
         state.end("infeasible")
@@ -164,23 +151,19 @@ def duration_bound(
 
 def _search_all(searches: list[_Search]) -> None:
     """Run all searches, the first in this thread; an error in any of them ends all and is raised."""
-    errors: list[BaseException] = []
 
     def guarded(search: _Search) -> None:
         try:
             search.run()
-        except BaseException as error:
-            errors.append(error)
+        except BaseException:
             search.state.end("stopped")
+            raise
 
-    threads = [threading.Thread(target=guarded, args=(search,), daemon=True) for search in searches[1:]]
-    for thread in threads:
-        thread.start()
-    guarded(searches[0])
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    with ThreadPoolExecutor(len(searches)) as pool:
+        others = [pool.submit(guarded, search) for search in searches[1:]]
+        guarded(searches[0])
+    for other in others:
+        other.result()
 
 
 @dataclass
@@ -196,8 +179,7 @@ class _Search:
 
     def run(self) -> None:
         state = self.state
-        self.chosen = set(highest_maxima(state.stages.memory, state.stages.budget, 1))
-        self.moments: set[int] = set()
+        self.chosen, self.moments = set(highest_maxima(state.stages.memory, state.stages.budget, 1)), set[int]()
         while not state.over():
             relaxation = Relaxation.of(state.stages, self.chosen, self.moments)
             started, known = time.monotonic(), state.known()
@@ -208,7 +190,7 @@ class _Search:
             solved = self.solve(relaxation, most, started)
             if solved.infeasible and most is None:
                 state.end("infeasible")
-            elif solved.infeasible and most is not None:
+            elif most is not None and solved.infeasible:
                 state.improve(most + 1)
                 if self.step and time.monotonic() < started + patience(relaxation):
                     self.step *= 2
@@ -224,14 +206,9 @@ class _Search:
             return self.state.over() or (enough and time.monotonic() > started + patience(relaxation))
 
         return branch(
-            relaxation,
-            least=self.state.bound,
-            most=most,
-            deadline=self.state.deadline,
-            seed=self.seed,
-            on_bound=self.state.improve,
-            stop=stop,
-        )
+            relaxation, least=self.state.bound, most=most, deadline=self.state.deadline, seed=self.seed,
+            on_bound=self.state.improve, stop=stop,
+        )  # fmt: skip
 
     def learn(self, relaxation: Relaxation, solved: Branched) -> None:
         """Refine where the solution goes wrong; if it is not good enough for that, ask for a better one."""
@@ -251,7 +228,6 @@ class _Search:
         return None
 
     def little(self) -> int:
-        """A step, at least 1."""
         return 1 + int(STEP * self.state.bound)
 
     def refine(self, computations: list[Computation]) -> bool:

@@ -18,10 +18,10 @@ from __future__ import annotations
 import functools
 import heapq
 from dataclasses import dataclass
-from itertools import accumulate
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.stages import sums_of_ranges
 
 _NODES = 64
 """Tried, in order of working set; the others rarely need more."""
@@ -65,13 +65,10 @@ def held_bound(instance: Instance) -> int:
     """
     graph, stage = instance.graph, {v: k for k, v in enumerate(instance.order)}
     once = [count == 1 for count in instance.max_computations]
-    change = [0] * (len(instance.order) + 1)
-    for v, k in stage.items():
-        if once[v]:
-            change[k] += graph.sizes[v]
-            change[1 + max((stage[x] for x in graph.successors[v]), default=k)] -= graph.sizes[v]
+    lives = ((k, max((stage[x] for x in graph.successors[v]), default=k)) for v, k in stage.items())
+    held = sums_of_ranges([graph.sizes[v] * once[v] for v in instance.order], lives)
     here = (sum(graph.sizes[u] for u in (v, *graph.predecessors[v]) if not once[u]) for v in instance.order)
-    return max(held + more for held, more in zip(accumulate(change), here, strict=False))
+    return max(map(sum, zip(held, here, strict=True)))
 
 
 def _memory_of(graph: ComputationGraph, node: int, enough: int, work: int) -> tuple[int, int]:

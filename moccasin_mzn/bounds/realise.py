@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from moccasin_mzn.bounds.relaxation import YES, Literal, Relaxation
+from moccasin_mzn.problem.stages import sums_of_ranges
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,4 @@ def _memory(relaxation: Relaxation, sequence: Sequence[int]) -> list[int]:
         for u in s.inputs[v]:
             end[latest[u]] = t
         latest[v] = t
-    change = [0] * (len(sequence) + 1)
-    for t, v in enumerate(sequence):
-        change[t] += s.size[v]
-        change[end[t] + 1] -= s.size[v]
-    used, memory = 0, []
-    for delta in change[:-1]:
-        used += delta
-        memory.append(used)
-    return memory
+    return sums_of_ranges([s.size[v] for v in sequence], enumerate(end))

@@ -12,12 +12,12 @@ of what is computed again, each counted once per block: the least cost is a lowe
 But the linear relaxation is often better with fewer: a node computed again by halves in two blocks costs its inputs
 only half, in one block all.
 
-`Moments` adds what is known about memory while something is computed again in a block.
+Moments add what is known about memory while something is computed again in a block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from moccasin_mzn.problem.stages import Stages
@@ -60,18 +60,18 @@ class Relaxation:
     def of(cls, stages: Stages, chosen: Iterable[int], moments: Iterable[int] = ()) -> Relaxation:
         """Columns and constraints for the chosen stages, with constraints on moments in the blocks that end with the
         stages in `moments` (n - 1 for the last)."""
-        relaxation = cls(stages, tuple(sorted(chosen)))
-        for j in range(len(relaxation.chosen) + 1):
+        relaxation, wanted = cls(stages, tuple(sorted(chosen))), set(moments)
+        blocks = range(len(relaxation.chosen) + 1)
+        for j in blocks:
             relaxation._add_columns(j)
-        for j in range(len(relaxation.chosen) + 1):
+        for j in blocks:
             relaxation._add_reads(j)
             if j < len(relaxation.chosen):
                 relaxation._add_memory(j)
         relaxation._add_counts()
-        wanted = set(moments)
-        for j in range(1, len(relaxation.chosen) + 1):
+        for j in blocks[1:]:
             if relaxation.last(j) in wanted:
-                _Moments(relaxation, j).add()
+                relaxation._add_moments(j)
         return relaxation
 
     # --- blocks ------------------------------------------------------------------------------------------
@@ -91,7 +91,6 @@ class Relaxation:
     # --- columns and constraints -------------------------------------------------------------------------
 
     def column(self, cost: int = 0) -> int:
-        """A new boolean."""
         self.cost.append(cost)
         return len(self.cost) - 1
 
@@ -121,13 +120,8 @@ class Relaxation:
 
     def _add_columns(self, j: int) -> None:
         s, before, last = self.stages, self.before(j), self.last(j)
-        self.again.append(
-            {
-                u: self.column(s.duration[u])
-                for u in range(before + 1)
-                if s.most[u] > 1 and s.earliest[u] <= last and s.latest[u] > before
-            }
-        )
+        useful = (s.most[u] > 1 and s.earliest[u] <= last and s.latest[u] > before for u in range(before + 1))
+        self.again.append({u: self.column(s.duration[u]) for u, is_useful in enumerate(useful) if is_useful})
         if j < len(self.chosen):
             needed = set(s.inputs[last])
             self.held.append(
@@ -154,71 +148,57 @@ class Relaxation:
                 self.clause((self.at_start(j, u), self.again[j].get(u)), premise=held)
 
     def _add_counts(self) -> None:
-        columns: dict[int, list[int]] = {}
-        for block in self.again:
-            for u, again in block.items():
-                columns.setdefault(u, []).append(again)
-        for u, agains in columns.items():
-            self.capacity(((again, 1) for again in agains), self.stages.most[u] - 1)
+        for u in dict.fromkeys(u for block in self.again for u in block):
+            self.capacity(((block[u], 1) for block in self.again if u in block), self.stages.most[u] - 1)
 
+    # --- moments -----------------------------------------------------------------------------------------
 
-@dataclass(frozen=True)
-class _Moments:
-    """Memory while something is computed again in block j, in whatever order that is done.
+    def _add_moments(self, j: int) -> None:
+        """Memory while something is computed again in block j, in whatever order that is done.
 
-    At any such moment all is in memory that is held through the block: held at both its ends and not computed again.
-    At the last such moment all is in memory that was computed before the block for the first time and is held at its
-    end.
-    """
+        At any such moment all is in memory that is held through the block: held at both its ends and not computed
+        again. At the last such moment all is in memory that was computed before the block for the first time and is
+        held at its end.
+        """
+        self._add_through(j)
+        if j < len(self.chosen) and self.again[j]:
+            self._add_last(j)
 
-    relaxation: Relaxation
-    j: int
-
-    def add(self) -> None:
-        self._add_through()
-        if self.j < len(self.relaxation.chosen) and self.relaxation.again[self.j]:
-            self._add_last()
-
-    def _add_through(self) -> None:
-        r, j = self.relaxation, self.j
+    def _add_through(self, j: int) -> None:
         through: dict[int, Literal] = {}
-        for u, end in r.held[j].items() if j < len(r.chosen) else ():
-            start = r.at_start(j, u) if u <= r.before(j) else None
-            again = r.again[j].get(u)
+        for u, end in self.held[j].items() if j < len(self.chosen) else ():
+            start = self.at_start(j, u) if u <= self.before(j) else None
+            again = self.again[j].get(u)
             if start is None:
                 continue
             if start == end == YES and again is None:
                 through[u] = YES
                 continue
-            through[u] = r.column()
+            through[u] = self.column()
             self._imply(through[u], start, end, again)
-        for v, again in r.again[j].items():
+        for v, again in self.again[j].items():
             self._fits(v, through, again)
 
     def _imply(self, through: Literal, start: Literal, end: Literal, again: Literal) -> None:
         """through >= start + end - 1 - again."""
-        r = self.relaxation
         weighted = [(start, 1), (end, 1), (through, -1), (again, -1)]
         ones = sum(weight for literal, weight in weighted if literal == YES)
         pairs = [(literal, weight) for literal, weight in weighted if literal is not None and literal != YES]
         columns, weights = zip(*pairs, strict=True)
-        r.capacities.append(Capacity(columns, weights, 1 - ones))
+        self.capacities.append(Capacity(columns, weights, 1 - ones))
 
-    def _add_last(self) -> None:
-        r, j = self.relaxation, self.j
-        some = r.column()
-        last = {v: r.column() for v in r.again[j]}
-        r.clause(last.values(), premise=some)
-        r.capacity(((column, 1) for column in last.values()), 1)
-        kept = {u: held for u, held in r.held[j].items() if u <= r.before(j)}
-        for v, again in r.again[j].items():
-            r.clause((some,), premise=again)
-            r.clause((again,), premise=last[v])
+    def _add_last(self, j: int) -> None:
+        some, last = self.column(), {v: self.column() for v in self.again[j]}
+        self.clause(last.values(), premise=some)
+        self.capacity(((column, 1) for column in last.values()), 1)
+        kept = {u: held for u, held in self.held[j].items() if u <= self.before(j)}
+        for v, again in self.again[j].items():
+            self.clause((some,), premise=again)
+            self.clause((again,), premise=last[v])
             self._fits(v, kept, last[v])
 
     def _fits(self, v: int, others: dict[int, Literal], when: int) -> None:
         """`v`, its inputs and the others fit together."""
-        r, s = self.relaxation, self.relaxation.stages
-        own: Sequence[int] = (v, *s.inputs[v])
+        s, own = self.stages, (v, *self.stages.inputs[v])
         weighted = [(literal, s.size[u]) for u, literal in others.items() if u not in own]
-        r.capacity(weighted, s.budget - sum(s.size[u] for u in own), when)
+        self.capacity(weighted, s.budget - sum(s.size[u] for u in own), when)

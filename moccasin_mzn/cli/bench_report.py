@@ -9,7 +9,7 @@ import click
 from moccasin_mzn.cli.common import EXIT_FOUND
 from moccasin_mzn.cli.outputs import check_apart
 from moccasin_mzn.cli.strict import command
-from moccasin_mzn.errors import InputError, require
+from moccasin_mzn.errors import located, require
 
 _FORMATS = ("html", "md", "tex")
 
@@ -40,10 +40,8 @@ def report(
     lines = read_published(published) if published is not None else ()
     with Store.open(store) as opened:
         frames = opened.runs(), opened.traces()
-    try:
+    with located(store):
         runs = read_runs(*frames, experiment)
-    except InputError as error:
-        raise InputError(f"{store}: {error}") from None
     made = document(runs, lines)
     files = write(made, folder, formats or _FORMATS)
     for line in (*made.warnings, *made.summary):

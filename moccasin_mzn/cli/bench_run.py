@@ -16,7 +16,7 @@ import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, stopped_by_signals
 from moccasin_mzn.cli.strict import command
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.report.streams import own_stderr
 from moccasin_mzn.words import count_text
 
@@ -62,11 +62,9 @@ def run(
         if not folder.is_dir():
             raise InputError(f"--graphs {folder}: there is no such folder")
     path = store if store is not None else Path(f"{experiment.stem}.sqlite")
-    try:
+    with located(experiment):
         graphs = load_graphs(description, experiment.parent, folders, _generated, _tell)
         runs = matrix(description, graphs)
-    except InputError as error:
-        raise InputError(f"{experiment}: {error}") from None
     if listing:
         return _list(runs, path)
     with locked(path), Store.create(path) as opened:

@@ -10,7 +10,7 @@ import click
 from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_FOUND, GRAPH, ORDER
 from moccasin_mzn.cli.outputs import check_outputs
 from moccasin_mzn.cli.strict import command
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, located
 
 
 @command()
@@ -50,12 +50,10 @@ def plot(
     amount = None if several else claimed.budget
     if budget is not None:
         amount = Instance.build(computation_graph, budget, order=positions, count_fixed=count_fixed).budget
-    try:
+    with located(schedule):
         if several:
             picture = Picture(claimed.platform, claimed.plan, positions, by)
         else:
             picture = Picture.of_schedule(computation_graph, claimed.sequence, positions, amount, by)
-    except InputError as error:
-        raise InputError(f"{schedule}: {error}") from None
     write_picture(output, picture)
     return EXIT_FOUND

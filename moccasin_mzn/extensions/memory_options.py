@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.option import flag, option
 from moccasin_mzn.search.options import SearchOptions
 
@@ -203,10 +203,8 @@ def _problem_in_file(
     document = load_json(path)
     if not isinstance(document, dict):
         raise InputError(f"{path}: expected an object, got {shown(document)}")
-    try:
+    with located(path):
         platform, goal = platform_of(graph, document.get("platform")), goal_in(document.get("goal"))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     paging = document.get("formulation") == PagingFormulation.name
     formulation = PagingFormulation(form) if paging else DevicesFormulation(form == "staged")
     instance = Instance.build(graph, "100%", order=order, max_computations=most)

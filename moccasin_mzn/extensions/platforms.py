@@ -9,7 +9,14 @@ from types import MappingProxyType
 from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.extensions.devices.build import CopyCosts, Device, device_platform, parse_device, with_slow_memory
+from moccasin_mzn.extensions.devices.build import (
+    CopyCosts,
+    Device,
+    device_platform,
+    parse_device,
+    unknown_device,
+    with_slow_memory,
+)
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform, parse_cost
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
@@ -67,7 +74,9 @@ def asked_problem(
     if form not in ("staged", "general"):
         raise InputError(f"devices are formulated as staged or general, not as {form}")
     asked = {name: _device(name, given) for name, given in devices.items()}
-    _check_names(graph, asked)
+    for name, device in asked.items():  # where the graph names devices, another name is more likely misspelt than meant
+        if name not in (graph.device_durations or asked) and device.computes and device.slowness is None:
+            raise unknown_device(graph, name)
     first = next((device.budget for device in asked.values()), None)
     instance = Instance.build(graph, first or "100%", **how)
     peak = instance.baseline.peak
@@ -83,19 +92,6 @@ def asked_problem(
 
 def _goal(given: Goal | Callable[[int], Goal], instance: Instance) -> Goal:
     return given if isinstance(given, Goal) else given(instance.baseline.duration)
-
-
-def _check_names(graph: ComputationGraph, devices: Mapping[str, Device]) -> None:
-    """Where the graph has durations by device, one that it does not name is more likely misspelt than meant.
-
-    Raises:
-        InputError: one without a slowness of its own.
-    """
-    known = graph.device_durations
-    for name, device in devices.items():
-        if known and name not in known and device.computes and device.slowness is None:
-            expected = f"expected one of them, or a slowness, as in {name}=16GiB:4"
-            raise InputError(f"device {name}: the graph has durations of {', '.join(known)}; {expected}")
 
 
 def _device(name: str, given: Device | Amount | None) -> Device:

@@ -17,15 +17,11 @@ from moccasin_mzn.search.result import Result
 
 
 def solve_on_platform(
-    problem: PlanProblem,
-    formulation: PlanFormulation,
+    problem: PlanProblem, formulation: PlanFormulation,
     options: SearchOptions = SearchOptions(),  # noqa: B008 (frozen)
-    on_progress: Listener = ignore,
-    *,
-    begin: float | None = None,
-    warm_start: Plan | None = None,
+    on_progress: Listener = ignore, *, begin: float | None = None, warm_start: Plan | None = None,
     alignment: int | None = None,
-) -> Result:
+) -> Result:  # fmt: skip
     """Find the best plan of a problem. ::
 
         graph = read_graph("graph.json")
@@ -47,15 +43,12 @@ def solve_on_platform(
     begin = time.monotonic() if begin is None else begin
     if options.search != "off":
         begin += ready(*formulation.compiled, *compiled_for(problem.instance.free_order))
-    if alignment is not None:
-        begin += ready(ADDRESSES)
     if alignment is None:
         return _solve(problem, formulation, options, on_progress, begin, warm_start)
+    begin += ready(ADDRESSES)
     from moccasin_mzn.extensions.addresses.arrange_plans import plan_with_arenas
 
-    def search(
-        other: PlanProblem, seconds: float | None, listener: Listener, start: Plan | None
-    ) -> Result:  # fmt: skip
+    def search(other: PlanProblem, seconds: float | None, listener: Listener, start: Plan | None) -> Result:
         if other is problem and start is None:
             start = warm_start
         return _solve(other, formulation, replace(options, time_limit=seconds), listener, time.monotonic(), start)

@@ -60,9 +60,8 @@ def sizes(instance: Instance, backend: Backend) -> Iterator[ModelSize]:
 
 
 def _counted(name: str, growth: Growth, file: FlatZinc, length: int) -> ModelSize:
-    booleans, domains = 0, []
+    booleans, integers, domains = 0, 0, []
     events = _event_variables(file)
-    integers = 0
     for variable in file.variables.values():
         if variable.value is not None:
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.retention import Intervals, encode
+from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
@@ -20,6 +21,12 @@ from moccasin_mzn.option import Option
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.minizinc.integers import Sum
 from moccasin_mzn.words import count_text
+
+_AS_IN_DATA = (
+    "duration", "size", "budget", "input_order_memory", "max_computations", "entry", "absent", "exit", "earliest_stage",
+    "latest_stage", "critical_stage",
+)  # fmt: skip
+"""Items of the `.dzn` file that are fields of `ModelData`."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +57,9 @@ class Variant:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Formulation(ABC):
-    """A model of the problem in MiniZinc, over the data that `models/lib/instance.mzn` declares, and all that is told
-    of it. The objects stand in `catalogue`, and every list of formulations is made from them.
-
-    Warm starts are retention intervals in all of them.
-    """
+class Formulation(Searched):
+    """A model of schedules, and all that is told of it. The objects stand in `catalogue`, and every list of
+    formulations is made from them. Warm starts are retention intervals in all of them."""
 
     name: str
     """As on the command line; its model is the file of this name, with underscores."""
@@ -76,13 +80,10 @@ class Formulation(ABC):
     variants: tuple[Variant, ...] = field(default=(Variant(), Variant("alone", {"search": "off"})), compare=False)
     """What a comparison runs."""
 
-    two_phase: ClassVar[bool] = False
-    """Is there a model for phase 1, least peak (paper, 2.4)?"""
     limited: ClassVar[bool] = True
-    """Is C, the most computations of a node, part of it? If not, a node is computed at most once per stage, and the
-    model runs alone: local search and bounds are about C."""
+    """If not, a node is computed at most once per stage, and the model runs alone: local search and bounds are about
+    C."""
     checker: ClassVar[str] = "schedule.mzc.mzn"
-    """The solution checker, a file of the models' folder."""
     own_options: ClassVar[Mapping[str, Option]] = {}
     """Options of `solve` that are fields of this formulation; their first choice is the default."""
 
@@ -91,7 +92,7 @@ class Formulation(ABC):
         yield self.name, self
 
     def model(self, objective: str) -> Path:
-        """The model file for an objective, "duration" or, if `two_phase`, "peak"."""
+        """For "duration" or, if `two_phase`, "peak"."""
         return models_folder() / f"{self.name.replace('-', '_')}.mzn"
 
     @property
@@ -108,40 +109,25 @@ class Formulation(ABC):
         """Positions in `graph.nodes` in the order of computing them, from a solution's arrays as attributes."""
 
     @abstractmethod
-    def solution_items(self, data: ModelData, values: Any) -> dict[str, Any]:
-        """A solution's arrays, and its objective, as the checker takes them."""
-
-    @abstractmethod
     def copies_counted(self, data: ModelData) -> tuple[int, ...]:
         """How many times the size of each node may occur in one sum of the model."""
 
-    # As searches take any formulation, see `PlanFormulation`
-
     def data(self, problem: Instance) -> ModelData:
-        """The reduced data."""
         return self.presolve(problem)
 
     def answer(self, data: ModelData, values: Any) -> tuple[int, ...]:
-        """The sequence."""
         return self.sequence(data, values)
 
     def objective(self, data: ModelData, value: int) -> int:
-        """An objective or a bound of the model in the graph's duration unit."""
         return value * data.duration_scale
 
     def items(
         self, problem: Instance, data: ModelData, incumbent: Sequence[int] | None, limit: int | None
     ) -> dict[str, Any]:
-        """The items of the `.dzn` file; `limit` is in the graph's duration unit."""
-        limit = None if limit is None else limit // data.duration_scale
-        return self.data_items(problem.graph, data, incumbent, limit)
+        return self.data_items(problem.graph, data, incumbent, None if limit is None else limit // data.duration_scale)
 
     def check_start(self, problem: Instance, sequence: Sequence[int]) -> Sequence[int]:
-        """A schedule to start from: within the budget, and a solution but for what is at its end to no use.
-
-        Raises:
-            InputError: it is not; the message names the position and the node.
-        """
+        """A schedule, as it is: within the budget, and a solution but for what is at its end to no use."""
         graph, most = problem.graph, problem.max_computations
         flaws = [violation.message for violation in problem.judge(sequence).violations]
         if not flaws and self.limited:
@@ -158,20 +144,13 @@ class Formulation(ABC):
             raise InputError(f"warm start: {flaws[0]}")
         return sequence
 
-    # What follows has a default.
-
     def sums(self, data: ModelData) -> tuple[Sum, ...]:
-        """The largest sums of the model."""
         durations = tuple(w * most for w, most in zip(data.duration, data.max_computations, strict=True))
         sizes = tuple(m * times for m, times in zip(data.size, self.copies_counted(data), strict=True))
         return (
             Sum("duration", durations, data.order, data.duration_scale),
             Sum("size", sizes, data.order, data.size_scale),
         )
-
-    def parameters(self) -> str:
-        """Parameters for CP-SAT, as text protocol buffer; they matter to nobody else."""
-        return ""
 
     def data_items(
         self,
@@ -193,20 +172,10 @@ class Formulation(ABC):
             duration_limit = sum(w * most for w, most in zip(data.duration, data.max_computations, strict=True))
         return {
             "nodes": len(data.size),
-            "duration": data.duration,
-            "size": data.size,
             "edges": len(data.edges),
             "tail": [tail for tail, _ in data.edges],
             "head": [head for _, head in data.edges],
-            "budget": data.budget,
-            "input_order_memory": data.input_order_memory,
-            "max_computations": data.max_computations,
-            "entry": data.entry,
-            "absent": data.absent,
-            "exit": data.exit,
-            "earliest_stage": data.earliest_stage,
-            "latest_stage": data.latest_stage,
-            "critical_stage": data.critical_stage,
+            **{name: getattr(data, name) for name in _AS_IN_DATA},
             "duration_limit": duration_limit,
             "incumbent_active": incumbent.active,
             "incumbent_start": incumbent.start,

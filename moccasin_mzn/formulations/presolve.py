@@ -114,11 +114,8 @@ def reduced(stages: Stages, staged: bool = True) -> ModelData:
     if staged:
         counts, earliest, latest = _useful_stages(stages)
     else:
-        counts, earliest, latest = (
-            worth_counting(stages.size, stages.readers, stages.most),
-            list(range(1, n + 1)),
-            [n] * n,
-        )
+        counts = worth_counting(stages.size, stages.readers, stages.most)
+        earliest, latest = list(range(1, n + 1)), [n] * n
     return ModelData(
         order=tuple(stages.order),
         size_scale=size_scale,

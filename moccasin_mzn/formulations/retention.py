@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from moccasin_mzn.formulations.presolve import ModelData
@@ -19,12 +21,13 @@ class Intervals:
     end: tuple[int, ...]
 
 
-def decode(data: ModelData, intervals: Intervals) -> tuple[int, ...]:
-    """The sequence a solution stands for: active computations by start, as positions in `graph.nodes`."""
+def decode(data: ModelData, intervals: Intervals, first: float = 0, last: float = math.inf) -> tuple[int, ...]:
+    """The sequence a solution stands for: active computations by start, as positions in `graph.nodes`, of those that
+    start at the events first..last."""
     performed = sorted(
         (start, node)
         for active, start, node in zip(intervals.active, intervals.start, data.computation_nodes, strict=True)
-        if active
+        if active and first <= start <= last
     )
     return tuple(data.order[node - 1] for _, node in performed)
 
@@ -38,24 +41,28 @@ def encode(
     order.
     """
     events = staged_events(data, sequence, index) if staged else range(1, len(sequence) + 1)
-    copies: list[list[tuple[int, int]]] = [[] for _ in graph.nodes]
+    number = {v: k for k, v in enumerate(data.order)}
+    copies: list[list[tuple[int, int]]] = [[] for _ in data.order]
     for interval in simulate(graph, sequence).intervals:
-        copies[interval.node].append((events[interval.start - 1], events[interval.end - 1]))
-    active, start, end = [], [], []
-    unused = len(sequence)  # free events: inactive computations take the events after the last
-    for number, (v, count) in enumerate(zip(data.order, data.max_computations, strict=True), 1):
-        for i in range(count):
-            active.append(i < len(copies[v]))
-            if active[-1]:
-                first, last = copies[v][i]
-            elif staged:
-                first = last = _staged_event(data, data.earliest_stage[number - 1], number, index)
-            else:
-                unused += 1
-                first = last = unused
-            start.append(first)
-            end.append(last)
-    return Intervals(tuple(active), tuple(start), tuple(end))
+        copies[number[interval.node]].append((events[interval.start - 1], events[interval.end - 1]))
+    last = itertools.count(len(sequence) + 1)  # free events: inactive computations take those after the last
+    return as_intervals(data, copies, lambda k: unused_event(data, k, index) if staged else next(last))
+
+
+def as_intervals(data: ModelData, copies: Sequence[Sequence[Sequence[int]]], unused: Callable[[int], int]) -> Intervals:
+    """Values for all computations, from (start, end) of the copies of node 1, 2, ..., n; `unused` is the event of an
+    inactive computation of a node."""
+    rows = []
+    for k, (present, count) in enumerate(zip(copies, data.max_computations, strict=True), 1):
+        rows += [(True, *copy) for copy in present]
+        rows += [(False, event, event) for event in [unused(k) for _ in range(count - len(present))]]
+    active, start, end = zip(*rows, strict=True) if rows else ((), (), ())
+    return Intervals(active, start, end)
+
+
+def unused_event(data: ModelData, number: int, index: str = "affine") -> int:
+    """The fixed place of inactive computations of a node, from 1, among staged events (`models/lib/staged.mzn`)."""
+    return _staged_event(data, data.earliest_stage[number - 1], number, index)
 
 
 def staged_events(data: ModelData, sequence: Sequence[int], index: str = "affine") -> list[int]:

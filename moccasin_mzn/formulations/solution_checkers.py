@@ -31,10 +31,8 @@ class CheckError(InputError):
 
 
 def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simulation) -> str:
-    """Have a schedule in any order checked by `models/schedule.mzc.mzn`, as retention intervals of free events.
-
-    Returns:
-        The verdict in one line, in the units of the graph.
+    """The verdict of `models/schedule.mzc.mzn` on a schedule in any order, as retention intervals of free events: one
+    line, in the units of the graph.
 
     Raises:
         CheckError: it is rejected, or its duration or peak differ from the simulator's.
@@ -67,18 +65,8 @@ def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simu
 
 
 def check_solution(checker: str, solution: Mapping[str, Value], correct: re.Pattern = _VERDICT) -> str:
-    """Have a solution, as a solver left it, with the data of its model checked by the model's checker.
-
-    Args:
-        correct: what the checker says of a right one.
-
-    Returns:
-        The verdict in one line.
-
-    Raises:
-        CheckError: it is rejected.
-        InputError: MiniZinc is missing or failed.
-    """
+    """The verdict, in one line, of a model's checker on a solution as a solver left it, with the data of its model; as
+    for `run_checker`, but a CheckError if it is not what `correct` matches."""
     verdict = run_checker(checker, solution)
     if not correct.fullmatch(verdict):
         raise CheckError(f"{checker} rejects the solver's solution: {verdict}")

@@ -115,8 +115,8 @@ class Cut:
         return [u for u in graph.predecessors[v] if self.is_before(u) and graph.sizes[u]]
 
 
-def window_data(cut: Cut) -> tuple[ModelData, frozenset[int]]:
-    """The data of a window, and the nodes at hand when it begins.
+def window_data(cut: Cut) -> tuple[ModelData, Cut]:
+    """The data of a window, and the cut with all that is held until it begins.
 
     Nodes of no use, as presolve finds them, are taken out until there are none.
     """
@@ -128,7 +128,7 @@ def window_data(cut: Cut) -> tuple[ModelData, frozenset[int]]:
         data = reduced(_stages(cut, choice))
         simpler = _without_use(cut, choice, data)
         if simpler == choice:
-            return data, cut.at_hand
+            return data, cut
         choice = simpler
 
 
@@ -239,7 +239,6 @@ def _recomputable(cut: Cut, chosen: set[int], held: frozenset[int]) -> dict[int,
     there = set(held) | {v for v in chosen if v in cut.at_hand}
     again = {}
     for v in [*sorted(chosen, key=lambda v: cut.number[v]), *cut.own]:
-        possible = cut.left(v) > 0 and all(u in there or u in again for u in cut.inputs_before(v))
-        if possible:
+        if cut.left(v) > 0 and all(u in there or u in again for u in cut.inputs_before(v)):
             again[v] = cut.left(v)
     return again

@@ -23,8 +23,8 @@ from functools import cached_property
 import numpy as np
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.formulations import Intervals
 from moccasin_mzn.formulations.presolve import ModelData
+from moccasin_mzn.formulations.retention import Intervals, as_intervals, decode, unused_event
 from moccasin_mzn.formulations.window_nodes import Cut, Freedom, window_data
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
@@ -99,14 +99,6 @@ class Incumbent:
         return number
 
     @cached_property
-    def _number_list(self) -> list[int]:
-        return self._number.tolist()
-
-    @cached_property
-    def _counts_list(self) -> list[int]:
-        return self._counts.tolist()
-
-    @cached_property
     def _first(self) -> np.ndarray:
         """Entry k: the position that ends stage k, the first computation of the k-th node; entry 0: 0."""
         first = np.zeros(len(self.instance.order) + 1, np.int64)
@@ -114,15 +106,21 @@ class Incumbent:
         return first
 
     def window(self, first_stage: int, last_stage: int, freedom: Freedom = EVERYTHING_NEAR) -> Window | None:
-        """See `window`."""
+        """A window of the schedule; None if the recomputations in it take no time, so that nothing can be saved.
+
+        Args:
+            first_stage, last_stage: of the window, from 1, both inside.
+
+        Raises:
+            InputError: stages that are not in the instance.
+        """
         if not 1 <= first_stage <= last_stage <= len(self.instance.order):
             raise InputError(f"window {first_stage}..{last_stage}: expected stages in 1..{len(self.instance.order)}")
         cut = self._cut(first_stage, last_stage, freedom)
         if not any(self.instance.graph.durations[v] for v in cut.recomputed):
             return None
-        data, at_hand = window_data(cut)
-        incumbent = _encode(cut, data)
-        return Window(self, first_stage, last_stage, cut.begin, cut.end, cut.fixed_duration, at_hand, data, incumbent)
+        data, cut = window_data(cut)
+        return Window(self, cut, data, _encode(cut, data))
 
     def _cut(self, first_stage: int, last_stage: int, freedom: Freedom) -> Cut:
         begin, end = int(self._first[first_stage - 1]), int(self._first[last_stage])
@@ -133,7 +131,7 @@ class Incumbent:
         return Cut(
             instance=self.instance,
             freedom=freedom,
-            number=self._number_list,
+            number=self._number.tolist(),
             first=first_stage,
             last=last_stage,
             begin=begin,
@@ -143,7 +141,7 @@ class Incumbent:
             last_end=last_end,
             slack=self.instance.budget - self._memory[:begin],
             read_after=frozenset(self._nodes[:end][self._ends[:end] > end].tolist()),
-            counts=self._counts_list,
+            counts=self._counts.tolist(),
             fixed_duration=self.duration - sum(durations[v] for v in inside),
         )
 
@@ -153,24 +151,14 @@ class Window:
     """A window of an incumbent as data of the staged models, and the way back."""
 
     whole: Incumbent
-    first_stage: int
-    last_stage: int
-    """Of the window, from 1, both inside."""
-    begin: int
-    """How many computations come before the window."""
-    end: int
-    """How many come before its end."""
-    fixed_duration: int
-    """Of all computations outside the window, in the graph's duration unit."""
-    at_hand: frozenset[int]
-    """Nodes of which a copy from before the window may be read in it or after it, as positions in `graph.nodes`."""
+    cut: Cut
     data: ModelData
     incumbent: Intervals
     """What stands for the incumbent in the model with affine events, without recomputations that are of no use."""
 
     def duration(self, objective: int) -> int:
         """Of the full schedule, in the graph's duration unit, for a value of the model's objective."""
-        return self.fixed_duration + objective * self.data.duration_scale
+        return self.cut.fixed_duration + objective * self.data.duration_scale
 
     @property
     def objective(self) -> int:
@@ -182,15 +170,9 @@ class Window:
 
     def decode(self, intervals: Intervals) -> tuple[int, ...]:
         """The full sequence for a solution of the window, as positions in `graph.nodes`."""
-        data = self.data
-        n = len(data.size)
-        computed = sorted(
-            (start, node)
-            for active, start, node in zip(intervals.active, intervals.start, data.computation_nodes, strict=True)
-            if active and data.entry < 1 + (start - 1) // n <= n - data.exit
-        )
-        part = tuple(data.order[node - 1] for _, node in computed)
-        return self.whole.sequence[: self.begin] + part + self.whole.sequence[self.end :]
+        n = len(self.data.size)
+        part = decode(self.data, intervals, n * self.data.entry + 1, n * (n - self.data.exit))
+        return self.whole.sequence[: self.cut.begin] + part + self.whole.sequence[self.cut.end :]
 
 
 def window(
@@ -200,17 +182,7 @@ def window(
     last_stage: int,
     freedom: Freedom = EVERYTHING_NEAR,
 ) -> Window | None:
-    """A window of a schedule; None if the recomputations in it take no time, so that nothing can be saved.
-
-    For more than one window of the same schedule, `Incumbent(instance, sequence).window(...)` saves time.
-
-    Args:
-        sequence: a schedule within the budget and C_v, in stages of the input order.
-        first_stage, last_stage: of the window, from 1, both inside.
-
-    Raises:
-        InputError: the sequence is not as said; stages that are not in the instance.
-    """
+    """See `Incumbent.window`, which saves time for more than one window of a schedule."""
     return Incumbent(instance, tuple(sequence)).window(first_stage, last_stage, freedom)
 
 
@@ -239,24 +211,8 @@ def _encode(cut: Cut, data: ModelData) -> Intervals:
     if data.exit:
         read(sorted(cut.read_after), n * n)
         copies[n].append([n * n, n * n])
-    return _intervals(data, copies)
+    return as_intervals(data, copies[1:], lambda k: unused_event(data, k))
 
 
 def _may_recompute(data: ModelData, k: int, stage: int) -> bool:
-    if data.max_computations[k - 1] == 1:
-        return False
-    return data.earliest_stage[k - 1] <= stage <= data.latest_stage[k - 1]
-
-
-def _intervals(data: ModelData, copies: Sequence[Sequence[Sequence[int]]]) -> Intervals:
-    """Values for all computations; the inactive ones have the fixed place of `models/lib/staged.mzn`."""
-    n = len(data.size)
-    active, start, end = [], [], []
-    for k, count in enumerate(data.max_computations, 1):
-        unused = n * (data.earliest_stage[k - 1] - 1) + k
-        for i in range(count):
-            active.append(i < len(copies[k]))
-            first, last = copies[k][i] if active[-1] else (unused, unused)
-            start.append(first)
-            end.append(last)
-    return Intervals(tuple(active), tuple(start), tuple(end))
+    return data.max_computations[k - 1] > 1 and data.earliest_stage[k - 1] <= stage <= data.latest_stage[k - 1]

@@ -74,11 +74,6 @@ class GraphArrays:
         """n."""
         return len(self.duration)
 
-    @property
-    def edge_count(self) -> int:
-        """m."""
-        return len(self.succ)
-
 
 def graph_arrays(graph: ComputationGraph, order: Sequence[int]) -> GraphArrays:
     """The arrays of `graph` along `order`, in time proportional to nodes and edges but for two sorts.

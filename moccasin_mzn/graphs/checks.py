@@ -102,14 +102,14 @@ def check_device_durations(nodes: tuple[NodeId, ...], given: Any) -> dict[str, t
 
 
 def by_device(nodes: Sequence[Any], given: Sequence[Any]) -> dict[str, tuple[Any, ...]]:
-    """Durations by device, from those of each node, which all name the same devices."""
-    for node, durations in zip(nodes, given, strict=True):
+    """Durations by device, from those of each node, which all name the same devices; none are given: of no device."""
+    for node, durations in zip(nodes if given else (), given, strict=True):
         if not isinstance(durations, Mapping):
             raise InputError(f"node {shown(node)}: device_durations is {shown(durations)}, expected an object")
         if set(durations) != set(given[0]):
             names = ", ".join(map(str, given[0]))
             raise InputError(f"node {shown(node)}: device_durations has not the devices of the first node: {names}")
-    return {device: tuple(durations[device] for durations in given) for device in given[0]}
+    return {device: tuple(durations[device] for durations in given) for device in (given[0] if given else ())}
 
 
 def check_texts(**texts: Any) -> None:

@@ -238,9 +238,16 @@ class ComputationGraph:
         node = max(range(len(self.nodes)), key=self.working_set)
         return WorkingSet(node, self.working_set(node))
 
-    def durations_on_devices(self, node: int) -> dict[str, int | None]:
-        """What `device_durations` has of the node at this position, by name of the device."""
-        return {device: durations[node] for device, durations in self.device_durations.items()}
+    def told_of(self, node: int) -> dict[str, Any]:
+        """What files and networkx tell of the node at this position, besides its id; what is not given is left out."""
+        told: dict[str, Any] = {"duration": self.durations[node], "size": self.sizes[node]}
+        if self.labels is not None:
+            told["label"] = self.labels[node]
+        if self.backward is not None:
+            told["backward"] = self.backward[node]
+        if self.device_durations:
+            told["device_durations"] = {device: durations[node] for device, durations in self.device_durations.items()}
+        return told
 
     # --- networkx ----------------------------------------------------------------------------------------
 
@@ -275,14 +282,12 @@ class ComputationGraph:
         about = dict(g.graph)
         file_order = about.pop("order", None)
         order = file_order if order is None else order
-        optional: dict[str, Any] = {}
-        for field_name, attribute in (("labels", "label"), ("backward", "backward")):
-            if all(attribute in data for data in values.values()):
-                optional[field_name] = tuple(data[attribute] for data in values.values())
-        if any("device_durations" in data for data in values.values()):
-            optional["device_durations"] = by_device(
-                tuple(values), [data.get("device_durations") for data in values.values()]
-            )
+
+        def of_all(attribute: str) -> tuple[Any, ...] | None:
+            known = tuple(data[attribute] for data in values.values() if attribute in data)
+            return known if len(known) == len(values) else None
+
+        timed = [data.get("device_durations") for data in values.values()]
         return cls(
             nodes=tuple(_plain(node) for node in values),
             durations=tuple(_plain(data[duration]) for data in values.values()),
@@ -290,11 +295,13 @@ class ComputationGraph:
             edges=tuple((position[tail], position[head]) for tail, head in g.edges()),
             order=None if order is None else _positions(position, "order", order),
             name=about.pop("name", ""),
+            labels=of_all("label"),
             duration_unit=about.pop("duration_unit", "unit"),
             size_unit=about.pop("size_unit", "unit"),
             fixed_memory=about.pop("fixed_memory", {}),
             attributes=about,
-            **optional,
+            backward=of_all("backward"),
+            device_durations=by_device(tuple(values), timed) if any(of is not None for of in timed) else {},
         )
 
     def to_networkx(self) -> networkx.DiGraph:
@@ -307,14 +314,7 @@ class ComputationGraph:
             g.graph["fixed_memory"] = dict(self.fixed_memory)
         if self.order is not None:
             g.graph["order"] = [self.nodes[v] for v in self.order]
-        for v, node in enumerate(self.nodes):
-            g.add_node(node, duration=self.durations[v], size=self.sizes[v])
-            if self.labels is not None:
-                g.nodes[node]["label"] = self.labels[v]
-            if self.backward is not None:
-                g.nodes[node]["backward"] = self.backward[v]
-            if self.device_durations:
-                g.nodes[node]["device_durations"] = self.durations_on_devices(v)
+        g.add_nodes_from((node, self.told_of(v)) for v, node in enumerate(self.nodes))
         g.add_edges_from((self.nodes[tail], self.nodes[head]) for tail, head in self.edges)
         return g
 

@@ -42,13 +42,14 @@ class Round:
     temperature: float
     """At the beginning, in mean costs."""
     steps: int
+    most: int = 2**30
+    """How often a node is computed again at most, within what is allowed; for searches to which that matters."""
 
 
 class Annealing(ABC):
     """A search in rounds. For a seed, the same incumbents in the same order; only how many depends on time.
 
     Args:
-        seed: of the random numbers.
         unit: the mean cost.
         penalties: to begin with, in cost units per unit of excess.
         chunk: moves between two looks at the clock.
@@ -71,14 +72,10 @@ class Annealing(ABC):
         self._on_peak: Callable[[Any], Any] = lambda sequence: None
 
     def run(
-        self,
-        on_incumbent: Callable[[Any], Any],
-        stop: Callable[[], bool],
-        better: Callable[[int | None], Any] = lambda duration: None,
-        draft: Callable[[], Any] = lambda: None,
-        max_rounds: int | None = None,
-        on_peak: Callable[[Any], Any] = lambda sequence: None,
-    ) -> None:
+        self, on_incumbent: Callable[[Any], Any], stop: Callable[[], bool],
+        better: Callable[[int | None], Any] = lambda duration: None, draft: Callable[[], Any] = lambda: None,
+        max_rounds: int | None = None, on_peak: Callable[[Any], Any] = lambda sequence: None,
+    ) -> None:  # fmt: skip
         """Search until `stop()`, which is asked every few hundredths of a second (more often on small graphs).
 
         Args:

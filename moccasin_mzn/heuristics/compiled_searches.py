@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -25,8 +27,6 @@ _noted: set[str] = set()
 
 @dataclass(frozen=True)
 class CompiledSearch:
-    """A search by compiled functions."""
-
     name: str
     """As told to people."""
     module: str
@@ -94,15 +94,10 @@ def small_instance(order: str = "input") -> Instance:
     return Instance.build(graph, 8, order=order)
 
 
-class Later:
+def later(times: int) -> Callable[[], bool]:
     """Says so often that it is not time to stop yet."""
-
-    def __init__(self, times: int) -> None:
-        self._left = times
-
-    def __call__(self) -> bool:
-        self._left -= 1
-        return self._left < 0
+    left = itertools.repeat(False, times)
+    return lambda: next(left, True)
 
 
 def ignore(found: object) -> None:

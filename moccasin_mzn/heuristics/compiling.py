@@ -50,7 +50,6 @@ def _anything() -> None: ...
 
 @functools.cache
 def _keep_apart() -> None:
-    """Keep code that checks its indices apart from code that does not."""
     config.CACHE_DIR = str(Path(config.CACHE_DIR or AppDirs("numba", "numba").user_cache_dir) / "bounds-checked")
 
 

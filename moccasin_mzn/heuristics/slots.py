@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from moccasin_mzn.graphs.arrays import graph_arrays
+from moccasin_mzn.heuristics.compiling import compiled
 from moccasin_mzn.problem.instance import Instance
 
 NONE = -1
@@ -52,6 +53,15 @@ def problem_with(instance: Instance, slots_for: Callable[[np.ndarray], np.ndarra
         slot_node=np.repeat(np.arange(arrays.node_count, dtype=np.int64), slots),
         budget=np.int64(instance.budget // unit),  # type: ignore[arg-type]  # an int to compiled code
     )
+
+
+@compiled
+def slot_at(problem, places, v, place):
+    """The first slot of v at a place, a stage or a position, of which `places` has one for each; NONE: none is."""
+    for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
+        if places[slot] == place:
+            return slot
+    return np.int64(NONE)
 
 
 def size_unit(total: int, events: int) -> int:

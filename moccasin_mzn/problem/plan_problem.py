@@ -143,7 +143,7 @@ def why_impossible(problem: PlanProblem) -> str | None:
     platform, goal = problem.platform, problem.goal
     graph = platform.graph
     for v in range(len(graph.nodes)):
-        need = graph.sizes[v] + sum(graph.sizes[u] for u in graph.predecessors[v])
+        need = graph.working_set(v)
         rooms = [need if memory.budget is None else memory.budget for memory in platform.memories if memory.computes(v)]
         if all(budget < need for budget in rooms):
             return (

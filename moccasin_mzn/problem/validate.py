@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
@@ -14,6 +15,9 @@ from moccasin_mzn.problem.files.schedules import ClaimedSchedule
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.judges.schedules import Interval, Simulation, Violation, in_order, judge, simulate
 from moccasin_mzn.words import duration_text, exact_memory_text
+
+Key = TypeVar("Key", bound=tuple[int, ...])
+"""Of an interval: its node, where it is, its start."""
 
 
 def validate_schedule(
@@ -39,7 +43,7 @@ def validate_schedule(
     simulation = simulate(graph, sequence) if budget is None else judge(graph, sequence, budget)
     violations = list(simulation.violations)
     if schedule.intervals is not None:
-        violations += _check_intervals(graph, schedule.intervals, simulation)
+        violations += _intervals_of_schedule(graph, schedule.intervals, simulation)
     for arena in arena_of_schedule(graph, schedule, budget):
         violations += arena.violations()
     for what, claimed, true, text in (
@@ -50,30 +54,6 @@ def validate_schedule(
             message = f"{what} claimed is {text(claimed)}, but the sequence has {what} {text(true)}"
             violations.append(Violation(f"wrong-{what}", None, None, message))
     return in_order(violations)
-
-
-def _check_intervals(graph: ComputationGraph, claimed: Sequence[Interval], simulation: Simulation) -> list[Violation]:
-    def wrong(interval: Interval, text: str) -> Violation:
-        message = f"position {interval.start}: the interval of node {node_text(graph, interval.node)} {text}"
-        return Violation("wrong-interval", interval.start, interval.node, message)
-
-    true_end = {(interval.node, interval.start): interval.end for interval in simulation.intervals}
-    violations, seen = [], set()
-    for interval in claimed:
-        key = (interval.node, interval.start)
-        end = true_end.get(key)
-        if end is None:
-            violations.append(wrong(interval, "starts where the node is not computed"))
-        elif key in seen:
-            violations.append(wrong(interval, "is given twice"))
-        elif interval.end < end:
-            violations.append(wrong(interval, f"ends at {interval.end}, before its last read at {end}"))
-        elif interval.end > end:
-            violations.append(wrong(interval, f"ends at {interval.end}, after its last read at {end}"))
-        seen.add(key)
-    missing = [interval for interval in simulation.intervals if (interval.node, interval.start) not in seen]
-    violations += [wrong(interval, f"(to {interval.end}) is missing") for interval in missing]
-    return violations
 
 
 def validate_plan(claimed: ClaimedPlan) -> PlanSimulation:
@@ -98,33 +78,54 @@ def validate_plan(claimed: ClaimedPlan) -> PlanSimulation:
             message = f"peak in {name} claimed is {claim}, but the plan has {true}"
             wrong.append(Violation("wrong-peak", None, None, message))
     if claimed.placed is not None:
-        wrong += _wrong_intervals(claimed, simulation)
+        wrong += _intervals_of_plan(claimed, simulation)
     for arena in arenas_of_plan(claimed):
         wrong += arena.violations()
     return replace(simulation, violations=(*simulation.violations, *wrong))
 
 
-def _wrong_intervals(claimed: ClaimedPlan, simulation: PlanSimulation) -> Iterator[Violation]:
-    """Copies that the plan holds otherwise than claimed, or that have no offset; in order of their start."""
+def _intervals_of_schedule(
+    graph: ComputationGraph, claimed: Sequence[Interval], simulation: Simulation
+) -> Iterator[Violation]:
+    true = {(of.node, of.start): of.end for of in simulation.intervals}
+    told = [((of.node, of.start), of.end) for of in claimed]
+    reads = "ends at {told}, {side} its last read at {true}"
+    for (node, start), text in _wrong(
+        true, told, "starts where the node is not computed", reads, "(to {true}) is missing"
+    ):
+        message = f"position {start}: the interval of node {node_text(graph, node)} {text}"
+        yield Violation("wrong-interval", start, node, message)
+
+
+def _intervals_of_plan(claimed: ClaimedPlan, simulation: PlanSimulation) -> Iterator[Violation]:
+    """Copies that the plan holds otherwise than claimed, or that have no offset."""
     true = {(of.node, of.memory, of.start): of.end for of in simulation.intervals}
-    told: dict[tuple[int, int, int], int] = {}
-    for of in claimed.placed or ():
-        key, text = (of.node, of.memory, of.start), None
+    told = [((of.node, of.memory, of.start), of.end) for of in claimed.placed or ()]
+    reads = "ends at {told}, but its last read is at {true}"
+    for (node, memory, start), text in _wrong(true, told, "begins where there is none", reads, "has no offset"):
+        copied, place = node_text(claimed.platform.graph, node), claimed.platform.memories[memory].name
+        message = f"position {start}: the copy of node {copied} in {place} {text}"
+        yield Violation("wrong-interval", start, node, message)
+
+
+def _wrong(
+    true: Mapping[Key, int], told: Sequence[tuple[Key, int]], unknown: str, other: str, missing: str
+) -> Iterator[tuple[Key, str]]:
+    """What is wrong with intervals as told, by their keys: ends that are not so, then, by their start, those missing.
+
+    Args:
+        true: the end of each interval that there is, in order of their start.
+        unknown, other, missing: texts for an interval that there is not, for another end, for one that is not told.
+    """
+    seen = set()
+    for key, end in told:
         if key not in true:
-            text = "begins where there is none"
-        elif key in told:
-            text = "is given twice"
-        elif of.end != true[key]:
-            text = f"ends at {of.end}, but its last read is at {true[key]}"
-        told[key] = of.end
-        if text is not None:
-            yield _wrong_interval(claimed, key, text)
-    for key in sorted(true.keys() - told.keys(), key=lambda key: key[2]):
-        yield _wrong_interval(claimed, key, "has no offset")
-
-
-def _wrong_interval(claimed: ClaimedPlan, key: tuple[int, int, int], text: str) -> Violation:
-    node, memory, start = key
-    graph, place = claimed.platform.graph, claimed.platform.memories[memory]
-    message = f"position {start}: the copy of node {node_text(graph, node)} in {place.name} {text}"
-    return Violation("wrong-interval", start, node, message)
+            yield key, unknown
+        elif key in seen:
+            yield key, "is given twice"
+        elif end != true[key]:
+            yield key, other.format(told=end, true=true[key], side="before" if end < true[key] else "after")
+        seen.add(key)
+    for key, end in true.items():
+        if key not in seen:
+            yield key, missing.format(true=end)

@@ -15,6 +15,7 @@ from moccasin_mzn.bounds.branching import branch
 from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.relaxation import Relaxation
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
@@ -82,7 +83,7 @@ def check_any_relaxation(stages: Stages, best: int, seed: int) -> None:
             relaxation,
             least=0,
             most=None,
-            deadline=time.monotonic() + 20,
+            deadline=Deadline(20),
             seed=0,
             on_bound=lambda _: None,
             stop=lambda _: False,
@@ -209,7 +210,7 @@ def test_bound_of_large_costs_is_the_cost_of_the_best_solution(seed):
         relaxation,
         least=0,
         most=None,
-        deadline=time.monotonic() + 60,
+        deadline=Deadline(60),
         seed=0,
         on_bound=told.append,
         stop=lambda _: False,

@@ -95,31 +95,31 @@ def alternatives(cut: Window) -> Iterator[Sequence]:
     """All sequences in stages that agree with the incumbent outside the window."""
     whole, instance = cut.whole, cut.whole.instance
     order = instance.order
-    own = order[cut.first_stage - 1 : cut.last_stage]
+    own = order[cut.cut.first - 1 : cut.cut.last]
 
     def parts(k: int) -> Iterator[Sequence]:
         if k > len(own):
             yield ()
             return
-        earlier = order[: cut.first_stage + k - 2]
+        earlier = order[: cut.cut.first + k - 2]
         for rest in parts(k + 1):
             for size in range(len(earlier) + 1):
                 for again in combinations(earlier, size):
                     yield (*again, own[k - 1], *rest)
 
     for part in parts(1):
-        counts = Counter(chain(whole.sequence[: cut.begin], part, whole.sequence[cut.end :]))
+        counts = Counter(chain(whole.sequence[: cut.cut.begin], part, whole.sequence[cut.cut.end :]))
         if all(counts[v] <= most for v, most in enumerate(instance.max_computations)):
-            yield (*whole.sequence[: cut.begin], *part, *whole.sequence[cut.end :])
+            yield (*whole.sequence[: cut.cut.begin], *part, *whole.sequence[cut.cut.end :])
 
 
 def brute_force(cut: Window) -> int:
     """The least duration of a full schedule that agrees with the incumbent outside the window, in what it computes and
     in what may be in memory when the window begins."""
-    graph, begin = cut.whole.instance.graph, cut.begin
+    graph, begin = cut.whole.instance.graph, cut.cut.begin
     intervals = simulate(graph, cut.whole.sequence).intervals
-    assert {i.node for i in intervals if i.start <= begin <= i.end} <= cut.at_hand
-    there = cut.at_hand | {v for v, size in enumerate(graph.sizes) if size == 0}
+    assert {i.node for i in intervals if i.start <= begin <= i.end} <= cut.cut.at_hand
+    there = cut.cut.at_hand | {v for v, size in enumerate(graph.sizes) if size == 0}
     durations = []
     for sequence in alternatives(cut):
         simulation = judge(graph, sequence, cut.whole.instance.budget)
@@ -274,8 +274,8 @@ def test_decoding_the_incumbent_gives_it_back(cut):
     assert simulation.duration == cut.duration(cut.objective) <= whole.duration
     gone = Counter(whole.sequence) - Counter(sequence)
     assert len(sequence) == len(whole.sequence) - gone.total()  # some are gone, none is new
-    assert sequence[: cut.begin] == whole.sequence[: cut.begin]
-    behind = len(whole.sequence) - cut.end
+    assert sequence[: cut.cut.begin] == whole.sequence[: cut.cut.begin]
+    behind = len(whole.sequence) - cut.cut.end
     assert behind == 0 or sequence[-behind:] == whole.sequence[-behind:]
     for v, first, last in zip(data.computation_nodes, cut.incumbent.start, cut.incumbent.end, strict=True):
         assert first <= last <= len(data.size) * (data.latest_stage[v - 1] - 1) + data.latest_stage[v - 1]
@@ -323,7 +323,7 @@ CHAIN = ComputationGraph(range(4), [1] * 4, [1] * 4, [(0, 1), (1, 2), (0, 3), (2
 def test_a_copy_may_be_held_until_the_window_begins():
     """Node 0 is dropped after stage 2 for no reason: the window, which is stage 4, sees that there was room for it."""
     cut = window(Instance.build(CHAIN, 3), (0, 1, 2, 0, 3), 4, 4)
-    assert 0 in cut.at_hand
+    assert 0 in cut.cut.at_hand
     assert Solved(cut, "gecode").sequence == (0, 1, 2, 3)
 
 

@@ -9,7 +9,8 @@ from few import few
 
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.heuristics.staged.search import HOT, INCUMBENT, LocalSearch, StagedRound
+from moccasin_mzn.heuristics.annealing import Round
+from moccasin_mzn.heuristics.staged.search import HOT, INCUMBENT, LocalSearch
 from moccasin_mzn.heuristics.staged.state import (
     EXCESS,
     EXTRA,
@@ -169,7 +170,7 @@ def test_a_move_never_notes_more_than_there_is_room_for():
     search._trail = np.full((8 * rows, 2), -7, np.int64)[:rows]
     sentinel = search._trail.base
     chain = stages_of(search.instance, search._problem, (*range(n - 1), *range(n - 2), n - 1))
-    search._round(StagedRound(INCUMBENT, HOT, 20_000), chain, lambda sequence: None, lambda: False)
+    search._round(Round(INCUMBENT, HOT, 20_000), chain, lambda sequence: None, lambda: False)
     assert (sentinel[rows:] == -7).all()
 
 

@@ -34,9 +34,9 @@ class Worker:
         """Exit status, stdout and stderr."""
         return self._ask(text, "--engine", self.engine, *flags)
 
-    def relax(self, text: str, *limits: float) -> tuple[str, float | None, list[float] | None]:
-        """Status, objective and values of the linear relaxation; `limits` are two numbers of seconds."""
-        return self._ask(text, "--relaxation", *limits)
+    def relax(self, text: str, *seconds: float) -> tuple[str, float | None, list[float] | None]:
+        """Status, objective and values of the linear relaxation, within a time limit if there is one."""
+        return self._ask(text, "--relaxation", *seconds)
 
     def _ask(self, *request: object) -> tuple:
         self.process.stdin.write(json.dumps(request) + "\n")

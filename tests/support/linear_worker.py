@@ -11,7 +11,6 @@ import io
 import json
 import sys
 import tempfile
-import time
 
 from moccasin_mzn.solvers.flatzinc.clock import seconds_since_start
 from moccasin_mzn.solvers.flatzinc.parser import parse
@@ -41,12 +40,9 @@ def solve(text: str, *flags: str) -> tuple[int, str, str]:
     return status, out.getvalue(), err.getvalue().replace(file.name, "FILE")
 
 
-def relax(text: str, *limits: float) -> tuple[str, float | None, list[float] | None]:
-    """The linear relaxation; `limits` are the seconds of the time limit and those until HiGHS is told to stop."""
-    program = linear_program(parse(text, floats=True))
-    seconds, patience = limits or (None, None)
-    end = time.monotonic() + (patience or 1e9)
-    relaxation = solve_relaxation(program, seconds, 1, lambda: time.monotonic() > end)
+def relax(text: str, seconds: float | None = None) -> tuple[str, float | None, list[float] | None]:
+    """The linear relaxation, within a time limit."""
+    relaxation = solve_relaxation(linear_program(parse(text, floats=True)), seconds)
     values = None if relaxation.values is None else relaxation.values.tolist()
     return relaxation.status, relaxation.objective, values
 

@@ -1,8 +1,4 @@
-"""Offsets in one flat arena: what a runtime needs beside the schedule.
-
-Data flow: `buffers` (the data), `check` (the judge, which shares no code with allocators), `search` and `exact` (the
-allocators), `attach` and `joint` (arenas for schedules).
-"""
+"""Offsets in one flat arena: `search` and `exact` find them for buffers, `joint` and the arrangers for answers."""
 
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 

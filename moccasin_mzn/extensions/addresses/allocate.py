@@ -32,15 +32,9 @@ class Allocation:
 
 
 def allocate_buffers(
-    buffers: Sequence[Buffer],
-    alignment: int = 1,
-    *,
-    capacity: int | None = None,
-    begin_with: Sequence[int] | None = None,
-    time_limit: float | None = None,
-    threads: int | None = None,
-    seed: int = 0,
-) -> Allocation:
+    buffers: Sequence[Buffer], alignment: int = 1, *, capacity: int | None = None,
+    begin_with: Sequence[int] | None = None, time_limit: float | None = None, threads: int | None = None, seed: int = 0,
+) -> Allocation:  # fmt: skip
     """A small arena, or with a capacity one that is no larger. An interrupt from the keyboard ends it with the best.
 
     Args:
@@ -49,6 +43,9 @@ def allocate_buffers(
     Raises:
         InputError: sizes, offsets or an alignment that make no sense; MiniZinc, if it is needed, is missing or failed.
     """
+    from moccasin_mzn.extensions.addresses.exact import least_arena
+    from moccasin_mzn.solvers.minizinc.run import Limits
+
     buffers = tuple(buffers)
     check_buffers(buffers, alignment)
     ready(ADDRESSES)
@@ -62,33 +59,16 @@ def allocate_buffers(
         time_limit=time_limit and time_limit * (SEARCH_SHARE if modelled else 1),
         on_interrupt=lambda: interrupted.append(True),
     )  # fmt: skip
-    enough = max(bound, capacity or 0)
     hopeless = capacity is not None and bound > capacity
-    if arena.size > enough and modelled and not interrupted and not hopeless:
+    if arena.size > max(bound, capacity or 0) and modelled and not interrupted and not hopeless and not deadline.over():
         left = deadline.remaining()
-        seconds = MODEL_SECONDS if left is None else left
-        arena, bound = _modelled(arena, bound, capacity, seconds, threads, seed)
+        limits = Limits(MODEL_SECONDS if left is None else left, threads, seed)
+        found, outcome = least_arena(buffers, alignment, begin_with=arena, limits=limits, enough=capacity)
+        if found is not None and found.size < arena.size:
+            arena = found
+        if outcome.status == "optimal":
+            bound = max(bound, arena.size)
     return Allocation(arena, bound, _status(arena, bound, capacity))
-
-
-def _modelled(
-    arena: Arena, bound: int, capacity: int | None, seconds: float, threads: int | None, seed: int
-) -> tuple[Arena, int]:
-    """The smaller arena that the model finds, if any, and the bound it proves."""
-    from moccasin_mzn.extensions.addresses.exact import least_arena
-    from moccasin_mzn.solvers.minizinc.run import Limits
-
-    if seconds <= 0:
-        return arena, bound
-    found, outcome = least_arena(
-        arena.buffers, arena.alignment, begin_with=arena, limits=Limits(seconds, threads, seed),
-        enough=capacity,
-    )  # fmt: skip
-    if found is not None and found.size < arena.size:
-        arena = found
-    if outcome.status == "optimal":
-        bound = max(bound, arena.size)
-    return arena, bound
 
 
 def _status(arena: Arena, bound: int, capacity: int | None) -> str:

@@ -62,14 +62,9 @@ Search = Callable[[Instance, float | None], Result]
 
 
 def solve_with_addresses(
-    instance: Instance,
-    search: Search,
-    alignment: int = 1,
-    *,
-    time_limit: float | None = None,
-    threads: int | None = None,
-    seed: int = 0,
-) -> Result:
+    instance: Instance, search: Search, alignment: int = 1, *, time_limit: float | None = None,
+    threads: int | None = None, seed: int = 0,
+) -> Result:  # fmt: skip
     """The best schedule whose arena is within the budget of `instance`, with that arena.
 
     Args:

@@ -44,16 +44,9 @@ PlanSearch = Callable[[PlanProblem, float | None, Listener, Plan | None], Result
 
 
 def plan_with_arenas(
-    problem: PlanProblem,
-    search: PlanSearch,
-    alignment: int = 1,
-    *,
-    begin: float | None = None,
-    time_limit: float | None = None,
-    threads: int | None = None,
-    seed: int = 0,
-    on_progress: Listener = ignore,
-) -> Result:
+    problem: PlanProblem, search: PlanSearch, alignment: int = 1, *, begin: float | None = None,
+    time_limit: float | None = None, threads: int | None = None, seed: int = 0, on_progress: Listener = ignore,
+) -> Result:  # fmt: skip
     """The best plan whose arenas are within the budgets of their memories, with these arenas.
 
     Args:
@@ -144,7 +137,6 @@ class _Plans(Arrangement):
         return arenas
 
     def _with(self, result: Result, plan: Plan, arenas: PlanArenas) -> Result:
-        """A result with another plan."""
         account = judge_plan(self.problem.platform, plan, self.problem.goal)
         return replace(
             result, problem=self.problem, answer=plan, simulation=account, arenas=arenas, solution=None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from moccasin_mzn.errors import InputError
@@ -18,16 +18,9 @@ MODEL, CHECKER = "addresses.mzn", "addresses.mzc.mzn"
 
 
 def least_arena(
-    buffers: Sequence[Buffer],
-    alignment: int = 1,
-    *,
-    begin_with: Arena | None = None,
-    limit: int | None = None,
-    enough: int | None = None,
-    solver: str = "cp-sat",
-    limits: Limits | None = None,
-    stop: Callable[[], bool] = lambda: False,
-) -> tuple[Arena | None, Outcome]:
+    buffers: Sequence[Buffer], alignment: int = 1, *, begin_with: Arena | None = None, limit: int | None = None,
+    enough: int | None = None, solver: str = "cp-sat", limits: Limits | None = None,
+) -> tuple[Arena | None, Outcome]:  # fmt: skip
     """An arena and how the run ended: with status "optimal" it is proven that none is smaller.
 
     Args:
@@ -50,15 +43,15 @@ def least_arena(
 
     def note(values: Any) -> None:
         arena = Arena(buffers, tuple(offset * scale for offset in values.offset), alignment)
-        if arena.size > values.arena * scale:
-            claimed = values.arena * scale
+        claimed = values.arena * scale
+        if arena.size > claimed:
             raise InputError(f"{solver} reports an arena of {claimed}, but its buffers end at {arena.size}")
         found.append(arena)
 
     backend, listener = find_backend(solver), Listener(note, lambda bound: None)
 
     def over() -> bool:
-        return stop() or (enough is not None and any(arena.size <= enough for arena in found))
+        return enough is not None and any(arena.size <= enough for arena in found)
 
     outcome = run_model(
         backend, models_folder() / MODEL, dzn_text(items), limits or Limits(), listener, over, begin_with is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,8 +28,6 @@ pay, since a copy that is computed again may lie elsewhere."""
 
 @dataclass(frozen=True)
 class JointAnswer:
-    """What the joint model found."""
-
     status: str
     """"optimal", "feasible", "infeasible" or "unknown", of the least duration within an arena of the budget's size."""
     sequence: tuple[int, ...] | None
@@ -41,15 +39,9 @@ class JointAnswer:
 
 
 def solve_jointly(
-    instance: Instance,
-    alignment: int = 1,
-    *,
-    staged: bool = True,
-    incumbent: tuple[Sequence[int], Arena] | None = None,
-    solver: str = "cp-sat",
-    limits: Limits | None = None,
-    stop: Callable[[], bool] = lambda: False,
-) -> JointAnswer:
+    instance: Instance, alignment: int = 1, *, staged: bool = True,
+    incumbent: tuple[Sequence[int], Arena] | None = None, solver: str = "cp-sat", limits: Limits | None = None,
+) -> JointAnswer:  # fmt: skip
     """The shortest schedule that has an arena within the budget, for small instances.
 
     Args:
@@ -66,7 +58,7 @@ def solve_jointly(
     model = models_folder() / f"addresses_{form.name}.mzn"
     listener = Listener(search.solution, search.bounded)
     outcome = run_model(
-        find_backend(solver), model, dzn_text(items), limits or Limits(), listener, stop, sequence is not None
+        find_backend(solver), model, dzn_text(items), limits or Limits(), listener, lambda: False, sequence is not None
     )
     return JointAnswer(outcome.status, search.sequence, search.arena, search.bound, outcome.interrupted)
 

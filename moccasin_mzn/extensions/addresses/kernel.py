@@ -78,9 +78,7 @@ def repair(order, boxes, best_fit, limit, moves, generator, placed, offset):
     This is squeaky wheel optimization (Joslin and Clements, 1999): whoever fails is served earlier next time.
 
     Args:
-        best_fit: see `place`.
-        moves: at most so many.
-        generator: uint64[1], state of the random numbers, not 0.
+        moves: at most so many; for the others see `place`.
 
     Returns:
         The size of the arena, whose offsets are in `offset`; -1 if there is none after so many moves.

@@ -16,11 +16,11 @@ Where an arena does not fit then, a part of the reservation is kept in the windo
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 
@@ -45,7 +45,6 @@ class Window:
 
     @property
     def count(self) -> int:
-        """Of its stages."""
         return self.last - self.first + 1
 
     def tighter(self, over: int, amount: int) -> Window | None:
@@ -114,7 +113,6 @@ class Reserved:
         return tuple(longer)
 
     def stripped(self, sequence: Sequence[int]) -> tuple[int, ...]:
-        """A sequence without the further nodes."""
         n = len(self.instance.order)
         return tuple(v for v in sequence if v < n)
 
@@ -127,22 +125,16 @@ def _names(graph: ComputationGraph, count: int) -> list[str]:
 
 def windows(instance: Instance) -> Iterator[Window]:
     """Windows of stages, narrow ones first; those of a width are disjoint, first where the input order takes most."""
-    n = len(instance.order)
-    width = min(n, max(FEWEST_STAGES, n // PARTS))
-    yield from _windows(instance, width)
+    memory, n, width = instance.baseline.memory, len(instance.order), 0
     while width < n:
-        width = min(n, 2 * width)
-        yield from _windows(instance, width)
-
-
-def _windows(instance: Instance, width: int) -> Iterator[Window]:
-    memory, n, covered = instance.baseline.memory, len(instance.order), set[int]()
-    for middle in sorted(range(n), key=lambda k: -memory[k]):
-        first = min(max(0, middle - width // 2), n - width)
-        stages = range(first, first + width)
-        if memory[middle] > instance.budget and covered.isdisjoint(stages):
-            covered.update(stages)
-            yield Window(stages[0], stages[-1])
+        width = min(n, 2 * width or max(FEWEST_STAGES, n // PARTS))
+        covered = set[int]()
+        for middle in sorted(range(n), key=lambda k: -memory[k]):
+            first = min(max(0, middle - width // 2), n - width)
+            stages = range(first, first + width)
+            if memory[middle] > instance.budget and covered.isdisjoint(stages):
+                covered.update(stages)
+                yield Window(stages[0], stages[-1])
 
 
 def released(reserved: Sequence[int], window: Window) -> list[int]:
@@ -163,13 +155,9 @@ def runs(reserved: Sequence[int]) -> tuple[Window, ...]:
 
 
 def near_by(
-    reserved: Reserved,
-    sequence: tuple[int, ...],
-    seconds: float,
-    seed: int,
-    stop: Callable[[], bool],
+    reserved: Reserved, sequence: tuple[int, ...], seconds: float, seed: int, stop: Callable[[], bool],
     within: Window | None = None,
-) -> tuple[int, ...] | None:
+) -> tuple[int, ...] | None:  # fmt: skip
     """The shortest schedule that local search finds near a sequence in stages, with memory reserved; None: none.
 
     Args:
@@ -178,9 +166,9 @@ def near_by(
     """
     from moccasin_mzn.heuristics.staged.search import LocalSearch
 
-    deadline, starts = time.monotonic() + seconds, [reserved.inserted(sequence)]
+    deadline, starts = Deadline(seconds), [reserved.inserted(sequence)]
     found: list[tuple[int, ...]] = []
     search = LocalSearch(reserved.extended(), seed, None if within is None else reserved.stages_of(within))
     start: dict[str, Any] = {"draft" if within is None else "better": lambda *_: starts.pop() if starts else None}
-    search.run(found.append, lambda: stop() or time.monotonic() >= deadline, **start)
+    search.run(found.append, lambda: stop() or deadline.over(), **start)
     return reserved.stripped(found[-1]) if found else None

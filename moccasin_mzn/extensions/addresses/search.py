@@ -44,16 +44,10 @@ MOST_BUFFERS = 20_000
 
 
 def search_arena(
-    buffers: Sequence[Buffer],
-    alignment: int = 1,
-    *,
-    enough: int | None = None,
-    time_limit: float | None = None,
-    seed: int = 0,
-    begin_with: Sequence[int] | None = None,
-    stop: Callable[[], bool] = lambda: False,
+    buffers: Sequence[Buffer], alignment: int = 1, *, enough: int | None = None, time_limit: float | None = None,
+    seed: int = 0, begin_with: Sequence[int] | None = None, stop: Callable[[], bool] = lambda: False,
     on_interrupt: Callable[[], None] | None = None,
-) -> Arena:
+) -> Arena:  # fmt: skip
     """A small arena; the same one for the same seed if no time limit cuts the search short.
 
     Ends when the arena is as small as its bound, when it is no larger than `enough`, or when the time or, without a
@@ -145,7 +139,10 @@ class _Search:
 
     def _improve(self, starts: list[_Start], known: int | None) -> None:
         """Repair of the best start; then coolings, the first few from other starts, the rest from the best arena."""
-        self._repair(starts[0], lambda: self.over(REPAIRED))
+        chunk = max(20, int(CHUNK_WORK / max(1, len(self.solid)) ** 2))
+        for share in SHARES:
+            if not self.done and not self.over(REPAIRED):
+                self._aim(share, starts[0], chunk, lambda: self.over(REPAIRED))
         near = known is not None and 2 * (known - self.bound) < starts[0].size - self.bound
         basins = 1 if near else BASINS
         coolings, moves = basins + COOLINGS, 0
@@ -180,14 +177,6 @@ class _Search:
         for share in SCARCE:
             before = np.concatenate([[0], np.cumsum(memory >= share * np.max(memory, initial=0))])
             yield before[behind] - before[first]
-
-    def _repair(self, start: _Start, over: Callable[[], bool]) -> None:
-        """Aim lower and lower."""
-        chunk = max(20, int(CHUNK_WORK / max(1, len(self.solid)) ** 2))
-        for share in SHARES:
-            self._aim(share, start, chunk, over)
-            if self.done or over():
-                return
 
     def _insert(self, begin: np.ndarray, warmth: float, until: float) -> int:
         """One cooling of insertion from the order of an arena, until such a share of the time is over; its moves."""

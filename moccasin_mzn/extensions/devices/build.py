@@ -122,10 +122,14 @@ def _durations(graph: ComputationGraph, name: str, device: Device, first: bool) 
         return graph.device_durations[name]
     if first:
         return graph.durations
+    raise unknown_device(graph, name)
+
+
+def unknown_device(graph: ComputationGraph, name: str) -> InputError:
+    """What to raise where durations are asked for that the graph does not have."""
     known = ", ".join(graph.device_durations) or "none"
-    raise InputError(
-        f"device {name}: the graph has durations of {known}; expected one of them, or a slowness, as in {name}=16GiB:4"
-    )
+    expected = f"expected one of them, or a slowness, as in {name}=16GiB:4"
+    return InputError(f"device {name}: the graph has durations of {known}; {expected}")
 
 
 def parse_device(text: str) -> tuple[str, Device]:

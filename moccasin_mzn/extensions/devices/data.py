@@ -14,6 +14,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import networkx as nx
+
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.problem.stages import next_crowded, sums_of_ranges
@@ -65,7 +67,6 @@ class DevicesData:
 
     @property
     def scale(self) -> int:
-        """Of the objective."""
         return self.scales[OBJECTIVES.index(self.problem.goal.objective)]
 
     def earliest(self, v: int, m: int, rank: int) -> int:
@@ -133,27 +134,20 @@ class _Reach:
         for tail, head in edges:
             self.readers[tail - 1].append(head - 1)
         self.computable = [[memory.computes(v) for memory in platform.memories] for v in order]
-        self.links = [(link.source, link.target) for link in platform.links]
-        self.most = [[problem.most_intervals(v, m) for m in self.memories] for v in order]
-        for k in range(self.n):
-            for m in self.memories:
-                self.most[k][m] = self._at_first(k, m)
+        links = nx.DiGraph(list(platform.link_between))
+        links.add_nodes_from(self.memories)
+        self.leading_to = [{m} | nx.ancestors(links, m) for m in self.memories]
+        self.most = [
+            [self._at_first(k, m, problem.most_intervals(v, m)) for m in self.memories] for k, v in enumerate(order)
+        ]
 
-    def _at_first(self, k: int, m: int) -> int:
+    def _at_first(self, k: int, m: int, most: int) -> int:
         """Intervals without regard to the other nodes."""
         if not self.readers[k]:
             return int(self.computable[k][m])  # a copy of what nothing reads is of no use
-        if not self._gets_to(k, m) or self.sizes[k] > self.budgets[m]:
+        if not any(self.computable[k][p] for p in self.leading_to[m]) or self.sizes[k] > self.budgets[m]:
             return 0
-        return self.most[k][m] if self.sizes[k] > 0 else min(1, self.most[k][m])
-
-    def _gets_to(self, k: int, m: int) -> bool:
-        reached = {p for p in self.memories if self.computable[k][p]}
-        while True:
-            more = {target for source, target in self.links if source in reached} - reached
-            if not more:
-                return m in reached
-            reached |= more
+        return most if self.sizes[k] > 0 else min(1, most)
 
     def found(self) -> tuple[list[list[int]], list[list[int]], list[int]]:
         """Intervals, and first stage of further ones, by node and memory; last stage by node. Stages are from 1."""

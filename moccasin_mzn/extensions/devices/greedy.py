@@ -13,18 +13,15 @@ from moccasin_mzn.extensions.devices.slots import Slots
 from moccasin_mzn.problem.plan_problem import PlanProblem
 
 
-def greedy_slots(problem: PlanProblem, device: int, store: int) -> Slots | None:
-    """The table of such a plan, which may be over budgets other than the device's; None: outputs have nowhere to go.
+class Greedy:
+    """One such plan.
 
     Args:
         device: where nodes are computed, and where all that is not moved out is held. A node that another device
             computes at less cost, its inputs copied there and its output copied back, is computed there.
         store: the memory that outputs are moved to, with links to the device and back.
     """
-    return _Greedy(problem, device, store).slots()
 
-
-class _Greedy:
     def __init__(self, problem: PlanProblem, device: int, store: int) -> None:
         platform, order = problem.platform, problem.instance.order
         self.problem, self.device, self.store = problem, device, store
@@ -35,12 +32,11 @@ class _Greedy:
         self.inputs = [[], *([number[u] for u in platform.graph.predecessors[v]] for v in order)]
         self.uses = [[], *(sorted(number[x] for x in platform.graph.successors[v]) for v in order)]
         self.table: Slots = {}
-        self.home = [0] * (self.n + 1)
-        self.brought = [0] * (self.n + 1)
-        self.stored: set[int] = set()
-        self.stored_memory = [0] * (self.n + 2)
+        self.home, self.brought = [0] * (self.n + 1), [0] * (self.n + 1)
+        self.stored, self.stored_memory = set[int](), [0] * (self.n + 2)
 
     def slots(self) -> Slots | None:
+        """The plan's table, which may be over budgets other than the device's; None: outputs have nowhere to go."""
         resident: set[int] = set()
         for k in range(1, self.n + 1):
             held = {u for u in resident if self._next_use(u, k) <= self.n}

@@ -31,8 +31,7 @@ class Improver:
     """
 
     def __init__(self, problem: PlanProblem, plan: Plan, rng: random.Random) -> None:
-        self.problem, self.rng = problem, rng
-        self.platform = problem.platform
+        self.problem, self.rng, self.platform = problem, rng, problem.platform
         self.count = len(self.platform.memories)
         number = {v: k for k, v in enumerate(problem.instance.order, 1)}
         self.inputs = [[], *([number[u] for u in self.platform.graph.predecessors[v]] for v in problem.instance.order)]
@@ -55,7 +54,6 @@ class Improver:
                     break
 
     def _take(self, changed: Slots) -> bool:
-        """Make this the plan if it is no worse."""
         plan = plan_of(self.problem, changed)
         if judge_plan(self.platform, plan, self.problem.goal).violations:
             return False
@@ -77,7 +75,6 @@ class Improver:
             yield from self._moved(v, at)
 
     def _recomputed(self, slot: Slot) -> Iterator[Slots]:
-        """Computed instead of copied."""
         stage, v, at = slot
         memory = at - self.count
         if self._computes(v, memory):
@@ -109,12 +106,10 @@ class Improver:
                     if (v, v, store + self.count) in self.slots and (device, store) in self.platform.link_between:
                         there[v, v, store + self.count] = device
                 copies = {(v, u, device + self.count): memory for u in self.inputs[v]}
-                moved = self._with((v, v, memory), {**there, **copies})
-                moved.pop((v, v, device + self.count), None)
-                yield moved
-                kept = self._with((v, v, memory), there)
-                kept.pop((v, v, device + self.count), None)
-                yield kept
+                for more in ({**there, **copies}, there):
+                    moved = self._with((v, v, memory), more)
+                    moved.pop((v, v, device + self.count), None)
+                    yield moved
 
     def _others(self, memory: int) -> list[int]:
         others = [m for m in range(self.count) if m != memory]

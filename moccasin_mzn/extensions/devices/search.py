@@ -14,7 +14,8 @@ from itertools import permutations
 from operator import itemgetter
 from typing import Any
 
-from moccasin_mzn.extensions.devices.greedy import greedy_slots
+from moccasin_mzn.clock import Deadline
+from moccasin_mzn.extensions.devices.greedy import Greedy
 from moccasin_mzn.extensions.devices.improve import Improver, valued
 from moccasin_mzn.extensions.devices.slots import plan_of
 from moccasin_mzn.extensions.devices.stages import stages_of_plan
@@ -66,12 +67,12 @@ def search_plans(
 
 
 def moved_out(problem: PlanProblem) -> Iterator[Plan]:
-    """The plans of `greedy_slots`, some perhaps over budgets or limits."""
+    """The plans of `Greedy`, some perhaps over budgets or limits."""
     platform = problem.platform
     for device, store in permutations(range(len(platform.memories)), 2):
         both_ways = {(device, store), (store, device)} <= platform.link_between.keys()
         if platform.memories[device].durations is not None and both_ways:
-            table = greedy_slots(problem, device, store)
+            table = Greedy(problem, device, store).slots()
             if table is not None:
                 yield plan_of(problem, table)
 
@@ -95,11 +96,9 @@ def one_device(
         return
     from moccasin_mzn.heuristics.staged.search import LocalSearch
 
-    end = time.monotonic() + SECONDS_PER_DEVICE
+    deadline = Deadline(SECONDS_PER_DEVICE)
     LocalSearch(instance, seed).run(
-        lambda sequence: take(plan_of_sequence(sequence, m)),
-        lambda: stop() or time.monotonic() > end,
-        max_rounds=ROUNDS,
+        lambda sequence: take(plan_of_sequence(sequence, m)), lambda: stop() or deadline.over(), max_rounds=ROUNDS
     )
 
 
@@ -107,7 +106,6 @@ def _improved(
     problem: PlanProblem, plan: Plan, rng: random.Random, offer: Callable[[Plan], Any], stop: Callable[[], bool],
     sweeps: int,
 ) -> None:  # fmt: skip
-    """Sweep over a plan until nothing changes, or so often."""
     improver = Improver(problem, pruned_plan(problem.platform, plan), rng)
     for _ in range(sweeps):
         before = improver.value

@@ -19,7 +19,6 @@ Slots = dict[Slot, int | None]
 
 
 def slots_of(problem: PlanProblem, plan: Plan) -> Slots:
-    """The table of a plan in stages of the input order."""
     number = {v: k for k, v in enumerate(problem.instance.order, 1)}
     memories = len(problem.platform.memories)
     stages = stages_of_plan(problem.instance.order, memories, plan)
@@ -30,6 +29,5 @@ def slots_of(problem: PlanProblem, plan: Plan) -> Slots:
 
 
 def plan_of(problem: PlanProblem, slots: Slots) -> Plan:
-    """The plan of a table."""
     order, memories = problem.instance.order, len(problem.platform.memories)
     return tuple(Action(order[v - 1], slot % memories, slots[stage, v, slot]) for stage, v, slot in sorted(slots))

@@ -29,8 +29,7 @@ class Variant(ABC):
 
     @property
     @abstractmethod
-    def compiled(self) -> tuple[CompiledSearch, ...]:
-        """What it needs of `compiled_searches`."""
+    def compiled(self) -> tuple[CompiledSearch, ...]: ...
 
     @property
     @abstractmethod
@@ -44,16 +43,14 @@ class Variant(ABC):
 
     @property
     @abstractmethod
-    def input_increase(self) -> int | None:
-        """See `Frontier.input_increase`."""
+    def input_increase(self) -> int | None: ...
 
     @abstractmethod
     def known(self) -> tuple[tuple[Any, str], ...]:
         """Answers that need no search, each with who made it."""
 
     @abstractmethod
-    def at(self, budget: int) -> Any:
-        """The problem with this budget."""
+    def at(self, budget: int) -> Any: ...
 
     @abstractmethod
     def peak_of(self, simulation: Any) -> int:
@@ -84,7 +81,6 @@ class Variant(ABC):
 
     @property
     def swept(self) -> str:
-        """See `Frontier.swept`."""
         return ""
 
     @property
@@ -141,8 +137,7 @@ class Variant(ABC):
             return None
 
 
-class EnoughError(Exception):
-    """The search has found what was asked for."""
+class EnoughError(Exception): ...
 
 
 @dataclass
@@ -165,6 +160,5 @@ class Listener:
                 raise EnoughError
 
     def answer(self) -> Answer:
-        """What was heard."""
         schedules = () if self.latest is None else ((self.latest.answer, self.latest.source),)
         return Answer(schedules, self.bound, self.bound_source)

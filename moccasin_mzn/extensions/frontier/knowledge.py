@@ -66,7 +66,6 @@ class Knowledge:
             self._add(schedule, source, self.variant.peak)
 
     def learn(self, budget: int, answer: Answer) -> None:
-        """Take an answer to a question about `budget`."""
         for schedule, source in answer.schedules:
             self._add(schedule, source, budget)
         if answer.infeasible and budget >= self.least:
@@ -78,21 +77,17 @@ class Knowledge:
         self._check()
 
     def best(self, budget: int) -> Found | None:
-        """The shortest schedule known within a budget."""
         return next((found for found in reversed(self.found) if found.peak <= budget), None)
 
     def bound(self, budget: int) -> Proven:
-        """The best bound known at a budget."""
         floor = Proven(self.variant.peak, self.variant.baseline, "")
         return next((proven for proven in self.proven if proven.budget >= budget), floor)
 
     @property
     def least_found(self) -> int | None:
-        """The least peak of all schedules."""
         return self.found[0].peak if self.found else None
 
     def settled(self, budget: int) -> bool:
-        """True if nothing is left to find out at a budget."""
         best = self.best(budget)
         return budget < self.least or (best is not None and best.duration == self.bound(budget).bound)
 

@@ -24,12 +24,9 @@ SHORTEST = 0.5
 
 
 def seek_least(
-    knowledge: Knowledge,
-    ask: Callable[[Question], None],
-    remaining: Callable[[], float],
-    prove: bool = True,
+    knowledge: Knowledge, ask: Callable[[Question], None], remaining: Callable[[], float], prove: bool = True,
     hopeless: Collection[int] = (),
-) -> None:
+) -> None:  # fmt: skip
     """Close in on the least feasible budget while there is time.
 
     Args:

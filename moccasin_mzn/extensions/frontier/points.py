@@ -56,7 +56,6 @@ class FrontierPoint:
 
     @property
     def found(self) -> bool:
-        """True if there is a schedule."""
         return self.duration is not None
 
     @property

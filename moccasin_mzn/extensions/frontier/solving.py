@@ -39,14 +39,9 @@ class Rematerialization(Variant):
 
     @classmethod
     def of(
-        cls,
-        graph: ComputationGraph,
-        options: Options,
-        *,
-        order: str | PathLike[str] | Sequence[int] = "input",
-        max_computations: Any = None,
-        count_fixed: bool = False,
-    ) -> Rematerialization:
+        cls, graph: ComputationGraph, options: Options, *, order: str | PathLike[str] | Sequence[int] = "input",
+        max_computations: Any = None, count_fixed: bool = False,
+    ) -> Rematerialization:  # fmt: skip
         """The arguments are those of `solve`.
 
         Raises:

@@ -118,7 +118,6 @@ class _Sweep:
 
     @property
     def budgets(self) -> list[int]:
-        """Of all points, ascending."""
         if self.plan.budgets:
             return list(self.plan.budgets)
         least = self.knowledge.least_found
@@ -231,7 +230,6 @@ class _Sweep:
     # Answers
 
     def line(self, budget: int) -> str:
-        """Progress, as a person reads it."""
         point, base = self.knowledge.point(budget), self.variant.baseline
         share = f" ({100 * budget / self.variant.peak:.2f} %)" if self.variant.peak else ""
         text = f"{self.deadline.elapsed():8.1f} s  budget {self._amount(budget)}{share}  {point.status}"
@@ -243,7 +241,6 @@ class _Sweep:
         return memory_text(budget, self.variant.graph.size_unit)
 
     def frontier(self, interrupted: bool) -> Frontier:
-        """What is known now."""
         variant, known = self.variant, self.knowledge
         points = tuple(known.point(budget, round(self.spent[budget], 3)) for budget in self.budgets)
         return Frontier(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
 from moccasin_mzn.formulations.presolve import ModelData
@@ -25,21 +26,29 @@ class PagedIntervals:
 
 
 def decode_plan(data: ModelData, intervals: PagedIntervals) -> Plan:
-    """The plan a solution stands for: an output is written right after the interval before the first one read back."""
-    steps: list[tuple[int, int, Action]] = []
-    latest_end: dict[int, int] = {}
-    written = set()
+    """The plan a solution stands for."""
     columns = (intervals.active, intervals.start, intervals.end, intervals.paged, data.computation_nodes)
-    for active, start, end, paged, number in zip(*columns, strict=True):
-        v = data.order[number - 1]
-        if not active:
-            continue
-        if paged and v not in written:
+    rows = zip(*columns, strict=True)
+    return plan_with_writes(
+        (start, end, data.order[node - 1], back) for active, start, end, back, node in rows if active
+    )
+
+
+def plan_with_writes(local: Iterable[tuple[int, int, int, bool]]) -> Plan:
+    """The plan of intervals in local memory: an output is written right after the one before the first one read back.
+
+    Args:
+        local: start, end, node, and whether it is read back; those of a node by start.
+    """
+    steps: list[tuple[int, int, Action]] = []
+    latest_end, written = dict[int, int](), set[int]()
+    for start, end, v, back in local:
+        if back and v not in written:
             written.add(v)
             steps.append((latest_end[v], 1, Action(v, SLOW, LOCAL)))
-        steps.append((start, 0, Action(v, LOCAL, SLOW if paged else None)))
+        steps.append((start, 0, Action(v, LOCAL, SLOW if back else None)))
         latest_end[v] = end
-    return tuple(action for _, _, action in sorted(steps, key=lambda step: step[:2]))
+    return tuple(action for _, _, action in sorted(steps, key=itemgetter(0, 1)))
 
 
 def encode_plan(platform: Platform, data: ModelData, plan: Plan, staged: bool) -> PagedIntervals:

@@ -60,7 +60,6 @@ def local_instance(problem: PlanProblem) -> Instance:
 
 
 def can_page(problem: PlanProblem) -> bool:
-    """Are there links in both directions?"""
     return {(LOCAL, SLOW), (SLOW, LOCAL)} <= set(problem.platform.link_between)
 
 

@@ -72,12 +72,10 @@ class Workspace(NamedTuple):
 def run(problem, stage, back, workspace, figures):
     """What a set costs and exceeds, into `figures`; False if it has two intervals of a node in a stage."""
     n = len(problem.size)
-    for v in range(n):
-        workspace.head[v] = NONE
-        workspace.latest[v] = NONE
-        workspace.before_back[v] = NONE
-    for i in range(TOTALS):
-        workspace.totals[i] = 0
+    workspace.head[:] = NONE
+    workspace.latest[:] = NONE
+    workspace.before_back[:] = NONE
+    workspace.totals[:] = 0
     for slot in range(len(stage) - 1, -1, -1):  # so that each stage has its slots in ascending order
         if stage[slot] != NONE:
             workspace.after[slot] = workspace.head[stage[slot]]
@@ -130,9 +128,8 @@ def _compute(problem, workspace, v, event):
 
 @compiled
 def _sum_up(problem, workspace, count, figures):
-    for t in range(count + 1):
-        workspace.change[t] = 0
-        workspace.slow_change[t] = 0
+    workspace.change[: count + 1] = 0
+    workspace.slow_change[: count + 1] = 0
     for t in range(count):
         workspace.change[t] += problem.size[workspace.node[t]]
         workspace.change[workspace.end[t] + 1] -= problem.size[workspace.node[t]]
@@ -250,9 +247,8 @@ def anneal(
 
     Args:
         tail, head: edges (u, x) such that u may be of use again for x.
-        generator: state of the random numbers, one uint64 other than 0.
         control: temperature, penalties for the three excesses, least value of a set within all of them so far; kept up.
-        best_stage, best_back: the set that has it; written whenever it is improved.
+        best_stage, best_back: the set that has it.
         trail: CHANGES + 2 rows of slot, stage and way before.
         figures, trial: int64[4], for what the set costs and exceeds.
     """

@@ -174,7 +174,6 @@ class PagingSearch:
 
 
 def compile_all() -> None:
-    """Call every compiled function once."""
     instance = small_instance()
     problem = PlanProblem(instance, paging_platform(instance.graph, instance.budget, PagingCosts()))
     PagingSearch(problem).run(ignore, lambda: False, max_rounds=1)

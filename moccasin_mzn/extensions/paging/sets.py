@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from moccasin_mzn.extensions.paging.arrays import plan_with_writes
 from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
 from moccasin_mzn.extensions.paging.data import can_page, costs_of, local_instance
 from moccasin_mzn.extensions.paging.kernel import NONE, Problem, Workspace
@@ -11,7 +12,7 @@ from moccasin_mzn.heuristics.slots import size_unit
 from moccasin_mzn.heuristics.staged.state import problem_of as staged_problem
 from moccasin_mzn.heuristics.staged.state import stages_of_slots
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.plan import Action, Plan
+from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
 
@@ -46,7 +47,6 @@ def problem_of(problem: PlanProblem) -> Problem:
 
 
 def workspace_for(problem: Problem) -> Workspace:
-    """Scratch for runs."""
     n, slots = len(problem.size), len(problem.slot_node)
 
     def zeros(count: int) -> np.ndarray:
@@ -66,24 +66,12 @@ def plan_of(instance: Instance, problem: Problem, stage: np.ndarray, back: np.nd
     slots = np.flatnonzero(stage != NONE)
     keys = [(int(stage[slot]), int(problem.slot_node[slot]), bool(back[slot])) for slot in slots]
     local = sorted([*keys, *((k, k, False) for k in range(n))])
-    latest: dict[int, int] = {}
-    end, source = list(range(len(local))), dict[int, int]()
+    latest, end = dict[int, int](), list(range(len(local)))
     for t, (_, k, read) in enumerate(local):
-        v = order[k]
-        if read:
-            source.setdefault(v, latest[v])
-        else:
-            for u in instance.graph.predecessors[v]:
-                end[latest[u]] = t
-        latest[v] = t
-    writes: dict[int, list[int]] = {}
-    for v, t in source.items():
-        writes.setdefault(end[t], []).append(v)
-    plan = []
-    for t, (_, k, read) in enumerate(local):
-        plan.append(Action(order[k], LOCAL, SLOW if read else None))
-        plan += [Action(v, SLOW, LOCAL) for v in writes.get(t, [])]
-    return tuple(plan)
+        for u in () if read else instance.graph.predecessors[order[k]]:
+            end[latest[u]] = t
+        latest[order[k]] = t
+    return plan_with_writes((t, end[t], order[k], read) for t, (_, k, read) in enumerate(local))
 
 
 def set_of(instance: Instance, problem: Problem, plan: Plan) -> tuple[np.ndarray, np.ndarray]:

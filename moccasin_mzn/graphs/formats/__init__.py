@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from os import PathLike
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, located
 from moccasin_mzn.files import load_text, parse_json
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.formats.reader import Reader
@@ -29,12 +29,10 @@ def read_graph(path: str | PathLike[str]) -> ComputationGraph:
     if found is None:
         content = parse_json(content, path)
         found = next((one for one in readers if one.is_json and one.matches(content)), None)
-    try:
+    with located(path):
         if found is None:
             raise InputError(f"no known graph format; expected {_expected(readers)}")
         return found.parse(content)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def kinds_text() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
@@ -14,6 +15,20 @@ def first_node(document: Any) -> Object | None:
     """The first object under "nodes", or None if the document has none: what dialects are told apart by."""
     nodes = document.get("nodes") if isinstance(document, dict) else None
     return nodes[0] if isinstance(nodes, list) and nodes and isinstance(nodes[0], dict) else None
+
+
+def attributes_json(value: Any) -> str:
+    """Attributes of a graph as JSON.
+
+    Raises:
+        InputError: they are none.
+    """
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the graph's attributes are not JSON: {error}") from None
+    except RecursionError:
+        raise InputError("the graph's attributes are nested too deeply") from None
 
 
 def check_directed(document: Object) -> None:

@@ -26,13 +26,22 @@ missing, so plain output of networkx's `node_link_data` is read as well.
 from __future__ import annotations
 
 import json
+from functools import partial
 from os import PathLike
 from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import replace_file
 from moccasin_mzn.graphs.checks import by_device
-from moccasin_mzn.graphs.formats.fields import check_directed, column, first_node, graph_object, graph_of, objects
+from moccasin_mzn.graphs.formats.fields import (
+    attributes_json,
+    check_directed,
+    column,
+    first_node,
+    graph_object,
+    graph_of,
+    objects,
+)
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -89,11 +98,7 @@ def write_graph(graph: ComputationGraph, path: str | PathLike[str]) -> None:
 
 def graph_text(graph: ComputationGraph) -> str:
     """The content of the file `write_graph` writes: one line per node and per edge, so that diffs read well."""
-    about: dict[str, Any] = {
-        "name": graph.name,
-        "duration_unit": graph.duration_unit,
-        "size_unit": graph.size_unit,
-    }
+    about: dict[str, Any] = {key: getattr(graph, key) for key in ("name", "duration_unit", "size_unit")}
     taken = [key for key in graph.attributes if key in _OWN_KEYS]
     if taken:
         raise InputError(f"attribute {shown(taken[0])} has the name of a key of the format")
@@ -102,34 +107,16 @@ def graph_text(graph: ComputationGraph) -> str:
     about.update(graph.attributes)
     if graph.order is not None:
         about["order"] = [graph.nodes[v] for v in graph.order]
-    nodes = []
-    for v, node in enumerate(graph.nodes):
-        line: dict[str, Any] = {"id": node, "duration": graph.durations[v], "size": graph.sizes[v]}
-        if graph.labels is not None:
-            line["label"] = graph.labels[v]
-        if graph.backward is not None:
-            line["backward"] = graph.backward[v]
-        if graph.device_durations:
-            line["device_durations"] = graph.durations_on_devices(v)
-        nodes.append(line)
+    nodes = [{"id": node, **graph.told_of(v)} for v, node in enumerate(graph.nodes)]
     edges = [{"source": graph.nodes[tail], "target": graph.nodes[head]} for tail, head in graph.edges]
     head = {"format": FORMAT, "version": VERSION, "directed": True, "multigraph": False, "graph": about}
-    try:
-        lines = [f"{_json(key)}: {_json(value)}" for key, value in head.items()]
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the graph's attributes are not JSON: {error}") from None
-    except RecursionError:
-        raise InputError("the graph's attributes are nested too deeply") from None
-    lines += [f'"nodes": {_lines(nodes)}', f'"edges": {_lines(edges)}']
+    lines = [f"{_json(key)}: {attributes_json(value)}" for key, value in head.items()]
+    for key, values in (("nodes", nodes), ("edges", edges)):
+        lines.append(f'"{key}": ' + ("[\n" + ",\n".join(map(_json, values)) + "\n]" if values else "[]"))
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, allow_nan=False)
-
-
-def _lines(values: list[dict[str, Any]]) -> str:
-    return "[\n" + ",\n".join(map(_json, values)) + "\n]" if values else "[]"
+_json = partial(json.dumps, allow_nan=False)
 
 
 READER = Reader("id, duration and size (moccasin-graph)", matches, parse, is_json=True)

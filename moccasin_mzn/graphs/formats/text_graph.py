@@ -20,10 +20,10 @@ from decimal import Decimal, InvalidOperation
 from os import PathLike
 from typing import Any
 
-from moccasin_mzn.errors import InputError, shown, some_of
+from moccasin_mzn.errors import InputError, located, shown, some_of
 from moccasin_mzn.files import load_text, parse_json, replace_file
 from moccasin_mzn.graphs.checks import by_device
-from moccasin_mzn.graphs.formats.fields import resolve_order
+from moccasin_mzn.graphs.formats.fields import attributes_json, resolve_order
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph, NodeId
 from moccasin_mzn.words import count_text
 
@@ -107,10 +107,8 @@ def reading(parse: Callable[[str, Amounts], ComputationGraph]) -> Callable[..., 
 
     def read(path: str | PathLike[str], **amounts: Any) -> ComputationGraph:
         text = load_text(path)
-        try:
+        with located(path):
             return parse(text, Amounts(**amounts))
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
 
     return read
 
@@ -149,8 +147,8 @@ def computation_graph(found: TextGraph, amounts: Amounts) -> ComputationGraph:
         edges=_edges(found),
         order=resolve_order(ids, about),
         labels=_labels(found),
-        backward=_backward(found),
-        device_durations=_device_durations(found),
+        backward=_of_all(found, "backward", _flag) or None,
+        device_durations=by_device(tuple(found.nodes), _of_all(found, "device_durations", _json_value)),
         fixed_memory=about.get("fixed_memory", {}),
         attributes={**foreign, **own, **({"assumed": assumed} if assumed else {})},
         **{key: _text(found.about, key, default) for key, default in _TEXT_FIELDS},
@@ -213,30 +211,23 @@ def _labels(found: TextGraph) -> tuple[str, ...] | None:
     )
 
 
-def _backward(found: TextGraph) -> tuple[bool, ...] | None:
-    if not any("backward" in values for values in found.nodes.values()):
-        return None
-    flags = []
+def _of_all(found: TextGraph, key: str, parse: Callable[[str, str], Any]) -> tuple[Any, ...]:
+    """What all nodes have under `key`, or none has; `parse` is told what to call it in messages."""
+    if not any(key in values for values in found.nodes.values()):
+        return ()
+    parsed = []
     for node, values in found.nodes.items():
-        if "backward" not in values:
-            raise InputError(f"{_place(found, node)}: backward is missing, other nodes have it")
-        flag = _FLAGS.get(values["backward"].strip().lower())
-        if flag is None:
-            raise InputError(f"{_place(found, node)}: backward is {shown(values['backward'])}, expected true or false")
-        flags.append(flag)
-    return tuple(flags)
+        if key not in values:
+            raise InputError(f"{_place(found, node)}: {key} is missing, other nodes have it")
+        parsed.append(parse(values[key], f"{_place(found, node)}: {key}"))
+    return tuple(parsed)
 
 
-def _device_durations(found: TextGraph) -> dict[str, tuple[Any, ...]]:
-    """Empty if no node has any."""
-    if not any("device_durations" in values for values in found.nodes.values()):
-        return {}
-    given = []
-    for node, values in found.nodes.items():
-        if "device_durations" not in values:
-            raise InputError(f"{_place(found, node)}: device_durations is missing, other nodes have it")
-        given.append(_json_value(values["device_durations"], f"{_place(found, node)}: device_durations"))
-    return by_device(tuple(found.nodes), given)
+def _flag(text: str, what: str) -> bool:
+    flag = _FLAGS.get(text.strip().lower())
+    if flag is None:
+        raise InputError(f"{what} is {shown(text)}, expected true or false")
+    return flag
 
 
 def _edges(found: TextGraph) -> tuple[tuple[int, int], ...]:
@@ -300,31 +291,21 @@ def graph_attributes(graph: ComputationGraph) -> dict[str, str]:
     if graph.fixed_memory:
         texts["fixed_memory"] = json.dumps(graph.fixed_memory)
     if graph.attributes:
-        try:
-            texts["attributes"] = json.dumps(graph.attributes, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"the graph's attributes are not JSON: {error}") from None
-        except RecursionError:
-            raise InputError("the graph's attributes are nested too deeply") from None
+        texts["attributes"] = attributes_json(graph.attributes)
     return texts
 
 
 def node_attributes(graph: ComputationGraph) -> Iterator[dict[str, str]]:
     """Attributes of each node as text, `id_json` only where the text of the id would be read as an integer."""
     for v, node in enumerate(graph.nodes):
-        texts = {"duration": str(graph.durations[v]), "size": str(graph.sizes[v])}
-        if type(node) is str and _is_integer_id(node):
-            texts["id_json"] = json.dumps(node)
-        if graph.labels is not None:
-            label = graph.labels[v]
-            texts["label"] = label
-            if not is_plain(label):
-                texts["label"] = "".join(c if is_plain(c) else "\N{REPLACEMENT CHARACTER}" for c in label)
-                texts["label_json"] = json.dumps(label)
-        if graph.backward is not None:
-            texts["backward"] = "true" if graph.backward[v] else "false"
-        if graph.device_durations:
-            texts["device_durations"] = json.dumps(graph.durations_on_devices(v))
+        texts = {}
+        for key, value in graph.told_of(v).items():
+            texts[key] = value if key == "label" else json.dumps(value)
+            if key == "size" and type(node) is str and _is_integer_id(node):
+                texts["id_json"] = json.dumps(node)
+            if key == "label" and not is_plain(value):
+                texts["label"] = "".join(c if is_plain(c) else "\N{REPLACEMENT CHARACTER}" for c in value)
+                texts["label_json"] = json.dumps(value)
         yield texts
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.graphs.generators.layers import Layer, Shape
+from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.graphs.generators.layer import Layer, Output, Shape
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 BYTES_PER_ELEMENT = 4
@@ -31,7 +31,7 @@ class Network:
         self.layers: list[Layer] = []
         self.names: list[str] = []
         self.inputs: list[tuple[int, ...]] = []
-        self.shapes: list[Shape] = []
+        self.outputs: list[Output] = []
 
     def add(self, name: str, layer: Layer, *inputs: int) -> int:
         """Add a layer that reads the outputs of `inputs` (numbers of layers, or `INPUT`); returns its number.
@@ -44,19 +44,17 @@ class Network:
                 raise InputError(f"layer {name}: there is no layer {number}")
         if not inputs or layer.inputs_wanted not in (None, len(inputs)):
             raise InputError(f"layer {name}: {type(layer).__name__} cannot have {len(inputs)} inputs")
-        try:
-            shape = layer.output_shape(self._shapes_of(inputs))
-        except InputError as error:
-            raise InputError(f"layer {name}: {error}") from None
+        with located(f"layer {name}"):
+            output = layer.output(*map(self.shape, inputs))
         self.layers.append(layer)
         self.names.append(name)
         self.inputs.append(inputs)
-        self.shapes.append(shape)
+        self.outputs.append(output)
         return len(self.layers) - 1
 
     def shape(self, number: int) -> Shape:
         """Shape of the output of a layer, or of the input, for one sample."""
-        return self.input_shape if number == INPUT else self.shapes[number]
+        return self.input_shape if number == INPUT else self.outputs[number].shape
 
     def forward_graph(self, batch: int) -> ComputationGraph:
         """The forward pass on `batch` samples: one node per layer, sizes in bytes, durations in FLOP.
@@ -81,8 +79,8 @@ class Network:
         }
         return ComputationGraph(
             nodes=tuple(range(len(layer_order))),
-            durations=tuple(batch * self.flops_of(number) for number in layer_order),
-            sizes=tuple(batch * BYTES_PER_ELEMENT * prod(self.shapes[number]) for number in layer_order),
+            durations=tuple(batch * self.outputs[number].flops for number in layer_order),
+            sizes=tuple(batch * BYTES_PER_ELEMENT * prod(self.shape(number)) for number in layer_order),
             edges=tuple(sorted(edges)),
             order=tuple(range(len(layer_order))),
             name=f"{self.name} inference, batch {batch}, input {'x'.join(map(str, self.input_shape))}",
@@ -97,28 +95,15 @@ class Network:
 
     def flops(self) -> int:
         """Cost of the forward pass of one sample, in FLOP."""
-        return sum(map(self.flops_of, range(len(self.layers))))
-
-    def flops_of(self, number: int) -> int:
-        """Cost of the forward pass of one sample through one layer, in FLOP."""
-        return self.layers[number].flops(self._shapes_of(self.inputs[number]), self.shapes[number])
+        return sum(output.flops for output in self.outputs)
 
     def parameters(self) -> int:
         """Number of parameters, trained or not."""
-        return sum(
-            layer.parameters(self._shapes_of(inputs), shape)
-            for layer, inputs, shape in zip(self.layers, self.inputs, self.shapes, strict=True)
-        )
+        return sum(output.parameters for output in self.outputs)
 
     def trained_parameters(self) -> int:
         """Number of parameters that training changes: all but batch normalization's running means and variances."""
-        return self.parameters() - sum(
-            layer.untrained_parameters(self._shapes_of(inputs), shape)
-            for layer, inputs, shape in zip(self.layers, self.inputs, self.shapes, strict=True)
-        )
-
-    def _shapes_of(self, numbers: tuple[int, ...]) -> tuple[Shape, ...]:
-        return tuple(self.shape(number) for number in numbers)
+        return self.parameters() - sum(output.untrained for output in self.outputs)
 
     def _distances(self) -> list[int]:
         """For each layer the number of edges of a longest path to an output."""

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import located
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx_isolated import network_apart
 from moccasin_mzn.graphs.importers.onnx_model import model_bytes, packages
 from moccasin_mzn.graphs.importers.onnx_network import Network, network_of
-from moccasin_mzn.graphs.importers.program import Missing, Program, program_graph
+from moccasin_mzn.graphs.importers.program import Missing, program_graph
 
 
 def import_onnx(
@@ -49,7 +49,7 @@ def import_onnx(
             `program_graph` raises; packages are missing.
     """
     packages()
-    try:
+    with located(path):
         network = read_network(path, dims or {}, isolated)
         return program_graph(
             network.program,
@@ -58,21 +58,6 @@ def import_onnx(
             keep_results=keep_results,
             attributes=network.attributes,
         )
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-
-
-def onnx_program(path: str | PathLike[str], dims: Mapping[str, int] | None = None, *, isolated: bool = True) -> Program:
-    """The operators of an ONNX file that depend on an input of the network; see `import_onnx`.
-
-    Raises:
-        InputError: see `import_onnx`.
-    """
-    packages()
-    try:
-        return read_network(path, dims or {}, isolated).program
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def versions() -> dict[str, str]:

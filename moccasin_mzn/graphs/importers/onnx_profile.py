@@ -18,7 +18,7 @@ from statistics import median
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.errors import InputError, shown, some_of
+from moccasin_mzn.errors import InputError, located, shown, some_of
 from moccasin_mzn.extras import install_command
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.importers.onnx_dims import fix_dims
@@ -82,13 +82,11 @@ def profile_onnx(
     _runtime()
     if repeats < 1 or warmups < 0 or threads < 1:
         raise InputError(f"{repeats} repeats, {warmups} warmups, {threads} threads: expected at least 1, 0 and 1")
-    try:
+    with located(path):
         model, names = _prepared(path, graph, dims or {})
         inputs = _random_inputs(model, seed)
         times = _times(_run(model, inputs, repeats + warmups, warmups, threads, stop), warmups)
         return _by_node(graph, {own: times[alias] for alias, own in names.items() if alias in times})
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def refuse_pipe(path: str | PathLike[str]) -> None:

@@ -20,53 +20,11 @@ VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 OF_SHAPE = frozenset({"Shape", "Size"})
 """Operators that read no more than the shape of their input."""
 _RUN = frozenset(
-    [
-        "Abs",
-        "Add",
-        "And",
-        "Cast",
-        "Ceil",
-        "Clip",
-        "Concat",
-        "Div",
-        "Equal",
-        "Expand",
-        "ConstantOfShape",
-        "Floor",
-        "Gather",
-        "GatherND",
-        "Greater",
-        "GreaterOrEqual",
-        "Less",
-        "LessOrEqual",
-        "Max",
-        "Min",
-        "Mod",
-        "Mul",
-        "Neg",
-        "NonZero",
-        "Not",
-        "Or",
-        "Pow",
-        "Range",
-        "Reciprocal",
-        "ReduceMax",
-        "ReduceMin",
-        "ReduceProd",
-        "ReduceSum",
-        "Round",
-        "ScatterElements",
-        "ScatterND",
-        "Sign",
-        "Slice",
-        "Split",
-        "Sqrt",
-        "Sub",
-        "Sum",
-        "Tile",
-        "Transpose",
-        "Where",
-    ]
+    """
+    Abs Add And Cast Ceil Clip Concat ConstantOfShape Div Equal Expand Floor Gather GatherND Greater
+    GreaterOrEqual Less LessOrEqual Max Min Mod Mul Neg NonZero Not Or Pow Range Reciprocal ReduceMax ReduceMin
+    ReduceProd ReduceSum Round ScatterElements ScatterND Sign Slice Split Sqrt Sub Sum Tile Transpose Where
+    """.split()  # noqa: SIM905
 )
 """What shapes are computed with; quick for small inputs."""
 _GROWING = frozenset({"ConstantOfShape", "Expand", "Range", "Tile"})

@@ -7,9 +7,8 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.torch_memory import CONSTANT, INPUT, STATE
+from moccasin_mzn.graphs.importers.torch_memory import CONSTANT, INPUT, STATE, Traced
 from moccasin_mzn.graphs.importers.torch_paths import mark_path
-from moccasin_mzn.graphs.importers.torch_traced import Traced
 
 if TYPE_CHECKING:
     import torch

@@ -50,6 +50,18 @@ _ALL = -1
 
 
 @dataclass(frozen=True)
+class Traced:
+    """What the tracer of a mode hands over."""
+
+    graph_module: fx.GraphModule
+    """Of one flat list of tensors to one flat list of results, as operators are executed; `meta["val"]` has values."""
+    kinds: Mapping[str, str] = field(hash=False)
+    """For each placeholder, by name, `INPUT`, `STATE` or `CONSTANT`."""
+    backward: frozenset[str] = frozenset()
+    """Names of the traced nodes of the backward pass, the loss included."""
+
+
+@dataclass(frozen=True)
 class Member:
     """A traced node that an operation is made of."""
 
@@ -90,7 +102,7 @@ class _Memory:
 class _Write:
     """What an operation wrote: one memory or several, one for each output and each input that it overwrites."""
 
-    writer: _Writer
+    writer: Operation
     memories: list[_Memory] = field(default_factory=list)
     """Some may have been overwritten since."""
     read: bool = False
@@ -102,24 +114,6 @@ class _Write:
         for memory in memories:
             memory.write = self
             self.memories.append(memory)
-
-
-@dataclass(frozen=True, eq=False)
-class _Writer:
-    name: str
-    kind: str
-    inputs: tuple[str, ...]
-    size: int | None
-    elements: int | None
-    duration: int | None
-    backward: bool
-    members: tuple[Member, ...]
-    view: bool = False
-
-    def operation(self) -> Operation:
-        return Operation(
-            self.name, self.kind, self.inputs, self.size, self.elements, self.duration, self.view, self.backward
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,28 +133,22 @@ class _Value:
         return self.name if self.write is latest else latest.writer.name
 
 
-def account(graph: fx.Graph, kinds: Mapping[str, str], backward: frozenset[str]) -> Accounted:
-    """Follow the memory through a traced graph.
-
-    Args:
-        graph: of operators as they are executed; every node with its value in `meta["val"]`.
-        kinds: for each placeholder by name `INPUT`, `STATE` or `CONSTANT`; what the graph fetches is a constant.
-        backward: names of nodes in the backward pass.
-    """
-    return _Accountant(graph, kinds, backward).run()
+def account(traced: Traced) -> Accounted:
+    """Follow the memory through a traced graph; what the graph fetches is a constant."""
+    return _Accountant(traced).run()
 
 
 class _Accountant:
-    def __init__(self, graph: fx.Graph, kinds: Mapping[str, str], backward: frozenset[str]) -> None:
-        self.nodes = list(graph.nodes)
+    def __init__(self, traced: Traced) -> None:
+        self.nodes = list(traced.graph_module.graph.nodes)
         self.needed = needed_nodes(self.nodes)
-        self.kinds = kinds
-        self.backward = backward
+        self.kinds, self.backward = traced.kinds, traced.backward
         self.names = dict(zip(self.nodes, unique_names(node.name for node in self.nodes), strict=True))
         self.taken = set(self.names.values())
         self.values: dict[fx.Node, dict[int, _Value]] = {}
         """By number of output, where an operator has several; else all are `_ALL`."""
-        self.writers: dict[str, _Writer] = {}
+        self.writers: dict[str, Operation] = {}
+        self.members: dict[str, tuple[Member, ...]] = {}
         self.constants: dict[int, _Memory] = {}
         self.results: list[str] = []
 
@@ -174,12 +162,8 @@ class _Accountant:
                 self.results = [source for source in dict.fromkeys(sources) if source is not None]
             else:
                 self._call(node)
-        return Accounted(
-            tuple(writer.operation() for writer in self.writers.values()),
-            tuple(self.results),
-            {name: writer.members for name, writer in self.writers.items() if not writer.view},
-            sum(memory.size for memory in self.constants.values()),
-        )
+        constants = sum(memory.size for memory in self.constants.values())
+        return Accounted(tuple(self.writers.values()), tuple(self.results), self.members, constants)
 
     def _set(self, node: fx.Node, value: _Value) -> None:
         self.values[node] = {_ALL: value}
@@ -212,7 +196,7 @@ class _Accountant:
         memory, source = base.memory, base.source
         if memory.write is not None and source is not None:
             name, backward = self.names[node], node.name in self.backward
-            self.writers[name] = _Writer(name, kind_of(node), (source,), 0, 0, 0, backward, (), True)
+            self.writers[name] = Operation(name, kind_of(node), (source,), 0, 0, 0, view=True, backward=backward)
             memory.write.views.append(name)
             source = name
         self._set(node, _Value(memory, source, memory.write))
@@ -263,6 +247,7 @@ class _Accountant:
             del self.writers[name]
         writer = _fused(previous.writer, second, own)
         self.writers[writer.name] = writer
+        self.members[writer.name] += self.members.pop(second.name)
         write = _Write(writer)
         write.bind(memory for memory in previous.memories if memory.write is previous)
         return write
@@ -297,10 +282,10 @@ class _Accountant:
 
     def _writer(
         self, node: fx.Node, group: Sequence[int], reads: list[_Value], tensors: list | None, side: bool = False
-    ) -> _Writer:
+    ) -> Operation:
         """The operation of a traced node that makes these tensors, a group of its outputs."""
         numbers = ", ".join(map(str, group))
-        writer = _Writer(
+        writer = Operation(
             name=self._side_name(node, group) if side else self.names[node],
             kind=f"{kind_of(node)} [output{'s' * (len(group) > 1)} {numbers}]" if side else kind_of(node),
             inputs=tuple(dict.fromkeys(read.source for read in reads if read.source is not None)),
@@ -308,9 +293,9 @@ class _Accountant:
             elements=elements_of(tensors),
             duration=group_duration(node, group),
             backward=node.name in self.backward,
-            members=(Member(node.name, tuple(group)),),
         )
         self.writers[writer.name] = writer
+        self.members[writer.name] = (Member(node.name, tuple(group)),)
         return writer
 
     def _side_name(self, node: fx.Node, group: Sequence[int]) -> str:
@@ -328,15 +313,13 @@ class _Accountant:
                 self.constants[id(memory)] = memory
 
 
-def _fused(first: _Writer, second: _Writer, own: set[str]) -> _Writer:
+def _fused(first: Operation, second: Operation, own: set[str]) -> Operation:
     """Two operations as one, where the second overwrites what the first wrote, known by the names `own`."""
-    durations = (first.duration, second.duration)
     return replace(
         first,
         kind=f"{first.kind} + {second.kind}",
         inputs=tuple(dict.fromkeys(name for name in (*first.inputs, *second.inputs) if name not in own)),
         size=known_total((first.size, second.size)),
         elements=known_total((first.elements, second.elements)),
-        duration=known_total(durations),
-        members=first.members + second.members,
+        duration=known_total((first.duration, second.duration)),
     )

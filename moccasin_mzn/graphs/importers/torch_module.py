@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from moccasin_mzn.errors import located
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.program import Missing, program_graph
-from moccasin_mzn.graphs.importers.torch_spec import located, place
+from moccasin_mzn.graphs.importers.torch_spec import place
 from moccasin_mzn.graphs.importers.torch_trace import Trace, require_torch, trace_network
 
 

@@ -130,15 +130,6 @@ def users_code(where: str) -> Iterator[None]:
             sys.path.remove(here)
 
 
-@contextlib.contextmanager
-def located(where: str) -> Iterator[None]:
-    """Says of every InputError where it was, as `users_code` does of other exceptions."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from error
-
-
 def place(spec: str, inputs: Iterable[str]) -> str:
     """A network and its inputs, as messages name them."""
     return f"{spec} on {', '.join(inputs) or 'no input'}"

@@ -20,22 +20,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.extras import install_command
 from moccasin_mzn.graphs.importers.program import Operation, Program, known_total
-from moccasin_mzn.graphs.importers.torch_memory import Accounted, Member, account
+from moccasin_mzn.graphs.importers.torch_memory import Accounted, Member, Traced, account
 from moccasin_mzn.graphs.importers.torch_nodes import tensor_bytes
 from moccasin_mzn.graphs.importers.torch_paths import PATH
 from moccasin_mzn.graphs.importers.torch_spec import (
     Input,
     load_network,
-    located,
     one_line,
     parse_inputs,
     place,
     users_code,
 )
-from moccasin_mzn.graphs.importers.torch_traced import Traced
 from moccasin_mzn.graphs.optimizers import NONE, OPTIMIZERS
 
 if TYPE_CHECKING:
@@ -206,7 +204,7 @@ def _account(traced: Traced) -> Accounted:
     for node in graph_module.graph.nodes:
         if node.op == "get_attr" and "val" not in node.meta:
             node.meta["val"] = operator.attrgetter(node.target)(graph_module)
-    return account(graph_module.graph, traced.kinds, traced.backward)
+    return account(traced)
 
 
 def _bytes(tensors: Iterable[Any]) -> int:

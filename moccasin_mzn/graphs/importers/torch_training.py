@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.importers.torch_memory import INPUT, STATE
+from moccasin_mzn.graphs.importers.torch_memory import INPUT, STATE, Traced
 from moccasin_mzn.graphs.importers.torch_nodes import viewed_argument
 from moccasin_mzn.graphs.importers.torch_paths import Paths, traced_so_far
-from moccasin_mzn.graphs.importers.torch_traced import Traced
 
 if TYPE_CHECKING:
     import torch

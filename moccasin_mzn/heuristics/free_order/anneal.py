@@ -15,13 +15,11 @@ def anneal(problem, state, generator, mix, steps, cooling, control, best, trail,
     """Make `steps` moves, cooling by a factor after each.
 
     Args:
-        generator: state of the random numbers, one uint64 other than 0.
         control: temperature, in duration units; penalty of memory over the budget, in duration units per size unit and
             position; relative change of the penalty per step: up while the sequence is over the budget, down while it
             is not; least memory over the budget so far, least duration with that, and the penalty then. Kept up.
         best: the slots of the sequence that has those; its length stands in the last entry.
-        trail: for (slot, position) pairs.
-        stack: see `moves.move`.
+        trail, stack: see `moves.move`.
     """
     temperature, penalty, adaption = control[TEMPERATURE], control[PENALTY], control[ADAPTION]
     for _ in range(steps):

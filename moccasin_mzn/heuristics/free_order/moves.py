@@ -20,6 +20,7 @@ from moccasin_mzn.heuristics.free_order.state import (
     remove,
 )
 from moccasin_mzn.heuristics.randomness import below, unit
+from moccasin_mzn.heuristics.slots import slot_at
 
 
 class Mix(NamedTuple):
@@ -66,7 +67,6 @@ def put(problem, state, slot, t, trail, length):
 
 @compiled
 def undo_to(problem, state, trail, length, before):
-    """Undo the changes noted last, down to `before` of them."""
     for at in range(length - 1, before - 1, -1):
         put(problem, state, trail[at, 0], trail[at, 1], trail, at)
 
@@ -98,23 +98,6 @@ def highest(problem, state, slot):
     if first_start(problem, state, v, slot) < read:
         return state.totals[LENGTH] - 1
     return read - 1
-
-
-@compiled
-def slot_at(problem, state, v, t):
-    """The slot of v at position t."""
-    for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
-        if state.pos[slot] == t:
-            return slot
-    return np.int64(NONE)
-
-
-@compiled
-def _free_slot(problem, state, v):
-    for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
-        if state.pos[slot] == NONE:
-            return slot
-    return np.int64(NONE)
 
 
 @compiled
@@ -176,7 +159,7 @@ def _add_chain(problem, state, slot, t, mix, penalty, temperature, generator, tr
         held = last_read(problem, state, p, at, next_start(problem, state, p, at)) > at
         if held or length >= len(trail) // 2 or last_read(problem, state, p, start, at) >= at - 2:
             continue
-        free = _free_slot(problem, state, p)
+        free = slot_at(problem, state.pos, p, NONE)
         if free != NONE:
             trials -= 1
             top += 1
@@ -191,7 +174,7 @@ def _add(problem, state, mix, penalty, temperature, generator, trail, length, st
     u, start, read, over = _pick_read(problem, state, generator, mix.tries)
     if u == NONE or start == read - 1 or problem.slot_ptr[u + 1] - problem.slot_ptr[u] == 1:
         return length
-    slot = _free_slot(problem, state, u)
+    slot = slot_at(problem, state.pos, u, NONE)
     if slot == NONE:  # move one from behind the read, which leaves the copies before it
         slot = problem.slot_ptr[u] + below(generator, problem.slot_ptr[u + 1] - problem.slot_ptr[u])
         if state.pos[slot] <= start:
@@ -228,7 +211,7 @@ def _remove(problem, state, slot, trail, length):
             if state.used[p] == 1 or start == NONE or length >= len(trail) // 2:
                 continue
             if last_read(problem, state, p, start, next_start(problem, state, p, start)) == start:
-                length = put(problem, state, slot_at(problem, state, p, start), NONE, trail, length)
+                length = put(problem, state, slot_at(problem, state.pos, p, start), NONE, trail, length)
                 t -= start < t
     return length
 
@@ -261,7 +244,7 @@ def _late(problem, state, slot, trail, length):
             if start >= t - 2 or first_read(problem, state, p, start) != t or 2 * length >= len(trail):
                 continue
             excess = state.totals[EXCESS]
-            put(problem, state, slot_at(problem, state, p, start), t - 1, trail, length)
+            put(problem, state, slot_at(problem, state.pos, p, start), t - 1, trail, length)
             if state.totals[EXCESS] > excess:
                 undo_to(problem, state, trail, length + 1, length)
             else:

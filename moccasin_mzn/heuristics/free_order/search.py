@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from moccasin_mzn.heuristics.annealing import DRAFT, INCUMBENT, PENALTY, TRAIL, Annealing, Round, mean_of_positive
-from moccasin_mzn.heuristics.compiled_searches import Later, ignore, small_instance
+from moccasin_mzn.heuristics.compiled_searches import ignore, later, small_instance
 from moccasin_mzn.heuristics.free_order.anneal import ADAPTION, BEST, BEST_PENALTY, LEAST, anneal
 from moccasin_mzn.heuristics.free_order.moves import Mix
 from moccasin_mzn.heuristics.free_order.state import (
@@ -45,12 +45,7 @@ LOWER = 5.0
 
 
 class OrderAnnealing(Annealing):
-    """Annealing from drafts: sequences to start from, within the budget or not.
-
-    Args:
-        instance: its input order numbers the nodes, and is the first draft.
-        seed: of the random numbers.
-    """
+    """Annealing from drafts: sequences to start from, within the budget or not; the first one is the input order."""
 
     cold = COLD
 
@@ -133,5 +128,4 @@ class OrderAnnealing(Annealing):
 
 
 def compile_all() -> None:
-    """Call every compiled function once."""
-    OrderAnnealing(small_instance("free")).run(ignore, Later(1))
+    OrderAnnealing(small_instance("free")).run(ignore, later(1))

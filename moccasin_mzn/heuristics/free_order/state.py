@@ -230,7 +230,6 @@ def enter(problem: Problem, state: State, slots: np.ndarray) -> None:
 
 @compiled
 def load(problem, state, slots):
-    """Make `state` the sequence of the given slots."""
     state.pos[:] = NONE
     state.used[:] = 0
     state.totals[:] = 0

@@ -74,13 +74,9 @@ class Beam:
         self._nodes = np.empty((n, width), np.int32)
 
     def run(
-        self,
-        limit: int,
-        taste: Taste,
-        stop: Callable[[], bool],
-        before: Sequence[int] = (),
+        self, limit: int, taste: Taste, stop: Callable[[], bool], before: Sequence[int] = (),
         inside: Sequence[int] | None = None,
-    ) -> Found:
+    ) -> Found:  # fmt: skip
         """Search for an order of peak at most `limit`.
 
         Args:

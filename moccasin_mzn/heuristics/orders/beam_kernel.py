@@ -172,8 +172,7 @@ def _after(net, states, s, v, backward):
 def _thin(pool, found, width):
     """Drop double candidates, then all but the best `width`; how many are left."""
     table, mask = pool.table, len(pool.table) - 1
-    for k in range(len(table)):
-        table[k] = _EMPTY
+    table[:] = _EMPTY
     left = 0
     for c in range(found):
         at = (pool.hash[c] ^ (pool.hash[c] >> 29)) & mask

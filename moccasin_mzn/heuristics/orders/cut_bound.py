@@ -55,7 +55,6 @@ class CutBound:
         return bound
 
     def size(self, v: int) -> int:
-        """Of the output of v."""
         return int(self._arrays.size[v])
 
     def at(self, v: int) -> int:

@@ -10,7 +10,7 @@ from moccasin_mzn.checks import check_seed, check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.heuristics.compiled_searches import ORDERS, ready
+from moccasin_mzn.heuristics.compiled_searches import ORDERS, ignore, ready
 
 
 @dataclass(frozen=True)
@@ -64,25 +64,18 @@ Listener = Callable[[OrderProgress], None]
 
 
 def never() -> bool:
-    """Nobody stops the search."""
     return False
 
 
 def least_peak_order(
-    graph: ComputationGraph,
-    *,
-    time_limit: float | None = None,
-    seed: int = 0,
-    on_progress: Listener | None = None,
-    stop: Callable[[], bool] = never,
-    start: Sequence[int] | None = None,
-) -> Ordering:
+    graph: ComputationGraph, *, time_limit: float | None = None, seed: int = 0, on_progress: Listener | None = None,
+    stop: Callable[[], bool] = never, start: Sequence[int] | None = None,
+) -> Ordering:  # fmt: skip
     """Search for an order of least peak, until it is proven, the time is up, `stop()` or an interrupt (Ctrl-C).
 
     Args:
         time_limit: in seconds; None: until proven, which large graphs may never be. Compiling, once after every
             installation, is not counted.
-        seed: of the random numbers, 0 or more.
         on_progress: called in this thread with every improvement.
         stop: asked many times a second.
         start: an order to start from, positions in `graph.nodes`; the answer is never worse. Default: the input order.
@@ -99,9 +92,8 @@ def least_peak_order(
     deadline = Deadline(time_limit)
 
     def tell(new: bool) -> None:
-        if on_progress is not None:
-            source, order = (search.source, search.order) if new else (search.bound_source, None)
-            on_progress(OrderProgress(deadline.elapsed(), search.peak, search.bound, source, order))
+        source, order = (search.source, search.order) if new else (search.bound_source, None)
+        (on_progress or ignore)(OrderProgress(deadline.elapsed(), search.peak, search.bound, source, order))
 
     search = OrderSearch(graph, start, seed, tell)
     try:
@@ -128,13 +120,9 @@ def peak_bound(graph: ComputationGraph, order: Sequence[int], seconds: float = 2
 
 
 def good_orders(
-    graph: ComputationGraph,
-    *,
-    seed: int = 0,
-    stop: Callable[[], bool] = never,
-    start: Sequence[int] | None = None,
+    graph: ComputationGraph, *, seed: int = 0, stop: Callable[[], bool] = never, start: Sequence[int] | None = None,
     windows: int = 50,
-) -> Iterator[tuple[int, ...]]:
+) -> Iterator[tuple[int, ...]]:  # fmt: skip
     """Diverse orders of low peak, in no order of merit; each comes from another random narrow search.
 
     Endless for most graphs: take as many as needed, or say `stop`. With a graph of few orders `stop` must end it.

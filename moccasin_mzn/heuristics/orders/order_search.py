@@ -8,9 +8,11 @@ import random
 import time
 from collections.abc import Callable, Iterator
 
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.arrays import GraphArrays, graph_arrays
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.heuristics.orders.beam import Beam, Taste, widest_beam
 from moccasin_mzn.heuristics.orders.cut_bound import CutBound
 from moccasin_mzn.heuristics.orders.precedence_bound import Forced, PrecedenceBound, promising
@@ -43,12 +45,8 @@ class OrderSearch:
     """
 
     def __init__(
-        self,
-        graph: ComputationGraph,
-        start: tuple[int, ...],
-        seed: int,
-        tell: Callable[[bool], None] = lambda new: None,
-    ) -> None:
+        self, graph: ComputationGraph, start: tuple[int, ...], seed: int, tell: Callable[[bool], None] = ignore
+    ) -> None:  # fmt: skip
         self.graph, self.start, self.tell = graph, start, tell
         self.order, self.peak, self.source = start, simulate(graph, start).peak, "start"
         self.bound, self.bound_source = graph.largest_working_set().memory, "largest working set"
@@ -58,7 +56,6 @@ class OrderSearch:
 
     @property
     def proven(self) -> bool:
-        """True if no order has a smaller peak."""
         return self.peak <= self.bound
 
     def run(self, over: Callable[[], bool]) -> None:
@@ -140,17 +137,12 @@ class OrderSearch:
         """Local improvement of the best order; a while for each `next`."""
         seconds = FIRST_WINDOW_SECONDS
         while True:
-            until = time.monotonic() + seconds
-            seconds = min(2 * seconds, MOST_WINDOW_SECONDS)
+            deadline = Deadline(seconds)
             for order in improve_order(
-                self.graph,
-                self.start,
-                self.order,
-                beam,
-                self._random,
-                lambda: ended() or time.monotonic() >= until,  # noqa: B023
-            ):
+                self.graph, self.start, self.order, beam, self._random, lambda: ended() or deadline.over()  # noqa: B023
+            ):  # fmt: skip
                 self.offer(order, "windows")
+            seconds = min(2 * seconds, MOST_WINDOW_SECONDS)
             yield
 
     def offer(self, order: tuple[int, ...], source: str) -> None:

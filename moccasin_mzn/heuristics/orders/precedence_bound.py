@@ -81,7 +81,6 @@ class PrecedenceBound:
         return not self._cuts.possible(earlier, after[second], second, room(second, limit))
 
     def _room(self, v: int, limit: int) -> int:
-        """What the limit leaves beside v."""
         return limit - self._cuts.size(v)
 
 

@@ -26,14 +26,9 @@ _STRICT = 0.6
 
 
 def improve_order(
-    graph: ComputationGraph,
-    numbered: Sequence[int],
-    order: Sequence[int],
-    beam: Beam,
-    random_numbers: random.Random,
-    stop: Callable[[], bool],
-    rounds: int | None = None,
-) -> Iterator[tuple[int, ...]]:
+    graph: ComputationGraph, numbered: Sequence[int], order: Sequence[int], beam: Beam, random_numbers: random.Random,
+    stop: Callable[[], bool], rounds: int | None = None,
+) -> Iterator[tuple[int, ...]]:  # fmt: skip
     """Orders of less and less peak.
 
     Args:

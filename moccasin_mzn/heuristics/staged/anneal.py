@@ -22,12 +22,10 @@ def anneal(problem, state, tail, head, generator, mix, steps, cooling, control, 
 
     Args:
         tail, head: edges (u, x) such that recomputing u before x can be of use.
-        generator: state of the random numbers, one uint64 other than 0.
         control: temperature, in duration units; penalty of memory over the budget, in duration units per size unit and
             event; least extra duration of a state within the budget so far. Kept up.
-        best_stage: the state that has it; written whenever it is improved.
-        trail: for (slot, stage) pairs.
-        stack: see `moves.move`.
+        best_stage: the state that has it.
+        trail, stack: see `moves.move`.
     """
     temperature, penalty = control[TEMPERATURE], control[PENALTY]
     for _ in range(steps):

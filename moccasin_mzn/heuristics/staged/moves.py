@@ -8,6 +8,7 @@ import numpy as np
 
 from moccasin_mzn.heuristics.compiling import compiled
 from moccasin_mzn.heuristics.randomness import below, unit
+from moccasin_mzn.heuristics.slots import slot_at
 from moccasin_mzn.heuristics.staged.state import (
     COUNT,
     EXCESS,
@@ -63,18 +64,7 @@ def _free_slot(problem, state, v, most):
     """A slot of v that is free; NONE if there is none, or if v is recomputed `most` times already."""
     if state.used[v] >= most:
         return np.int64(NONE)
-    for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
-        if state.stage[slot] == NONE:
-            return slot
-    return NONE
-
-
-@compiled
-def _slot_in_stage(problem, state, v, k):
-    for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
-        if state.stage[slot] == k:
-            return slot
-    return NONE
+    return slot_at(problem, state.stage, v, NONE)
 
 
 @compiled
@@ -156,7 +146,7 @@ def _remove(problem, state, slot, trail, length):
             p = problem.pred[i]
             if state.used[p] == 0 or 2 * length >= len(trail):  # half is left to what follows in the same move
                 continue
-            unread = _slot_in_stage(problem, state, p, k)
+            unread = slot_at(problem, state.stage, p, k)
             event = k * n + p
             if unread != NONE and last_read(problem, state, p, event, next_start(problem, state, p, event)) == event:
                 length = _set(problem, state, unread, NONE, trail, length)
@@ -240,7 +230,7 @@ def _change(problem, state, tail, head, generator, mix, penalty, temperature, tr
         if kind < mix.remove:
             return _remove(problem, state, slot, trail, length)
         k = _other_stage(problem, state, slot, kind < mix.to_read, generator)
-        if k == NONE or _slot_in_stage(problem, state, problem.slot_node[slot], k) != NONE:
+        if k == NONE or slot_at(problem, state.stage, problem.slot_node[slot], k) != NONE:
             return 0
         return _set(problem, state, slot, k, trail, length)
     if kind < mix.swap and count > 0:
@@ -251,7 +241,7 @@ def _change(problem, state, tail, head, generator, mix, penalty, temperature, tr
     if u == NONE:
         return length
     k = _stage_of_read(problem, state, x, generator)
-    there = _slot_in_stage(problem, state, u, k)
+    there = slot_at(problem, state.stage, u, k)
     if there != NONE:
         return _remove(problem, state, there, trail, length)
     slot = _free_slot(problem, state, u, mix.most)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from moccasin_mzn.heuristics.annealing import DRAFT, INCUMBENT, NOTHING, TRAIL, Annealing, Round, mean_of_positive
-from moccasin_mzn.heuristics.compiled_searches import Later, ignore, small_instance
+from moccasin_mzn.heuristics.compiled_searches import ignore, later, small_instance
 from moccasin_mzn.heuristics.staged.anneal import BEST, anneal
 from moccasin_mzn.heuristics.staged.moves import Mix
 from moccasin_mzn.heuristics.staged.state import (
@@ -43,20 +42,11 @@ HOT, WARM, COOL, CHILLY, COLD = 1.5, 0.4, 0.1, 0.05, 0.02
 from a new draft chilly."""
 
 
-@dataclass(frozen=True)
-class StagedRound(Round):
-    """A round from every node computed once, from the best schedule so far, or from the latest draft."""
-
-    most: int = Mix().most
-    """How often a node is recomputed at most, within C_v."""
-
-
 class LocalSearch(Annealing):
     """Annealing over sets of recomputations; `better` and `draft` of `run` give sequences in stages of the input order.
 
     Args:
         instance: its input order gives the stages.
-        seed: of the random numbers.
         within: first and last stage in which recomputations change; those of other stages stay as in the schedule that
             `run` asks `better` for at the beginning. None: all.
     """
@@ -80,7 +70,6 @@ class LocalSearch(Annealing):
 
     @property
     def duration(self) -> int | None:
-        """Of the best schedule so far, in the graph's duration unit."""
         extra = super().duration
         return None if extra is None else self.instance.baseline.duration + extra
 
@@ -93,36 +82,34 @@ class LocalSearch(Annealing):
     def _value(self) -> float:
         return self._control[BEST]
 
-    def _rounds(self) -> Iterator[StagedRound]:
+    def _rounds(self) -> Iterator[Round]:
         """A quick one for a first incumbent, then longer and longer ones from everywhere in turn.
 
         Every second time a node is recomputed once at most: that often leads further, also where C_v allows more.
         """
-        if self.hopeless:
+        if self.hopeless or self.within is not None:
+            yield from () if self.hopeless else self._rounds_within()
             return
-        if self.within is not None:
-            yield from self._rounds_within()
-            return
-        yield StagedRound(NOTHING, COOL, self._first)
+        yield Round(NOTHING, COOL, self._first)
         for cycle in itertools.count(1):
             steps = self._first * 2 ** min(LONGEST, cycle)
-            most = 1 if cycle % 2 else Mix().most
-            yield StagedRound(NOTHING, HOT, steps, most)
-            yield StagedRound(INCUMBENT, WARM, steps)
-            yield StagedRound(DRAFT, WARM, steps, most)
+            most = (1,) if cycle % 2 else ()
+            yield Round(NOTHING, HOT, steps, *most)
+            yield Round(INCUMBENT, WARM, steps)
+            yield Round(DRAFT, WARM, steps, *most)
 
-    def _rounds_within(self) -> Iterator[StagedRound]:
+    def _rounds_within(self) -> Iterator[Round]:
         """The same where most of a schedule stays as it is; none if there is no schedule."""
         for cycle in itertools.count() if self.duration is not None else ():
             steps = self._first * 2 ** min(LONGEST, cycle)
-            yield StagedRound(INCUMBENT, COOL if cycle % 2 else WARM, steps)
+            yield Round(INCUMBENT, COOL if cycle % 2 else WARM, steps)
 
     def _drafts_before(self, number: int) -> int:
         return DRAFTS_PER_ROUND if number > 0 else 0
 
-    def _begin_with(self, near: Sequence[int]) -> tuple[StagedRound, np.ndarray]:
+    def _begin_with(self, near: Sequence[int]) -> tuple[Round, np.ndarray]:
         self._latest = stages_of(self.instance, self._problem, near)
-        return StagedRound(DRAFT, CHILLY, 2 * self._first), self._latest
+        return Round(DRAFT, CHILLY, 2 * self._first), self._latest
 
     def _start(self, plan: Round) -> np.ndarray | None:
         nothing = np.full_like(self._best_stage, NONE)
@@ -132,12 +119,11 @@ class LocalSearch(Annealing):
         enter(self._problem, self._state, start)
 
     def _anneal(self, plan: Round, cooling: float) -> None:
-        assert isinstance(plan, StagedRound)
         first, last = self.within or (Mix().first, Mix().last)
+        mix = Mix(most=plan.most, first=first, last=last)
         anneal(
-            self._problem, self._state, self._tail, self._head, self._generator,
-            Mix(most=plan.most, first=first, last=last), self._chunk, cooling, self._control, self._best_stage,
-            self._trail, self._stack,
+            self._problem, self._state, self._tail, self._head, self._generator, mix, self._chunk, cooling,
+            self._control, self._best_stage, self._trail, self._stack,
         )  # fmt: skip
 
     def _over(self) -> int:
@@ -158,5 +144,4 @@ class LocalSearch(Annealing):
 
 
 def compile_all() -> None:
-    """Call every compiled function once."""
-    LocalSearch(small_instance()).run(ignore, Later(1))
+    LocalSearch(small_instance()).run(ignore, later(1))

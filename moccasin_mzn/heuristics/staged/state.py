@@ -333,7 +333,6 @@ def enter(problem: Problem, state: State, stage_of_slot: np.ndarray) -> None:
 
 @compiled
 def load(problem, state, stage_of_slot):
-    """Make `state` the given set."""
     while state.totals[COUNT] > 0:
         remove(problem, state, state.chosen[state.totals[COUNT] - 1])
     for slot in range(len(stage_of_slot)):

@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 from os import PathLike
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.files import load_text
 from moccasin_mzn.problem.arena import Buffer
 from moccasin_mzn.words import count_text
@@ -38,7 +38,7 @@ def read_buffers(path: str | PathLike[str]) -> tuple[tuple[Buffer, ...], tuple[i
 
 def parse_buffers(text: str, path: str | PathLike[str]) -> tuple[tuple[Buffer, ...], tuple[int, ...] | None]:
     """`read_buffers` for the text of a file that was read from `path`."""
-    try:
+    with located(path):
         rows = [(number, row) for number, row in enumerate(_rows(text), start=1) if row]
         if not rows:
             raise InputError("the file is empty")
@@ -47,7 +47,7 @@ def parse_buffers(text: str, path: str | PathLike[str]) -> tuple[tuple[Buffer, .
         for number, row in rows[1:]:
             if len(row) != len(columns):
                 raise InputError(f"line {number}: {count_text(len(row), 'field')}, the header has {len(columns)}")
-            try:
+            with located(f"line {number}"):
                 fields = dict(zip(columns, row, strict=True))
                 buffers.append(_buffer(fields, closed))
                 if "offset" in fields:
@@ -55,10 +55,6 @@ def parse_buffers(text: str, path: str | PathLike[str]) -> tuple[tuple[Buffer, .
                 if fields["id"] in seen:
                     raise InputError(f"buffer {fields['id']} is given twice")
                 seen.add(fields["id"])
-            except InputError as error:
-                raise InputError(f"line {number}: {error}") from None
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     return tuple(buffers), tuple(offsets) if "offset" in columns else None
 
 

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.files import load_json
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.words import count_text
@@ -52,7 +52,7 @@ def read_counts(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int
         InputError: the file cannot be read or is broken, a node is not in the graph, or a count is no integer.
     """
     document = load_json(path)
-    try:
+    with located(path):
         if isinstance(document, list):
             if len(document) != len(graph.nodes):
                 raise InputError(f"{count_text(len(document), 'count')} for {count_text(len(graph.nodes), 'node')}")
@@ -66,6 +66,4 @@ def read_counts(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int
         for node, count in zip(graph.nodes, counts, strict=True):
             if type(count) is not int or count < 1:
                 raise InputError(f"node {node}: count {shown(count)} is not a positive integer")
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     return tuple(counts)

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.files import load_json
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.files.schedules import amount, positions
 from moccasin_mzn.problem.judges.plans import PlacedInterval
 from moccasin_mzn.problem.plan import Action, Plan
 from moccasin_mzn.problem.platform import OBJECTIVES, Goal, Link, Memory, Platform
@@ -110,18 +111,12 @@ def read_plan(path: str | PathLike[str], graph: ComputationGraph) -> ClaimedPlan
         InputError: the file cannot be read or is broken, or a node or a memory is not there.
     """
     document = load_json(path)
-    try:
+    with located(path):
         return claimed_plan(document, graph)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def claimed_plan(document: Any, graph: ComputationGraph) -> ClaimedPlan:
-    """What the content of such a file says.
-
-    Raises:
-        InputError: it is broken, or a node or a memory is not there.
-    """
+    """What the content of such a file says; see `read_plan`."""
     if not is_plan(document) or not isinstance(document["plan"], list):
         raise InputError('expected an object with a key "plan" and a list of actions')
     platform = platform_of(graph, document.get("platform"))
@@ -135,7 +130,8 @@ def platform_of(graph: ComputationGraph, document: Any) -> Platform:
     Raises:
         InputError: it is broken.
     """
-    memories, links = (_entries(document, "platform", key) for key in ("memories", "links"))
+    described = document if isinstance(document, dict) else {}
+    memories, links = (_objects(f"platform.{key}", described.get(key)) for key in ("memories", "links"))
     known = []
     for at, entry in enumerate(memories):
         where = f"platform.memories[{at}]"
@@ -160,17 +156,19 @@ def plan_of(platform: Platform, document: list[Any]) -> Plan:
     Raises:
         InputError: it is broken.
     """
-    return tuple(_action(platform, f"plan[{at}]", entry) for at, entry in enumerate(document))
+    names = _names(platform)
+    return tuple(_action(platform.graph, names, f"plan[{at}]", entry) for at, entry in enumerate(document))
 
 
-def _action(platform: Platform, where: str, entry: Any) -> Action:
-    names = {memory.name: m for m, memory in enumerate(platform.memories)}
+def _names(platform: Platform) -> dict[str, int]:
+    return {memory.name: m for m, memory in enumerate(platform.memories)}
+
+
+def _action(graph: ComputationGraph, names: dict[str, int], where: str, entry: Any) -> Action:
     if isinstance(entry, dict) and ("compute" in entry) != ("copy" in entry):
         copied = "copy" in entry
-        try:
-            v = platform.graph.position_of(entry["copy" if copied else "compute"])
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
+        with located(where):
+            v = graph.position_of(entry["copy" if copied else "compute"])
         target = _memory(names, where, entry.get("to" if copied else "in"))
         return Action(v, target, _memory(names, where, entry.get("from")) if copied else None)
     raise InputError(f'{where}: expected {{"compute", "in"}} or {{"copy", "from", "to"}}, got {shown(entry)}')
@@ -182,10 +180,9 @@ def _memory(names: dict[str, int], where: str, name: Any) -> int:
     return names[name]
 
 
-def _entries(document: Any, where: str, key: str) -> list[dict[str, Any]]:
-    found = document.get(key) if isinstance(document, dict) else None
+def _objects(what: str, found: Any) -> list[dict[str, Any]]:
     if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
-        raise InputError(f"{where}.{key}: expected a list of objects")
+        raise InputError(f"{what}: expected a list of objects")
     return found
 
 
@@ -211,40 +208,27 @@ def goal_in(document: Any) -> Goal:
 
 
 def _claims(platform: Platform, document: dict[str, Any]) -> tuple[Any, Any]:
-    totals = tuple((what, _claim(what, document[what])) for what in OBJECTIVES if document.get(what) is not None)
+    totals = tuple((what, amount(what, document[what])) for what in OBJECTIVES if document.get(what) is not None)
     peaks = document.get("peaks") or {}
     if not isinstance(peaks, dict):
         raise InputError(f"peaks: expected an object, got {shown(peaks)}")
-    names = {memory.name: m for m, memory in enumerate(platform.memories)}
-    return totals, tuple((_memory(names, "peaks", name), _claim(f"peaks.{name}", peaks[name])) for name in peaks)
+    names = _names(platform)
+    return totals, tuple((_memory(names, "peaks", name), amount(f"peaks.{name}", peaks[name])) for name in peaks)
 
 
 def _offsets(platform: Platform, document: dict[str, Any]) -> dict[str, Any]:
     """What a file says of arenas; nothing if it has no offsets."""
-    intervals = document.get("intervals") or []
-    if not isinstance(intervals, list) or not all(isinstance(entry, dict) for entry in intervals):
-        raise InputError("intervals: expected a list of objects")
+    intervals = _objects("intervals", document.get("intervals") or [])
     if not any("offset" in entry for entry in intervals):
         return {}
-    names = {memory.name: m for m, memory in enumerate(platform.memories)}
-    placed = []
-    for at, entry in enumerate(intervals):
-        where = f"intervals[{at}]"
-        try:
-            v = platform.graph.position_of(entry.get("node"))
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
-        amounts = [_claim(f"{where}.{key}", entry.get(key)) for key in ("start", "end", "offset")]
-        placed.append(ClaimedInterval(v, _memory(names, where, entry.get("memory")), *amounts))
+    names, placed = _names(platform), []
+    nodes = positions(platform.graph, "intervals", [entry.get("node") for entry in intervals])
+    for at, (v, entry) in enumerate(zip(nodes, intervals, strict=True)):
+        amounts = [amount(f"intervals[{at}].{key}", entry.get(key)) for key in ("start", "end", "offset")]
+        placed.append(ClaimedInterval(v, _memory(names, f"intervals[{at}]", entry.get("memory")), *amounts))
     arenas = document.get("arenas") or {}
     if not isinstance(arenas, dict) or not all(isinstance(arena, dict) for arena in arenas.values()):
         raise InputError("arenas: expected an object of objects")
-    sizes = [(_memory(names, "arenas", name), _claim(f"arenas.{name}", arenas[name].get("arena"))) for name in arenas]
-    alignment = _claim("alignment", document.get("alignment", 1))
+    sizes = [(_memory(names, "arenas", name), amount(f"arenas.{name}", arenas[name].get("arena"))) for name in arenas]
+    alignment = amount("alignment", document.get("alignment", 1))
     return {"placed": tuple(placed), "arenas": tuple(sizes), "alignment": alignment}
-
-
-def _claim(key: str, value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise InputError(f"{key} is {shown(value)}, expected an integer >= 0")
-    return value

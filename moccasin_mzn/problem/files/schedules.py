@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.files import load_json, load_text, parse_json
 from moccasin_mzn.graphs.formats.fields import column, objects
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -50,30 +50,23 @@ def read_schedule(path: str | PathLike[str], graph: ComputationGraph) -> Claimed
         InputError: the file cannot be read or is broken, a node is not in the graph, a claim is not an integer.
     """
     document = load_json(path)
-    try:
+    with located(path):
         return claimed_schedule(document, graph)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def claimed_schedule(document: Any, graph: ComputationGraph) -> ClaimedSchedule:
-    """What the content of such a file says.
-
-    Raises:
-        InputError: it is broken, a node is not in the graph, a claim is not an integer.
-    """
+    """What the content of such a file says; see `read_schedule`."""
     if isinstance(document, list):
-        return ClaimedSchedule(_positions(graph, "sequence", document))
+        return ClaimedSchedule(positions(graph, "sequence", document))
     if not isinstance(document, dict):
         raise InputError(f"expected a list of node ids or an object, got {shown(document)}")
     if not isinstance(document.get("sequence"), list):
         raise InputError('expected a key "sequence" with a list of node ids')
-    return ClaimedSchedule(
-        sequence=_positions(graph, "sequence", document["sequence"]),
-        intervals=_intervals(graph, document) if document.get("intervals") is not None else None,
-        offsets=_offsets(document) if document.get("intervals") is not None else None,
-        **{key: _claim(key, document.get(key)) for key in ("peak", "duration", "budget", "arena", "alignment")},
-    )
+    sequence = positions(graph, "sequence", document["sequence"])
+    intervals, offsets = _intervals(graph, document) if document.get("intervals") is not None else (None, None)
+    claims = {key: document.get(key) for key in ("peak", "duration", "budget", "arena", "alignment")}
+    amounts = {key: None if value is None else amount(f'"{key}"', value) for key, value in claims.items()}
+    return ClaimedSchedule(sequence, intervals, offsets=offsets, **amounts)
 
 
 def read_order(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int, ...]:
@@ -86,61 +79,59 @@ def read_order(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int,
         InputError: the file cannot be read or is broken, or is not a topological order of `graph`.
     """
     text = load_text(path)
-    try:
-        if text.lstrip().startswith("["):
-            order = _positions(graph, "order", parse_json(text, path))
-        else:
-            order = _positions_in_lines(graph, text)
+    is_json = text.lstrip().startswith("[")
+    ids = parse_json(text, path) if is_json else ()
+    with located(path):
+        order = positions(graph, "order", ids) if is_json else _positions_in_lines(graph, text)
         graph.check_order(order)
-    except InputError as error:
-        message = str(error)
-        raise InputError(message if message.startswith(f"{path}: ") else f"{path}: {message}") from None
     return order
 
 
-def _positions(graph: ComputationGraph, what: str, ids: Sequence[Any]) -> tuple[int, ...]:
+def positions(graph: ComputationGraph, what: str, ids: Sequence[Any]) -> tuple[int, ...]:
+    """Positions of the nodes in a list that messages call `what`.
+
+    Raises:
+        InputError: one is not in the graph.
+    """
     found = []
     for at, node in enumerate(ids):
-        try:
+        with located(f"{what}[{at}]"):
             found.append(graph.position_of(node))
-        except InputError as error:
-            raise InputError(f"{what}[{at}]: {error}") from None
     return tuple(found)
+
+
+def amount(what: str, value: Any) -> int:
+    """An integer >= 0 that a file claims.
+
+    Raises:
+        InputError: it is none.
+    """
+    if type(value) is not int or value < 0:
+        raise InputError(f"{what} is {shown(value)}, expected an integer >= 0")
+    return value
 
 
 def _positions_in_lines(graph: ComputationGraph, text: str) -> tuple[int, ...]:
     found = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():
-            try:
+            with located(f"line {number}"):
                 found.append(graph.position_of(line.strip()))
-            except InputError as error:
-                raise InputError(f"line {number}: {error}") from None
     return tuple(found)
 
 
-def _intervals(graph: ComputationGraph, document: dict[str, Any]) -> tuple[Interval, ...]:
+def _intervals(
+    graph: ComputationGraph, document: dict[str, Any]
+) -> tuple[tuple[Interval, ...], tuple[int, ...] | None]:
+    """Retention intervals, and the offset of each if there are any."""
     values = objects(document, "intervals")
-    nodes = _positions(graph, "intervals", column(values, "intervals", "node"))
+    nodes = positions(graph, "intervals", column(values, "intervals", "node"))
     starts, ends = (column(values, "intervals", key) for key in ("start", "end"))
-    for at, (start, end) in enumerate(zip(starts, ends, strict=True)):
+    placed = any("offset" in value for value in values)
+    offsets = column(values, "intervals", "offset") if placed else [0] * len(values)
+    for at, (start, end, offset) in enumerate(zip(starts, ends, offsets, strict=True)):
         if type(start) is not int or type(end) is not int:
             raise InputError(f"intervals[{at}]: start {shown(start)}, end {shown(end)}: expected integers")
-    return tuple(map(Interval, nodes, starts, ends))
-
-
-def _offsets(document: dict[str, Any]) -> tuple[int, ...] | None:
-    values = objects(document, "intervals")
-    if not any("offset" in value for value in values):
-        return None
-    found = column(values, "intervals", "offset")
-    for at, offset in enumerate(found):
         if type(offset) is not int:
             raise InputError(f"intervals[{at}]: offset {shown(offset)} is not an integer")
-    return tuple(found)
-
-
-def _claim(key: str, value: Any) -> int | None:
-    if value is not None and (type(value) is not int or value < 0):
-        raise InputError(f'"{key}" is {shown(value)}, expected an integer >= 0')
-    return value
+    return tuple(map(Interval, nodes, starts, ends)), tuple(offsets) if placed else None

@@ -25,11 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 from moccasin_mzn.errors import shown
 from moccasin_mzn.graphs.wording import node_text, total_text
-from moccasin_mzn.problem.judges.schedules import Violation
+from moccasin_mzn.problem.judges.schedules import Violation, in_order, profile
 from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.problem.platform import OBJECTIVES, Goal, Platform
 from moccasin_mzn.words import memory_text, over_text
@@ -87,27 +86,27 @@ def judge_plan(platform: Platform, plan: Sequence[Action], goal: Goal | None = N
     "over-budget" of a memory; and "over-duration", "over-energy" and "over-traffic", without a position, for a limit of
     the goal. What is not possible is reported and occupies nothing.
     """
-    run = _Run(platform, len(plan))
+    run = _Run(platform)
     for t, action in enumerate(plan, start=1):
         run.take(t, action)
     for v in range(len(platform.graph.nodes)):
         if v not in run.computed:
             message = f"node {node_text(platform.graph, v)} is never computed"
             run.violations.append(Violation("never-computed", None, v, message))
-    memory = tuple(run.profile(m) for m in range(len(platform.memories)))
+    intervals, sizes = run.intervals(), platform.graph.sizes
+    memory = tuple(
+        profile(sizes, [of for of in intervals if of.memory == m], len(plan)) for m in range(len(platform.memories))
+    )
     for m, used in enumerate(memory):
         run.check_budget(m, used)
     run.check_goal(goal or Goal())
-    run.violations.sort(key=lambda found: (found.position is None, found.position or 0))
-    return PlanSimulation(
-        memory, tuple(max(used, default=0) for used in memory), run.totals["duration"], run.totals["energy"],
-        run.totals["traffic"], run.intervals(), tuple(run.violations),
-    )  # fmt: skip
+    peaks = tuple(max(used, default=0) for used in memory)
+    return PlanSimulation(memory, peaks, **run.totals, intervals=intervals, violations=in_order(run.violations))
 
 
 class _Run:
-    def __init__(self, platform: Platform, length: int) -> None:
-        self.platform, self.length = platform, length
+    def __init__(self, platform: Platform) -> None:
+        self.platform = platform
         self.computed: set[int] = set()
         self.totals = dict.fromkeys(OBJECTIVES, 0)
         self.violations: list[Violation] = []
@@ -173,14 +172,6 @@ class _Run:
         return tuple(
             PlacedInterval(action.node, action.memory, t, self._end[t], action.source) for t, action in self._opened
         )
-
-    def profile(self, m: int) -> tuple[int, ...]:
-        change = [0] * (self.length + 2)
-        for interval in self.intervals():
-            if interval.memory == m:
-                change[interval.start] += self.platform.graph.sizes[interval.node]
-                change[interval.end + 1] -= self.platform.graph.sizes[interval.node]
-        return tuple(accumulate(change[1:-1]))
 
     def check_budget(self, m: int, used: Sequence[int]) -> None:
         memory, unit = self.platform.memories[m], self.platform.graph.size_unit

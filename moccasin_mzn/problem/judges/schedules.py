@@ -19,7 +19,7 @@ computed its inputs and its output are all resident.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -109,11 +109,7 @@ def simulate(graph: ComputationGraph, sequence: Sequence[int]) -> Simulation:
             violations.append(Violation("never-computed", None, v, message))
 
     intervals = tuple(Interval(int(v), t, end[t]) for t, v in enumerate(sequence, start=1) if end[t])
-    change = [0] * (len(sequence) + 2)
-    for interval in intervals:
-        change[interval.start] += graph.sizes[interval.node]
-        change[interval.end + 1] -= graph.sizes[interval.node]
-    memory = tuple(accumulate(change[1:-1]))
+    memory = profile(graph.sizes, intervals, len(sequence))
     return Simulation(
         memory=memory,
         peak=max(memory, default=0),
@@ -136,6 +132,15 @@ def judge(graph: ComputationGraph, sequence: Sequence[int], budget: int) -> Simu
             message = f"position {t}: memory {memory_text(memory, graph.size_unit)} is {over_by}{doing}"
             over.append(Violation("over-budget", t, int(v) if known else None, message))
     return replace(simulation, violations=in_order((*simulation.violations, *over)))
+
+
+def profile(sizes: Sequence[int], intervals: Iterable[Any], length: int) -> tuple[int, ...]:
+    """Memory at positions 1..length: of the outputs whose closed interval (`node`, `start`, `end`) contains it."""
+    change = [0] * (length + 2)
+    for interval in intervals:
+        change[interval.start] += sizes[interval.node]
+        change[interval.end + 1] -= sizes[interval.node]
+    return tuple(accumulate(change[1:-1]))
 
 
 def in_order(violations: Sequence[Violation]) -> tuple[Violation, ...]:

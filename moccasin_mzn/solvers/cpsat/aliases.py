@@ -25,14 +25,9 @@ class Aliases:
         for variable in variables.values():
             if variable.is_bool and self._is_bool(variable.value):
                 self._join(str(variable.value), variable.name, False)
-        readers = {"bool2int": self._channel, "bool_eq": self._equal, "bool_not": self._opposite}
         for constraint in file.constraints:
-            reader = readers.get(constraint.name)
-            if reader and len(constraint.arguments) == 2:
-                left, right = constraint.arguments
-                if self._is_bool(left) and (self._is_int if reader == self._channel else self._is_bool)(right):
-                    reader(constraint, left, right)
-
+            if constraint.name in ("bool2int", "bool_eq", "bool_not") and len(constraint.arguments) == 2:
+                self._absorb(constraint, *constraint.arguments)
         for item in file.constraints:
             half = halves.get(id(item))
             if half and half.twin and self._is_bool(half.twin[0]):
@@ -56,21 +51,18 @@ class Aliases:
         """Is this the name of a bool variable?"""
         return type(value) is str and value in self._variables and self._variables[value].is_bool
 
-    def _is_int(self, value: Expression | None) -> bool:
-        """Is this the name of an integer variable?"""
-        return type(value) is str and value in self._variables and not self._variables[value].is_bool
-
-    def _channel(self, constraint: Constraint, literal: str, integer: str) -> None:
-        if integer not in self.booleans:
-            self.booleans[integer] = literal
-            self.absorbed.add(id(constraint))
-
-    def _equal(self, constraint: Constraint, left: str, right: str) -> None:
-        if self._join(left, right, False):
-            self.absorbed.add(id(constraint))
-
-    def _opposite(self, constraint: Constraint, left: str, right: str) -> None:
-        if self._join(left, right, True):
+    def _absorb(self, constraint: Constraint, left: Expression, right: Expression) -> None:
+        """Make a constraint between two variables true, if there are two and nothing else has made them one."""
+        if not self._is_bool(left):
+            return
+        if self._is_bool(right):
+            absorbed = constraint.name != "bool2int" and self._join(left, right, constraint.name == "bool_not")
+        else:
+            is_variable = type(right) is str and right in self._variables
+            absorbed = constraint.name == "bool2int" and is_variable and right not in self.booleans
+            if absorbed:
+                self.booleans[right] = left
+        if absorbed:
             self.absorbed.add(id(constraint))
 
     def _join(self, left: str, right: str, opposite: bool) -> bool:

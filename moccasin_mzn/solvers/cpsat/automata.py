@@ -47,25 +47,23 @@ class Automaton:
 def deterministic(first: int, width: int, heads: Sequence[int], start: int, finals: IntSet) -> Automaton:
     """Row q of `heads` tells where the symbols first, ..., first + width - 1 lead from state q = 1, 2, ..., 0 for
     nowhere."""
-
-    def step(state: int, symbol: int) -> tuple[int, ...]:
-        head = heads[(state - 1) * width + symbol - first]
-        return (head,) if head else ()
-
-    return Automaton(start, finals, first, first + width - 1, step)
+    return nondeterministic(first, width, [(head,) if head else () for head in heads], start, finals)
 
 
-def nondeterministic(first: int, width: int, heads: Sequence[IntSet], start: int, finals: IntSet) -> Automaton:
+def nondeterministic(first: int, width: int, heads: Sequence[Iterable[int]], start: int, finals: IntSet) -> Automaton:
     """As `deterministic`, with sets of states."""
 
-    def step(state: int, symbol: int) -> IntSet:
+    def step(state: int, symbol: int) -> Iterable[int]:
         return heads[(state - 1) * width + symbol - first]
 
     return Automaton(start, finals, first, first + width - 1, step)
 
 
-def decision_diagram(tails: Sequence[int], labels: Sequence[IntSet], heads: Sequence[int]) -> Automaton:
-    """From node 1 to node 0 along edges, each of which stands for all values in its label."""
+def decision_diagram(
+    nodes: int, levels: Sequence[int], count: int, tails: Sequence[int], labels: Sequence[IntSet], heads: Sequence[int]
+) -> Automaton:
+    """From node 1 to node 0 along edges, each of which stands for all values in its label. `nodes`, their `levels` and
+    the `count` of edges say nothing more."""
     edges: dict[int, list[tuple[IntSet, int]]] = defaultdict(list)
     for tail, label, head in zip(tails, labels, heads, strict=True):
         edges[tail].append((label, head))

@@ -7,7 +7,7 @@ than any guess: interval propagation over those that mention an unbounded variab
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import inf, isqrt, log2
 
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
@@ -56,15 +56,15 @@ class _Propagation:
             "set_in": lambda term, values: self._narrow(term, self.interval(values)),
             "int_times": self._times,
             "int_abs": self._abs,
-            "int_max": lambda left, right, result: self._maximum([left, right], result),
-            "int_min": lambda left, right, result: self._minimum([left, right], result),
-            "array_int_maximum": lambda result, terms: self._maximum(terms, result),
-            "array_int_minimum": lambda result, terms: self._minimum(terms, result),
-            "array_int_element": lambda index, terms, result: self._narrow(result, self._hull(terms)),
-            "array_var_int_element": lambda index, terms, result: self._narrow(result, self._hull(terms)),
-            "array_var_int_element_from": lambda _, index, terms, result: self._narrow(result, self._hull(terms)),
-            "int_div": lambda left, right, result: self._narrow(result, _within(self.interval(left))),
-            "int_mod": lambda left, right, result: self._narrow(result, _within(self.interval(left))),
+            "int_max": lambda left, right, result: self._extreme(max, [left, right], result),
+            "int_min": lambda left, right, result: self._extreme(min, [left, right], result),
+            "array_int_maximum": lambda result, terms: self._extreme(max, terms, result),
+            "array_int_minimum": lambda result, terms: self._extreme(min, terms, result),
+            "array_int_element": self._element,
+            "array_var_int_element": self._element,
+            "array_var_int_element_from": self._element,
+            "int_div": self._part,
+            "int_mod": self._part,
             "int_pow": self._power,
             "int_pow_fixed": self._power,
             "fzn_count_eq": lambda terms, value, count: self._narrow(count, (0, len(terms))),
@@ -214,29 +214,25 @@ class _Propagation:
         largest = self.interval(size)[1]
         self._narrow(term, (-largest, largest))
 
-    def _maximum(self, terms: list[Expression], result: Expression) -> None:
-        intervals = [self.interval(term) for term in terms]
-        self._narrow(result, (max(low for low, _ in intervals), max(high for _, high in intervals)))
+    def _extreme(self, choose: Callable[..., float], terms: list[Expression], result: Expression) -> None:
+        """The result is the greatest, or least, of the terms."""
+        lows, highs = zip(*map(self.interval, terms), strict=True)
+        self._narrow(result, (choose(lows), choose(highs)))
+        low, high = self.interval(result)
         for term in terms:
-            self._narrow(term, (-inf, self.interval(result)[1]))
+            self._narrow(term, (-inf, high) if choose is max else (low, inf))
 
-    def _minimum(self, terms: list[Expression], result: Expression) -> None:
-        intervals = [self.interval(term) for term in terms]
-        self._narrow(result, (min(low for low, _ in intervals), min(high for _, high in intervals)))
-        for term in terms:
-            self._narrow(term, (self.interval(result)[0], inf))
+    def _element(self, *arguments: Expression) -> None:
+        *_, terms, result = arguments
+        lows, highs = zip(*map(self.interval, terms), strict=True)
+        self._narrow(result, (min(lows), max(highs)))
 
-    def _hull(self, terms: Iterable[Expression]) -> Interval:
-        intervals = [self.interval(term) for term in terms]
-        return min(low for low, _ in intervals), max(high for _, high in intervals)
+    def _part(self, dividend: Expression, divisor: Expression, result: Expression) -> None:
+        """Quotients and remainders are no larger than the dividend."""
+        largest = max(map(abs, self.interval(dividend)))
+        self._narrow(result, (-largest, largest))
 
 
 def _product(left: Interval, right: Interval) -> Interval:
     corners = [one * other if one and other else 0 for one in left for other in right]
     return min(corners), max(corners)
-
-
-def _within(interval: Interval) -> Interval:
-    """Quotients and remainders are no larger than the dividend."""
-    largest = max(map(abs, interval))
-    return -largest, largest

@@ -11,7 +11,8 @@ need no special cases for them. The model is written straight into its protocol 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, cast
+from operator import mul
+from typing import NamedTuple
 
 from ortools.sat.python import cp_model
 
@@ -58,6 +59,10 @@ def as_term(literal: int) -> Term:
     return Term(literal, 1, 0) if literal >= 0 else Term(~literal, -1, 1)
 
 
+HintRule = Callable[[list[int]], int | None]
+"""The value to hint, or None, for the hinted values of some operands."""
+
+
 class Builder:
     """Adds variables and constraints to `model`; keeps the bounds of every variable in `lower` and `upper`."""
 
@@ -71,7 +76,7 @@ class Builder:
         """The largest sum of coefficients' magnitudes in a constraint."""
         self.magnitude = 0
         """The largest sum of terms' magnitudes in a linear constraint, whatever values its variables take."""
-        self.hint_rules: list[tuple[int, Callable[[Callable[[Term], int | None]], int | None]]] = []
+        self.hint_rules: list[tuple[int, list[Term], HintRule]] = []
         self._variables = self.model.proto.variables
         self._constraints = self.model.proto.constraints
         self._value_literals: dict[tuple[int, int], int] = {}
@@ -129,10 +134,9 @@ class Builder:
         low, high = self.bounds(as_term(literal))
         return bool(low) if low == high else None
 
-    def suggest(self, variable: int, rule: Callable[[Callable[[Term], int | None]], int | None]) -> None:
-        """Let a hint for an auxiliary variable follow from the hints of others: `rule` gets a function term -> hinted
-        value (None if not hinted) and returns the value to hint, or None."""
-        self.hint_rules.append((variable, rule))
+    def suggest(self, variable: int, terms: Iterable[Term], rule: HintRule) -> None:
+        """Let a hint for an auxiliary variable follow from those of operands, as soon as all of them have one."""
+        self.hint_rules.append((variable, list(terms), rule))
 
     def sizes(self) -> tuple[int, int]:
         """How many 0-1 variables there are and how many others, constants aside."""
@@ -217,7 +221,7 @@ class Builder:
         both = self.boolean()
         self.all_true(literals, [both])
         self.clause([both, *(~literal for literal in literals)])
-        self.suggest(both, lambda value: _minimum([value(as_term(literal)) for literal in literals]))
+        self.suggest(both, map(as_term, literals), min)
         return both
 
     def sum_of(self, left: Term, right: Term) -> Term:
@@ -227,7 +231,7 @@ class Builder:
         (left_low, left_high), (right_low, right_high) = self.bounds(left), self.bounds(right)
         total = self.integer(left_low + right_low, left_high + right_high)
         self.linear((1, 1, -1), (left, right, total), (0, 0))
-        self.suggest(total.variable, lambda value: _sum((value(left), value(right))))
+        self.suggest(total.variable, (left, right), sum)
         return total
 
     def equals_value(self, term: Term, value: int) -> int:
@@ -259,8 +263,7 @@ class Builder:
             linear.vars.append(variable)
             linear.coeffs.append(1)
             linear.domain.extend(domain)
-        term = Term(variable, 1, 0)
-        self.suggest(literal, lambda known: _is_equal(known(term), value))
+        self.suggest(literal, [Term(variable, 1, 0)], lambda values: values[0] == value)
         return literal
 
     def is_in(self, term: Term, values: IntSet) -> int:
@@ -270,7 +273,7 @@ class Builder:
             return TRUE if offset in values else FALSE
         domain = self.domain(variable)
         if coefficient == 1:
-            inside = domain & IntSet(tuple(_shifted(pair, -offset) for pair in values.ranges))
+            inside = domain & values.plus(-offset)
         else:
             inside = IntSet.of_values(value for value in domain if coefficient * value + offset in values)
         outside = domain & inside.complement()
@@ -296,7 +299,7 @@ class Builder:
         literal = self.boolean()
         for condition, allowed in ((literal, values), (~literal, values.complement())):
             self.linear(coefficients, terms, allowed.flat(), [condition])
-        self.suggest(literal, lambda value: _among(_dot(coefficients, map(value, terms)), values))
+        self.suggest(literal, terms, lambda numbers: sum(map(mul, coefficients, numbers)) in values)
         return literal
 
     def block(self, terms: Sequence[Term], values: Sequence[int]) -> None:
@@ -318,35 +321,3 @@ class Builder:
         """Copy operands into a repeated field of `LinearExpressionProto`."""
         for term in terms:
             self.write(term, protos.add())
-
-
-def _shifted(pair: tuple[int, int], amount: int) -> tuple[int, int]:
-    """A range moved by an amount, unless it is unbounded there."""
-    low, high = (end if end in (LOWEST, HIGHEST) else end + amount for end in pair)
-    return low, high
-
-
-def known(values: Iterable[int | None]) -> list[int] | None:
-    """All values; None if one of them is not known."""
-    found = list(values)
-    return None if None in found else cast(list[int], found)
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    return None if (numbers := known(values)) is None else sum(numbers)
-
-
-def _dot(coefficients: Sequence[int], values: Iterable[int | None]) -> int | None:
-    return _sum(None if value is None else factor * value for factor, value in zip(coefficients, values, strict=True))
-
-
-def _is_equal(value: int | None, other: int) -> int | None:
-    return None if value is None else int(value == other)
-
-
-def _among(value: int | None, values: IntSet) -> int | None:
-    return None if value is None else int(value in values)
-
-
-def _minimum(values: list[int | None]) -> int | None:
-    return None if (numbers := known(values)) is None else min(numbers)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from moccasin_mzn.solvers.cpsat.builder import Term, as_term
 from moccasin_mzn.solvers.cpsat.registry import HANDLERS
@@ -48,13 +49,12 @@ class Completion:
         return None if known is None else term.coefficient * known + term.offset
 
     def _auxiliaries(self) -> None:
-        for variable, rule in self.problem.builder.hint_rules:
-            try:
-                value = rule(self.value)
-            except UNDEFINED:
-                continue
-            if value is not None:
-                self.hints.setdefault(variable, value)
+        for variable, terms, rule in self.problem.builder.hint_rules:
+            values = [value for value in map(self.value, terms) if value is not None]
+            with suppress(*UNDEFINED):
+                found = rule(values) if len(values) == len(terms) else None
+                if found is not None:
+                    self.hints.setdefault(variable, int(found))
 
     def _definitions(self) -> Iterable[Step]:
         converters = self.problem.symbols.converters
@@ -123,15 +123,11 @@ class Completion:
         return step
 
     def _evaluate(self, kind: str, operand):
-        if kind == "Int":
-            return self._known(operand)
+        if kind in ("Ints", "Bools"):
+            return [self._evaluate(kind[:-1], element) for element in operand]
         if kind == "Bool":
             return bool(self._known(as_term(operand)))
-        if kind == "Ints":
-            return [self._known(term) for term in operand]
-        if kind == "Bools":
-            return [bool(self._known(as_term(literal))) for literal in operand]
-        return operand
+        return self._known(operand) if kind == "Int" else operand
 
     def _known(self, term: Term) -> int:
         value = self.value(term)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from moccasin_mzn.solvers.cpsat.builder import Term, as_term
 from moccasin_mzn.solvers.cpsat.translate import Problem
@@ -17,18 +18,16 @@ def evaluate(term: Term, values: Values) -> int:
     return term.coefficient * values[term.variable] + term.offset
 
 
+@dataclass(frozen=True, slots=True)
 class OutputItem:
     """An output item with the operands that are its elements."""
 
-    def __init__(self, output: Output, terms: list[Term]) -> None:
-        self.output = output
-        self.terms = terms
+    output: Output
+    terms: list[Term]
 
     def text(self, values: Values) -> str:
         """The line for a solution."""
-        numbers = [coefficient * values[variable] + offset for variable, coefficient, offset in self.terms]
-        is_bool = self.output.is_bool
-        return self.output.text(["true" if number else "false" for number in numbers] if is_bool else map(str, numbers))
+        return self.output.text(evaluate(term, values) for term in self.terms)
 
 
 def output_items(problem: Problem) -> list[OutputItem]:

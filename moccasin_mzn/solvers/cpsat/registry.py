@@ -14,11 +14,11 @@ and the last one, `when`, is the list of literals under which the constraint is 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term
+from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term, as_term
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
 
 Int = Term
@@ -56,22 +56,36 @@ HANDLERS: dict[str, Handler] = {}
 
 def relation(
     *names: str,
+    kinds: Sequence[str] = (),
+    bools: Mapping[str, Sequence[str]] | None = None,
     opposite: Callable[..., None] | None = None,
+    reified: Callable[..., None] | None = None,
     holds: Callable[..., bool] | None = None,
     value: Callable[..., Any] | None = None,
     target: int = -1,
 ) -> Callable:
-    """Register a function under its names, half-reified as `NAME_imp` and, if there is a function for the negation,
-    reified as `NAME_reif`. `holds` decides the relation for given values; `value` and `target` as in `Handler`."""
+    """Register a function under its names, half-reified as `NAME_imp` and, if there is a function for the negation or
+    for the `reified` form, whose last argument is the truth, as `NAME_reif`.
+
+    Args:
+        kinds: of the arguments; empty: as annotated.
+        bools: further names with the kinds of their arguments, which are bools in place of some of the integers.
+        holds: decides the relation for given values.
+        value, target: as in `Handler`.
+    """
 
     def register(post: Callable[..., None]) -> Callable[..., None]:
-        kinds = _kinds(post)
-        for name in names:
-            _add(Handler(name, kinds, _unconditional(post), value, target))
-            _add(Handler(f"{name}_imp", (*kinds, "Bool"), _half_reified(post), holds))
+        own = tuple(kinds) or _kinds(post)
+        for name, taken in [*((name, own) for name in names), *(bools or {}).items()]:
+            require = _of_integers(post, taken, own)
+            _add(Handler(name, tuple(taken), _unconditional(require), value, target))
+            reified_kinds = (*taken, "Bool")
+            _add(Handler(f"{name}_imp", reified_kinds, _half_reified(require), holds))
             if opposite:
-                halves = _half_reified(post), _half_refuted(opposite)
-                _add(Handler(f"{name}_reif", (*kinds, "Bool"), _reified(*halves), holds, halves=halves))
+                halves = _half_reified(require), _half_refuted(_of_integers(opposite, taken, own))
+                _add(Handler(f"{name}_reif", reified_kinds, _reified(*halves), holds, halves=halves))
+            elif reified:
+                _add(Handler(f"{name}_reif", reified_kinds, reified, holds))
         return post
 
     return register
@@ -100,6 +114,25 @@ def _kinds(post: Callable[..., None]) -> tuple[str, ...]:
     if not set(kinds) <= set(KINDS):
         raise TypeError(f"{post.__name__}: parameters must be annotated with one of {', '.join(KINDS)}")
     return kinds
+
+
+_AS_INTEGERS: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("Bool", "Int"): as_term,
+    ("Bools", "Ints"): lambda literals: [as_term(literal) for literal in literals],
+    ("Bools", "Pars"): lambda constants: [int(constant == TRUE) for constant in constants],
+}
+
+
+def _of_integers(post: Callable[..., None], taken: Sequence[str], kinds: Sequence[str]) -> Callable[..., None]:
+    """The function, but for operands of the kinds `taken`, bools among them where it takes integers."""
+    if tuple(taken) == tuple(kinds):
+        return post
+    readers = [_AS_INTEGERS.get(pair, lambda operand: operand) for pair in zip(taken, kinds, strict=True)]
+
+    def converted(builder: Builder, *operands, when: When) -> None:
+        post(builder, *(read(operand) for read, operand in zip(readers, operands, strict=True)), when=when)
+
+    return converted
 
 
 def _unconditional(post: Callable[..., None]) -> Callable[..., None]:

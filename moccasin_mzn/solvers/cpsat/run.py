@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
-import threading
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import ortools
@@ -18,37 +15,25 @@ from moccasin_mzn.solvers.cpsat.output import evaluate, output_items
 from moccasin_mzn.solvers.cpsat.search import add_hints, add_strategies
 from moccasin_mzn.solvers.cpsat.translate import UNBOUNDED, Problem, translate
 from moccasin_mzn.solvers.cpsat.wide_sums import certain_bound, keep_true
-from moccasin_mzn.solvers.flatzinc.clock import seconds_since_start
 from moccasin_mzn.solvers.flatzinc.options import Options
-from moccasin_mzn.solvers.flatzinc.reading import read, without_garbage_collection
-from moccasin_mzn.solvers.flatzinc.statistics import Statistic, peak_megabytes
+from moccasin_mzn.solvers.flatzinc.reading import read
+from moccasin_mzn.solvers.flatzinc.session import Session, print_log, run_session
+from moccasin_mzn.solvers.flatzinc.statistics import Statistic
 from moccasin_mzn.solvers.flatzinc.stopping import StopFlag
-from moccasin_mzn.solvers.flatzinc.stream import SolutionStream
-from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc, FlatZincError
+from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc
 
 MAGNITUDES = (UNBOUNDED, 2**30, 2**20)
 """Where to cut the domains of unbounded variables, in the order of trial."""
-RESERVE = 0.1
-"""Seconds of the time limit kept for printing."""
 PATIENCE = 0.1
 """Seconds a search may take to end after a signal or the time limit; MiniZinc 2.6 kills 0.2 s after its SIGTERM."""
 
 
 def run(options: Options, stop: StopFlag) -> int:
-    """Solve the file and print its solutions on stdout; the exit status.
-
-    Does not return but ends the process if the search does not stop when told to.
-    """
-    try:
-        with without_garbage_collection():
-            session = _session(read(options.path), options)
-    except FlatZincError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return session.run(stop)
+    """Solve the file and print its solutions on stdout; the exit status."""
+    return run_session(lambda: _session(read(options.path), options), stop)
 
 
-def _session(items: FlatZinc, options: Options) -> Session:
+def _session(items: FlatZinc, options: Options) -> CpSatSession:
     """The session of a file; where sums or products of cut domains overflow, narrower ones are tried."""
     unique = items.solve.goal == "satisfy" and options.enumerates
     for magnitude in MAGNITUDES:
@@ -58,28 +43,36 @@ def _session(items: FlatZinc, options: Options) -> Session:
     if problem.cut:
         names = ", ".join(cut.name for cut in list(problem.cut.values())[:5])
         print(f"% variables without bounds are searched up to 2^{magnitude.bit_length() - 1}: {names}", file=sys.stderr)
-    return Session(problem, options)
+    return CpSatSession(problem, options)
 
 
-class Session:
-    """A translated problem together with its solver and its output.
+class CpSatSession(Session):
+    """A translated problem with CP-SAT.
 
     Raises `ModelError` on creation if CP-SAT refuses the model or the parameters.
     """
 
+    patience = PATIENCE
+
     def __init__(self, problem: Problem, options: Options) -> None:
-        self.problem = problem
-        self.options = options
+        builder, term = problem.builder, problem.objective
+        booleans, integers = builder.sizes()
+        sizes: dict[str, Statistic] = {
+            "variables": booleans + integers,
+            "boolVariables": booleans,
+            "intVariables": integers,
+            "propagators": builder.constraint_count(),
+        }
+        objective = None if term is None else lambda values: evaluate(term, values)
         self.items = output_items(problem)
-        self.stream = SolutionStream(self.items, options, sys.stdout, _objective(problem), problem.maximize)
+        version = f"OR-Tools {ortools.__version__}"  # type: ignore[attr-defined]  # not in its types
+        super().__init__(options, self.items, objective, problem.maximize, sizes, version)
+        self.problem = problem
         self.solver = cp_model.CpSolver()
         self.status = cp_model.UNKNOWN
-        self.failure: BaseException | None = None
         self.stopping = False
-        self.initial_time = 0.0
-        self.sizes = problem.builder.sizes()
         self._configure()
-        complaint = problem.builder.model.validate()
+        complaint = builder.model.validate()
         if complaint:
             place = problem.place_of_refusal()
             raise ModelError(f"{place}: CP-SAT refuses the model: {' '.join(complaint.split())[:500]}")
@@ -100,7 +93,7 @@ class Session:
         if options.verbose:
             parameters.log_search_progress = True
             parameters.log_to_stdout = False
-            self.solver.log_callback = lambda line: print(line, file=sys.stderr, flush=True)
+            self.solver.log_callback = print_log
         keep_true(parameters, self.problem.builder.widest)
         if not parameters.merge_text_format(options.params):
             raise ModelError(f"--params: CP-SAT does not understand {options.params!r}")
@@ -114,53 +107,22 @@ class Session:
             parameters.search_branching = cp_model.FIXED_SEARCH
             parameters.keep_all_feasible_solutions_in_presolve = True  # or presolve decides before the search does
 
-    def run(self, stop: StopFlag) -> int:
-        """Solve, print, and return the exit status."""
-        self.initial_time = seconds_since_start()
-        if self._limit_time() <= 0:
-            self.stream.finish("stopped", self.statistics({}))
-            return 0
-        # Python handles signals in the main thread only, which therefore has to stay out of the solver.
-        stop.armed = True
-        thread = threading.Thread(target=self._solve, daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(0.05)
-            self.stream.tell_bound(self.statistics({}))
-            if stop.requested:
-                self._abandon(thread)
-        if self.failure is not None:
-            print(f"error: {self.failure}", file=sys.stderr)
-            return 1
-        return self._conclude()
-
-    def _limit_time(self) -> float:
-        """Give the solver what is left of the time limit; how many seconds that is."""
-        if self.options.limit is None:
-            return math.inf
-        left = self.options.limit - seconds_since_start() - RESERVE
-        self.solver.parameters.max_time_in_seconds = max(left, 0.0)
-        return left
-
-    def _abandon(self, thread: threading.Thread) -> None:
-        """Stop the search; print the best solution and leave without waiting for it much longer."""
+    def interrupt(self) -> None:
         self.stopping = True
         self.solver.stop_search()
-        thread.join(PATIENCE)
-        if thread.is_alive():
-            self.stream.finish("stopped", self.statistics({}))
-            sys.stderr.flush()
-            os._exit(0)
+
+    def search(self) -> None:
+        self.solver.best_bound_callback = self._guess_bound
+        self._solve()
+        ended = self.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+        if self.solver.parameters.enumerate_all_solutions and (ended or self.stream.flooded):
+            self._enumerate_by_blocking()
 
     def _solve(self) -> None:
-        try:
-            self.solver.best_bound_callback = self._guess_bound
-            self.status = self.solver.solve(self.problem.builder.model, _Callback(self))
-            ended = self.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
-            if self.solver.parameters.enumerate_all_solutions and (ended or self.stream.flooded):
-                self._enumerate_by_blocking()
-        except BaseException as error:  # reported by the main thread
-            self.failure = error
+        left = self.seconds_left()
+        if left is not None:
+            self.solver.parameters.max_time_in_seconds = left
+        self.status = self.solver.solve(self.problem.builder.model, _Callback(self))
 
     def _guess_bound(self, bound: float) -> None:
         """Take a bound of the objective from CP-SAT, as it tells it between solutions: as a double."""
@@ -193,17 +155,16 @@ class Session:
             for values in self.stream.distinct[blocked:]:
                 self.problem.builder.block(terms, values)
             blocked = len(self.stream.distinct)
-            self._limit_time()
-            self.status = self.solver.solve(self.problem.builder.model, _Callback(self))
+            self._solve()
             if self.status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
                 break
 
-    def _conclude(self) -> int:
+    def conclude(self) -> int:
         solver = self.solver
         if self.status == cp_model.MODEL_INVALID:
             print("error: CP-SAT refuses the model or its parameters", file=sys.stderr)
             return 1
-        statistics = self.statistics(_counters(solver))
+        statistics = self.statistics(**_counters(solver))
         if self.status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             if self.problem.objective is not None:
                 self.better_bound(solver.response_proto)
@@ -226,27 +187,6 @@ class Session:
         print("% no proof, since there may be solutions beyond these domains", file=sys.stderr)
         return "stopped"
 
-    def statistics(self, counters: dict[str, Statistic]) -> dict[str, Statistic]:
-        """What there is to tell at this moment, besides the objective."""
-        booleans, integers = self.sizes
-        return {
-            "variables": booleans + integers,
-            "boolVariables": booleans,
-            "intVariables": integers,
-            "propagators": self.problem.builder.constraint_count(),
-            "initTime": self.initial_time,
-            "solveTime": seconds_since_start() - self.initial_time,
-            "peakMem": peak_megabytes(),
-            "solverVersion": f"OR-Tools {ortools.__version__}",  # type: ignore[attr-defined]  # not in its types
-            **counters,
-        }
-
-
-def _objective(problem: Problem) -> Callable[[Sequence[int]], int] | None:
-    """The objective of a solution."""
-    term = problem.objective
-    return None if term is None else lambda values: evaluate(term, values)
-
 
 def _counters(solver) -> dict[str, Statistic]:
     """Search statistics of a `CpSolver` or a solution callback."""
@@ -261,7 +201,7 @@ def _counters(solver) -> dict[str, Statistic]:
 class _Callback(cp_model.CpSolverSolutionCallback):
     """Hands every solution over to the stream."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: CpSatSession) -> None:
         super().__init__()
         self.session = session
 
@@ -270,7 +210,7 @@ class _Callback(cp_model.CpSolverSolutionCallback):
         try:
             if session.problem.objective is not None:
                 session.better_bound(self.response_proto)
-            session.stream.solution(list(self.response_proto.solution), session.statistics(_counters(self)))
+            session.stream.solution(list(self.response_proto.solution), session.statistics(**_counters(self)))
         except BaseException as error:  # an exception may not pass through the solver
             session.failure = error
         if session.failure or session.stream.satisfied or session.floods():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ortools.sat.python import cp_model
 
 from moccasin_mzn.solvers.cpsat.builder import LIMIT, ModelError, Term, as_term
 from moccasin_mzn.solvers.cpsat.completion import Completion
 from moccasin_mzn.solvers.cpsat.symbols import Symbols
 from moccasin_mzn.solvers.cpsat.translate import Problem
-from moccasin_mzn.solvers.flatzinc.syntax import Call, Expression, calls_in
+from moccasin_mzn.solvers.flatzinc.syntax import Call, Expression, calls_in, warm_starts
 
 _VARIABLE_CHOICE = {
     "input_order": cp_model.CHOOSE_FIRST,
@@ -45,22 +47,15 @@ def add_strategies(problem: Problem) -> int:
     Choices that CP-SAT does not have become input order and least value.
     """
     count = 0
-    for call in calls_in(problem.file.solve.annotations):
-        if call.name in _SEARCHES and len(call.arguments) >= 3:
-            count += _add_strategy(problem, call)
+    for call, terms in _searches(problem):
+        if terms:
+            strategy = problem.builder.model.proto.search_strategy.add()
+            problem.builder.write_all(terms, strategy.exprs)
+            _, variable_choice, value_choice = map(_name, call.arguments[:3])
+            strategy.variable_selection_strategy = _VARIABLE_CHOICE.get(variable_choice, cp_model.CHOOSE_FIRST)
+            strategy.domain_reduction_strategy = _VALUE_CHOICE.get(value_choice, cp_model.SELECT_MIN_VALUE)
+            count += 1
     return count
-
-
-def _add_strategy(problem: Problem, call: Call) -> int:
-    terms = _searched(problem, call)
-    if not terms:
-        return 0
-    strategy = problem.builder.model.proto.search_strategy.add()
-    problem.builder.write_all(terms, strategy.exprs)
-    _, variable_choice, value_choice = map(_name, call.arguments[:3])
-    strategy.variable_selection_strategy = _VARIABLE_CHOICE.get(variable_choice, cp_model.CHOOSE_FIRST)
-    strategy.domain_reduction_strategy = _VALUE_CHOICE.get(value_choice, cp_model.SELECT_MIN_VALUE)
-    return 1
 
 
 def _name(value: Expression) -> str:
@@ -68,14 +63,16 @@ def _name(value: Expression) -> str:
     return value if type(value) is str else ""
 
 
-def _searched(problem: Problem, call: Call) -> list[Term]:
-    """The variables of a search annotation as operands, without constants; none if they are of another type."""
-    try:
-        operands = problem.symbols.converters[_SEARCHES[call.name]](call.arguments[0])
-    except ModelError:
-        return []
-    terms = [as_term(operand) if call.name == "bool_search" else operand for operand in operands]
-    return [term for term in terms if term.coefficient]
+def _searches(problem: Problem) -> Iterator[tuple[Call, list[Term]]]:
+    """The search annotations, each with its variables as operands, without constants; none if of another type."""
+    for call in calls_in(problem.file.solve.annotations):
+        if call.name in _SEARCHES and len(call.arguments) >= 3:
+            try:
+                operands = problem.symbols.converters[_SEARCHES[call.name]](call.arguments[0])
+            except ModelError:
+                operands = []
+            terms = [as_term(operand) if call.name == "bool_search" else operand for operand in operands]
+            yield call, [term for term in terms if term.coefficient]
 
 
 def add_hints(problem: Problem, *, from_strategies: bool = False) -> int:
@@ -85,9 +82,7 @@ def add_hints(problem: Problem, *, from_strategies: bool = False) -> int:
     hints the value that each search annotation would try first.
     """
     hints: dict[int, int] = {}
-    for call in calls_in(problem.file.solve.annotations):
-        if call.name in _WARM_STARTS and len(call.arguments) == 2:
-            _collect_hints(problem, call, hints)
+    _collect_hints(problem, hints)
     if hints:
         Completion(problem, hints).run()
     elif from_strategies:
@@ -100,23 +95,18 @@ def add_hints(problem: Problem, *, from_strategies: bool = False) -> int:
 
 
 def _collect_first_values(problem: Problem, hints: dict[int, int]) -> None:
-    for call in calls_in(problem.file.solve.annotations):
-        if call.name in _SEARCHES and len(call.arguments) >= 3 and _name(call.arguments[2]) in _FIRST_VALUE:
-            for term in _searched(problem, call):
-                first = problem.builder.bounds(term)[_FIRST_VALUE[call.arguments[2]]]
-                hints.setdefault(term.variable, (first - term.offset) // term.coefficient)
+    for call, terms in _searches(problem):
+        end = _FIRST_VALUE.get(_name(call.arguments[2]))
+        if end is None:
+            continue
+        for term in terms:
+            first = problem.builder.bounds(term)[end]
+            hints.setdefault(term.variable, (first - term.offset) // term.coefficient)
 
 
-def _collect_hints(problem: Problem, call: Call, hints: dict[int, int]) -> None:
-    symbols, file = problem.symbols, problem.file
-    try:
-        variables, values = map(symbols.list, call.arguments)
-    except ModelError:
-        return
-    if len(variables) != len(values):
-        place = file.where(file.solve.position)
-        raise ModelError(f"{place}: {call.name}: {len(variables)} variables, but {len(values)} values")
-    for variable, value in zip(variables, values, strict=True):
+def _collect_hints(problem: Problem, hints: dict[int, int]) -> None:
+    symbols = problem.symbols
+    for variable, value in warm_starts(problem.file, _WARM_STARTS, symbols.list):
         term, value = _operand(symbols, variable), _operand(symbols, value)
         if term is None or value is None or not term.coefficient or value.coefficient:
             continue

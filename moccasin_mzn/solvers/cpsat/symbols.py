@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, ModelError, Term, constant
@@ -30,16 +31,13 @@ class Symbols:
             elif type(value) is int:
                 self.integers[name] = constant(value)
         self._arrays: dict[tuple[str, str], Sequence[Any]] = {}
-        self.converters: dict[str, Callable[[Expression], Any]] = {
+        single: dict[str, Callable[[Expression], Any]] = {
             "Int": self.term,
             "Bool": self.literal,
             "Par": self.integer,
             "Set": self.set,
-            "Ints": lambda value: self._array("Int", value),
-            "Bools": lambda value: self._array("Bool", value),
-            "Pars": lambda value: self._array("Par", value),
-            "Sets": lambda value: self._array("Set", value),
         }
+        self.converters = single | {f"{kind}s": partial(self._array, kind) for kind in single}
 
     def term(self, value: Expression) -> Term:
         """An integer operand."""

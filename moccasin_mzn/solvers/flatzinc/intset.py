@@ -64,6 +64,11 @@ class IntSet:
             result.append((low, HIGHEST))
         return IntSet(tuple(result))
 
+    def plus(self, amount: int) -> IntSet:
+        """The set moved by an amount; where it is unbounded it stays so."""
+        ends = [end if end in (LOWEST, HIGHEST) else end + amount for end in self.flat()]
+        return IntSet(tuple(zip(ends[::2], ends[1::2], strict=True)))
+
     def flat(self) -> list[int]:
         """`[low, high, low, high, ...]`, the form of CP-SAT domains."""
         return [end for pair in self.ranges for end in pair]

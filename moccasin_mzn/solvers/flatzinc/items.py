@@ -19,11 +19,17 @@ class Output:
     is_bool: bool
     is_float: bool
 
-    def text(self, words: Iterable[str]) -> str:
-        """The line that says so: `name = value;` or `name = arrayNd(sets, [elements]);`."""
+    def text(self, numbers: Iterable[int | float]) -> str:
+        """The line that gives its elements: `name = value;` or `name = arrayNd(sets, [elements]);`."""
+        words = map(self._word, numbers)
         if self.sets is None:
             return f"{self.name} = {', '.join(words)};\n"
         return f"{self.name} = array{len(self.sets)}d({', '.join(map(str, self.sets))}, [{', '.join(words)}]);\n"
+
+    def _word(self, number: int | float) -> str:
+        if self.is_bool:
+            return "true" if number else "false"
+        return repr(float(number) + 0.0) if self.is_float else str(int(number))  # -0.0 becomes 0.0
 
 
 def outputs(file: FlatZinc) -> list[Output]:

@@ -5,38 +5,36 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+
+def _flag(flag: str, default: Any, told: str, **reading: Any) -> Any:
+    """A field that a flag sets; `reading` as for argparse, without any it is a switch."""
+    reading = reading or {"action": "store_true"}
+    return field(default=default, metadata={"flag": flag, "help": told, "default": default, **reading})
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for on the command line.
-
-    Attributes:
-        path: the FlatZinc file.
-        all_solutions: all solutions of a satisfaction problem, all improving ones of an optimisation problem (-a).
-        intermediate: print every improving solution as it is found (-i).
-        count: how many solutions of a satisfaction problem to print (-n).
-        free: search as the solver likes; search annotations only hint at values (-f).
-        workers: number of workers (-p); None for what the solver does by itself.
-        seed: random seed (-r).
-        statistics, verbose: -s, -v.
-        limit: seconds from the start of the process (-t gives milliseconds), or None.
-        params: parameters of the solver, in its own form; they overrule all else.
-    """
+    """What was asked for on the command line, in which `limit` is in milliseconds; here it is in seconds."""
 
     path: str
-    all_solutions: bool = False
-    intermediate: bool = False
-    count: int = 1
-    free: bool = False
-    workers: int | None = None
-    seed: int | None = None
-    statistics: bool = False
-    verbose: bool = False
-    limit: float | None = None
+    """The FlatZinc file."""
+    all_solutions: bool = _flag("-a", False, "all, or all improving, solutions")
+    intermediate: bool = _flag("-i", False, "print improving solutions when found")
+    count: int = _flag("-n", 1, "stop after N solutions of a satisfaction problem", type=int, metavar="N")
+    free: bool = _flag("-f", False, "free search: annotations only hint at values")
+    workers: int | None = _flag(
+        "-p", None, "number of workers (default: all cores, or one that follows search annotations, if the solver can)",
+        type=int, metavar="N",
+    )  # fmt: skip
+    seed: int | None = _flag("-r", None, "random seed", type=int, metavar="N")
+    statistics: bool = _flag("-s", False, "print statistics")
+    verbose: bool = _flag("-v", False, "log the search on stderr")
+    limit: float | None = _flag("-t", None, "milliseconds from the start of the process", type=float, metavar="MS")
     params: str = ""
+    """Parameters of the solver, in its own form; they overrule all else."""
 
     @property
     def streaming(self) -> bool:
@@ -62,21 +60,10 @@ def parse_options(arguments: list[str]) -> Options:
 def standard_parser(program: str, description: str) -> argparse.ArgumentParser:
     """A parser of the file and of the flags that MiniZinc knows."""
     parser = argparse.ArgumentParser(prog=program, description=description, allow_abbrev=False)
-    parser.add_argument("-a", "--all-solutions", action="store_true", help="all, or all improving, solutions")
-    parser.add_argument("-i", "--intermediate", action="store_true", help="print improving solutions when found")
-    parser.add_argument("-n", "--count", type=int, default=1, metavar="N", help="stop after N solutions")
-    parser.add_argument("-f", "--free", action="store_true", help="free search: annotations only hint at values")
-    parser.add_argument(
-        "-p",
-        "--workers",
-        type=int,
-        metavar="N",
-        help="number of workers (default: all cores, or one that follows search annotations, if the solver can)",
-    )
-    parser.add_argument("-r", "--seed", type=int, metavar="N", help="random seed")
-    parser.add_argument("-s", "--statistics", action="store_true", help="print statistics")
-    parser.add_argument("-v", "--verbose", action="store_true", help="log the search on stderr")
-    parser.add_argument("-t", "--limit", type=float, metavar="MS", help="milliseconds from the start of the process")
+    for one in fields(Options):
+        if one.metadata:
+            reading = dict(one.metadata)
+            parser.add_argument(reading.pop("flag"), f"--{one.name.replace('_', '-')}", **reading)
     parser.add_argument("path", metavar="FILE.fzn")
     return parser
 

@@ -49,23 +49,21 @@ def parse(text: str, source: str = "FlatZinc", *, floats: bool = False) -> FlatZ
     return file
 
 
-class _Grammar:
+class _Grammar(Tokens):
     """The full grammar, by recursive descent over tokens; every `_` method leaves the head behind what it read."""
 
     def __init__(self, file: FlatZinc, floats: bool) -> None:
-        self.file = file
+        super().__init__(file)
         self.floats = floats
-        self.tokens = Tokens(file)
         self.position = 0
         self.depth = 0
 
     def item(self, position: int) -> int:
         """Read the item at `position` and return the offset of the next one."""
-        tokens = self.tokens
-        tokens.seek(position)
-        if tokens.kind == "end":
+        self.seek(position)
+        if self.kind == "end":
             return len(self.file.text)
-        self.position = tokens.start
+        self.position = self.start
         readers = {
             "predicate": self._predicate,
             "constraint": self._constraint,
@@ -73,74 +71,69 @@ class _Grammar:
             "var": self._variable,
             "array": self._array,
         }
-        reader = readers.get(tokens.text, self._parameter) if tokens.kind == "name" else self._parameter
+        reader = readers.get(self.text, self._parameter) if self.kind == "name" else self._parameter
         reader()
-        if not tokens.at(";"):
-            raise tokens.unexpected("';'")
-        return skip_blanks(self.file.text, tokens.stop)
+        if not self.at(";"):
+            raise self.unexpected("';'")
+        return skip_blanks(self.file.text, self.stop)
 
     def _predicate(self) -> None:
-        while not self.tokens.at(";"):
-            if self.tokens.kind == "end":
-                raise self.tokens.unexpected("';'")
-            self.tokens.advance()
+        while not self.at(";"):
+            if self.kind == "end":
+                raise self.unexpected("';'")
+            self.advance()
 
     def _constraint(self) -> None:
-        self.tokens.advance()
-        name = self.tokens.take_name()
-        self.tokens.expect("(")
+        self.advance()
+        name = self.take_name()
+        self.expect("(")
         arguments = self._expressions(")")
         self._annotations()
         self.file.constraints.append(Constraint(name, arguments, self.position))
 
     def _solve(self) -> None:
-        tokens = self.tokens
         if self.file.solve.goal:
-            raise tokens.error("there is a second solve item")
-        tokens.advance()
+            raise self.error("there is a second solve item")
+        self.advance()
         annotations = self._annotations()
-        if tokens.text not in ("satisfy", "minimize", "maximize"):
-            raise tokens.unexpected("satisfy, minimize or maximize")
-        goal = tokens.take_name()
+        if self.text not in ("satisfy", "minimize", "maximize"):
+            raise self.unexpected("satisfy, minimize or maximize")
+        goal = self.take_name()
         objective = None if goal == "satisfy" else self._expression()
         self.file.solve = Solve(goal, objective, annotations, self.position)
 
     def _variable(self) -> None:
-        tokens = self.tokens
-        tokens.advance()
+        self.advance()
         kind, domain = self._variable_type()
-        tokens.expect(":")
+        self.expect(":")
         name = self._new_name()
         is_output = "output_var" in names_in(self._annotations())
-        value = self._expression() if tokens.accept("=") else None
+        value = self._expression() if self.accept("=") else None
         self.file.variables[name] = Variable(name, kind == "bool", domain, is_output, value, kind == "float")
 
     def _array(self) -> None:
-        tokens = self.tokens
-        tokens.advance()
+        self.advance()
         length = self._length()
-        tokens.expect("of")
-        if tokens.accept("var"):
+        self.expect("of")
+        if self.accept("var"):
             # An array without elements may be of any type.
             kind, domain = self._variable_type() if length else (self._parameter_type(), None)
-            tokens.expect(":")
+            self.expect(":")
             name = self._new_name()
             output = self._output_sets(self._annotations())
-            elements = (
-                self._elements(name, length) if tokens.at("=") else self._own_variables(name, length, kind, domain)
-            )
+            elements = self._elements(name, length) if self.at("=") else self._own_variables(name, length, kind, domain)
             self.file.arrays[name] = VariableArray(name, kind == "bool", elements, output, kind == "float")
         else:
             kind = self._parameter_type()
-            tokens.expect(":")
+            self.expect(":")
             name = self._new_name()
             self._annotations()
             self.file.parameters[name] = self._elements(name, length, kind)
 
     def _elements(self, name: str, length: int, kind: str | None = None) -> list[Expression]:
         """The right-hand side of an array; `kind` is the type of a parameter's elements."""
-        self.tokens.expect("=")
-        start, elements = self.tokens.start, self._expression()
+        self.expect("=")
+        start, elements = self.start, self._expression()
         if type(elements) is not list:
             raise self._error(start, "array literal expected")
         if len(elements) != length:
@@ -159,11 +152,11 @@ class _Grammar:
 
     def _length(self) -> int:
         """The size of the index set `[low..high]`."""
-        self.tokens.expect("[")
-        low = self.tokens.take_int()
-        self.tokens.expect("..")
-        high = self.tokens.take_int()
-        self.tokens.expect("]")
+        self.expect("[")
+        low = self.take_int()
+        self.expect("..")
+        high = self.take_int()
+        self.expect("]")
         return max(high - low + 1, 0)
 
     def _output_sets(self, annotations: tuple[Expression, ...]) -> tuple[IntSet, ...] | None:
@@ -176,26 +169,25 @@ class _Grammar:
         return None
 
     def _parameter(self) -> None:
-        tokens = self.tokens
-        if tokens.kind not in ("name", "int", "float") and not tokens.at("{"):
-            raise tokens.unexpected("an item")
+        if self.kind not in ("name", "int", "float") and not self.at("{"):
+            raise self.unexpected("an item")
         kind = self._parameter_type()
-        tokens.expect(":")
+        self.expect(":")
         name = self._new_name()
         self._annotations()
-        tokens.expect("=")
-        start = tokens.start
+        self.expect("=")
+        start = self.start
         self.file.parameters[name] = self._parameter_value(kind, self._expression(), start)
 
     def _new_name(self) -> str:
         """The name that the item declares."""
-        tokens, name = self.tokens, self.tokens.text
+        name = self.text
         if name in ("true", "false"):
-            raise tokens.unexpected("name")
+            raise self.unexpected("name")
         if name in self.file.positions:
-            raise tokens.error(f"{name} is declared twice")
+            raise self.error(f"{name} is declared twice")
         self.file.positions[name] = self.position
-        return tokens.take_name()
+        return self.take_name()
 
     def _parameter_value(self, kind: str, value: Expression, start: int) -> Expression:
         """The value of a parameter, given as a literal or by the name of one declared before."""
@@ -207,16 +199,16 @@ class _Grammar:
 
     def _variable_type(self) -> tuple[str, IntSet | FloatSet | None]:
         """(bool, int or float; domain)"""
-        tokens, start = self.tokens, self.tokens.start
-        if tokens.accept("bool"):
+        start = self.start
+        if self.accept("bool"):
             return "bool", None
-        if tokens.accept("int"):
+        if self.accept("int"):
             return "int", None
-        if tokens.at("set") or (tokens.at("float") and not self.floats):
-            raise self._unsupported(start, tokens.text)
-        if tokens.accept("float"):
+        if self.at("set") or (self.at("float") and not self.floats):
+            raise self._unsupported(start, self.text)
+        if self.accept("float"):
             return "float", None
-        is_list, domain = tokens.at("{"), self._expression()
+        is_list, domain = self.at("{"), self._expression()
         if isinstance(domain, (float, FloatSet)):
             if is_list or not self.floats or isinstance(domain, float):
                 raise self._unsupported(start, "float" if not self.floats else "float of listed values")
@@ -227,15 +219,15 @@ class _Grammar:
 
     def _parameter_type(self) -> str:
         """Step over the type of a parameter: bool, int, float or set."""
-        tokens, start = self.tokens, self.tokens.start
-        is_set = tokens.accept("set")
+        start = self.start
+        is_set = self.accept("set")
         if is_set:
-            tokens.expect("of")
+            self.expect("of")
         for name in ("bool", "int", "float"):
-            if tokens.accept(name):
+            if self.accept(name):
                 return "set" if is_set else name
-        if tokens.kind == "name":
-            raise tokens.unexpected("type" if is_set or start != self.position else "an item")
+        if self.kind == "name":
+            raise self.unexpected("type" if is_set or start != self.position else "an item")
         domain = self._expression()
         if not isinstance(domain, (IntSet, FloatSet)):
             raise self._error(start, "type expected")
@@ -243,60 +235,58 @@ class _Grammar:
 
     def _annotations(self) -> tuple[Expression, ...]:
         annotations = []
-        while self.tokens.accept("::"):
-            if self.tokens.kind != "name":
-                raise self.tokens.unexpected("annotation")
+        while self.accept("::"):
+            if self.kind != "name":
+                raise self.unexpected("annotation")
             annotations.append(self._expression())
         return tuple(annotations)
 
     def _expressions(self, closing: str) -> list[Expression]:
         """A comma-separated list up to and with `closing`."""
-        tokens, values = self.tokens, []
+        values = []
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise tokens.error(f"nested more than {MAX_DEPTH} deep")
-        while not tokens.at(closing):
+            raise self.error(f"nested more than {MAX_DEPTH} deep")
+        while not self.at(closing):
             values.append(self._expression())
-            if not tokens.accept(","):
+            if not self.accept(","):
                 break
-        tokens.expect(closing)
+        self.expect(closing)
         self.depth -= 1
         return values
 
     def _expression(self) -> Expression:
-        tokens = self.tokens
-        if tokens.kind == "int":
-            low = tokens.take_int()
-            return IntSet.of_range(low, tokens.take_int()) if tokens.accept("..") else low
-        if tokens.kind == "float":
+        if self.kind == "int":
+            low = self.take_int()
+            return IntSet.of_range(low, self.take_int()) if self.accept("..") else low
+        if self.kind == "float":
             return self._float()
-        if tokens.kind == "string":
-            return tokens.take_string()
-        if tokens.accept("["):
+        if self.kind == "string":
+            return self.take_string()
+        if self.accept("["):
             return self._expressions("]")
-        if tokens.at("{"):
+        if self.at("{"):
             return self._set()
-        if tokens.kind == "name":
+        if self.kind == "name":
             return self._named()
-        raise tokens.unexpected("expression")
+        raise self.unexpected("expression")
 
     def _float(self) -> Expression:
-        tokens = self.tokens
-        value = float(tokens.text)
-        tokens.advance()
-        if not tokens.accept(".."):
+        value = float(self.text)
+        self.advance()
+        if not self.accept(".."):
             return value
-        if tokens.kind == "int":
-            return FloatSet(value, float(tokens.take_int()))
-        if tokens.kind != "float":
-            raise tokens.unexpected("float")
-        high = float(tokens.text)
-        tokens.advance()
+        if self.kind == "int":
+            return FloatSet(value, float(self.take_int()))
+        if self.kind != "float":
+            raise self.unexpected("float")
+        high = float(self.text)
+        self.advance()
         return FloatSet(value, high)
 
     def _set(self) -> Expression:
-        start = self.tokens.start
-        self.tokens.advance()
+        start = self.start
+        self.advance()
         types = set(map(type, values := self._expressions("}")))
         if types <= {int}:
             return IntSet.of_values(values)
@@ -306,16 +296,16 @@ class _Grammar:
 
     def _named(self) -> Expression:
         """true, false, an identifier, a call, or one element of an array declared before."""
-        tokens, start = self.tokens, self.tokens.start
-        name = tokens.take_name()
+        start = self.start
+        name = self.take_name()
         if name in ("true", "false"):
             return name == "true"
-        if tokens.accept("("):
+        if self.accept("("):
             return Call(name, tuple(self._expressions(")")))
-        if not tokens.accept("["):
+        if not self.accept("["):
             return name
-        index = tokens.take_int()
-        tokens.expect("]")
+        index = self.take_int()
+        self.expect("]")
         array = self.file.arrays.get(name)
         elements = array.elements if array else self.file.parameters.get(name)
         if type(elements) is not list or not 1 <= index <= len(elements):

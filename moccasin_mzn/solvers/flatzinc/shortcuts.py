@@ -50,6 +50,10 @@ class Shortcuts:
         reader = self.readers.get(self.file.text[position : position + 3])
         return reader(position) if reader else 0
 
+    def _match(self, pattern: re.Pattern[str], position: int) -> re.Match[str] | None:
+        match = pattern.match(self.file.text, position)
+        return match if match and match.end() <= self.long_number else None
+
     def _values(self, text: str) -> list[Expression] | None:
         try:
             return json.loads("[" + '"'.join(self._IDENTIFIER.split(text)) + "]")  # every second part is an identifier
@@ -58,8 +62,8 @@ class Shortcuts:
 
     def _linear(self, position: int) -> int:
         """A linear constraint of integers, for which no JSON is needed; any other goes to `_constraint`."""
-        match = self._LINEAR.match(self.file.text, position)
-        if not match or match.end() > self.long_number:
+        match = self._match(self._LINEAR, position)
+        if not match:
             return self._constraint(position)
         name, coefficients, listed, variables, constant, _ = match.groups()
         operands: list[Expression] = variables.split(",")
@@ -73,8 +77,8 @@ class Shortcuts:
         return match.end()
 
     def _constraint(self, position: int) -> int:
-        match = self._CONSTRAINT.match(self.file.text, position)
-        if not match or match.end() > self.long_number:
+        match = self._match(self._CONSTRAINT, position)
+        if not match:
             return 0
         values = self._values(match[2])
         if values is None:
@@ -83,8 +87,8 @@ class Shortcuts:
         return match.end()
 
     def _variable(self, position: int) -> int:
-        match = self._VARIABLE.match(self.file.text, position)
-        if not match or match.end() > self.long_number:
+        match = self._match(self._VARIABLE, position)
+        if not match:
             return 0
         is_bool, low, high, name, annotations = match.groups()
         if name in self.file.positions:
@@ -96,8 +100,8 @@ class Shortcuts:
         return match.end()
 
     def _array(self, position: int) -> int:
-        match = self._ARRAY.match(self.file.text, position)
-        if not match or match.end() > self.long_number:
+        match = self._match(self._ARRAY, position)
+        if not match:
             return 0
         length, var, is_bool, name, _, text = match.groups()
         values = self._values(text)

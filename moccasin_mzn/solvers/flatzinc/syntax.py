@@ -6,7 +6,7 @@ an array literal, and the classes `IntSet`, `FloatSet`, `Text` and `Call`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -126,6 +126,26 @@ def calls_in(annotations: Iterable[Expression]) -> Iterator[Call]:
                 yield from calls_in(item.arguments)
             else:
                 yield item
+
+
+def warm_starts(
+    file: FlatZinc, names: Iterable[str], elements: Callable[[Expression], list[Expression]]
+) -> Iterator[tuple[Expression, Expression]]:
+    """The variables and values of the annotations of these names; `elements` reads an array.
+
+    Raises `FlatZincError` if there are not as many values as variables; what is no array is passed over.
+    """
+    for call in calls_in(file.solve.annotations):
+        if call.name not in names or len(call.arguments) != 2:
+            continue
+        try:
+            variables, values = map(elements, call.arguments)
+        except FlatZincError:
+            continue
+        if len(variables) != len(values):
+            place = file.where(file.solve.position)
+            raise FlatZincError(f"{place}: {call.name}: {len(variables)} variables, but {len(values)} values")
+        yield from zip(variables, values, strict=True)
 
 
 def names_in(annotations: Iterable[Expression]) -> set[str]:

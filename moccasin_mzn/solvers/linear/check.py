@@ -26,8 +26,8 @@ class Checker:
         self.overflown = False
         self._translation = translation
         program = self._program = translation.program
-        self._row = np.repeat(np.arange(program.rows), np.diff(program.row_start))
-        self._exact = _rows_of_integers(program, self._row)
+        self._row = program.entry_row
+        self._exact = _rows_of_integers(program)
         self._floats = not (program.is_integer.all() and self._exact.all())
         integral = self._exact[self._row]
         self._coefficient = np.where(integral, program.row_coefficient, 0.0).astype(np.int64)
@@ -63,8 +63,8 @@ class Checker:
         sums = np.concatenate([[0], np.cumsum(self._coefficient * integers)])  # may wrap around; differences do not
         activity = sums[program.row_start[1:]] - sums[program.row_start[:-1]]
         broken = (activity < self._low) | (activity > self._high)
-        for row in np.flatnonzero(magnitude >= _SAFE):
-            entries = slice(program.row_start[row], program.row_start[row + 1])
+        for row in np.flatnonzero(magnitude >= _SAFE).tolist():
+            entries = program.entries(row)
             terms = zip(self._coefficient[entries].tolist(), integers[entries].tolist(), strict=True)
             total = sum(coefficient * value for coefficient, value in terms)
             broken[row] = not program.row_lower[row] <= total <= program.row_upper[row] if self._exact[row] else False
@@ -91,10 +91,10 @@ class Checker:
         return True
 
 
-def _rows_of_integers(program: LinearProgram, row: np.ndarray) -> np.ndarray:
+def _rows_of_integers(program: LinearProgram) -> np.ndarray:
     """Which rows have integer columns and integer numbers only?"""
     fractional = ~program.is_integer[program.row_column] | (program.row_coefficient != np.rint(program.row_coefficient))
-    whole = np.bincount(row, fractional, program.rows) == 0
+    whole = np.bincount(program.entry_row, fractional, program.rows) == 0
     for side in (program.row_lower, program.row_upper):
         whole &= ~np.isfinite(side) | (side == np.rint(side))
     return whole

@@ -81,9 +81,7 @@ class Claims:
             "unknown": nobody can tell.
         """
         self.claim = claim
-        status = confirmer().refute(
-            program, cutoff, solution, seconds=settings.seconds, threads=settings.threads, seed=settings.seed
-        )  # fmt: skip
+        status = confirmer().refute(program, cutoff, solution, settings)
         if status != "unknown":
             self.claim, self.confirmed_by = "", NAME
         return status

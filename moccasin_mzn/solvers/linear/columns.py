@@ -53,9 +53,8 @@ class Columns:
         for alias, name in aliases.items():
             column = self.index[alias] = self.index[name]
             low, high = self._bounds(file.variables[alias])
-            self._narrow(
-                column, low if math.isinf(low) else math.ceil(low), high if math.isinf(high) else math.floor(high)
-            )
+            self.lower[column] = max(self.lower[column], low if math.isinf(low) else math.ceil(low))
+            self.upper[column] = min(self.upper[column], high if math.isinf(high) else math.floor(high))
 
     def _find_aliases(self) -> dict[str, str]:
         aliases: dict[str, str] = {}
@@ -75,10 +74,6 @@ class Columns:
         self.lower.append(low)
         self.upper.append(high)
         self.is_integer.append(not variable.is_float)
-
-    def _narrow(self, column: int, low: float, high: float) -> None:
-        self.lower[column] = max(self.lower[column], low)
-        self.upper[column] = min(self.upper[column], high)
 
     def _bounds(self, variable: Variable) -> tuple[float, float]:
         """An integer that is no double is rounded outwards, where no solution is accepted anyway (see `check`)."""

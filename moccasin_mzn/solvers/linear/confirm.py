@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from moccasin_mzn.solvers.linear.engine import Settings
 from moccasin_mzn.solvers.linear.program import LinearProgram
 
 NAME = "CP-SAT"
@@ -35,10 +36,7 @@ class Confirmer:
         program: LinearProgram,
         cutoff: float | None,
         solution: Callable[[np.ndarray], None],
-        *,
-        seconds: float | None = None,
-        threads: int | None = None,
-        seed: int | None = None,
+        settings: Settings,
     ) -> str:
         """Search for solutions of a program of integers.
 
@@ -49,28 +47,11 @@ class Confirmer:
         Returns:
             "infeasible": proven, there is none; "optimal": proven, none is better than the last one; or "unknown".
         """
-        request = {
-            "program": {
-                "lower": program.lower.tolist(),
-                "upper": program.upper.tolist(),
-                "row_start": program.row_start.tolist(),
-                "row_column": program.row_column.tolist(),
-                "row_coefficient": program.row_coefficient.tolist(),
-                "row_lower": program.row_lower.tolist(),
-                "row_upper": program.row_upper.tolist(),
-                "objective": program.objective.tolist(),
-                "objective_offset": program.objective_offset,
-                "maximize": program.maximize,
-            },
-            "cutoff": cutoff,
-            "seconds": seconds,
-            "threads": threads,
-            "seed": seed,
-        }
+        limits = settings.seconds, settings.threads, settings.seed
         try:
             process = self._started()
             assert process.stdin and process.stdout
-            pickle.dump(request, process.stdin)
+            pickle.dump((program, cutoff, limits), process.stdin)
             process.stdin.flush()
             for line in process.stdout:
                 answer = json.loads(line)

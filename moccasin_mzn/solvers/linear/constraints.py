@@ -24,26 +24,18 @@ class Row(NamedTuple):
     high: Number
 
 
-def _linear_le(columns: Columns, coefficients: Expression, operands: Expression, constant: Expression) -> Row:
-    return Row(columns.numbers(coefficients), columns.operands(operands), -inf, columns.number(constant))
-
-
-def _linear_eq(columns: Columns, coefficients: Expression, operands: Expression, constant: Expression) -> Row:
+def _sum(columns: Columns, coefficients: Expression, operands: Expression, constant: Expression) -> Row:
     number = columns.number(constant)
     return Row(columns.numbers(coefficients), columns.operands(operands), number, number)
 
 
-def _le(columns: Columns, left: Expression, right: Expression) -> Row:
-    return Row((1, -1), (left, right), -inf, 0)
+def _sum_at_most(columns: Columns, *arguments: Expression) -> Row:
+    return _sum(columns, *arguments)._replace(low=-inf)
 
 
-def _lt(columns: Columns, left: Expression, right: Expression) -> Row:
-    """Of integers: strict inequality of floats cannot be said."""
-    return Row((1, -1), (left, right), -inf, -1)
-
-
-def _eq(columns: Columns, left: Expression, right: Expression) -> Row:
-    return Row((1, -1), (left, right), 0, 0)
+def _difference(low: Number, high: Number) -> Callable[..., Row]:
+    """left - right in low..high; strict inequality of floats cannot be said."""
+    return lambda columns, left, right: Row((1, -1), (left, right), low, high)
 
 
 def _plus(columns: Columns, left: Expression, right: Expression, total: Expression) -> Row:
@@ -55,14 +47,17 @@ def _same_constants(columns: Columns, left: Expression, right: Expression) -> Ro
     return Row((1, -1), (columns.number(left), columns.number(right)), 0, 0)
 
 
-ROWS: dict[str, tuple[int, Callable[..., Row]]] = {
-    **{f"{kind}_lin_le": (3, _linear_le) for kind in ("int", "float")},
-    **{f"{kind}_lin_eq": (3, _linear_eq) for kind in ("int", "float")},
-    **{f"{kind}_le": (2, _le) for kind in ("int", "float")},
-    **{f"{kind}_eq": (2, _eq) for kind in ("int", "float")},
-    **{f"{kind}_plus": (3, _plus) for kind in ("int", "float")},
-    "int_lt": (2, _lt),
-    "int2float": (2, _eq),
+_OF_BOTH_KINDS: dict[str, tuple[int, Callable[..., Row]]] = {
+    "lin_le": (3, _sum_at_most),
+    "lin_eq": (3, _sum),
+    "le": (2, _difference(-inf, 0)),
+    "eq": (2, _difference(0, 0)),
+    "plus": (3, _plus),
+}
+ROWS = {
+    **{f"{kind}_{name}": form for kind in ("int", "float") for name, form in _OF_BOTH_KINDS.items()},
+    "int_lt": (2, _difference(-inf, -1)),
+    "int2float": (2, _difference(0, 0)),
     "bool_eq": (2, _same_constants),
 }
 """Number of arguments and row by the name of the constraint."""

@@ -38,8 +38,7 @@ def magnitudes(program: LinearProgram, but: int = -1) -> tuple[float, float]:
     """
     largest = np.maximum(np.abs(program.lower), np.abs(program.upper))
     largest = np.where(program.lower == program.upper, np.minimum(largest, 1.0), np.maximum(largest, 1.0))
-    row = np.repeat(np.arange(program.rows), np.diff(program.row_start))
-    rows = np.bincount(row, np.abs(program.row_coefficient) * largest[program.row_column], program.rows)
+    rows = np.bincount(program.entry_row, np.abs(program.row_coefficient) * largest[program.row_column], program.rows)
     if but >= 0:
         rows[but] = 0.0
     costs = program.objective != 0
@@ -48,9 +47,8 @@ def magnitudes(program: LinearProgram, but: int = -1) -> tuple[float, float]:
 
 def contradicts_itself(program: LinearProgram) -> bool:
     """Is there an equation whose coefficients have a common divisor that its side has not?"""
-    for row in np.flatnonzero(program.row_lower == program.row_upper):
-        entries = slice(program.row_start[row], program.row_start[row + 1])
-        divisor = math.gcd(*(int(coefficient) for coefficient in program.row_coefficient[entries]))
+    for row in np.flatnonzero(program.row_lower == program.row_upper).tolist():
+        divisor = math.gcd(*map(int, program.row_coefficient[program.entries(row)]))
         if divisor and int(program.row_lower[row]) % divisor:
             return True
     return False

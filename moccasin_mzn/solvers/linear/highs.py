@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -84,10 +85,8 @@ def _ending(highs: highspy.Highs, program: LinearProgram) -> Ending:
         kinds.kSolveError: "failed",
     }.get(status, "stopped")
     values = None
-    if info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible and ended in (
-        "optimal",
-        "stopped",
-    ):
+    feasible = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    if feasible and ended in ("optimal", "stopped"):
         values = np.array(highs.getSolution().col_value, dtype=float)
     is_integer = bool(program.is_integer.any())  # or HiGHS has solved a linear program, without a bound
     bound = info.mip_dual_bound if is_integer else info.objective_function_value if ended == "optimal" else math.nan
@@ -126,13 +125,14 @@ def _set_parameter(highs: highspy.Highs, name: str, text: str) -> None:
     try:
         if status != highspy.HighsStatus.kOk:
             raise ValueError
-        value: Any = {
-            highspy.HighsOptionType.kBool: lambda: words[text.lower()],
-            highspy.HighsOptionType.kInt: lambda: int(text),
-            highspy.HighsOptionType.kDouble: lambda: float(text),
-            highspy.HighsOptionType.kString: lambda: text,
-        }[kind]()
-        if highs.setOptionValue(name, value) != highspy.HighsStatus.kOk:
+        kinds = highspy.HighsOptionType
+        read: dict[Any, Callable[[str], Any]] = {
+            kinds.kBool: lambda text: words[text.lower()],
+            kinds.kInt: int,
+            kinds.kDouble: float,
+            kinds.kString: str,
+        }
+        if highs.setOptionValue(name, read[kind](text)) != highspy.HighsStatus.kOk:
             raise ValueError
     except (ValueError, KeyError):
         raise EngineError(f"--params: HiGHS does not understand {name}={text}") from None

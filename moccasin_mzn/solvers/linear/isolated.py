@@ -8,15 +8,13 @@ functions. So a process that may use OR-Tools asks another one,
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.own_code import own_environment
+from moccasin_mzn.solvers.processes import ended
 
 
 class RelaxationError(Exception):
@@ -24,30 +22,21 @@ class RelaxationError(Exception):
 
 
 def relaxed_values(flat: str, stop: Callable[[], bool] = lambda: False) -> dict[str, float] | None:
-    """The values of all variables in an optimal solution of the linear relaxation of a FlatZinc text.
-
-    Returns:
-        None if the relaxation is infeasible or unbounded, or `stop`, asked twenty times a second, says to end.
+    """The values of all variables in an optimal solution of the linear relaxation of a FlatZinc text; None if it is
+    infeasible or unbounded.
 
     Raises:
         RelaxationError: it cannot be read or solved.
+        StoppedError: `stop` said so.
     """
     with tempfile.TemporaryDirectory(prefix="moccasin-") as folder:
-        file, answer, complaints = (Path(folder) / name for name in ("model.fzn", "answer.json", "stderr"))
+        file, answer = Path(folder) / "model.fzn", Path(folder) / "answer.json"
         file.write_text(flat, encoding="utf-8")
         command = [sys.executable, "-P", "-m", "moccasin_mzn.solvers.linear.isolated", str(file), str(answer)]
-        environment = own_environment()
-        with open(complaints, "wb") as stderr, subprocess.Popen(command, stderr=stderr, env=environment) as process:
-            try:
-                while process.poll() is None:
-                    if stop():
-                        return None
-                    time.sleep(POLL_SECONDS)
-            finally:
-                process.kill()
-        if process.returncode:
-            lines = complaints.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise RelaxationError(lines[-1] if lines else f"the process ended with {process.returncode}")
+        status, _, complaints = ended(command, stop, own_environment())
+        if status:
+            lines = complaints.strip().splitlines()
+            raise RelaxationError(lines[-1] if lines else f"the process ended with {status}")
         return json.loads(answer.read_text(encoding="utf-8"))
 
 

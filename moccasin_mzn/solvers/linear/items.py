@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from moccasin_mzn.solvers.flatzinc.items import Output, outputs
 from moccasin_mzn.solvers.flatzinc.syntax import FlatZincError
-from moccasin_mzn.solvers.linear.columns import Columns, Number, UnfitError
+from moccasin_mzn.solvers.linear.columns import Number, UnfitError
 from moccasin_mzn.solvers.linear.program import LinearProgram, Translation
 
 
+@dataclass(frozen=True, slots=True)
 class LinearItem:
     """An output item; its elements are columns, or constants where `columns` is -1."""
 
-    def __init__(self, output: Output, columns: Sequence[int], constants: Sequence[Number]) -> None:
-        self.output = output
-        self.columns = columns
-        self._constants = constants
+    output: Output
+    columns: Sequence[int]
+    constants: Sequence[Number]
 
     def text(self, values: np.ndarray) -> str:
         """The line for a solution, by column."""
-        numbers = [
-            constant if column < 0 else values[column]
-            for column, constant in zip(self.columns, self._constants, strict=True)
-        ]
-        if self.output.is_bool:
-            return self.output.text("true" if number else "false" for number in numbers)
-        if self.output.is_float:
-            return self.output.text(repr(float(number) + 0.0) for number in numbers)  # -0.0 becomes 0.0
-        return self.output.text(str(int(number)) for number in numbers)
+        pairs = zip(self.columns, self.constants, strict=True)
+        return self.output.text(constant if column < 0 else values[column] for column, constant in pairs)
 
 
 def linear_items(translation: Translation) -> list[LinearItem]:
@@ -40,18 +34,13 @@ def linear_items(translation: Translation) -> list[LinearItem]:
     items = []
     for output in outputs(file):
         try:
-            items.append(_item(output, columns))
+            places = [columns.column(element) for element in output.elements]
+            pairs = zip(places, output.elements, strict=True)
+            constants = [columns.number(element) if place < 0 else 0 for place, element in pairs]
         except UnfitError as error:
             raise FlatZincError(f"{file.where(file.positions[output.name])}: {error}") from None
+        items.append(LinearItem(output, places, constants))
     return items
-
-
-def _item(output: Output, columns: Columns) -> LinearItem:
-    places = [columns.column(element) for element in output.elements]
-    constants = [
-        columns.number(element) if place < 0 else 0 for place, element in zip(places, output.elements, strict=True)
-    ]
-    return LinearItem(output, places, constants)
 
 
 def has_integer_objective(program: LinearProgram) -> bool:

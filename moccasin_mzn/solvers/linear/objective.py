@@ -57,9 +57,9 @@ def direct(program: LinearProgram) -> DirectObjective:
     entries = np.flatnonzero(program.row_column == column)
     if len(entries) != 1:
         return DirectObjective(program)
-    row = int(np.searchsorted(program.row_start, entries[0], side="right")) - 1
-    start, end = program.row_start[row], program.row_start[row + 1]
-    columns, coefficients = program.row_column[start:end], program.row_coefficient[start:end]
+    row = int(program.entry_row[entries[0]])
+    inside = program.entries(row)
+    columns, coefficients = program.row_column[inside], program.row_coefficient[inside]
     own, side = float(program.row_coefficient[entries[0]]), float(program.row_lower[row])
     if abs(own) != 1 or side != program.row_upper[row]:
         return DirectObjective(program)
@@ -70,7 +70,7 @@ def direct(program: LinearProgram) -> DirectObjective:
     lower, upper = program.lower.copy(), program.upper.copy()
     lower[column] = upper[column] = 0.0
     coefficient = program.row_coefficient.copy()
-    coefficient[start:end] = costs[columns]
+    coefficient[inside] = costs[columns]
     offset = own * side
     low, high = _needed_sides(program, column, costs, offset)
     row_lower, row_upper = program.row_lower.copy(), program.row_upper.copy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -63,6 +64,15 @@ class LinearProgram:
         """Number of rows."""
         return len(self.row_lower)
 
+    @cached_property
+    def entry_row(self) -> np.ndarray:
+        """The row of each entry."""
+        return np.repeat(np.arange(self.rows), np.diff(self.row_start))
+
+    def entries(self, row: int) -> slice:
+        """Where the entries of a row are."""
+        return slice(self.row_start[row], self.row_start[row + 1])
+
 
 @dataclass(frozen=True, eq=False)
 class Translation:
@@ -98,23 +108,18 @@ def translate(file: FlatZinc) -> Translation:
     lower, upper = np.array(columns.lower, dtype=float), np.array(columns.upper, dtype=float)
     for empty in np.flatnonzero(lower > upper):  # of its domain
         rows.position = file.positions[columns.names[empty]]
-        rows.contradict()
+        rows.add((), (), 1, np.inf)
         lower[empty] = upper[empty] = 0.0
     objective, offset = _objective(file, columns)
-    start, column, coefficient, row_lower, row_upper = rows.arrays()
     program = LinearProgram(
-        tuple(columns.names),
-        lower,
-        upper,
-        np.array(columns.is_integer, dtype=bool),
-        objective,
-        offset,
-        file.solve.goal == "maximize",
-        start,
-        column,
-        coefficient,
-        row_lower,
-        row_upper,
+        names=tuple(columns.names),
+        lower=lower,
+        upper=upper,
+        is_integer=np.array(columns.is_integer, dtype=bool),
+        objective=objective,
+        objective_offset=offset,
+        maximize=file.solve.goal == "maximize",
+        **rows.arrays(),
     )
     return Translation(file, columns, program, np.array(rows.positions, dtype=np.int64))
 

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.solvers.linear.highs_model import load
 from moccasin_mzn.solvers.linear.program import LinearProgram
-
-if TYPE_CHECKING:
-    import highspy
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +19,7 @@ class Relaxation:
     """
 
     status: str
-    """"optimal", "infeasible", "unbounded" or "stopped" (by the time limit, by `stop` or by numerical trouble)."""
+    """"optimal", "infeasible", "unbounded" or "stopped" (by the time limit or by numerical trouble)."""
     objective: float | None = None
     values: np.ndarray | None = None
     duals: np.ndarray | None = None
@@ -34,19 +27,12 @@ class Relaxation:
     """Weights of rows that show, up to the tolerances, that nothing satisfies them; None unless it is "infeasible"."""
 
 
-def solve_relaxation(
-    program: LinearProgram,
-    time_limit: float | None = None,
-    threads: int | None = None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Relaxation:
-    """Solve `program` with integrality dropped, by the dual simplex method of HiGHS.
+def solve_relaxation(program: LinearProgram, seconds: float | None = None) -> Relaxation:
+    """Solve `program` with integrality dropped, by the dual simplex method of HiGHS, in `seconds` at most.
 
-    Not in a process that has loaded OR-Tools, which brings a HiGHS library of its own (see `isolated`).
-
-    On relaxations of rematerialization models it is faster than its interior point and first order methods by far, and
-    faster sequentially than in parallel; so it uses one thread, whatever `threads` allows. `time_limit` is in seconds.
-    `stop` is asked in the caller's thread; after it says yes, HiGHS ends at once, or as soon as its presolve is done.
+    Not in a process that has loaded OR-Tools, which brings a HiGHS library of its own (see `isolated`). On relaxations
+    of rematerialization models it is faster than its interior point and first order methods by far, and faster
+    sequentially than in parallel.
     """
     import highspy
 
@@ -57,13 +43,13 @@ def solve_relaxation(
     highs.setOptionValue("solver", "simplex")
     highs.setOptionValue("parallel", "off")
     highs.setOptionValue("threads", 1)
-    if time_limit is not None:
-        highs.setOptionValue("time_limit", max(time_limit, 0.0))
-    _run(highs, stop)
+    if seconds is not None:
+        highs.setOptionValue("time_limit", max(seconds, 0.0))
+    highs.run()
     status = highs.getModelStatus()
     if status == highspy.HighsModelStatus.kUnboundedOrInfeasible:  # presolve does not know which
         highs.setOptionValue("presolve", "off")
-        _run(highs, stop)
+        highs.run()
         status = highs.getModelStatus()
     if status == highspy.HighsModelStatus.kOptimal:
         solution = highs.getSolution()
@@ -75,25 +61,3 @@ def solve_relaxation(
     if status == highspy.HighsModelStatus.kUnbounded:
         return Relaxation("unbounded")
     return Relaxation("stopped")
-
-
-def _run(highs: highspy.Highs, stop: Callable[[], bool]) -> None:
-    """Run HiGHS in a thread, so that the caller's can handle signals meanwhile; it has ended when this returns."""
-    stopped = threading.Event()
-
-    def interrupt(event: highspy.HighsCallbackEvent) -> None:
-        if stopped.is_set():
-            event.interrupt()
-
-    highs.cbSimplexInterrupt.subscribe(interrupt)
-    thread = threading.Thread(target=highs.run, name="highs", daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(POLL_SECONDS)
-            if not stopped.is_set() and stop():
-                stopped.set()
-    finally:
-        stopped.set()
-        thread.join()
-        highs.cbSimplexInterrupt.unsubscribe(interrupt)

@@ -47,10 +47,6 @@ class Rows:
         self._upper.append(high)
         self.positions.append(self.position)
 
-    def contradict(self) -> None:
-        """Add a row that nothing satisfies."""
-        self.add((), (), 1, inf)
-
     def _without_constants(
         self, coefficients: Sequence[Number], operands: Sequence[Expression]
     ) -> tuple[list[int], list[Number], Number]:
@@ -70,8 +66,8 @@ class Rows:
                 rest.append(coefficient)
         return columns, rest, constant
 
-    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Starts, columns, coefficients, lower and upper sides; columns ascend in a row, and no coefficient is 0.
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As fields of a `LinearProgram`; columns ascend in a row, and no coefficient is 0.
 
         Raises `FlatZincError`, with its place, for a number that is infinite or no double.
         """
@@ -85,8 +81,13 @@ class Rows:
         self._refuse(~np.isfinite(coefficient), row, "a coefficient is infinite")
         row, column, coefficient = _merge(row, column, coefficient, len(self._names.names))
         self._refuse(np.abs(coefficient) > LARGEST_EXACT, row, "the sum of coefficients is no exact double")
-        starts = np.searchsorted(row, np.arange(len(self._lower) + 1))
-        return starts, column, coefficient, np.array(self._lower, dtype=float), np.array(self._upper, dtype=float)
+        return {
+            "row_start": np.searchsorted(row, np.arange(len(self._lower) + 1)),
+            "row_column": column,
+            "row_coefficient": coefficient,
+            "row_lower": np.array(self._lower, dtype=float),
+            "row_upper": np.array(self._upper, dtype=float),
+        }
 
     def _refuse_inexact(self, numbers: list[Number], rows: np.ndarray, what: str) -> None:
         for place, number in enumerate(numbers):

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
-import threading
 from dataclasses import replace
 from importlib import import_module
-from typing import NoReturn
 
 import numpy as np
 
-from moccasin_mzn.solvers.flatzinc.clock import seconds_since_start
-from moccasin_mzn.solvers.flatzinc.reading import read, without_garbage_collection
-from moccasin_mzn.solvers.flatzinc.statistics import Statistic, peak_megabytes
+from moccasin_mzn.solvers.flatzinc.reading import read
+from moccasin_mzn.solvers.flatzinc.session import Session, print_log, run_session
+from moccasin_mzn.solvers.flatzinc.statistics import Statistic
 from moccasin_mzn.solvers.flatzinc.stopping import StopFlag
-from moccasin_mzn.solvers.flatzinc.stream import SolutionStream
-from moccasin_mzn.solvers.flatzinc.syntax import FlatZincError
 from moccasin_mzn.solvers.linear.check import Checker
 from moccasin_mzn.solvers.linear.claims import Claims
 from moccasin_mzn.solvers.linear.configuration import ENGINES
@@ -30,10 +25,6 @@ from moccasin_mzn.solvers.linear.program import LinearProgram, Translation, tran
 from moccasin_mzn.solvers.linear.search import TRIALS, Deaf, Search
 from moccasin_mzn.solvers.linear.warm_start import warm_start
 
-RESERVE = 0.1
-"""Seconds of the time limit kept for printing."""
-POLL = 0.05
-"""Seconds between two looks at what the solver has told, and at signals."""
 INTEGER_GAP = 0.99
 """How close bound and objective must be if the objective is an integer: the next better one is 1 away."""
 TROUBLE = {"refused": "a solution that is none", "failed": "numerical trouble"}
@@ -43,20 +34,13 @@ TROUBLE = {"refused": "a solution that is none", "failed": "numerical trouble"}
 def run(options: LinearOptions, stop: StopFlag) -> int:
     """Solve the file and print its solutions on stdout; the exit status.
 
-    Does not return but ends the process if a signal or the time limit comes while the solver works: neither HiGHS nor
-    SCIP can be relied on to stop soon.
+    Neither HiGHS nor SCIP can be relied on to stop soon when told to.
     """
-    try:
-        with without_garbage_collection():
-            session = Session(translate(read(options.path, floats=True)), options)
-    except FlatZincError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return session.run(stop)
+    return run_session(lambda: LinearSession(translate(read(options.path, floats=True)), options), stop)
 
 
-class Session:
-    """A translated file together with its solver and its output; a `Listener` of the solver.
+class LinearSession(Session):
+    """A linear program with an engine, of which it is a `Listener`.
 
     Raises `FlatZincError` on creation if outputs or warm starts are unfit.
     """
@@ -64,54 +48,29 @@ class Session:
     def __init__(self, translation: Translation, options: LinearOptions) -> None:
         self.translation = translation
         self.program = program = translation.program
-        self.options = options
         self.items = linear_items(translation)
         self.checker = Checker(translation)
         self.optimises = translation.file.solve.goal != "satisfy"
         self.integral = has_integer_objective(program)
-        objective = self._objective if self.optimises else None
-        self.stream = SolutionStream(self.items, options, sys.stdout, objective, program.maximize)
         self.start = warm_start(translation)
         self.direct = direct(program)
         self.start.pop(self.direct.column, None)
         self.claims = Claims(self.direct, TRIALS[0]["tolerance"])
-        doubtful = self.claims.doubtful
         self.solver = solver = ENGINES[options.engine]
         self.engine = import_module(f"moccasin_mzn.solvers.linear.{solver.name}")
-        self.search = Search(self.engine.solve, self.checker, self.direct, self._settings, doubtful)
-        self.sizes = _sizes(program)
-        self.version = f"{solver.library} {solver.version}"
-        self.failure: BaseException | None = None
+        self.attempts = Search(self.engine.solve, self.checker, self.direct, self._settings, self.claims.doubtful)
         self.outcome = "stopped"
         self.nodes = 0
-        self.initial_time = 0.0
+        objective = self._objective if self.optimises else None
+        version = f"{solver.library} {solver.version}"
+        super().__init__(options, self.items, objective, program.maximize, _sizes(program), version)
 
-    def run(self, stop: StopFlag) -> int:
-        """Solve, print, and return the exit status."""
-        self.initial_time = seconds_since_start()
-        if self._seconds() == 0:
-            self.stream.finish("stopped", self._last_statistics())
-            return 0
-        # Python handles signals in the main thread only, which therefore has to stay out of the solver.
-        stop.armed = True
-        thread = threading.Thread(target=self._solve, daemon=True)
-        thread.start()
-        try:
-            while thread.is_alive() and self.failure is None:
-                thread.join(POLL)
-                self.stream.tell_bound(self._statistics())
-                if stop.requested:
-                    self.stream.finish("stopped", self._last_statistics())
-                    _leave(0)
-            if self.failure is None:
-                self.stream.finish(self.outcome, self._last_statistics())
-                return 0
-        except BrokenPipeError:  # nobody listens any more
-            _leave(1)
-        print(f"error: {self.failure}", file=sys.stderr)
-        if thread.is_alive():
-            _leave(1)
-        return 1
+    def search(self) -> None:
+        self.outcome = self._optimise() if self.optimises else self._enumerate()
+
+    def conclude(self) -> int:
+        self.stream.finish(self.outcome, self.last_statistics())
+        return 0
 
     def solution(self, values: np.ndarray) -> None:
         """Take a solution from the solver, if it is one."""
@@ -119,7 +78,7 @@ class Session:
             own = values[: self.program.columns]  # no-goods have columns of their own
             checked = self.checker.check(self.direct.restored(own))
             if checked is not None:
-                self.stream.solution(checked, self._statistics())
+                self.stream.solution(checked, self.statistics())
                 if self.stream.refuted:
                     self.claims.hidden = math.inf  # its bounds are worth nothing here
         except BaseException as error:  # an exception may not pass through the solver
@@ -131,12 +90,6 @@ class Session:
         if self.optimises:
             self.stream.better_bound(self._safe(bound))
 
-    def _solve(self) -> None:
-        try:
-            self.outcome = self._optimise() if self.optimises else self._enumerate()
-        except BaseException as error:  # reported by the main thread
-            self.failure = self.failure or error
-
     def _optimise(self) -> str:
         """Search to the end; what that proves."""
         program = self.direct.program
@@ -145,7 +98,7 @@ class Session:
             if infeasible:
                 return "complete"
             self.stream.better_bound(None if bound is None else bound + self.direct.offset)
-        ending = self.search.run(program, self)
+        ending = self.attempts.run(program, self)
         if ending.status in ("unbounded", "undecided"):
             return self._without_objective()
         if ending.status in TROUBLE:
@@ -164,7 +117,7 @@ class Session:
         no_goods, blocked = NoGoods(self.program, self.items), 0
         while True:
             program = no_goods.extended()
-            ending = self.search.run(program, self)
+            ending = self.attempts.run(program, self)
             status = ending.status
             if status == "infeasible" and self.claims.doubtful:
                 status = self._settled(status, program, None)
@@ -188,7 +141,7 @@ class Session:
         """What follows if the relaxation is unbounded or nothing is feasible: as the numbers are rational, a single
         solution tells that the objective has no bound."""
         program = replace(self.direct.program, objective=np.zeros(self.program.columns))
-        status = self.search.run(program, Deaf()).status
+        status = self.attempts.run(program, Deaf()).status
         if status == "infeasible" and self.claims.doubtful:
             status = self._settled(status, program, None)
         return {"optimal": "unbounded", "infeasible": "complete"}.get(status, "stopped")
@@ -235,46 +188,21 @@ class Session:
         options = self.options
         start, self.start = self.start, {}
         return Settings(
-            seconds=self._seconds(),
+            seconds=self.seconds_left(),
             threads=options.workers,
             seed=options.seed,
             gap=INTEGER_GAP if self.optimises and self.integral else 0.0,
             start=start,
             parameters=options.params,
-            log=_print_log if options.verbose else None,
+            log=print_log if options.verbose else None,
         )
 
-    def _seconds(self) -> float | None:
-        """What is left of the time limit."""
-        if self.options.limit is None:
-            return None
-        return max(self.options.limit - seconds_since_start() - RESERVE, 0.0)
+    def statistics(self, **counters: Statistic) -> dict[str, Statistic]:
+        return super().statistics(nodes=self.nodes, confirmedBy=self.claims.confirmed_by or None, **counters)
 
-    def _statistics(self) -> dict[str, Statistic]:
-        """What there is to tell at this moment, besides the objective."""
-        return {
-            **self.sizes,
-            "nodes": self.nodes,
-            "confirmedBy": self.claims.confirmed_by or None,
-            "initTime": self.initial_time,
-            "solveTime": seconds_since_start() - self.initial_time,
-            "peakMem": peak_megabytes(),
-            "solverVersion": self.version,
-        }
-
-    def _last_statistics(self) -> dict[str, Statistic]:
+    def last_statistics(self) -> dict[str, Statistic]:
         """With what is only claimed: before the end it may still be confirmed."""
-        return {**self._statistics(), "claim": self.claims.claim or None}
-
-
-def _leave(status: int) -> NoReturn:
-    """End the process while the solver still works in another thread."""
-    sys.stderr.flush()
-    os._exit(status)
-
-
-def _print_log(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+        return self.statistics(claim=self.claims.claim or None)
 
 
 def _sizes(program: LinearProgram) -> dict[str, Statistic]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,22 +27,14 @@ def solve(program: LinearProgram, settings: Settings, listener: Listener) -> End
     """An `Engine`. SCIP tells improving solutions, and a bound at each node; it uses one thread whatever is asked for,
     and follows no search annotation."""
     from ortools.math_opt import parameters_pb2
-    from ortools.math_opt.core.python import solver
 
-    model, parameters = _model(program), _parameters(settings)
+    parameters = _parameters(settings)
     try:
         with _Complaint(settings.log) as complaint:
-            result = solver.solve(
-                model,
-                parameters_pb2.SOLVER_TYPE_GSCIP,
-                parameters_pb2.SolverInitializerProto(),
-                parameters,
-                _start(settings),
-                complaint.log,
-                _registration(),
+            result = _solve(
+                program, parameters_pb2.SOLVER_TYPE_GSCIP, parameters, _start(settings), complaint.log, _registration(),
                 lambda event: _tell(event, program.columns, listener),
-                None,  # an interrupter: OR-Tools 9.15 asks SCIP for an event that it does not have, and nothing stops
-            )
+            )  # fmt: skip
     except Exception as error:
         if "SCIPsolve" in str(error):  # it fell into an error while it solved
             return Ending("failed")
@@ -52,29 +44,37 @@ def solve(program: LinearProgram, settings: Settings, listener: Listener) -> End
 
 def relax(program: LinearProgram, settings: Settings) -> RowWeights:
     """A `Relaxer`. GLOP tells duals, and no ray of an infeasible program."""
-    from ortools.math_opt import callback_pb2, model_parameters_pb2, parameters_pb2
-    from ortools.math_opt.core.python import solver
+    from ortools.math_opt import callback_pb2, parameters_pb2
 
     parameters = parameters_pb2.SolveParametersProto(threads=1)
-    if settings.seconds is not None:
-        parameters.time_limit.FromNanoseconds(int(max(settings.seconds, 0.0) * 1e9))
+    _limit(parameters, settings.seconds)
+    relaxed = replace(program, is_integer=np.zeros(program.columns, dtype=bool))
     try:
-        result = solver.solve(
-            _model(replace(program, is_integer=np.zeros(program.columns, dtype=bool))),
-            parameters_pb2.SOLVER_TYPE_GLOP,
-            parameters_pb2.SolverInitializerProto(),
-            parameters,
-            model_parameters_pb2.ModelSolveParametersProto(),
-            None,
-            callback_pb2.CallbackRegistrationProto(),
-            None,
-            None,
-        )
+        result = _solve(
+            relaxed, parameters_pb2.SOLVER_TYPE_GLOP, parameters, _start(Settings()), None,
+            callback_pb2.CallbackRegistrationProto(), None,
+        )  # fmt: skip
     except Exception:  # whatever it says, there is no bound
         return RowWeights()
     if not result.solutions:
         return RowWeights()
     return RowWeights(_dense(result.solutions[0].dual_solution.dual_values, program.rows))
+
+
+def _solve(
+    program: LinearProgram, kind: int, parameters: Any, start: Any, log: Any, registration: Any, tell: Any
+) -> result_pb2.SolveResultProto:
+    from ortools.math_opt import parameters_pb2
+    from ortools.math_opt.core.python import solver
+
+    # no interrupter: OR-Tools 9.15 asks SCIP for an event that it does not have, and nothing stops
+    initial = parameters_pb2.SolverInitializerProto()
+    return solver.solve(_model(program), kind, initial, parameters, start, log, registration, tell, None)
+
+
+def _limit(parameters: parameters_pb2.SolveParametersProto, seconds: float | None) -> None:
+    if seconds is not None:
+        parameters.time_limit.FromNanoseconds(int(max(seconds, 0.0) * 1e9))
 
 
 def _model(program: LinearProgram) -> model_pb2.ModelProto:
@@ -94,7 +94,7 @@ def _model(program: LinearProgram) -> model_pb2.ModelProto:
     constraints.ids.extend(range(program.rows))
     constraints.lower_bounds.extend(program.row_lower)
     constraints.upper_bounds.extend(program.row_upper)
-    matrix.row_ids.extend(np.repeat(np.arange(program.rows), np.diff(program.row_start)))
+    matrix.row_ids.extend(program.entry_row)
     matrix.column_ids.extend(program.row_column)
     matrix.coefficients.extend(program.row_coefficient)
     return model
@@ -108,8 +108,7 @@ def _parameters(settings: Settings) -> parameters_pb2.SolveParametersProto:
     parameters.absolute_gap_tolerance = settings.gap
     if not settings.presolve:
         parameters.presolve = parameters_pb2.EMPHASIS_OFF
-    if settings.seconds is not None:
-        parameters.time_limit.FromNanoseconds(int(max(settings.seconds, 0.0) * 1e9))
+    _limit(parameters, settings.seconds)
     if settings.seed is not None:
         parameters.random_seed = settings.seed % 2**31
     parameters.gscip.real_params["numerics/feastol"] = settings.tolerance

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.solvers.minizinc.run import SolverError
 from moccasin_mzn.solvers.minizinc.solvers import Backend
-
-
-class StoppedError(Exception):
-    """MiniZinc was stopped before it was done."""
+from moccasin_mzn.solvers.processes import ended
 
 
 def compile_model(backend: Backend, model: Path, data: str, stop: Callable[[], bool] = lambda: False) -> str:
@@ -34,31 +28,13 @@ def printed(backend: Backend, arguments: list[str], data: str, stop: Callable[[]
     """What MiniZinc prints on stdout, called with the arguments, the backend's solver and the `.dzn` text `data`.
 
     Raises:
-        SolverError: MiniZinc failed; the message is its own.
-        StoppedError: `stop` said so.
+        SolverError, StoppedError: as `compile_model`.
     """
     with tempfile.TemporaryDirectory(prefix="moccasin-") as folder, backend.solver.configuration() as solver:
         data_file = Path(folder) / "instance.dzn"
         data_file.write_text(data, encoding="utf-8")
-        command = [str(backend.driver.executable), "--solver", solver, *arguments, str(data_file)]
-        status, output, complaints = _run(command, stop)
+        command = [str(backend.found.minizinc.executable), "--solver", solver, *arguments, str(data_file)]
+        status, output, complaints = ended(command, stop)
     if status:
         raise SolverError(f"{backend.name}: MiniZinc failed: {backend.found.real_message(complaints)}")
     return output
-
-
-def _run(command: list[str], stop: Callable[[], bool]) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of a command, which is killed if this function does not return."""
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace"
-    ) as process:
-        try:
-            while True:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    output, complaints = process.communicate(timeout=POLL_SECONDS)
-                    return process.returncode, output, complaints
-                if stop():
-                    raise StoppedError
-        except BaseException:
-            process.kill()
-            raise

@@ -26,6 +26,10 @@ LONGEST_SECONDS = 2_000_000
 """MiniZinc 2.6 counts milliseconds in 32 bits."""
 
 
+STATUSES = {"OPTIMAL_SOLUTION": "optimal", "ALL_SOLUTIONS": "optimal", "UNSATISFIABLE": "infeasible"}
+"""Of a run, by the name of a `minizinc.Status` that proves something."""
+
+
 class SolverError(InputError):
     """MiniZinc or the solver failed; the message is its own, in one line."""
 
@@ -153,7 +157,7 @@ def _dispatch(
             outcome.status = "feasible"
             listener.solution(content)
         elif kind == "status":
-            _note_status(content, outcome)
+            outcome.status = STATUSES.get(content.name, outcome.status)
         elif kind == "statistics":
             _note_statistics(content, listener, outcome)
         elif content is None:
@@ -213,7 +217,7 @@ async def _stream(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", minizinc.error.MiniZincWarning)
-            instance = _listening(minizinc.Instance)(backend.solver, None, backend.driver)
+            instance = _listening(minizinc.Instance)(backend.solver, None, backend.found.minizinc)
             instance.heard = lambda statistics: put(("statistics", dict(statistics)))
             for file in files:
                 instance.add_file(file, parse_data=False)
@@ -297,14 +301,3 @@ def _note_statistics(statistics: dict[str, Any], listener: Listener, outcome: Ou
     if isinstance(bound, int | float) and math.isfinite(bound):
         # Durations and sizes are integers; the bound may have passed through a double, which is exact up to 2**53 only.
         listener.bound(math.ceil(bound - max(1e-6, abs(bound) * 2**-51)))
-
-
-def _note_status(status: Any, outcome: Outcome) -> None:
-    import minizinc
-
-    named = {
-        minizinc.Status.OPTIMAL_SOLUTION: "optimal",
-        minizinc.Status.ALL_SOLUTIONS: "optimal",
-        minizinc.Status.UNSATISFIABLE: "infeasible",
-    }
-    outcome.status = named.get(status, outcome.status)

@@ -45,11 +45,6 @@ class Backend:
     """As asked for, such as "cp-sat" or "gecode"."""
 
     @property
-    def driver(self) -> minizinc.Driver:
-        """The MiniZinc executable."""
-        return self.found.minizinc
-
-    @property
     def driver_title(self) -> str:
         """Which MiniZinc it is, such as "MiniZinc 2.6.4" or "MiniZinc 2.10.0 (WebAssembly)"."""
         return self.found.title
@@ -118,7 +113,7 @@ def find_backend(name: str) -> Backend:
     """
     plain, _, version = name.partition("@")
     if plain in OWN:
-        return _own_backend(name, plain, version)
+        return _own_backend(name, plain)
     unusable = None
     for driver in drivers():
         for solver in _answering(driver, plain):
@@ -151,11 +146,7 @@ def lack_text(lack: str) -> str:
 
 
 def known_solvers() -> list[str]:
-    """The names that `find_backend` knows, each once: our own first, then those of every MiniZinc.
-
-    Raises:
-        InputError: as `find_backend`.
-    """
+    """The names in `solver_list`."""
     return [solver.name for solver in solver_list()]
 
 
@@ -180,7 +171,7 @@ def solver_list() -> list[KnownSolver]:
     return [*own, *(others[name] for name in sorted(others))]
 
 
-def _own_backend(name: str, plain: str, version: str) -> Backend:
+def _own_backend(name: str, plain: str) -> Backend:
     """One of our own solvers, by the first native MiniZinc.
 
     Raises:

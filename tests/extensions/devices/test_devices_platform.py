@@ -20,7 +20,7 @@ from moccasin_mzn.extensions.devices.build import (
 )
 from moccasin_mzn.extensions.devices.data import devices_data
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
-from moccasin_mzn.extensions.devices.greedy import greedy_slots
+from moccasin_mzn.extensions.devices.greedy import Greedy
 from moccasin_mzn.extensions.devices.improve import Improver
 from moccasin_mzn.extensions.devices.search import moved_out, search_plans
 from moccasin_mzn.extensions.devices.slots import plan_of, slots_of
@@ -135,7 +135,7 @@ def paging_like(budget: int, most: int = 2) -> PlanProblem:
 
 def test_greedy_moves_out_what_is_read_last():
     problem = paging_like(6)
-    plan = plan_of(problem, greedy_slots(problem, 0, 1))
+    plan = plan_of(problem, Greedy(problem, 0, 1).slots())
     simulation = judge_plan(problem.platform, plan)
     assert simulation.violations == ()
     assert simulation.duration == problem.platform.graph.total_duration
@@ -149,7 +149,7 @@ def test_greedy_computes_where_that_costs_least():
     )
     platform = device_platform(graph, {"cpu": Device(), "npu": Device()}, CopyCosts(latency=1), 3)
     problem = PlanProblem(Instance(graph, (0, 1, 2), 3, (2, 2, 2)), platform)
-    plan = plan_of(problem, greedy_slots(problem, 0, 1))
+    plan = plan_of(problem, Greedy(problem, 0, 1).slots())
     simulation = judge_plan(platform, plan)
     assert simulation.violations == ()
     assert [(action.node, action.memory) for action in plan if action.source is None] == [(0, 0), (1, 1), (2, 1)]
@@ -158,7 +158,7 @@ def test_greedy_computes_where_that_costs_least():
 
 def test_greedy_without_a_way_back():
     problem = paging_like(6, most=1)
-    assert greedy_slots(problem, 0, 1) is None
+    assert Greedy(problem, 0, 1).slots() is None
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -28,7 +28,8 @@ SEARCHED = ("nasnet-mobile", "nasnet-large", "pnasnet5-mobile", "pnasnet5-large"
 
 def multiply_adds(network: Network) -> int:
     """Of convolutions and fully connected layers, which is what is published; the network must not be fused."""
-    return sum(network.flops_of(at) for at, layer in enumerate(network.layers) if isinstance(layer, MULTIPLYING))
+    pairs = zip(network.layers, network.outputs, strict=True)
+    return sum(output.flops for layer, output in pairs if isinstance(layer, MULTIPLYING))
 
 
 def layer_by_layer(name: str) -> Network:
@@ -163,8 +164,8 @@ def test_multiply_adds_of_a_transformer():
     # per token: one for each weight of a matrix product, and 2 * positions * width in the attention of a block
     network = transformer_decoder(sequence=64, layers=3, width=32, heads=4, vocabulary=100)
     products = multiply_adds(network) + sum(
-        network.flops_of(at)
-        for at, layer in enumerate(network.layers)
+        output.flops
+        for layer, output in zip(network.layers, network.outputs, strict=True)
         if isinstance(layer, (layers.AttentionScores, layers.AttentionContext))
     )
     assert products == 64 * (3 * (12 * 32 * 32 + 2 * 64 * 32) + 32 * 100)
@@ -182,7 +183,7 @@ def test_fusing_changes_neither_cost_nor_parameters(name):
     assert fused.trained_parameters() == parts.trained_parameters()
     joined = (layers.Concatenate,)
     shapes = [
-        [shape for layer, shape in zip(network.layers, network.shapes, strict=True) if isinstance(layer, joined)]
+        [made.shape for layer, made in zip(network.layers, network.outputs, strict=True) if isinstance(layer, joined)]
         for network in (fused, parts)
     ]
     assert shapes[0] == shapes[1]
@@ -245,12 +246,12 @@ def test_segnet_unpools_by_the_maxima_of_its_level():
     read = {network.names[at]: [network.names[u] for u in network.inputs[at]] for at in range(len(network.layers))}
     for level in range(1, 6):
         assert read[f"decoder{level}_unpool"][1] == f"encoder{level}_pool"
-    assert network.shapes[-1] == (32 * 64, 5)
+    assert network.outputs[-1].shape == (32 * 64, 5)
 
 
 def test_transformer_layers_of_a_block():
     network = transformer_decoder(sequence=8, layers=1, width=4, heads=2, vocabulary=10)
-    shapes = dict(zip(network.names, network.shapes, strict=True))
+    shapes = {name: output.shape for name, output in zip(network.names, network.outputs, strict=True)}
     assert shapes["token_embedding"] == shapes["block0_query"] == shapes["block0_context"] == (8, 4)
     assert shapes["block0_scores"] == shapes["block0_softmax"] == (2, 8, 8)
     assert shapes["block0_up"] == shapes["block0_act"] == (8, 16)

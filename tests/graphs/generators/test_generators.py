@@ -107,9 +107,9 @@ def test_training_graph_refuses(graph, batch, message):
     ],
 )
 def test_layer(layer, inputs, shape, flops):
-    inputs = tuple(inputs)
-    assert layer.output_shape(inputs) == shape
-    assert layer.flops(inputs, shape) == flops
+    output = layer.output(*inputs)
+    assert output.shape == shape
+    assert output.flops == flops
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,9 @@ def test_layer(layer, inputs, shape, flops):
     ],
 )
 def test_parameters_of_a_layer(layer, inputs, parameters, untrained):
-    inputs = tuple(inputs)
-    output = layer.output_shape(inputs)
-    assert layer.parameters(inputs, output) == parameters
-    assert layer.untrained_parameters(inputs, output) == untrained
+    output = layer.output(*inputs)
+    assert output.parameters == parameters
+    assert output.untrained == untrained
 
 
 @pytest.mark.parametrize(
@@ -161,7 +160,7 @@ def test_parameters_of_a_layer(layer, inputs, parameters, untrained):
 )
 def test_layer_refuses(layer, inputs, message):
     with pytest.raises(InputError, match=message):
-        layer.output_shape(tuple(inputs))
+        layer.output(*inputs)
 
 
 def test_layer_parameters_are_checked():

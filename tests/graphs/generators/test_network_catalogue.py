@@ -59,7 +59,7 @@ def test_channels_of_the_input_change_the_first_layers_only(name):
     networks = [NETWORKS[name].build((64, 32, channels), **SMALL.get(name, {})) for channels in (1, 3)]
     names = networks[0].names
     assert names == networks[1].names
-    differ = {at for at in range(len(names)) if networks[0].flops_of(at) != networks[1].flops_of(at)}
+    differ = {at for at in range(len(names)) if networks[0].outputs[at].flops != networks[1].outputs[at].flops}
     assert differ
     assert all(-1 in networks[0].inputs[at] or -1 in networks[0].inputs[at - 1] for at in differ)
 
@@ -67,7 +67,7 @@ def test_channels_of_the_input_change_the_first_layers_only(name):
 @pytest.mark.parametrize("name", [name for name in NETWORKS if NETWORKS[name].input is not None])
 def test_classes_are_those_of_the_output(name):
     network = NETWORKS[name].build((64, 32, 3), classes=7, **SMALL.get(name, {}))
-    assert network.shapes[-1][-1] == 7
+    assert network.outputs[-1].shape[-1] == 7
 
 
 def test_entries_are_described():

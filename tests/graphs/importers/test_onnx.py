@@ -12,7 +12,7 @@ from onnx_models import FLOAT, INT64, branch, by_id, edges, load, node, numbers,
 
 from moccasin_mzn.errors import InputError  # noqa: E402
 from moccasin_mzn.extras import install_command  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_file import onnx_program, versions  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx_file import read_network, versions  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx_shapes import Tensor  # noqa: E402
 from moccasin_mzn.graphs.importers.program import Missing  # noqa: E402
 
@@ -273,7 +273,8 @@ def test_views_share_memory_on_request(tmp_path):
     merged = load(path, merge_views=True)
     assert merged.nodes == ("a", "f", "y")
     assert edges(merged) == {("a", "f"), ("f", "y")}
-    views = {operation.name for operation in onnx_program(path, isolated=False).operations if operation.view}
+    operations = read_network(path, {}, isolated=False).program.operations
+    views = {operation.name for operation in operations if operation.view}
     assert views == set("bcde")
 
 

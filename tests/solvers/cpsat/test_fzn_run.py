@@ -9,7 +9,7 @@ import re
 import pytest
 from fzn_support import NeverStop, solutions, solve
 
-from moccasin_mzn.solvers.cpsat.run import Session
+from moccasin_mzn.solvers.cpsat.run import CpSatSession
 from moccasin_mzn.solvers.cpsat.translate import translate
 from moccasin_mzn.solvers.flatzinc.options import parse_options
 from moccasin_mzn.solvers.flatzinc.parser import parse
@@ -103,7 +103,7 @@ def test_idle_intervals_do_not_repeat_solutions():
     var bool: a :: output_var; var 1..3: s :: output_var; var 1..3: e :: output_var;
     constraint fzn_cumulative_intervals([a],[s],[e],[1],1); solve satisfy;
     """
-    session = Session(translate(parse(text), unique=True), parse_options(["-a", "f.fzn"]))
+    session = CpSatSession(translate(parse(text), unique=True), parse_options(["-a", "f.fzn"]))
     with contextlib.redirect_stdout(io.StringIO()):
         assert session.run(NeverStop()) == 0
     assert (session.stream.printed, session.stream.repeats) == (9 + 6, 0)

@@ -59,7 +59,7 @@ def test_true_claims_are_confirmed(run, text, expected):  # noqa: F811
                                              (answer("optimal", *solution(1, 1, 0)), "optimal")])  # fmt: skip
 def test_what_nobody_confirms_is_only_claimed(run, monkeypatch, claim, said):  # noqa: F811
     monkeypatch.setattr(
-        "moccasin_mzn.solvers.linear.run.Session._seconds", lambda session: 1e-6
+        "moccasin_mzn.solvers.linear.run.LinearSession.seconds_left", lambda session: 1e-6
     )  # no time to confirm anything
     status, out, err = run(Straw(claim), WIDE, "-s")
     assert status == 0 and "==========" not in out and "UNSATISFIABLE" not in out

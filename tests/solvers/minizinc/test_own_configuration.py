@@ -88,7 +88,7 @@ def copied(tmp_path) -> Path:
     for file in set(TITLES.values()):
         path = folder / "moccasin_mzn" / file
         text = path.read_text(encoding="utf-8")
-        changed = text.replace('f"OR-Tools {', 'f"copied {').replace('self.version = f"', 'self.version = f"copied ')
+        changed = text.replace('f"OR-Tools {', 'f"copied {').replace('version = f"{', 'version = f"copied {')
         assert changed != text
         path.write_text(changed, encoding="utf-8")
     return folder

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
+from moccasin_mzn.graphs.generators import layers as nn
 from moccasin_mzn.graphs.generators.architecture import IMAGE, SEARCHED, Architecture
-from moccasin_mzn.graphs.generators.architectures.separable import (
-    add_factorized_reduction,
-    add_padding,
-    add_relu_convolution,
-    add_relu_separable,
-)
-from moccasin_mzn.graphs.generators.layers import (
-    Activation,
-    Add,
-    BatchNorm,
-    Concatenate,
-    Convolution,
-    Dense,
-    GlobalPooling,
-    Pooling,
-)
-from moccasin_mzn.graphs.generators.network import INPUT, Network
+from moccasin_mzn.graphs.generators.architectures.blocks import Blocks
+from moccasin_mzn.graphs.generators.network import Network
 
 
 def _nasnet(
@@ -35,11 +20,9 @@ def _nasnet(
         stem: channels of the first convolution.
         skip_reduction: the cell after a reduction reads, besides it, not its input but the cell before that.
     """
-    network = Network(name, shape)
-    cells = _Cells(network, fused > 0)
-    at = network.add("stem_conv", Convolution(stem, kernel=3, stride=2, padding="valid", bias=False), INPUT)
-    at = network.add("stem_bn", BatchNorm(), at)
-    at, before = cells.reduction("stem1", filters // 4, at, None), at
+    cells = _Cells(Network(name, shape), fused > 0)
+    at = cells.stem(stem)
+    at, before = cells.reduction("stem1", filters // 4, at, at), at
     at, before = cells.reduction("stem2", filters // 2, at, before), at
     for stage in range(3):
         if stage > 0:
@@ -47,75 +30,42 @@ def _nasnet(
             at, before = reduced, before if skip_reduction else at
         for block in range(blocks):
             at, before = cells.normal(f"cell{stage}_{block}", filters * 2**stage, at, before), at
-    at = network.add("relu", Activation(), at)
-    at = network.add("avg_pool", GlobalPooling(), at)
-    network.add("predictions", Dense(classes), at)
-    return network
+    cells.head(classes, at)
+    return cells.network
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """Adds cells to a network; each reads the cell before, `source`, and the one before that, `before`."""
-
-    network: Network
-    fused: bool
-
+class _Cells(Blocks):
     def normal(self, name: str, filters: int, source: int, before: int) -> int:
         """A cell that keeps the size and puts out 6 `filters` channels; returns its output."""
-        add = self.network.add
-        p = self._adjust(f"{name}_adjust", filters, source, before)
-        h = add_relu_convolution(self.network, f"{name}_begin", self.fused, filters, 1, source)
-        left = self._separable(f"{name}_left1", filters, 5, 1, h)
-        right = self._separable(f"{name}_right1", filters, 3, 1, p)
-        x1 = add(f"{name}_add1", Add(), left, right)
-        left = self._separable(f"{name}_left2", filters, 5, 1, p)
-        right = self._separable(f"{name}_right2", filters, 3, 1, p)
-        x2 = add(f"{name}_add2", Add(), left, right)
-        left = add(f"{name}_left3", Pooling(3, 1, "same"), h)
-        x3 = add(f"{name}_add3", Add(), left, p)
-        left = add(f"{name}_left4", Pooling(3, 1, "same"), p)
-        right = add(f"{name}_right4", Pooling(3, 1, "same"), p)
-        x4 = add(f"{name}_add4", Add(), left, right)
-        left = self._separable(f"{name}_left5", filters, 3, 1, h)
-        x5 = add(f"{name}_add5", Add(), left, h)
-        return add(f"{name}_concat", Concatenate(), p, x1, x2, x3, x4, x5)
+        p = self.adjusted(f"{name}_adjust", filters, source, before)
+        h = self.convolution(f"{name}_begin", filters, 1, source)
+        three, five, pool = self.twice(filters, 3, 1), self.twice(filters, 5, 1), self._pool
+        x1 = self.sum(name, 1, (five, h), (three, p))
+        x2 = self.sum(name, 2, (five, p), (three, p))
+        x3 = self.sum(name, 3, (pool, h), (None, p))
+        x4 = self.sum(name, 4, (pool, p), (pool, p))
+        x5 = self.sum(name, 5, (three, h), (None, h))
+        return self.network.add(f"{name}_concat", nn.Concatenate(), p, x1, x2, x3, x4, x5)
 
-    def reduction(self, name: str, filters: int, source: int, before: int | None) -> int:
+    def reduction(self, name: str, filters: int, source: int, before: int) -> int:
         """A cell that halves the size and puts out 4 `filters` channels; returns its output."""
-        add = self.network.add
-        p = source if before is None else self._adjust(f"{name}_adjust", filters, source, before)
-        h = add_relu_convolution(self.network, f"{name}_begin", self.fused, filters, 1, source)
-        padded = h if self.fused else add_padding(self.network, f"{name}_pad", 3, h)
-        halving = Pooling(3, 2, "same" if self.fused else "valid")
-        left = self._separable(f"{name}_left1", filters, 5, 2, h)
-        right = self._separable(f"{name}_right1", filters, 7, 2, p)
-        x1 = add(f"{name}_add1", Add(), left, right)
-        left = add(f"{name}_left2", halving, padded)
-        right = self._separable(f"{name}_right2", filters, 7, 2, p)
-        x2 = add(f"{name}_add2", Add(), left, right)
-        left = add(f"{name}_left3", halving, padded)
-        right = self._separable(f"{name}_right3", filters, 5, 2, p)
-        x3 = add(f"{name}_add3", Add(), left, right)
-        left = add(f"{name}_left4", Pooling(3, 1, "same"), x1)
-        x4 = add(f"{name}_add4", Add(), x2, left)
-        left = self._separable(f"{name}_left5", filters, 3, 1, x1)
-        right = add(f"{name}_right5", halving, padded)
-        x5 = add(f"{name}_add5", Add(), left, right)
-        return add(f"{name}_concat", Concatenate(), x2, x3, x4, x5)
+        p = self.adjusted(f"{name}_adjust", filters, source, before)
+        h = self.convolution(f"{name}_begin", filters, 1, source)
+        padded = h if self.fused else self.padding(f"{name}_pad", 3, h)
+        five, seven = self.twice(filters, 5, 2), self.twice(filters, 7, 2)
+        x1 = self.sum(name, 1, (five, h), (seven, p))
+        x2 = self.sum(name, 2, (self._halved, padded), (seven, p))
+        x3 = self.sum(name, 3, (self._halved, padded), (five, p))
+        x4 = self.sum(name, 4, (self._pool, x1), (None, x2))
+        x5 = self.sum(name, 5, (self.twice(filters, 3, 1), x1), (self._halved, padded))
+        return self.network.add(f"{name}_concat", nn.Concatenate(), x2, x3, x4, x5)
 
-    def _separable(self, name: str, filters: int, kernel: int, stride: int, at: int) -> int:
-        """Two separable convolutions; the first one strides."""
-        at = add_relu_separable(self.network, f"{name}_1", self.fused, filters, kernel, stride, at)
-        return add_relu_separable(self.network, f"{name}_2", self.fused, filters, kernel, 1, at)
+    def _pool(self, name: str, at: int) -> int:
+        return self.network.add(name, nn.Pooling(3, 1, "same"), at)
 
-    def _adjust(self, name: str, filters: int, source: int, before: int) -> int:
-        """`before` in the size of `source` and with so many channels."""
-        shape = self.network.shape(before)
-        if shape[:2] != self.network.shape(source)[:2]:
-            return add_factorized_reduction(self.network, name, self.fused, filters, before)
-        if shape[2] != filters:
-            return add_relu_convolution(self.network, name, self.fused, filters, 1, before)
-        return before
+    def _halved(self, name: str, at: int) -> int:
+        """Not fused, a padding layer comes before."""
+        return self.network.add(name, nn.Pooling(3, 2, "same" if self.fused else "valid"), at)
 
 
 _SOURCE = "Zoph et al., CVPR 2018"

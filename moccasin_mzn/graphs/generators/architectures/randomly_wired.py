@@ -5,9 +5,10 @@ from __future__ import annotations
 from random import Random
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.generators import layers as nn
 from moccasin_mzn.graphs.generators.architecture import IMAGE, LABELS, Architecture, Parameter
-from moccasin_mzn.graphs.generators.architectures.separable import add_relu_separable
-from moccasin_mzn.graphs.generators.layers import Add, Convolution, Dense, GlobalPooling, Shape
+from moccasin_mzn.graphs.generators.architectures.blocks import Blocks
+from moccasin_mzn.graphs.generators.layer import Shape
 from moccasin_mzn.graphs.generators.network import INPUT, Network
 
 _HEAD_CHANNELS = 1280
@@ -40,15 +41,15 @@ def randomly_wired(
     """
     random = Random(seed)
     network = Network(f"randomly wired, seed {seed}", input_shape)
-    at = network.add("stem", Convolution(max(1, channels // 2), kernel=3, stride=2), INPUT)
+    at = network.add("stem", nn.Convolution(max(1, channels // 2), kernel=3, stride=2), INPUT)
     for cell in range(cells):
         inputs: list[list[int]] = [[] for _ in range(cell_nodes)]
         for u, v in watts_strogatz_edges(random, cell_nodes, neighbours, rewiring):
             inputs[v].append(u)
         at = _add_cell(network, f"cell{cell}", inputs, channels * 2**cell, (fused, sums_fused), at)
-    at = network.add("head", Convolution(_HEAD_CHANNELS, kernel=1), at)
-    at = network.add("pool", GlobalPooling(), at)
-    network.add("classifier", Dense(classes), at)
+    at = network.add("head", nn.Convolution(_HEAD_CHANNELS, kernel=1), at)
+    at = network.add("pool", nn.GlobalPooling(), at)
+    network.add("classifier", nn.Dense(classes), at)
     return network
 
 
@@ -96,15 +97,16 @@ def _add_cell(
         inputs: for each node of the cell the nodes it reads.
         fused: see `fused` and `sums_fused` of `randomly_wired`.
     """
+    blocks = Blocks(network, fused[0])
     layers: list[int] = []
     for v, nodes in enumerate(inputs):
         read = [layers[u] for u in nodes] or [source]
         if len(read) > 1 and not all(fused):
-            read = [network.add(f"{name}_node{v}_sum", Add(), *read)]
+            read = [network.add(f"{name}_node{v}_sum", nn.Add(), *read)]
         stride = 1 if nodes else 2
-        layers.append(add_relu_separable(network, f"{name}_node{v}", fused[0], channels, 3, stride, *read))
+        layers.append(blocks.separable(f"{name}_node{v}", channels, 3, stride, *read))
     inner = {u for nodes in inputs for u in nodes}
-    return network.add(f"{name}_output", Add(), *(layer for u, layer in enumerate(layers) if u not in inner))
+    return network.add(f"{name}_output", nn.Add(), *(layer for u, layer in enumerate(layers) if u not in inner))
 
 
 def _randwire(height: int, width: int, channels: int, *, base_channels: int, fused: int, **others: int) -> Network:

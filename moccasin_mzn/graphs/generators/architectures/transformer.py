@@ -10,17 +10,8 @@ The layers of a block; q, k and v are made and kept one by one::
 from __future__ import annotations
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.generators import layers as nn
 from moccasin_mzn.graphs.generators.architecture import Architecture, Parameter
-from moccasin_mzn.graphs.generators.layers import (
-    Activation,
-    Add,
-    AttentionContext,
-    AttentionScores,
-    Embedding,
-    LayerNorm,
-    Linear,
-    PositionEmbedding,
-)
 from moccasin_mzn.graphs.generators.network import INPUT, Network
 
 _EXPANSION = 4
@@ -41,34 +32,34 @@ def transformer_decoder(
     if heads < 1 or width % heads:
         raise InputError(f"transformer: width is {width}, expected a multiple of the {heads} heads")
     network = Network("transformer decoder", (sequence,))
-    at = network.add("token_embedding", Embedding(vocabulary, width), INPUT)
-    at = network.add("position_embedding", PositionEmbedding(), at)
+    at = network.add("token_embedding", nn.Embedding(vocabulary, width), INPUT)
+    at = network.add("position_embedding", nn.PositionEmbedding(), at)
     for block in range(layers):
         at = _add_attention(network, f"block{block}", width, heads, at)
         at = _add_perceptron(network, f"block{block}", width, at)
-    at = network.add("final_norm", LayerNorm(), at)
-    network.add("logits", Linear(vocabulary, bias=False, shared=True), at)
+    at = network.add("final_norm", nn.LayerNorm(), at)
+    network.add("logits", nn.Linear(vocabulary, bias=False, shared=True), at)
     return network
 
 
 def _add_attention(network: Network, name: str, width: int, heads: int, source: int) -> int:
-    normed = network.add(f"{name}_norm1", LayerNorm(), source)
-    query = network.add(f"{name}_query", Linear(width), normed)
-    key = network.add(f"{name}_key", Linear(width), normed)
-    value = network.add(f"{name}_value", Linear(width), normed)
-    at = network.add(f"{name}_scores", AttentionScores(heads), query, key)
-    at = network.add(f"{name}_softmax", Activation(), at)
-    at = network.add(f"{name}_context", AttentionContext(), at, value)
-    at = network.add(f"{name}_projection", Linear(width), at)
-    return network.add(f"{name}_add1", Add(), source, at)
+    normed = network.add(f"{name}_norm1", nn.LayerNorm(), source)
+    query = network.add(f"{name}_query", nn.Linear(width), normed)
+    key = network.add(f"{name}_key", nn.Linear(width), normed)
+    value = network.add(f"{name}_value", nn.Linear(width), normed)
+    at = network.add(f"{name}_scores", nn.AttentionScores(heads), query, key)
+    at = network.add(f"{name}_softmax", nn.Activation(), at)
+    at = network.add(f"{name}_context", nn.AttentionContext(), at, value)
+    at = network.add(f"{name}_projection", nn.Linear(width), at)
+    return network.add(f"{name}_add1", nn.Add(), source, at)
 
 
 def _add_perceptron(network: Network, name: str, width: int, source: int) -> int:
-    at = network.add(f"{name}_norm2", LayerNorm(), source)
-    at = network.add(f"{name}_up", Linear(_EXPANSION * width), at)
-    at = network.add(f"{name}_act", Activation(), at)
-    at = network.add(f"{name}_down", Linear(width), at)
-    return network.add(f"{name}_add2", Add(), source, at)
+    at = network.add(f"{name}_norm2", nn.LayerNorm(), source)
+    at = network.add(f"{name}_up", nn.Linear(_EXPANSION * width), at)
+    at = network.add(f"{name}_act", nn.Activation(), at)
+    at = network.add(f"{name}_down", nn.Linear(width), at)
+    return network.add(f"{name}_add2", nn.Add(), source, at)
 
 
 _PARAMETERS = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from moccasin_mzn.graphs.generators import layers as nn
 from moccasin_mzn.graphs.generators.architecture import IMAGE, LABELS, Architecture
-from moccasin_mzn.graphs.generators.layers import Convolution, Dense, Flatten, Pooling
 from moccasin_mzn.graphs.generators.network import INPUT, Network
 
 VGG16_BLOCKS = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
@@ -18,8 +18,8 @@ def add_vgg_blocks(network: Network, blocks: tuple[tuple[int, int], ...]) -> lis
     at, pools = INPUT, []
     for block, (convolutions, channels) in enumerate(blocks, start=1):
         for number in range(1, convolutions + 1):
-            at = network.add(f"block{block}_conv{number}", Convolution(channels, kernel=3), at)
-        at = network.add(f"block{block}_pool", Pooling(), at)
+            at = network.add(f"block{block}_conv{number}", nn.Convolution(channels, kernel=3), at)
+        at = network.add(f"block{block}_pool", nn.Pooling(), at)
         pools.append(at)
     return pools
 
@@ -27,10 +27,10 @@ def add_vgg_blocks(network: Network, blocks: tuple[tuple[int, int], ...]) -> lis
 def _vgg(name: str, blocks: tuple[tuple[int, int], ...], *shape: int, classes: int) -> Network:
     """22 layers for VGG16, 25 for VGG19. Sides of 32 or more."""
     network = Network(name, shape)
-    at = network.add("flatten", Flatten(), add_vgg_blocks(network, blocks)[-1])
-    at = network.add("fc1", Dense(4096), at)
-    at = network.add("fc2", Dense(4096), at)
-    network.add("predictions", Dense(classes), at)
+    at = network.add("flatten", nn.Flatten(), add_vgg_blocks(network, blocks)[-1])
+    at = network.add("fc1", nn.Dense(4096), at)
+    at = network.add("fc2", nn.Dense(4096), at)
+    network.add("predictions", nn.Dense(classes), at)
     return network
 
 

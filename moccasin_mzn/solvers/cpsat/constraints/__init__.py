@@ -10,7 +10,6 @@ from moccasin_mzn.solvers.cpsat.constraints import (
     element,  # noqa: F401
     extension,  # noqa: F401
     extremes,  # noqa: F401
-    linear,  # noqa: F401
     ordering,  # noqa: F401
     packing,  # noqa: F401
     reading,  # noqa: F401

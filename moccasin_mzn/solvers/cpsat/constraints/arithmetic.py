@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from moccasin_mzn.solvers.cpsat.builder import Builder, Term, constant, known
-from moccasin_mzn.solvers.cpsat.constraints.extremes import maximum_of
+from moccasin_mzn.solvers.cpsat.builder import Builder, Term, constant
+from moccasin_mzn.solvers.cpsat.constraints.extremes import greatest_of, maximum_of
 from moccasin_mzn.solvers.cpsat.registry import Int, When, relation
 from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, LOWEST, IntSet
 
@@ -94,10 +94,7 @@ def _divisor(builder: Builder, term: Term, when: When) -> Term:
     if high < 0:
         return term.times(-1)
     builder.within(term, IntSet(((LOWEST, -1), (1, HIGHEST))), when)
-    size = builder.integer(1, max(-low, high, 1))
-    maximum_of(builder, size, [term, term.times(-1), constant(1)], [])
-    builder.suggest(size.variable, lambda value: _if_known(value(term), lambda number: max(abs(number), 1)))
-    return size
+    return greatest_of(builder, [term, term.times(-1), constant(1)])
 
 
 def _multiply(builder: Builder, factors: list[Term], result: Term, when: When) -> None:
@@ -110,11 +107,7 @@ def _multiply(builder: Builder, factors: list[Term], result: Term, when: When) -
             low, high = min(corners), max(corners)
         total = builder.integer(low, high)
         builder.equal(total, result, when)
-
-        def suggestion(value: Callable[[Term], int | None]) -> int | None:
-            return None if (numbers := known(map(value, factors))) is None else prod(numbers)
-
-        builder.suggest(total.variable, suggestion)
+        builder.suggest(total.variable, factors, prod)
         result = total
     proto = builder.new().int_prod
     builder.write(result, proto.target)
@@ -129,11 +122,7 @@ def _total(builder: Builder, field: str, rule: Callable[[int, int], int], divide
     proto = getattr(builder.new(), field)
     builder.write(result, proto.target)
     builder.write_all((dividend, divisor), proto.exprs)
-
-    def suggestion(value: Callable[[Term], int | None]) -> int | None:
-        return None if (numbers := known(map(value, (dividend, divisor)))) is None else rule(*numbers)
-
-    builder.suggest(result.variable, suggestion)
+    builder.suggest(result.variable, (dividend, divisor), lambda numbers: rule(*numbers))
     return result
 
 
@@ -169,7 +158,3 @@ def _fixed_power(builder: Builder, base: Term, exponent: int, result: Term, when
     builder.linear((1,), (result,), (1, 1), [one, *when])
     builder.linear((1,), (result,), (power(-1, exponent),) * 2, [minus_one, *when])
     builder.linear((1,), (result,), (0, 0), [~one, ~minus_one, *when])
-
-
-def _if_known(value, rule):
-    return None if value is None else rule(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import and_, eq, le, lt, ne, or_, xor
 
 from moccasin_mzn.solvers.cpsat.builder import Builder
+from moccasin_mzn.solvers.cpsat.constraints.conditions import Clause, conjunction
 from moccasin_mzn.solvers.cpsat.registry import Bool, Bools, When, function, relation
 
 
@@ -23,41 +24,22 @@ def bool_eq(builder: Builder, left: Bool, right: Bool, when: When) -> None:
 relation("bool_not", "bool_ne", opposite=bool_eq, holds=ne, value=lambda left: not left)(differ)
 
 
-def left_only(builder: Builder, left: Bool, right: Bool, when: When) -> None:
-    """left and not right"""
-    builder.all_true([left, ~right], when)
-
-
-@relation("bool_le", opposite=left_only, holds=le)
-def bool_le(builder: Builder, left: Bool, right: Bool, when: When) -> None:
+@conjunction("bool_le", holds=le)
+def bool_le(builder: Builder, left: Bool, right: Bool) -> list[Clause]:
     """left implies right"""
-    builder.clause([~left, right], when)
+    return [[~left, right]]
 
 
-def right_implies_left(builder: Builder, left: Bool, right: Bool, when: When) -> None:
-    """right implies left"""
-    builder.clause([left, ~right], when)
-
-
-@relation("bool_lt", opposite=right_implies_left, holds=lt)
-def bool_lt(builder: Builder, left: Bool, right: Bool, when: When) -> None:
+@conjunction("bool_lt", holds=lt)
+def bool_lt(builder: Builder, left: Bool, right: Bool) -> list[Clause]:
     """not left and right"""
-    builder.all_true([~left, right], when)
+    return [[~left], [right]]
 
 
-def none_of_clause(builder: Builder, positive: Bools, negative: Bools, when: When) -> None:
-    """all of positive are false and all of negative are true"""
-    builder.all_true([*(~literal for literal in positive), *negative], when)
-
-
-@relation(
-    "bool_clause",
-    opposite=none_of_clause,
-    holds=lambda positive, negative: any(positive) or not all(negative),
-)
-def bool_clause(builder: Builder, positive: Bools, negative: Bools, when: When) -> None:
+@conjunction("bool_clause", holds=lambda positive, negative: any(positive) or not all(negative))
+def bool_clause(builder: Builder, positive: Bools, negative: Bools) -> list[Clause]:
     """one of positive is true or one of negative is false"""
-    builder.clause([*positive, *(~literal for literal in negative)], when)
+    return [[*positive, *(~literal for literal in negative)]]
 
 
 @function("array_bool_and", value=all)

@@ -20,9 +20,8 @@ def diffn(builder: Builder, x: Ints, y: Ints, dx: Ints, dy: Ints, when: When) ->
 @relation("fzn_diffn_nonstrict")
 def diffn_nonstrict(builder: Builder, x: Ints, y: Ints, dx: Ints, dy: Ints, when: When) -> None:
     """No two boxes overlap; one without width or height may lie anywhere."""
-    solid = []
-    for sizes in zip(dx, dy, strict=True):
-        solid.append(builder.conjunction([_nonzero(builder, size) for size in sizes]))
+    sizes = zip(dx, dy, strict=True)
+    solid = [builder.conjunction([_nonzero(builder, width), _nonzero(builder, height)]) for width, height in sizes]
     _no_overlap(builder, solid, (x, y), (dx, dy), when)
 
 

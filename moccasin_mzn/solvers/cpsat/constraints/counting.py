@@ -6,49 +6,38 @@ from collections.abc import Callable, Sequence
 from operator import eq, ge, gt, le, lt, ne
 
 from moccasin_mzn.solvers.cpsat.builder import FALSE, Builder, Term, as_term
-from moccasin_mzn.solvers.cpsat.constraints.conditions import Condition, occurrences, possible_values, refute, require
+from moccasin_mzn.solvers.cpsat.constraints.conditions import (
+    DIFFERENCES,
+    ZERO,
+    Condition,
+    conjunction,
+    counted,
+    occurs,
+    possible_values,
+    refute,
+    require,
+)
 from moccasin_mzn.solvers.cpsat.registry import Int, Ints, Par, Set, When, relation
-from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, LOWEST, IntSet
+from moccasin_mzn.solvers.flatzinc.intset import LOWEST, IntSet
 
-ZERO = IntSet.of_range(0, 0)
 AT_MOST_ONE = IntSet.of_range(LOWEST, 1)
 NONE = IntSet(())
 MANY_LITERALS = 100_000
 """From so many literals `term = value` on, constraints that can be stated without them are."""
 
 
-def add_count(name: str, compare: Callable[[int, int], bool], difference: IntSet, **functional) -> None:
-    """Register fzn_count_NAME: count is related to the number of terms that equal value. `difference` has the values
-    of count - number for which that is true."""
+def add_count(name: str, compare: Callable[[int, int], bool], **functional) -> None:
+    """Register fzn_count_NAME: count compares to the number of terms that equal value."""
+    rules = {"holds": lambda values, value, count: compare(count, values.count(value)), **functional}
 
-    def refuted(builder: Builder, terms: Ints, value: Int, count: Int, when: When) -> None:
-        _count(builder, terms, value, count, difference.complement(), when)
-
-    @relation(
-        f"fzn_count_{name}",
-        f"fzn_count_{name}_par",
-        opposite=refuted,
-        holds=lambda values, value, count: compare(count, values.count(value)),
-        **functional,
-    )
-    def count(builder: Builder, terms: Ints, value: Int, count: Int, when: When) -> None:
-        _count(builder, terms, value, count, difference, when)
+    @conjunction(f"fzn_count_{name}", f"fzn_count_{name}_par", **rules)
+    def count(builder: Builder, terms: Ints, value: Int, count: Int) -> list[Condition]:
+        return [counted(count, [as_term(_equal(builder, term, value)) for term in terms], DIFFERENCES[compare])]
 
 
-add_count("eq", eq, ZERO, value=lambda values, value: values.count(value))
-add_count("neq", ne, ZERO.complement())
-add_count("leq", le, IntSet.of_range(LOWEST, 0))
-add_count("lt", lt, IntSet.of_range(LOWEST, -1))
-add_count("geq", ge, IntSet.of_range(0, HIGHEST))
-add_count("gt", gt, IntSet.of_range(1, HIGHEST))
-
-
-def _count(
-    builder: Builder, terms: Sequence[Term], value: Term, count: Term, difference: IntSet, when: Sequence[int]
-) -> None:
-    """count - the number of terms that equal value is in `difference`"""
-    equal = [as_term(_equal(builder, term, value)) for term in terms]
-    require(builder, [Condition([1] + [-1] * len(equal), [count, *equal], difference)], when)
+add_count("eq", eq, value=lambda values, value: values.count(value))
+for _name, _compare in {"neq": ne, "leq": le, "lt": lt, "geq": ge, "gt": gt}.items():
+    add_count(_name, _compare)
 
 
 def _equal(builder: Builder, left: Term, right: Term) -> int:
@@ -60,73 +49,41 @@ def _equal(builder: Builder, left: Term, right: Term) -> int:
     return builder.truth((1, -1), (left, right), ZERO)
 
 
-def _occurs(builder: Builder, terms: Sequence[Term], value: int, number: IntSet) -> list[Condition]:
-    """The number of terms with this value is among the numbers."""
-    equal = occurrences(builder, terms, value)
-    return [Condition([1] * len(equal), equal, number)]
+def add_limit(name: str, compare: Callable[[int, int], bool]) -> None:
+    """Register fzn_NAME_int: the number of terms with the value compares to a given one."""
+
+    @conjunction(f"fzn_{name}_int", holds=lambda number, values, value: compare(values.count(value), number))
+    def limit(builder: Builder, number: Par, terms: Ints, value: Par) -> list[Condition]:
+        return [occurs(builder, terms, value, DIFFERENCES[compare].plus(number))]
 
 
-def fewer_than(builder: Builder, number: Par, terms: Ints, value: Par, when: When) -> None:
-    """fewer than `number` terms have the value"""
-    require(builder, _occurs(builder, terms, value, IntSet.of_range(LOWEST, number - 1)), when)
-
-
-@relation("fzn_at_least_int", opposite=fewer_than, holds=lambda number, values, value: values.count(value) >= number)
-def at_least(builder: Builder, number: Par, terms: Ints, value: Par, when: When) -> None:
-    """at least `number` terms have the value"""
-    require(builder, _occurs(builder, terms, value, IntSet.of_range(number, HIGHEST)), when)
-
-
-def more_than(builder: Builder, number: Par, terms: Ints, value: Par, when: When) -> None:
-    """more than `number` terms have the value"""
-    require(builder, _occurs(builder, terms, value, IntSet.of_range(number + 1, HIGHEST)), when)
-
-
-@relation("fzn_at_most_int", opposite=more_than, holds=lambda number, values, value: values.count(value) <= number)
-def at_most(builder: Builder, number: Par, terms: Ints, value: Par, when: When) -> None:
-    """at most `number` terms have the value"""
-    require(builder, _occurs(builder, terms, value, IntSet.of_range(LOWEST, number)), when)
-
-
-def not_exactly(builder: Builder, number: Par, terms: Ints, value: Par, when: When) -> None:
-    """not exactly `number` terms have the value"""
-    refute(builder, _occurs(builder, terms, value, IntSet.of_range(number, number)), when)
-
-
-@relation("fzn_exactly_int", opposite=not_exactly, holds=lambda number, values, value: values.count(value) == number)
-def exactly(builder: Builder, number: Par, terms: Ints, value: Par, when: When) -> None:
-    """exactly `number` terms have the value"""
-    require(builder, _occurs(builder, terms, value, IntSet.of_range(number, number)), when)
-
-
-def _among(builder: Builder, number: Term, terms: Sequence[Term], values: IntSet) -> list[Condition]:
-    inside = [as_term(builder.is_in(term, values)) for term in terms]
-    return [Condition([1] + [-1] * len(inside), [number, *inside], ZERO)]
-
-
-def not_among(builder: Builder, number: Int, terms: Ints, values: Set, when: When) -> None:
-    """the number of terms with a value from the set is another one"""
-    refute(builder, _among(builder, number, terms, values), when)
+for _name, _compare in {"at_least": ge, "at_most": le, "exactly": eq}.items():
+    add_limit(_name, _compare)
 
 
 def _number_among(values: list[int], wanted: IntSet) -> int:
     return sum(value in wanted for value in values)
 
 
-@relation(
+@conjunction(
     "fzn_among",
-    opposite=not_among,
     holds=lambda number, values, wanted: number == _number_among(values, wanted),
     value=_number_among,
     target=0,
 )
-def among(builder: Builder, number: Int, terms: Ints, values: Set, when: When) -> None:
+def among(builder: Builder, number: Int, terms: Ints, values: Set) -> list[Condition]:
     """exactly `number` terms have a value from the set"""
-    require(builder, _among(builder, number, terms, values), when)
+    return [counted(number, [as_term(builder.is_in(term, values)) for term in terms])]
 
 
-def _different_values(builder: Builder, number: Term, terms: Sequence[Term]) -> list[Condition]:
-    """number - how many different values the terms have = 0"""
+@conjunction(
+    "fzn_nvalue",
+    holds=lambda number, values: number == len(set(values)),
+    value=lambda values: len(set(values)),
+    target=0,
+)
+def nvalue(builder: Builder, number: Int, terms: Ints) -> list[Condition]:
+    """the terms have `number` different values"""
     distinct = []
     if _pairs(builder, terms) <= MANY_LITERALS:
         for value in possible_values(builder, terms):
@@ -135,24 +92,7 @@ def _different_values(builder: Builder, number: Term, terms: Sequence[Term]) -> 
     else:  # count the terms that differ from all before
         for index, term in enumerate(terms):
             distinct.append(builder.conjunction([~_equal(builder, term, other) for other in terms[:index]]))
-    return [Condition([1] + [-1] * len(distinct), [number, *map(as_term, distinct)], ZERO)]
-
-
-def not_nvalue(builder: Builder, number: Int, terms: Ints, when: When) -> None:
-    """the number of different values is another one"""
-    refute(builder, _different_values(builder, number, terms), when)
-
-
-@relation(
-    "fzn_nvalue",
-    opposite=not_nvalue,
-    holds=lambda number, values: number == len(set(values)),
-    value=lambda values: len(set(values)),
-    target=0,
-)
-def nvalue(builder: Builder, number: Int, terms: Ints, when: When) -> None:
-    """the terms have `number` different values"""
-    require(builder, _different_values(builder, number, terms), when)
+    return [counted(number, list(map(as_term, distinct)))]
 
 
 def _pairs(builder: Builder, terms: Sequence[Term]) -> int:
@@ -173,13 +113,9 @@ def all_different(builder: Builder, terms: Ints, when: When) -> None:
 
 def _at_most_once(builder: Builder, terms: Sequence[Term], exceptions: IntSet) -> list[Condition]:
     """For each value that is no exception: at most one term has it."""
-    conditions = []
-    for value in possible_values(builder, terms):
-        if value not in exceptions:
-            equal = occurrences(builder, terms, value)
-            if len(equal) > 1:
-                conditions.append(Condition([1] * len(equal), equal, AT_MOST_ONE))
-    return conditions
+    values = [value for value in possible_values(builder, terms) if value not in exceptions]
+    conditions = [occurs(builder, terms, value, AT_MOST_ONE) for value in values]
+    return [condition for condition in conditions if len(condition.terms) > 1]
 
 
 def two_equal_outside(builder: Builder, terms: Ints, exceptions: Set, when: When) -> None:

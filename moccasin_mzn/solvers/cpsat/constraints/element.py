@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moccasin_mzn.solvers.cpsat.builder import Builder, as_term, constant
-from moccasin_mzn.solvers.cpsat.registry import Bool, Bools, Int, Ints, Par, Pars, When, relation
+from moccasin_mzn.solvers.cpsat.builder import Builder, constant
+from moccasin_mzn.solvers.cpsat.registry import Int, Ints, Par, Pars, When, relation
 
 
 def _at(index: int, values: Sequence[int]) -> int:
@@ -13,7 +13,11 @@ def _at(index: int, values: Sequence[int]) -> int:
     return values[min(max(index, 1), len(values)) - 1] if values else 0
 
 
-@relation("array_var_int_element", value=_at)
+@relation(
+    "array_var_int_element",
+    bools=dict.fromkeys(("array_var_bool_element", "array_bool_element"), ("Int", "Bools", "Bool")),
+    value=_at,
+)
 def array_var_int_element(builder: Builder, index: Int, terms: Ints, value: Int, when: When) -> None:
     """terms[index] = value"""
     if not terms:
@@ -31,21 +35,11 @@ def array_int_element(builder: Builder, index: Int, values: Pars, value: Int, wh
     array_var_int_element(builder, index, [constant(number) for number in values], value, when)
 
 
-@relation("array_var_bool_element", "array_bool_element", value=_at)
-def array_var_bool_element(builder: Builder, index: Int, literals: Bools, value: Bool, when: When) -> None:
-    """literals[index] = value"""
-    array_var_int_element(builder, index, [as_term(literal) for literal in literals], as_term(value), when)
-
-
-@relation("array_var_int_element_from", value=lambda first, index, values: _at(index - first + 1, values))
+@relation(
+    "array_var_int_element_from",
+    bools={"array_var_bool_element_from": ("Par", "Int", "Bools", "Bool")},
+    value=lambda first, index, values: _at(index - first + 1, values),
+)
 def array_var_int_element_from(builder: Builder, first: Par, index: Int, terms: Ints, value: Int, when: When) -> None:
     """terms[index] = value, counted from `first`"""
     array_var_int_element(builder, index.plus(1 - first), terms, value, when)
-
-
-@relation("array_var_bool_element_from", value=lambda first, index, values: _at(index - first + 1, values))
-def array_var_bool_element_from(
-    builder: Builder, first: Par, index: Int, literals: Bools, value: Bool, when: When
-) -> None:
-    """literals[index] = value, counted from `first`"""
-    array_var_bool_element(builder, index.plus(1 - first), literals, value, when)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from moccasin_mzn.solvers.cpsat.automata import (
     MOST_STATES,
@@ -19,8 +20,8 @@ from moccasin_mzn.solvers.cpsat.automata import (
     nondeterministic,
     without_dead_ends,
 )
-from moccasin_mzn.solvers.cpsat.builder import TRUE, Builder, ModelError, Term, as_term, constant, known
-from moccasin_mzn.solvers.cpsat.registry import Bool, Bools, Int, Ints, Par, Pars, Set, Sets, When, function, relation
+from moccasin_mzn.solvers.cpsat.builder import TRUE, Builder, ModelError, Term, as_term, constant
+from moccasin_mzn.solvers.cpsat.registry import Bool, Int, Ints, Par, Pars, Set, When, relation
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
 
 # Tables
@@ -38,28 +39,13 @@ def not_in_table(builder: Builder, terms: Ints, rows: Pars, when: When) -> None:
         _table(builder, terms, rows, when).negated = True
 
 
-@relation("fzn_table_int_flat", opposite=not_in_table, holds=in_rows)
+@relation("fzn_table_int_flat", bools={"fzn_table_bool_flat": ("Bools", "Bools")}, opposite=not_in_table, holds=in_rows)
 def table(builder: Builder, terms: Ints, rows: Pars, when: When) -> None:
     """the operands take one of the rows, which stand one after the other"""
     if rows:
         _table(builder, terms, rows, when)
     else:
         builder.false(when)
-
-
-def not_in_table_bool(builder: Builder, literals: Bools, rows: Bools, when: When) -> None:
-    """the literals take none of the rows"""
-    not_in_table(builder, *_as_integers(literals, rows), when)
-
-
-@relation("fzn_table_bool_flat", opposite=not_in_table_bool, holds=in_rows)
-def table_bool(builder: Builder, literals: Bools, rows: Bools, when: When) -> None:
-    """the literals take one of the rows, which stand one after the other"""
-    table(builder, *_as_integers(literals, rows), when)
-
-
-def _as_integers(literals: Bools, rows: Bools) -> tuple[list[Term], list[int]]:
-    return [as_term(literal) for literal in literals], [int(value == TRUE) for value in rows]
 
 
 def _table(builder: Builder, terms: Sequence[Term], rows: Sequence[int], when: When):
@@ -74,72 +60,27 @@ def _table(builder: Builder, terms: Sequence[Term], rows: Sequence[int], when: W
 # Automata
 
 
-@relation("fzn_regular_flat", holds=lambda values, *dfa: deterministic(*dfa).accepts(values))
-def regular(
-    builder: Builder, terms: Ints, first: Par, width: Par, heads: Pars, start: Par, finals: Set, when: When
-) -> None:
-    """a deterministic automaton accepts the operands"""
-    _accept(builder, terms, deterministic(first, width, heads, start, finals), when)
+def add_automaton(*names: str, kinds: Sequence[str], automaton: Callable[..., Automaton]) -> None:
+    """Register that an automaton, made of the arguments after the operands, accepts these."""
+
+    def accept(builder: Builder, terms: Ints, *description: Any, when: When) -> None:
+        _accept(builder, terms, automaton(*description), when)
+
+    def judge(builder: Builder, terms: Ints, *rest: Any) -> None:
+        *description, verdict = rest
+        _judge(builder, terms, automaton(*description), verdict)
+
+    def accepts(values: list[int], *description: Any) -> bool:
+        return automaton(*description).accepts(values)
+
+    relation(*names, kinds=("Ints", *kinds), reified=judge, holds=accepts)(accept)
 
 
-@function("fzn_regular_flat_reif", value=lambda values, *dfa: deterministic(*dfa).accepts(values))
-def regular_reif(
-    builder: Builder, terms: Ints, first: Par, width: Par, heads: Pars, start: Par, finals: Set, verdict: Bool
-) -> None:
-    """verdict = a deterministic automaton accepts the operands"""
-    _judge(builder, terms, deterministic(first, width, heads, start, finals), verdict)
-
-
-@relation("fzn_regular_nfa_flat", holds=lambda values, *nfa: nondeterministic(*nfa).accepts(values))
-def regular_nfa(
-    builder: Builder, terms: Ints, first: Par, width: Par, heads: Sets, start: Par, finals: Set, when: When
-) -> None:
-    """a nondeterministic automaton accepts the operands"""
-    _accept(builder, terms, nondeterministic(first, width, heads, start, finals), when)
-
-
-@function("fzn_regular_nfa_flat_reif", value=lambda values, *nfa: nondeterministic(*nfa).accepts(values))
-def regular_nfa_reif(
-    builder: Builder, terms: Ints, first: Par, width: Par, heads: Sets, start: Par, finals: Set, verdict: Bool
-) -> None:
-    """verdict = a nondeterministic automaton accepts the operands"""
-    _judge(builder, terms, nondeterministic(first, width, heads, start, finals), verdict)
-
-
-def _follows_edges(values: list[int], nodes, levels, count, tails, labels, heads) -> bool:
-    return decision_diagram(tails, labels, heads).accepts(values)
-
-
-@relation("fzn_mdd", "fzn_mdd_nondet", holds=_follows_edges)
-def mdd(
-    builder: Builder,
-    terms: Ints,
-    nodes: Par,
-    levels: Pars,
-    count: Par,
-    tails: Pars,
-    labels: Sets,
-    heads: Pars,
-    when: When,
-) -> None:
-    """the operands are the labels along a path of a decision diagram"""
-    _accept(builder, terms, decision_diagram(tails, labels, heads), when)
-
-
-@function("fzn_mdd_reif", "fzn_mdd_nondet_reif", value=_follows_edges)
-def mdd_reif(
-    builder: Builder,
-    terms: Ints,
-    nodes: Par,
-    levels: Pars,
-    count: Par,
-    tails: Pars,
-    labels: Sets,
-    heads: Pars,
-    verdict: Bool,
-) -> None:
-    """verdict = the operands are the labels along a path of a decision diagram"""
-    _judge(builder, terms, decision_diagram(tails, labels, heads), verdict)
+add_automaton("fzn_regular_flat", kinds=("Par", "Par", "Pars", "Par", "Set"), automaton=deterministic)
+add_automaton("fzn_regular_nfa_flat", kinds=("Par", "Par", "Sets", "Par", "Set"), automaton=nondeterministic)
+add_automaton(
+    "fzn_mdd", "fzn_mdd_nondet", kinds=("Par", "Pars", "Par", "Pars", "Sets", "Pars"), automaton=decision_diagram
+)
 
 
 def _accept(builder: Builder, terms: Sequence[Term], automaton: Automaton, when: When) -> None:
@@ -228,12 +169,7 @@ def _narrowed(builder: Builder, term: Term, low: int, high: int) -> Term:
     copy = builder.integer(low - 1, high)
     builder.equal(copy, term, [inside])
     builder.equal(copy, constant(low - 1), [~inside])
-
-    def rule(value: Callable[[Term], int | None]) -> int | None:
-        known = value(term)
-        return known if known is None or low <= known <= high else low - 1
-
-    builder.suggest(copy.variable, rule)
+    builder.suggest(copy.variable, [term], lambda values: values[0] if low <= values[0] <= high else low - 1)
     return copy
 
 
@@ -253,39 +189,10 @@ def cost_of(
     return total if state in finals else None
 
 
-@relation("fzn_cost_regular_flat", holds=lambda word, *rest: cost_of(word, *rest[:-1]) == rest[-1])
-def cost_regular(
-    builder: Builder,
-    terms: Ints,
-    first: Par,
-    width: Par,
-    heads: Pars,
-    start: Par,
-    finals: Set,
-    costs: Pars,
-    total: Int,
-    when: When,
-) -> None:
-    """a deterministic automaton accepts the operands, and the costs of its steps sum to `total`"""
-    automaton = deterministic(first, width, heads, start, finals)
-    ends, steps = _flow(builder, terms, automaton, total=bool(when))
-    builder.linear([1] * len(ends), list(map(as_term, ends)), (1, 1), when)
-    builder.linear(*_excess(steps, first, width, costs, total), (0, 0), when)
-
-
-@function("fzn_cost_regular_flat_reif", value=lambda word, *rest: cost_of(word, *rest[:-1]) == rest[-1])
 def cost_regular_reif(
-    builder: Builder,
-    terms: Ints,
-    first: Par,
-    width: Par,
-    heads: Pars,
-    start: Par,
-    finals: Set,
-    costs: Pars,
-    total: Int,
-    verdict: Bool,
-) -> None:
+    builder: Builder, terms: Ints, first: Par, width: Par, heads: Pars, start: Par, finals: Set, costs: Pars,
+    total: Int, verdict: Bool,
+) -> None:  # fmt: skip
     """verdict = a deterministic automaton accepts the operands and the costs of its steps sum to `total`"""
     ends, steps = _flow(builder, terms, deterministic(first, width, heads, start, finals), total=True)
     exact = builder.truth(*_excess(steps, first, width, costs, total), IntSet.of_range(0, 0))
@@ -293,6 +200,19 @@ def cost_regular_reif(
         builder.clause([verdict, ~end, ~exact])
     builder.clause([*ends, ~verdict])
     builder.clause([exact, ~verdict])
+
+
+@relation(
+    "fzn_cost_regular_flat", reified=cost_regular_reif, holds=lambda word, *rest: cost_of(word, *rest[:-1]) == rest[-1]
+)
+def cost_regular(
+    builder: Builder, terms: Ints, first: Par, width: Par, heads: Pars, start: Par, finals: Set, costs: Pars,
+    total: Int, when: When,
+) -> None:  # fmt: skip
+    """a deterministic automaton accepts the operands, and the costs of its steps sum to `total`"""
+    ends, steps = _flow(builder, terms, deterministic(first, width, heads, start, finals), total=bool(when))
+    builder.linear([1] * len(ends), list(map(as_term, ends)), (1, 1), when)
+    builder.linear(*_excess(steps, first, width, costs, total), (0, 0), when)
 
 
 Step = tuple[int, int, int]
@@ -335,7 +255,7 @@ def _one_of(builder: Builder, literals: Sequence[int]) -> int:
         return literals[0]
     result = builder.boolean()
     _sum_up(builder, literals, result)
-    builder.suggest(result, lambda value: _largest([value(as_term(literal)) for literal in literals]))
+    builder.suggest(result, map(as_term, literals), max)
     return result
 
 
@@ -350,7 +270,3 @@ def _excess(
     """Factors and terms of the sum of the costs less the total."""
     factors = [costs[(state - 1) * width + symbol - first] for state, symbol, _ in steps]
     return [*factors, -1], [*(as_term(literal) for _, _, literal in steps), total]
-
-
-def _largest(values: list[int | None]) -> int | None:
-    return None if (numbers := known(values)) is None else max(numbers)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from moccasin_mzn.solvers.cpsat.builder import TRUE, Builder, Term, known
-from moccasin_mzn.solvers.cpsat.registry import Bools, Int, Ints, Par, When, relation
+from moccasin_mzn.solvers.cpsat.builder import Builder, Term
+from moccasin_mzn.solvers.cpsat.registry import Int, Ints, Par, When, relation
 from moccasin_mzn.solvers.flatzinc.intset import LOWEST
 
 
-def maximum_of(builder: Builder, greatest: Term, terms: list[Term], when: When) -> None:
+def maximum_of(builder: Builder, greatest: Term, terms: Sequence[Term], when: When) -> None:
     """max(terms) = greatest; false without terms"""
     if not terms:
         return builder.false(when)
@@ -18,140 +18,67 @@ def maximum_of(builder: Builder, greatest: Term, terms: list[Term], when: When) 
     builder.write_all(terms, proto.exprs)
 
 
-@relation("int_max", value=max)
-def int_max(builder: Builder, left: Int, right: Int, greatest: Int, when: When) -> None:
-    """max(left, right) = greatest"""
-    maximum_of(builder, greatest, [left, right], when)
+def greatest_of(builder: Builder, terms: Sequence[Term]) -> Term:
+    """A new operand max(terms)."""
+    lows, highs = zip(*map(builder.bounds, terms), strict=True)
+    greatest = builder.integer(max(lows), max(highs))
+    maximum_of(builder, greatest, terms, [])
+    builder.suggest(greatest.variable, terms, max)
+    return greatest
 
 
-@relation("int_min", value=min)
-def int_min(builder: Builder, left: Int, right: Int, least: Int, when: When) -> None:
-    """min(left, right) = least"""
-    maximum_of(builder, least.times(-1), [left.times(-1), right.times(-1)], when)
-
-
-@relation("array_int_maximum", value=max, target=0)
-def array_int_maximum(builder: Builder, greatest: Int, terms: Ints, when: When) -> None:
-    """max(terms) = greatest; false without terms"""
-    maximum_of(builder, greatest, terms, when)
-
-
-@relation("array_int_minimum", value=min, target=0)
-def array_int_minimum(builder: Builder, least: Int, terms: Ints, when: When) -> None:
-    """min(terms) = least; false without terms"""
-    maximum_of(builder, least.times(-1), [term.times(-1) for term in terms], when)
-
-
-def _ranks(builder: Builder, terms: Sequence[Term]) -> tuple[list[Term], Term]:
-    """Operands in the order of the terms, but no two of them equal: of equal terms, earlier ones rank higher; and a new
-    operand that equals the highest."""
-    ranks = [term.times(len(terms)).plus(-index) for index, term in enumerate(terms)]
-    bounds = [builder.bounds(rank) for rank in ranks]
-    highest = builder.integer(max(low for low, _ in bounds), max(high for _, high in bounds))
-    maximum_of(builder, highest, ranks, [])
-
-    def rule(value: Callable[[Term], int | None]) -> int | None:
-        return None if (values := known(map(value, ranks))) is None else max(values)
-
-    builder.suggest(highest.variable, rule)
-    return ranks, highest
+def _ranked(builder: Builder, terms: Sequence[Term], index: Term, first: int) -> list[tuple[int, Term, Term]]:
+    """For each term: whether it has the index, its rank, and a new operand that equals the highest rank. Ranks are in
+    the order of the terms, but no two of them are equal: of equal terms, earlier ones rank higher."""
+    ranks = [term.times(len(terms)).plus(-place) for place, term in enumerate(terms)]
+    highest = greatest_of(builder, ranks)
+    return [(builder.equals_value(index, place), rank, highest) for place, rank in enumerate(ranks, first)]
 
 
 def not_maximum_arg(builder: Builder, terms: Ints, first: Par, index: Int, when: When) -> None:
     """index is not that of the first maximum"""
-    if terms:
-        ranks, highest = _ranks(builder, terms)
-        for position, rank in enumerate(ranks, first):
-            chosen = builder.equals_value(index, position)
-            builder.linear((1, -1), (rank, highest), (LOWEST, -1), [chosen, *when])
+    for chosen, rank, highest in _ranked(builder, terms, index, first) if terms else ():
+        builder.linear((1, -1), (rank, highest), (LOWEST, -1), [chosen, *when])
 
 
-def _first_maximum(values: list, first: int) -> int:
-    return first + values.index(max(values))
-
-
-@relation(
-    "fzn_maximum_arg_int_offset",
-    opposite=not_maximum_arg,
-    holds=lambda values, first, index: bool(values) and index == _first_maximum(values, first),
-    value=_first_maximum,
-)
 def maximum_arg(builder: Builder, terms: Ints, first: Par, index: Int, when: When) -> None:
     """index is that of the first maximum, counted from `first`; false without terms"""
     if not terms:
         return builder.false(when)
     builder.linear((1,), (index,), (first, first + len(terms) - 1), when)
-    ranks, highest = _ranks(builder, terms)
-    for position, rank in enumerate(ranks, first):
-        chosen = builder.equals_value(index, position)
+    for chosen, rank, highest in _ranked(builder, terms, index, first):
         builder.equal(rank, highest, [chosen, *when])
         builder.linear((1, -1), (rank, highest), (LOWEST, -1), [~chosen, *when])
 
 
-def _first_minimum(values: list, first: int) -> int:
-    return first + values.index(min(values))
+def add_extreme(short: str, long: str, choose: Callable[..., int], sign: int) -> None:
+    """Register the constraints on greatest values, or, with sign -1, on least ones, which are the greatest of the
+    negated terms."""
+
+    @relation(f"int_{short}", value=choose)
+    def of_two(builder: Builder, left: Int, right: Int, extreme: Int, when: When) -> None:
+        of_all(builder, extreme, [left, right], when)
+
+    @relation(f"array_int_{long}", value=choose, target=0)
+    def of_all(builder: Builder, extreme: Int, terms: Ints, when: When) -> None:
+        maximum_of(builder, extreme.times(sign), [term.times(sign) for term in terms], when)
+
+    def first_extreme(values: list, first: int) -> int:
+        return first + values.index(choose(values))
+
+    def not_arg(builder: Builder, terms: Ints, first: Par, index: Int, when: When) -> None:
+        not_maximum_arg(builder, [term.times(sign) for term in terms], first, index, when)
+
+    @relation(
+        f"fzn_{long}_arg_int_offset",
+        bools={f"fzn_{long}_arg_bool_offset": ("Bools", "Par", "Int")},
+        opposite=not_arg,
+        holds=lambda values, first, index: bool(values) and index == first_extreme(values, first),
+        value=first_extreme,
+    )
+    def arg(builder: Builder, terms: Ints, first: Par, index: Int, when: When) -> None:
+        maximum_arg(builder, [term.times(sign) for term in terms], first, index, when)
 
 
-def not_minimum_arg(builder: Builder, terms: Ints, first: Par, index: Int, when: When) -> None:
-    """index is not that of the first minimum"""
-    not_maximum_arg(builder, [term.times(-1) for term in terms], first, index, when)
-
-
-@relation(
-    "fzn_minimum_arg_int_offset",
-    opposite=not_minimum_arg,
-    holds=lambda values, first, index: bool(values) and index == _first_minimum(values, first),
-    value=_first_minimum,
-)
-def minimum_arg(builder: Builder, terms: Ints, first: Par, index: Int, when: When) -> None:
-    """index is that of the first minimum, counted from `first`; false without terms"""
-    maximum_arg(builder, [term.times(-1) for term in terms], first, index, when)
-
-
-def _first_trues(builder: Builder, literals: Sequence[int]) -> list[int]:
-    """For each index a literal: it is that of the first true literal, or the first one if none is true."""
-    found, none_before = [], TRUE
-    for literal in literals:
-        found.append(builder.conjunction([literal, none_before]))
-        none_before = builder.conjunction([~literal, none_before])
-    found[0] = ~builder.conjunction([~literals[0], ~none_before])
-    return found
-
-
-def not_first_true(builder: Builder, literals: Bools, first: Par, index: Int, when: When) -> None:
-    """index is neither that of the first true literal nor, if none is true, the first one"""
-    if literals:
-        for position, found in enumerate(_first_trues(builder, literals), first):
-            builder.clause([~found, ~builder.equals_value(index, position)], when)
-
-
-@relation(
-    "fzn_maximum_arg_bool_offset",
-    opposite=not_first_true,
-    holds=lambda values, first, index: bool(values) and index == _first_maximum(values, first),
-    value=_first_maximum,
-)
-def first_true(builder: Builder, literals: Bools, first: Par, index: Int, when: When) -> None:
-    """index is that of the first true literal, or the first one if none is true, counted from `first`; false without
-    literals"""
-    if not literals:
-        return builder.false(when)
-    for position, found in enumerate(_first_trues(builder, literals), first):
-        builder.clause([~found, builder.equals_value(index, position)], when)
-
-
-def not_first_false(builder: Builder, literals: Bools, first: Par, index: Int, when: When) -> None:
-    """index is neither that of the first false literal nor, if none is false, the first one"""
-    not_first_true(builder, [~literal for literal in literals], first, index, when)
-
-
-@relation(
-    "fzn_minimum_arg_bool_offset",
-    opposite=not_first_false,
-    holds=lambda values, first, index: bool(values) and index == _first_minimum(values, first),
-    value=_first_minimum,
-)
-def first_false(builder: Builder, literals: Bools, first: Par, index: Int, when: When) -> None:
-    """index is that of the first false literal, or the first one if none is false, counted from `first`; false without
-    literals"""
-    first_true(builder, [~literal for literal in literals], first, index, when)
+add_extreme("max", "maximum", max, 1)
+add_extreme("min", "minimum", min, -1)

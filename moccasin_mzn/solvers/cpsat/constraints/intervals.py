@@ -20,7 +20,7 @@ def closed_interval(builder: Builder, first: Term, last: Term, presence: int) ->
         return interval(builder, first, constant(longest), last.plus(1), presence)
     # Exactly as wide as the ends allow: a size too small would cut off solutions without a word.
     size = builder.integer(1, max(longest, 1))
-    builder.suggest(size.variable, lambda value: _length(value(first), value(last), longest))
+    builder.suggest(size.variable, (first, last), lambda ends: max(1, min(ends[1] - ends[0] + 1, longest)))
     builder.linear((1, 1, -1), (first, size, last.plus(1)), (0, 0), enforced)
     if builder.unique and enforced:
         builder.linear((1,), (size,), (1, 1), [~presence])
@@ -35,7 +35,3 @@ def interval(builder: Builder, start: Term, size: Term, end: Term, presence: int
     builder.write(size, proto.size)
     builder.write(end, proto.end)
     return index
-
-
-def _length(first: int | None, last: int | None, longest: int) -> int | None:
-    return None if first is None or last is None else max(1, min(last - first + 1, longest))

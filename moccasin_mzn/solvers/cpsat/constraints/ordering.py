@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from operator import le, lt
 
-from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term, as_term, constant, known
-from moccasin_mzn.solvers.cpsat.constraints.conditions import Condition, refute, require
-from moccasin_mzn.solvers.cpsat.constraints.extremes import maximum_of
-from moccasin_mzn.solvers.cpsat.registry import Bools, Ints, Par, Pars, When, relation
+from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term, as_term, constant
+from moccasin_mzn.solvers.cpsat.constraints.conditions import Clause, Condition, conjunction
+from moccasin_mzn.solvers.cpsat.constraints.extremes import greatest_of
+from moccasin_mzn.solvers.cpsat.registry import Ints, Par, Pars, When, relation
 from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, LOWEST, IntSet
 
 MANY_LITERALS = 100_000
@@ -51,86 +52,42 @@ def _still_at_least(builder: Builder, left: Term, right: Term, so_far: int) -> i
         builder.clause([so_far], [literal])
     builder.linear((1, -1), (left, right), (0, HIGHEST), [literal])
     builder.linear((1, -1), (left, right), (LOWEST, -1), [~literal, *before])
-
-    def rule(value: Callable[[Term], int | None]) -> int | None:
-        values = known(map(value, (as_term(so_far), left, right)))
-        return None if values is None else int(values[0] and values[1] >= values[2])
-
-    builder.suggest(literal, rule)
+    operands = as_term(so_far), left, right
+    builder.suggest(literal, operands, lambda values: values[0] and values[1] >= values[2])
     return literal
 
 
-def lex_greatereq_int(builder: Builder, left: Ints, right: Ints, when: When) -> None:
-    """left >= right as words"""
-    _lexicographic(builder, right, left, True, when)
+def add_order(name: str, compare: Callable[..., bool], equal_allowed: bool) -> None:
+    """Register the comparison of words."""
+
+    def opposite(builder: Builder, left: Ints, right: Ints, when: When) -> None:
+        _lexicographic(builder, right, left, not equal_allowed, when)
+
+    @relation(
+        f"fzn_lex_{name}_int", bools={f"fzn_lex_{name}_bool": ("Bools", "Bools")}, opposite=opposite, holds=compare
+    )
+    def order(builder: Builder, left: Ints, right: Ints, when: When) -> None:
+        _lexicographic(builder, left, right, equal_allowed, when)
 
 
-@relation("fzn_lex_less_int", opposite=lex_greatereq_int, holds=lt)
-def lex_less_int(builder: Builder, left: Ints, right: Ints, when: When) -> None:
-    """left < right as words"""
-    _lexicographic(builder, left, right, False, when)
+add_order("less", lt, False)
+add_order("lesseq", le, True)
 
 
-def lex_greater_int(builder: Builder, left: Ints, right: Ints, when: When) -> None:
-    """left > right as words"""
-    _lexicographic(builder, right, left, False, when)
-
-
-@relation("fzn_lex_lesseq_int", opposite=lex_greater_int, holds=le)
-def lex_lesseq_int(builder: Builder, left: Ints, right: Ints, when: When) -> None:
-    """left <= right as words"""
-    _lexicographic(builder, left, right, True, when)
-
-
-def lex_greatereq_bool(builder: Builder, left: Bools, right: Bools, when: When) -> None:
-    """left >= right as words"""
-    lex_greatereq_int(builder, [*map(as_term, left)], [*map(as_term, right)], when)
-
-
-@relation("fzn_lex_less_bool", opposite=lex_greatereq_bool, holds=lt)
-def lex_less_bool(builder: Builder, left: Bools, right: Bools, when: When) -> None:
-    """left < right as words"""
-    lex_less_int(builder, [*map(as_term, left)], [*map(as_term, right)], when)
-
-
-def lex_greater_bool(builder: Builder, left: Bools, right: Bools, when: When) -> None:
-    """left > right as words"""
-    lex_greater_int(builder, [*map(as_term, left)], [*map(as_term, right)], when)
-
-
-@relation("fzn_lex_lesseq_bool", opposite=lex_greater_bool, holds=le)
-def lex_lesseq_bool(builder: Builder, left: Bools, right: Bools, when: When) -> None:
-    """left <= right as words"""
-    lex_lesseq_int(builder, [*map(as_term, left)], [*map(as_term, right)], when)
-
-
-Implication = tuple[int, int]
-"""Two literals: if the first, then the second."""
-
-
-def _precedences(builder: Builder, pairs: Sequence[tuple[int, int]], terms: Sequence[Term]) -> list[Implication]:
+def _precedences(builder: Builder, pairs: Sequence[tuple[int, int]], terms: Sequence[Term]) -> list[Clause]:
     """For every pair (before, after): a term is `after` only if an earlier one is `before`."""
     occurred = {before: FALSE for before, _ in pairs}
-    implications = []
+    clauses = []
     for index, term in enumerate(terms, 1):
         for before, after in pairs:
             here = builder.equals_value(term, after)
             if here != FALSE and occurred[before] != TRUE:
-                implications.append((here, occurred[before]))
+                clauses.append([~here, occurred[before]])
         for before, already in occurred.items():
             here = builder.equals_value(term, before)
             if here != FALSE and index < len(terms):
                 occurred[before] = ~builder.conjunction([~already, ~here])
-    return implications
-
-
-def _require_all(builder: Builder, implications: Sequence[Implication], when: Sequence[int]) -> None:
-    for premise, conclusion in implications:
-        builder.clause([~premise, conclusion], when)
-
-
-def _refute_one(builder: Builder, implications: Sequence[Implication], when: Sequence[int]) -> None:
-    builder.clause([builder.conjunction([premise, ~conclusion]) for premise, conclusion in implications], when)
+    return clauses
 
 
 def _in_order(pairs: Sequence[tuple[int, int]], values: list[int]) -> bool:
@@ -140,47 +97,24 @@ def _in_order(pairs: Sequence[tuple[int, int]], values: list[int]) -> bool:
     return all(after not in values or first(before) < first(after) for before, after in pairs)
 
 
-def _succession(values: Sequence[int]) -> list[tuple[int, int]]:
-    """Each value with the next one."""
-    return list(zip(values, values[1:], strict=False))
-
-
-def not_value_precede(builder: Builder, before: Par, after: Par, terms: Ints, when: When) -> None:
-    """a term is `after` and none before is `before`"""
-    _refute_one(builder, _precedences(builder, [(before, after)], terms), when)
-
-
-@relation(
-    "fzn_value_precede_int",
-    opposite=not_value_precede,
-    holds=lambda before, after, values: _in_order([(before, after)], values),
-)
-def value_precede(builder: Builder, before: Par, after: Par, terms: Ints, when: When) -> None:
+@conjunction("fzn_value_precede_int", holds=lambda before, after, values: _in_order([(before, after)], values))
+def value_precede(builder: Builder, before: Par, after: Par, terms: Ints) -> list[Clause]:
     """a term is `after` only if an earlier one is `before`"""
-    _require_all(builder, _precedences(builder, [(before, after)], terms), when)
+    return _precedences(builder, [(before, after)], terms)
 
 
-def not_value_precede_chain(builder: Builder, order: Pars, terms: Ints, when: When) -> None:
-    """the negation of `value_precede_chain`"""
-    _refute_one(builder, _precedences(builder, _succession(order), terms), when)
-
-
-@relation(
-    "fzn_value_precede_chain_int",
-    opposite=not_value_precede_chain,
-    holds=lambda order, values: _in_order(_succession(order), values),
-)
-def value_precede_chain(builder: Builder, order: Pars, terms: Ints, when: When) -> None:
+@conjunction("fzn_value_precede_chain_int", holds=lambda order, values: _in_order([*pairwise(order)], values))
+def value_precede_chain(builder: Builder, order: Pars, terms: Ints) -> list[Clause]:
     """a term is order[i + 1] only if an earlier one is order[i]"""
-    _require_all(builder, _precedences(builder, _succession(order), terms), when)
+    return _precedences(builder, [*pairwise(order)], terms)
 
 
-def _successors_in_order(builder: Builder, terms: Sequence[Term]) -> list[Implication]:
+def _successors_in_order(builder: Builder, terms: Sequence[Term]) -> list[Clause]:
     """A term is v + 1 > 1 only if an earlier one is v."""
     greatest = max((builder.bounds(term)[1] for term in terms), default=0)
-    implications = _precedences(builder, _succession(range(1, min(greatest, len(terms)) + 1)), terms)
+    clauses = _precedences(builder, [*pairwise(range(1, min(greatest, len(terms)) + 1))], terms)
     beyond = IntSet.of_range(len(terms) + 1, HIGHEST)
-    return implications + [(builder.is_in(term, beyond), FALSE) for term in terms]
+    return clauses + [[~builder.is_in(term, beyond)] for term in terms]
 
 
 def _small_steps(builder: Builder, terms: Sequence[Term]) -> list[Condition]:
@@ -188,43 +122,16 @@ def _small_steps(builder: Builder, terms: Sequence[Term]) -> list[Condition]:
     conditions, greatest = [], constant(0)
     for term in terms:
         conditions.append(Condition((1, -1), (term, greatest), IntSet.of_range(LOWEST, 1)))
-        greatest = _greater_of(builder, greatest, term)
+        greatest = greatest_of(builder, [greatest, term])
     return conditions
-
-
-def _greater_of(builder: Builder, left: Term, right: Term) -> Term:
-    """A new operand max(left, right)."""
-    bounds = builder.bounds(left), builder.bounds(right)
-    result = builder.integer(max(low for low, _ in bounds), max(high for _, high in bounds))
-    maximum_of(builder, result, [left, right], [])
-
-    def rule(value: Callable[[Term], int | None]) -> int | None:
-        return None if (values := known(map(value, (left, right)))) is None else max(values)
-
-    builder.suggest(result.variable, rule)
-    return result
-
-
-def _few_literals(terms: Sequence[Term]) -> bool:
-    return len(terms) ** 2 <= MANY_LITERALS
-
-
-def not_seq_precede_chain(builder: Builder, terms: Ints, when: When) -> None:
-    """the negation of `seq_precede_chain`"""
-    if _few_literals(terms):
-        _refute_one(builder, _successors_in_order(builder, terms), when)
-    else:
-        refute(builder, _small_steps(builder, terms), when)
 
 
 def _takes_small_steps(values: list[int]) -> bool:
     return all(value <= max([0, *values[:index]]) + 1 for index, value in enumerate(values))
 
 
-@relation("fzn_seq_precede_chain_int", opposite=not_seq_precede_chain, holds=_takes_small_steps)
-def seq_precede_chain(builder: Builder, terms: Ints, when: When) -> None:
+@conjunction("fzn_seq_precede_chain_int", holds=_takes_small_steps)
+def seq_precede_chain(builder: Builder, terms: Ints) -> Sequence[Condition | Clause]:
     """a term is v + 1 > 1 only if an earlier one is v"""
-    if _few_literals(terms):
-        _require_all(builder, _successors_in_order(builder, terms), when)
-    else:
-        require(builder, _small_steps(builder, terms), when)
+    few_literals = len(terms) ** 2 <= MANY_LITERALS
+    return _successors_in_order(builder, terms) if few_literals else _small_steps(builder, terms)

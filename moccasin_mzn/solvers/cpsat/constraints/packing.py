@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from moccasin_mzn.solvers.cpsat.builder import Builder, Term, as_term, constant
-from moccasin_mzn.solvers.cpsat.constraints.conditions import Condition, possible_values, refute, require
+from moccasin_mzn.solvers.cpsat.constraints.conditions import (
+    ZERO,
+    Condition,
+    conjunction,
+    possible_values,
+    refute,
+    require,
+)
 from moccasin_mzn.solvers.cpsat.constraints.scheduling import cumulative
 from moccasin_mzn.solvers.cpsat.registry import Ints, Par, Pars, When, relation
 from moccasin_mzn.solvers.flatzinc.intset import LOWEST, IntSet
@@ -44,13 +51,13 @@ def _load(bins: list[int], weights: list[int], number: int) -> int:
     return sum(weight for item, weight in zip(bins, weights, strict=True) if item == number)
 
 
-def _uniform_limits(builder: Builder, capacity: int, bins: Sequence[Term], weights: Sequence[int]) -> list[Condition]:
-    return _limits(builder, bins, weights, [(number, capacity) for number in possible_values(builder, bins)])
-
-
 def overloaded(builder: Builder, capacity: Par, bins: Ints, weights: Pars, when: When) -> None:
     """the weights in one bin sum to more than capacity"""
     refute(builder, _uniform_limits(builder, capacity, bins, weights), when)
+
+
+def _uniform_limits(builder: Builder, capacity: int, bins: Sequence[Term], weights: Sequence[int]) -> list[Condition]:
+    return _limits(builder, bins, weights, [(number, capacity) for number in possible_values(builder, bins)])
 
 
 @relation(
@@ -66,42 +73,16 @@ def bin_packing(builder: Builder, capacity: Par, bins: Ints, weights: Pars, when
     cumulative(builder, bins, [constant(1)] * len(bins), heights, constant(capacity), when)
 
 
-def _capacities(
-    builder: Builder, capacities: Sequence[int], first: int, bins: Sequence[Term], weights: Sequence[int]
-) -> list[Condition]:
-    limits = _limits(builder, bins, weights, list(enumerate(capacities, first)))
-    return [*_among_bins(bins, first, len(capacities)), *limits]
-
-
-def not_bin_packing_capa(builder: Builder, capacities: Pars, first: Par, bins: Ints, weights: Pars, when: When) -> None:
-    """the negation of `bin_packing_capa`"""
-    refute(builder, _capacities(builder, capacities, first, bins, weights), when)
-
-
 def _fits(capacities: list[int], first: int, bins: list[int], weights: list[int]) -> bool:
     inside = all(first <= item < first + len(capacities) for item in bins)
     return inside and all(_load(bins, weights, number) <= most for number, most in enumerate(capacities, first))
 
 
-@relation("fzn_bin_packing_capa_offset", opposite=not_bin_packing_capa, holds=_fits)
-def bin_packing_capa(builder: Builder, capacities: Pars, first: Par, bins: Ints, weights: Pars, when: When) -> None:
+@conjunction("fzn_bin_packing_capa_offset", holds=_fits)
+def bin_packing_capa(builder: Builder, capacities: Pars, first: Par, bins: Ints, weights: Pars) -> list[Condition]:
     """every item is in one of the bins first, first + 1, ..., whose weights sum to at most their capacities"""
-    require(builder, _capacities(builder, capacities, first, bins, weights), when)
-
-
-def _weighed(
-    builder: Builder, loads: Sequence[Term], first: int, bins: Sequence[Term], weights: Sequence[int]
-) -> list[Condition]:
-    conditions = _among_bins(bins, first, len(loads))
-    for number, load in enumerate(loads, first):
-        factors, inside = _contents(builder, bins, weights, number)
-        conditions.append(Condition([-1, *factors], [load, *inside], IntSet.of_range(0, 0)))
-    return conditions
-
-
-def not_bin_packing_load(builder: Builder, loads: Ints, first: Par, bins: Ints, weights: Pars, when: When) -> None:
-    """the negation of `bin_packing_load`"""
-    refute(builder, _weighed(builder, loads, first, bins, weights), when)
+    limits = _limits(builder, bins, weights, list(enumerate(capacities, first)))
+    return [*_among_bins(bins, first, len(capacities)), *limits]
 
 
 def _are_loads(loads: list[int], first: int, bins: list[int], weights: list[int]) -> bool:
@@ -114,9 +95,12 @@ def _loads(first: int, bins: list[int], weights: list[int]) -> Iterator[int]:
     return (_load(bins, weights, number) for number in count(first))
 
 
-@relation("fzn_bin_packing_load_offset", opposite=not_bin_packing_load, holds=_are_loads, value=_loads, target=0)
-def bin_packing_load(builder: Builder, loads: Ints, first: Par, bins: Ints, weights: Pars, when: When) -> None:
+@conjunction("fzn_bin_packing_load_offset", holds=_are_loads, value=_loads, target=0)
+def bin_packing_load(builder: Builder, loads: Ints, first: Par, bins: Ints, weights: Pars) -> list[Condition]:
     """every item is in one of the bins first, first + 1, ..., whose weights sum to the loads"""
-    total = sum(weights)
-    require(builder, _weighed(builder, loads, first, bins, weights), when)
-    builder.linear([1] * len(loads), loads, (total, total), when)
+    conditions = _among_bins(bins, first, len(loads))
+    for number, load in enumerate(loads, first):
+        factors, inside = _contents(builder, bins, weights, number)
+        conditions.append(Condition([-1, *factors], [load, *inside], ZERO))
+    total = IntSet.of_range(sum(weights), sum(weights))  # which follows, and helps
+    return [*conditions, Condition([1] * len(loads), loads, total)]

@@ -54,28 +54,21 @@ def cumulative_intervals(
     _resource(builder, tasks, capacity, when)
 
 
-@relation("fzn_disjunctive")
-def disjunctive(builder: Builder, start: Ints, duration: Ints, when: When) -> None:
-    """No two tasks overlap; durations are not negative, and a task without duration may run at any time."""
-    disjunctive_optional(builder, [TRUE] * len(start), start, duration, when)
+def add_disjunctive(name: str, shortest: int) -> None:
+    """Register that no two tasks of at least the shortest duration overlap, and the same for those that are present; no
+    duration is negative, be the task present or not."""
+
+    @relation(f"fzn_{name}_optional")
+    def optional(builder: Builder, present: Bools, start: Ints, duration: Ints, when: When) -> None:
+        _no_overlap(builder, present, start, duration, shortest, when)
+
+    @relation(f"fzn_{name}")
+    def disjunctive(builder: Builder, start: Ints, duration: Ints, when: When) -> None:
+        optional(builder, [TRUE] * len(start), start, duration, when)
 
 
-@relation("fzn_disjunctive_optional")
-def disjunctive_optional(builder: Builder, present: Bools, start: Ints, duration: Ints, when: When) -> None:
-    """As `disjunctive`, counting only the tasks that are present; the durations of all are not negative."""
-    _no_overlap(builder, present, start, duration, 1, when)
-
-
-@relation("fzn_disjunctive_strict")
-def disjunctive_strict(builder: Builder, start: Ints, duration: Ints, when: When) -> None:
-    """No two tasks overlap; durations are not negative, and a task without duration may not run inside of another."""
-    disjunctive_strict_optional(builder, [TRUE] * len(start), start, duration, when)
-
-
-@relation("fzn_disjunctive_strict_optional")
-def disjunctive_strict_optional(builder: Builder, present: Bools, start: Ints, duration: Ints, when: When) -> None:
-    """As `disjunctive_strict`, counting only the tasks that are present; the durations of all are not negative."""
-    _no_overlap(builder, present, start, duration, 0, when)
+add_disjunctive("disjunctive", 1)  # a task without duration may run at any time
+add_disjunctive("disjunctive_strict", 0)  # and here not inside of another
 
 
 @relation("fzn_reservoir")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
-from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term, as_term, known
+from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term, as_term
 from moccasin_mzn.solvers.cpsat.constraints.boolean import bool_eq
 from moccasin_mzn.solvers.cpsat.registry import Ints, Par, When, relation
 from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, LOWEST
@@ -103,25 +104,17 @@ def _several_cycles(builder: Builder, terms: Sequence[Term], first: int, counts:
         for head, literal in enumerate(row):
             if head != tail and literal != FALSE:
                 builder.clause([~inside[tail], ~literal, inside[head]])
-        builder.suggest(inside[tail], _membership(tail, terms, first, counts))
+        builder.suggest(inside[tail], [*terms, *map(as_term, counts)], partial(_is_member, tail, first))
     for part in (inside, [~literal for literal in inside]):
         pairs = zip(part, counts, strict=True)
         builder.clause([~permutation, *(builder.conjunction(pair) for pair in pairs)], when)
 
 
-def _membership(
-    node: int, terms: Sequence[Term], first: int, counts: Sequence[int]
-) -> Callable[[Callable[[Term], int | None]], int | None]:
-    """The hint for whether a node is in the set of `_several_cycles`."""
-
-    def rule(value: Callable[[Term], int | None]) -> int | None:
-        values, counted = known(map(value, terms)), known(value(as_term(literal)) for literal in counts)
-        if values is None or counted is None:
-            return None
-        parts = [part for part in cycles(values, first) or () if any(counted[place] for place in part)]
-        return int(any(node in part for part in parts[1:]))
-
-    return rule
+def _is_member(node: int, first: int, values: Sequence[int]) -> bool:
+    """The hint for whether a node is in the set of `_several_cycles`, from successors and then which nodes count."""
+    successors, counted = values[: len(values) // 2], values[len(values) // 2 :]
+    parts = [part for part in cycles(successors, first) or () if any(counted[place] for place in part)]
+    return any(node in part for part in parts[1:])
 
 
 def _successor_literals(builder: Builder, terms: Sequence[Term], first: int) -> list[list[int]]:
@@ -207,5 +200,5 @@ def _variable(builder: Builder, term: Term) -> int:
         return term.variable
     copy = builder.integer(*builder.bounds(term))
     builder.equal(copy, term)
-    builder.suggest(copy.variable, lambda value: value(term))
+    builder.suggest(copy.variable, [term], sum)
     return copy.variable

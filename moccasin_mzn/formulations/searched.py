@@ -1,0 +1,69 @@
+"""What searches take of any formulation, of schedules and of plans."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar
+
+from moccasin_mzn.solvers.minizinc.integers import Sum
+
+
+class Searched(ABC):
+    """A model in MiniZinc over the data that `models/lib/instance.mzn` declares; its answers are sequences or plans."""
+
+    name: str
+    """As told to people."""
+    staged: bool
+    """Do first computations keep to the input order? Then so do its proofs."""
+    checker: ClassVar[str]
+    """The solution checker, a file of the models' folder."""
+    two_phase: ClassVar[bool] = False
+    """Is there a model for phase 1, least peak (paper, 2.4)?"""
+    limited: ClassVar[bool] = True
+    """Is C, the most computations of a node, part of it?"""
+
+    @abstractmethod
+    def model(self, objective: str) -> Path:
+        """The model file for an objective."""
+
+    @abstractmethod
+    def data(self, problem: Any) -> Any:
+        """The reduced data of a problem, with whatever `answer` needs to read solutions."""
+
+    @abstractmethod
+    def items(self, problem: Any, data: Any, incumbent: Any, limit: int | None) -> dict[str, Any]:
+        """The items of the `.dzn` file.
+
+        Args:
+            incumbent: the warm start, an answer that is a solution of this formulation; None: there is none.
+            limit: only answers whose objective is at most this count, in the problem's unit; None: all count.
+        """
+
+    @abstractmethod
+    def answer(self, data: Any, values: Any) -> Any:
+        """What a solution stands for, from its arrays as attributes."""
+
+    @abstractmethod
+    def objective(self, data: Any, value: int) -> int:
+        """An objective or a bound of the model in the problem's unit."""
+
+    @abstractmethod
+    def sums(self, data: Any) -> tuple[Sum, ...]:
+        """The largest sums of the model."""
+
+    @abstractmethod
+    def check_start(self, problem: Any, answer: Any) -> Any:
+        """An answer to start from, without what nothing needs: in stages there may be no place for it.
+
+        Raises:
+            InputError: it is not within budgets and limits, or no solution of the formulation; the message says where.
+        """
+
+    def solution_items(self, data: Any, values: Any) -> dict[str, Any]:
+        """A solution's arrays, and its objective, as the checker takes them."""
+        return {}
+
+    def parameters(self) -> str:
+        """Parameters for CP-SAT, as text protocol buffer; they matter to nobody else."""
+        return ""

@@ -1,0 +1,362 @@
+"""Layers: the shape of the output, the cost of the forward pass and the number of parameters, for one sample.
+
+Shapes are (height, width, channels), (positions, channels) or (units,), and leave out the batch. Costs are those of
+Checkmate's FLOP mode (Jain et al., MLSys 2020), which counts a multiply-add as one operation and moving data as none;
+they were checked against the published FCN8 training graph. What that mode has no rule for (layer normalization,
+attention) costs by the same principle, and its docstring says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import ClassVar
+
+from moccasin_mzn.errors import shown
+from moccasin_mzn.graphs.generators.layer import Layer, Output, Shape
+
+# --- convolutions of images ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Convolution(Layer):
+    """A square convolution, its activation fused."""
+
+    channels: int
+    kernel: int
+    stride: int = 1
+    padding: str = "same"
+    bias: bool = True
+
+    def output(self, *inputs: Shape) -> Output:
+        shape = (*self.slid(inputs[0], self.kernel, self.stride, self.padding), self.channels)
+        met = self.kernel**2 * inputs[0][2]
+        return Output(shape, flops=met * prod(shape), parameters=(met + self.bias) * self.channels)
+
+
+@dataclass(frozen=True)
+class DepthwiseConvolution(Layer):
+    """A convolution of each channel by itself, without a bias."""
+
+    kernel: int
+    stride: int = 1
+    padding: str = "same"
+
+    def output(self, *inputs: Shape) -> Output:
+        shape = (*self.slid(inputs[0], self.kernel, self.stride, self.padding), inputs[0][2])
+        return Output(shape, flops=self.kernel**2 * prod(shape), parameters=self.kernel**2 * inputs[0][2])
+
+
+@dataclass(frozen=True)
+class SeparableConvolution(Layer):
+    """A depthwise and a pointwise convolution as one operation, without a bias; what is in between is not kept."""
+
+    channels: int
+    kernel: int
+    stride: int = 1
+    padding: str = "same"
+
+    def output(self, *inputs: Shape) -> Output:
+        depthwise = DepthwiseConvolution(self.kernel, self.stride, self.padding).output(*inputs)
+        pointwise = Convolution(self.channels, kernel=1, bias=False).output(depthwise.shape)
+        parameters = depthwise.parameters + pointwise.parameters
+        return Output(pointwise.shape, depthwise.flops + pointwise.flops, parameters)
+
+
+@dataclass(frozen=True)
+class TransposedConvolution(Layer):
+    """A learned upsampling without padding; the cost model leaves its kernel out."""
+
+    channels: int
+    kernel: int
+    stride: int
+    bias: bool = True
+
+    def output(self, *inputs: Shape) -> Output:
+        height, width, channels = self.image(inputs[0])
+        sides = ((side - 1) * self.stride + self.kernel for side in (height, width))
+        shape = (*sides, self.channels)
+        parameters = (self.kernel**2 * channels + self.bias) * self.channels
+        return Output(shape, flops=channels * prod(shape), parameters=parameters)
+
+
+# --- on each element, or normalizing over some ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Dropout(Layer):
+    """Dropout: free in the cost model."""
+
+
+@dataclass(frozen=True)
+class Activation(Layer):
+    """An activation function of its own, not fused into the layer before; softmax is one."""
+
+    def output(self, *inputs: Shape) -> Output:
+        return Output(inputs[0], flops=prod(inputs[0]))
+
+
+@dataclass(frozen=True)
+class BatchNorm(Layer):
+    """Batch normalization of each channel: scale and shift, which are trained, running mean and variance."""
+
+    def output(self, *inputs: Shape) -> Output:
+        channels = inputs[0][-1]
+        return Output(inputs[0], flops=4 * prod(inputs[0]), parameters=4 * channels, untrained=2 * channels)
+
+
+@dataclass(frozen=True)
+class LayerNorm(Layer):
+    """Layer normalization (Ba et al., 2016) over the channels of each position: a scale and a shift for each.
+
+    It costs what batch normalization does: Checkmate has no rule for it.
+    """
+
+    def output(self, *inputs: Shape) -> Output:
+        return Output(inputs[0], flops=4 * prod(inputs[0]), parameters=2 * inputs[0][-1])
+
+
+@dataclass(frozen=True)
+class Add(Layer):
+    """The elementwise sum of inputs of one shape: 1 per element of every input."""
+
+    inputs_wanted: ClassVar[int | None] = None
+
+    def output(self, *inputs: Shape) -> Output:
+        return Output(self.equal(*inputs), flops=sum(map(prod, inputs)))
+
+
+# --- several operations as one node, as an implementation may run them: what is in between is not kept --------
+
+
+@dataclass(frozen=True)
+class ReluConvolution(Layer):
+    """ReLU, convolution without a bias, batch norm."""
+
+    channels: int
+    kernel: int = 1
+    stride: int = 1
+
+    def output(self, *inputs: Shape) -> Output:
+        return _fused(self, Convolution(self.channels, self.kernel, self.stride, bias=False), inputs[0])
+
+
+@dataclass(frozen=True)
+class ReluSeparableConvolution(Layer):
+    """The fused node of a randomly wired network: sum of several inputs, ReLU, separable convolution, batch norm."""
+
+    inputs_wanted: ClassVar[int | None] = None
+
+    channels: int
+    kernel: int = 3
+    stride: int = 1
+
+    def output(self, *inputs: Shape) -> Output:
+        parts = _fused(self, SeparableConvolution(self.channels, self.kernel, self.stride), self.equal(*inputs))
+        total = Add().output(*inputs).flops if len(inputs) > 1 else 0
+        return replace(parts, flops=total + parts.flops)
+
+
+def _fused(whole: Layer, convolution: Layer, shape: Shape) -> Output:
+    """ReLU, a convolution and batch norm, one after the other, as parts of a layer that reads an image."""
+    made = convolution.output(whole.image(shape))
+    norm = BatchNorm().output(made.shape)
+    return Output(made.shape, prod(shape) + made.flops + norm.flops, made.parameters + norm.parameters, norm.untrained)
+
+
+# --- matrix products -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Dense(Layer):
+    """A fully connected layer on a flat input, its activation fused."""
+
+    units: int
+    bias: bool = True
+
+    def output(self, *inputs: Shape) -> Output:
+        if len(inputs[0]) != 1:
+            raise self.error(f"the input {inputs[0]} is not flat")
+        read = inputs[0][0]
+        return Output((self.units,), flops=read * self.units, parameters=(read + self.bias) * self.units)
+
+
+@dataclass(frozen=True)
+class Linear(Layer):
+    """One fully connected layer for every position; `shared`: its weights are those of another layer."""
+
+    units: int
+    bias: bool = True
+    shared: bool = False
+
+    def output(self, *inputs: Shape) -> Output:
+        positions, channels = self.sequence(inputs[0])
+        parameters = ((0 if self.shared else channels) + self.bias) * self.units
+        return Output((positions, self.units), flops=channels * positions * self.units, parameters=parameters)
+
+
+@dataclass(frozen=True)
+class Embedding(Layer):
+    """A learned row for each of a sequence of token numbers: a look-up, free in the cost model."""
+
+    vocabulary: int
+    channels: int
+
+    def output(self, *inputs: Shape) -> Output:
+        if len(inputs[0]) != 1:
+            raise self.error(f"the input {inputs[0]} is not a sequence of numbers")
+        return Output((*inputs[0], self.channels), parameters=self.vocabulary * self.channels)
+
+
+@dataclass(frozen=True)
+class PositionEmbedding(Layer):
+    """A learned row added at each position: it costs what an addition of two inputs does."""
+
+    def output(self, *inputs: Shape) -> Output:
+        return Output(inputs[0], flops=2 * prod(inputs[0]), parameters=prod(inputs[0]))
+
+
+@dataclass(frozen=True)
+class AttentionScores(Layer):
+    """Queries times keys (positions, channels each), head by head, to (heads, positions, positions).
+
+    A causal mask is fused and saves nothing.
+    """
+
+    inputs_wanted: ClassVar[int | None] = 2
+
+    heads: int
+
+    def output(self, *inputs: Shape) -> Output:
+        positions, channels = self.sequence(self.equal(*inputs))
+        if channels % self.heads:
+            raise self.error(f"{channels} channels do not divide into {self.heads} heads")
+        return Output((self.heads, positions, positions), flops=channels * positions**2)
+
+
+@dataclass(frozen=True)
+class AttentionContext(Layer):
+    """Attention weights (heads, positions, positions) times values (positions, channels), heads side by side."""
+
+    inputs_wanted: ClassVar[int | None] = 2
+
+    def output(self, *inputs: Shape) -> Output:
+        positions, channels = self.sequence(inputs[1])
+        heads = inputs[0][0]
+        if inputs[0] != (heads, positions, positions) or channels % heads:
+            raise self.error(f"the inputs {shown(inputs)} do not fit each other")
+        return Output((positions, channels), flops=positions**2 * channels)
+
+
+# --- moving, dropping or repeating elements: free in the cost model, if not said otherwise -------------------
+
+
+@dataclass(frozen=True)
+class Pooling(Layer):
+    """The maximum or the mean of a square window."""
+
+    window: int = 2
+    stride: int = 2
+    padding: str = "valid"
+
+    def output(self, *inputs: Shape) -> Output:
+        return Output((*self.slid(inputs[0], self.window, self.stride, self.padding), inputs[0][2]))
+
+
+@dataclass(frozen=True)
+class GlobalPooling(Layer):
+    """The mean over height and width."""
+
+    def output(self, *inputs: Shape) -> Output:
+        return Output(self.image(inputs[0])[2:])
+
+
+@dataclass(frozen=True)
+class Upsampling(Layer):
+    """Every pixel repeated `factor` times in both directions: 1 per output element; or bilinear in between: 5."""
+
+    factor: int = 2
+    bilinear: bool = False
+
+    def output(self, *inputs: Shape) -> Output:
+        height, width, channels = self.image(inputs[0])
+        shape = height * self.factor, width * self.factor, channels
+        return Output(shape, flops=(5 if self.bilinear else 1) * prod(shape))
+
+
+@dataclass(frozen=True)
+class Unpooling(Layer):
+    """Maxima put back to where a pooling took them from, zeros elsewhere: 1 per output element, as for upsampling.
+
+    The second input is that pooling: it stands for the positions, which take as much memory as its output.
+    """
+
+    inputs_wanted: ClassVar[int | None] = 2
+
+    factor: int = 2
+
+    def output(self, *inputs: Shape) -> Output:
+        return Upsampling(self.factor).output(self.image(self.equal(*inputs)))
+
+
+@dataclass(frozen=True)
+class ZeroPadding(Layer):
+    """Rows and columns of zeros around the image."""
+
+    least: ClassVar[int] = 0
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+    def output(self, *inputs: Shape) -> Output:
+        height, width, channels = self.image(inputs[0])
+        return Output((height + self.top + self.bottom, width + self.left + self.right, channels))
+
+
+@dataclass(frozen=True)
+class Crop(Layer):
+    """The image cut down to a given height and width."""
+
+    height: int
+    width: int
+
+    def output(self, *inputs: Shape) -> Output:
+        height, width, channels = self.image(inputs[0])
+        if self.height > height or self.width > width:
+            raise self.error(f"{self.height} x {self.width} is larger than the input, {height} x {width}")
+        return Output((self.height, self.width, channels))
+
+
+@dataclass(frozen=True)
+class Flatten(Layer):
+    """All elements in one row."""
+
+    def output(self, *inputs: Shape) -> Output:
+        return Output((prod(inputs[0]),))
+
+
+@dataclass(frozen=True)
+class Reshape(Layer):
+    """The same elements in another shape."""
+
+    shape: Shape
+
+    def output(self, *inputs: Shape) -> Output:
+        if prod(self.shape) != prod(inputs[0]):
+            raise self.error(f"{inputs[0]} does not have the {prod(self.shape)} elements of {self.shape}")
+        return Output(self.shape)
+
+
+@dataclass(frozen=True)
+class Concatenate(Layer):
+    """Images of one height and width, channels side by side."""
+
+    inputs_wanted: ClassVar[int | None] = None
+
+    def output(self, *inputs: Shape) -> Output:
+        images = [self.image(shape) for shape in inputs]
+        if len({shape[:2] for shape in images}) != 1:
+            raise self.error(f"the inputs {shown(inputs)} differ in height or width")
+        return Output((*images[0][:2], sum(shape[2] for shape in images)))
