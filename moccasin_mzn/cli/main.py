@@ -14,6 +14,7 @@ from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND
 from moccasin_mzn.cli.compare import compare
 from moccasin_mzn.cli.compiling import compile_searches
 from moccasin_mzn.cli.complexity import complexity
+from moccasin_mzn.cli.export import export
 from moccasin_mzn.cli.frontier import frontier
 from moccasin_mzn.cli.generate import generate
 from moccasin_mzn.cli.importing import import_
@@ -42,7 +43,7 @@ SECTIONS = {
     "Solve": (solve, frontier, order, compare, allocate),
     "Judge and draw": (validate, plot),
     "Graphs": (info, generate, import_, reduce, convert),
-    "Models, solvers, experiments": (list_methods, complexity, bench, install_solver, compile_searches),
+    "Models, solvers, experiments": (list_methods, export, complexity, bench, install_solver, compile_searches),
 }
 for title, commands in SECTIONS.items():
     main.add_section(Section(title, commands))

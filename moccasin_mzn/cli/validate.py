@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_FOUND, EXIT_NONE, GRAPH, ORDER
+from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, GRAPH, ORDER, file_jobs
+from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
+from moccasin_mzn.cli.typed import added, typed
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.option import flag
+from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
     from moccasin_mzn.problem.files.plans import ClaimedPlan
@@ -23,12 +29,28 @@ if TYPE_CHECKING:
 @click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the one the schedule says it was made for.")
 @ORDER
 @COUNT_FIXED
-def validate(graph: Path, schedule: Path, budget: str | None, order: str, count_fixed: bool) -> int:
+@click.option("--arrays", is_flag=True,
+              help="SCHEDULE is what MiniZinc printed for an exported instance; - for standard input.")  # fmt: skip
+@added(*typed("formulation", *own_options()))
+@click.option("--max-computations", metavar="C|auto|FILE", help="As for export.  [default: 2]")
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="With --arrays: write the schedule.")
+def validate(
+    graph: Path, schedule: Path, budget: str | None, order: str, count_fixed: bool, arrays: bool, output: Path | None,
+    **model: Any,
+) -> int:  # fmt: skip
     """Judge SCHEDULE of GRAPH, wherever it was made: exit status 0 if it is valid, else 1 and the first violation.
 
     SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes; a plan for several memories is
-    judged by the platform in its file. --order matters only for a budget given as a fraction.
+    judged by the platform in its file. --order matters only for a budget given as a fraction, and for --arrays, which
+    wants all that `export` was told.
     """
+    model = {name: value for name, value in model.items() if value is not None}
+    if arrays:
+        others = {"the order": order, "a limit of computations": model.get("max_computations")}
+        check_outputs({"--output": output}, {"the graph": graph, "what MiniZinc printed": schedule, **others})
+        return _validate_arrays(graph, schedule, budget, {"order": order, "count_fixed": count_fixed}, model, output)
+    for name in (*model, *(["output"] if output is not None else [])):
+        raise InputError(f"{flag(name)} goes with --arrays")
     from moccasin_mzn.files import load_json
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.arena_claims import arena_of_schedule, judged_arenas
@@ -53,6 +75,35 @@ def validate(graph: Path, schedule: Path, budget: str | None, order: str, count_
     figures = f"peak {memory_text(simulation.peak, unit)}, duration {duration}, {within}"
     arenas = arena_of_schedule(computation_graph, claimed, amount)
     return _tell(figures, violations, judged_arenas("schedule", arenas))
+
+
+def _validate_arrays(
+    graph: Path, printed: Path, budget: str | None, problem: dict[str, Any], model: dict[str, Any], output: Path | None
+) -> int:
+    """Decode the last solution that MiniZinc printed, and judge it."""
+    from moccasin_mzn.extensions.asking import instance_of
+    from moccasin_mzn.files import load_text
+    from moccasin_mzn.formulations.exporting import decoded, read_solution
+    from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.words import duration_text, memory_text
+
+    if budget is None:
+        raise InputError("--budget: with --arrays give that of the export")
+    text = sys.stdin.read() if str(printed) == "-" else load_text(printed)
+    instance, form, _ = instance_of(model, read_graph(graph), budget=budget, **problem)
+    try:
+        sequence = decoded(instance, form, read_solution(text))
+    except InputError as error:
+        raise InputError(f"{'stdin' if str(printed) == '-' else printed}: {error}") from None
+    simulation, unit = instance.judge(sequence), instance.graph.size_unit
+    duration = duration_text(simulation.duration, instance.graph.duration_unit)
+    figures = (
+        f"peak {memory_text(simulation.peak, unit)}, duration {duration}, budget {memory_text(instance.budget, unit)}"
+    )
+    document = json.dumps(instance.document(sequence, simulation, None)) + "\n"
+    if not write_files(file_jobs((output, lambda: document))):
+        return EXIT_BAD_INPUT
+    return _tell(figures, simulation.violations, ())
 
 
 def _tell(figures: str, violations: Sequence[Violation], arenas: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
 from moccasin_mzn.extensions.solve import solve_on_platform
+from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.files.counts import parse_count, read_counts
@@ -138,6 +139,21 @@ def model_of(given: Given) -> tuple[Options, Callable[[ComputationGraph], Any]]:
     options = Options.of({"if_none": default_if_none(most), **others})
     most = options.default_computations(parse_count(most) if isinstance(most, str) else most)
     return options, lambda graph: read_counts(most, graph) if isinstance(most, PathLike) else most
+
+
+def instance_of(given: Given, graph: ComputationGraph, **problem: Any) -> tuple[Instance, Formulation, Any]:
+    """The instance that a model is asked to solve, its formulation, and a schedule to start from, if there is one.
+
+    Args:
+        given: see `prepared`.
+        problem: `budget`, `order` and `count_fixed`.
+
+    Raises:
+        InputError: nonsense in an argument.
+    """
+    question = _of_model(given, None)(graph, **problem)
+    assert isinstance(question.problem, Instance) and isinstance(question.how, Options)
+    return question.problem, question.how.form, question.start
 
 
 def _of_model(given: Given, alignment: int | None) -> Prepare:

@@ -95,6 +95,11 @@ class Formulation(Searched):
         """For "duration" or, if `two_phase`, "peak"."""
         return models_folder() / f"{self.name.replace('-', '_')}.mzn"
 
+    @property
+    def checker_file(self) -> Path:
+        """The solution checker."""
+        return models_folder() / self.checker
+
     @abstractmethod
     def presolve(self, instance: Instance) -> ModelData:
         """The reduced data of an instance."""

@@ -22,6 +22,8 @@ SKIP = ComputationGraph(
     ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
 )
 SOLVE = "solve g.json --budget 8 --addresses --max-computations counts.json --order order.json --warm-start start.json"
+VALIDATE = "validate g.json printed.json --budget 8 --arrays --max-computations counts.json --order order.json"
+EXPORT = "export g.json --budget 8 --max-computations counts.json --order order.json --warm-start start.json"
 FRONTIER = "frontier g.json --budget 8 --max-computations counts.json --order order.json"
 CASES = {  # a command and what it writes, then what it reads
     f"{SOLVE} --output": "g.json counts.json order.json start.json",
@@ -33,6 +35,8 @@ CASES = {  # a command and what it writes, then what it reads
     f"{FRONTIER} --csv": "g.json counts.json order.json",
     "frontier g.svg --plot": "g.svg",
     "order g.json --order order.json --output": "g.json order.json",
+    f"{VALIDATE} --output": "g.json printed.json counts.json order.json",
+    f"{EXPORT} --output": "g.json counts.json order.json start.json",
     "allocate buffers.csv --output": "buffers.csv",
     "plot g.svg start.svg --order order.svg --output": "g.svg start.svg order.svg",
     "import graphml g.graphml --output": "g.graphml",
@@ -59,6 +63,7 @@ def folder(tmp_path, monkeypatch):
         Path(f"{name}.json").write_text(json.dumps(content))
     for name in ("g", "start", "order"):
         shutil.copy(f"{name}.json", f"{name}.svg")
+    Path("printed.json").write_text("active = [];\n----------\n")
     Path("buffers.csv").write_text("id,lower,upper,size\na,0,3,4\n")
     with Store.create(Path("store.csv")):
         pass

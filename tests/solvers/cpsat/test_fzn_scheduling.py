@@ -177,6 +177,25 @@ def test_diffn(boxes, strict):
     check(f"fzn_diffn{'_nonstrict' * (not strict)}({','.join(map(array, columns))})", declarations, holds)
 
 
+@EXAMPLES
+@given(literal, int_operand, st.lists(st.tuples(literal, literal, int_operand, int_operand), max_size=2))
+def test_served_read(takes_place, at, copies):
+    declarations = Declarations()
+    reads, event = declarations.operand("p", takes_place), declarations.operand("t", at)
+    serves, active, start, end = (
+        declarations.operands(name, [copy[column] for copy in copies]) for column, name in enumerate("vase")
+    )
+
+    def holds(assignment) -> bool:
+        rows = zip(serves, active, start, end, strict=True)
+        serving = [row[1:] for row in ([value(text, assignment) for text in row] for row in rows) if row[0]]
+        fits = all(is_active and first < value(event, assignment) <= last for is_active, first, last in serving)
+        return fits and len(serving) == value(reads, assignment)
+
+    arguments = ",".join([reads, event, *map(array, (serves, active, start, end))])
+    check(f"fzn_served_read({arguments})", declarations, holds)
+
+
 def test_size_of_an_interval_reaches_over_the_whole_domain():
     text = flatzinc(
         "fzn_cumulative_intervals([true],[s],[e],[1],1)", {"s": "-1000000000..1000000000", "e": "-5..2000000000"}

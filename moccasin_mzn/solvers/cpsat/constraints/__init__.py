@@ -12,6 +12,7 @@ from moccasin_mzn.solvers.cpsat.constraints import (
     extremes,  # noqa: F401
     ordering,  # noqa: F401
     packing,  # noqa: F401
+    reading,  # noqa: F401
     scheduling,  # noqa: F401
     successors,  # noqa: F401
 )

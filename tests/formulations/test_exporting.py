@@ -1,0 +1,126 @@
+"""Instances and models as files: plain MiniZinc solves them, and what it prints is read back and judged."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+import moccasin_mzn as mz
+from moccasin_mzn.formulations.exporting import read_solution
+from moccasin_mzn.solvers.minizinc.solvers import find_backend
+
+FORMS = [
+    (), ("--formulation", "general"), ("--precedence", "reservoir", "--index", "triangular"),
+    ("--formulation", "checkmate-milp"),
+]  # fmt: skip
+GRAPH = mz.ComputationGraph(
+    ("x", "a", "b", "c", "z"), (2, 3, 3, 3, 1), (4, 4, 4, 4, 1), ((0, 1), (1, 2), (2, 3), (0, 4), (3, 4))
+)
+"""Within 9, x is computed twice."""
+
+
+def options(form):
+    return {name.removeprefix("--"): value for name, value in zip(form[::2], form[1::2], strict=True)}
+
+
+@pytest.fixture
+def graph(tmp_path):
+    mz.write_graph(GRAPH, tmp_path / "graph.json")
+    return tmp_path / "graph.json"
+
+
+def minizinc(folder, *arguments):
+    run = subprocess.run(["minizinc", *map(str, arguments)], cwd=folder, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+@pytest.mark.parametrize("solver", ["gecode", "cp-sat"])
+@pytest.mark.parametrize("mode", ["item", "json"])
+@pytest.mark.parametrize("form", FORMS, ids=" ".join)
+def test_a_folder_stands_by_itself_and_its_solution_is_read_back(tmp_path, command, graph, form, mode, solver):
+    folder, schedule = tmp_path / "made", tmp_path / "schedule.json"
+    status, told, _ = command("export", graph, "--budget", 9, *form, "-o", folder)
+    assert (status, told) == (0, "minizinc --solver cp-sat model.mzn model.mzc.mzn data.dzn\n")
+    for file in folder.iterdir():
+        assert str(tmp_path) not in file.read_text() and "moccasin_mzn/" not in file.read_text()
+        included = re.findall(r'^include "(.*)";', file.read_text(), re.M)
+        assert all("/" not in name and ((folder / name).is_file() or not name.startswith("fzn")) for name in included)
+    with find_backend(solver).solver.configuration() as name:
+        printed = minizinc(folder, "--solver", name, "--output-mode", mode, "model.mzn", "data.dzn")
+        checked = minizinc(folder, "--solver", name, "model.mzn", "model.mzc.mzn", "data.dzn")
+    assert "CORRECT" in checked and "INCORRECT" not in checked
+    (tmp_path / "printed.txt").write_text(printed)
+    arguments = ("validate", graph, tmp_path / "printed.txt", "--budget", 9, "--arrays", *form, "--output", schedule)
+    status, told, _ = command(*arguments)
+    assert status == 0 and told.startswith("valid: peak 9, duration 14, budget 9")
+    assert mz.solve(GRAPH, 9, **options(form)).duration == json.loads(schedule.read_text())["duration"] == 14
+    assert command("validate", graph, schedule)[0] == 0
+
+
+def test_what_a_data_file_says(tmp_path, command, graph):
+    data = tmp_path / "tiny.dzn"
+    status, told, _ = command("export", graph, "--budget", "80%", "-o", data)
+    assert status == 0 and told.split()[:3] == ["minizinc", "--solver", "cp-sat"] and told.split()[-1] == str(data)
+    comment = [line for line in data.read_text().splitlines() if line.startswith("%")]
+    assert "python -m moccasin_mzn export graph.json --budget 80%" in comment[2]
+    assert comment[-1] == '% nodes 1..5 are ["x", "a", "b", "c", "z"]'
+    assert command("export", graph, "--budget", "80%", "-o", tmp_path / "tiny.json")[0] == 0
+    items = json.loads((tmp_path / "tiny.json").read_text())
+    assert items["nodes"] == 5 and set(items) == set(re.findall(r"^(\w+) = ", data.read_text(), re.M))
+
+
+def test_a_warm_start_and_flatzinc(tmp_path, command, graph):
+    start = tmp_path / "start.json"
+    start.write_text('["x", "a", "b", "c", "x", "z"]')
+    assert command("export", graph, "--budget", 9, "--warm-start", start, "-o", tmp_path / "warm.dzn")[0] == 0
+    assert "incumbent_active = [true, true" in (tmp_path / "warm.dzn").read_text()
+    flat = tmp_path / "flat.fzn"
+    for solver, name in (("cp-sat", "fzn_served_read"), ("gecode", "cumulatives")):
+        arguments = ("--fzn", "--solver", solver, "-o", flat)
+        assert command("export", graph, "--budget", 9, *arguments)[::2] == (0, "")
+        assert name in flat.read_text() and flat.read_text().rstrip().endswith("minimize total_duration;")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("export", "GRAPH", "--budget", 9, "--solver", "gecode", "-o", "x.dzn"), "--solver is for --fzn"),
+        (("export", "GRAPH", "--budget", 9, "--formulation", "x", "-o", "x.dzn"), "unknown formulation 'x'"),
+        (("export", "GRAPH", "--budget", 9, "-o", "GRAPH"), "is the graph, and would be lost"),
+        (("export", "GRAPH", "--budget", 9, "--warm-start", "GRAPH", "-o", "x.dzn"), "graph.json: expected a key "),
+        (("validate", "GRAPH", "EMPTY", "--budget", 9, "--arrays"), "there is no solution: expected what minizinc"),
+        (("validate", "GRAPH", "OTHER", "--budget", 9, "--arrays"), "the last solution has arrays of another instance"),
+        (("validate", "GRAPH", "OTHER", "--budget", 9, "--arrays", "--formulation", "checkmate-milp"), "no array R"),
+        (("validate", "GRAPH", "OTHER", "--arrays"), "--budget: with --arrays give that of the export"),
+        (("validate", "GRAPH", "OTHER", "--output", "x.json"), "--output goes with --arrays"),
+        (("validate", "GRAPH", "OTHER", "--max-computations", 2), "--max-computations goes with --arrays"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(tmp_path, command, graph, arguments, message, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.txt").write_text("=====UNKNOWN=====\n")
+    (tmp_path / "other.txt").write_text("active = [true];\nstart = [1];\nend = [1];\n----------\n==========\n")
+    names = {"GRAPH": graph, "EMPTY": tmp_path / "empty.txt", "OTHER": tmp_path / "other.txt"}
+    before = sorted(os.listdir(tmp_path))
+    status, out, err = command(*(names.get(one, one) for one in arguments))
+    assert (status, out, err.count("\n")) == (2, "", 1) and message in err, err
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("a = [true, false];", "a", [True, False]), ("a = array1d(1..2, [3, -4]);", "a", [3, -4]), ("a = 7;", "a", 7),
+        ("a = array2d(1..2, 1..3, [1, 2, 3, 4, 5, 6]);", "a", [[1, 2, 3], [4, 5, 6]]),
+        ("a = [|true, false|false, true|];", "a", [[True, False], [False, True]]), ("a = [];", "a", []),
+        ('{"a": [true, 2], "_objective": 3}', "a", [True, 2]),
+        ('a = [1];\n----------\na = [2];', "a", [2]),
+    ],
+)  # fmt: skip
+def test_arrays_as_minizinc_prints_them(text, name, value):
+    assert getattr(read_solution(f"{text}\n----------\n==========\n"), name) == value
