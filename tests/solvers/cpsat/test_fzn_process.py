@@ -212,11 +212,15 @@ def test_same_answers_as_gecode(name, tmp_path):
 OWN = """
 include "fzn_cumulative_intervals.mzn";
 include "fzn_reservoir.mzn";
+include "fzn_served_read.mzn";
 array[1..2] of var bool: active; array[1..2] of var 1..3: first; array[1..2] of var 1..3: last; var bool: r;
 constraint fzn_cumulative_intervals(active, first, last, [1, 2], 2);
 constraint r -> fzn_cumulative_intervals(active, first, last, [1, 1], 1);
 constraint fzn_reservoir(first, [1, -1], active, 0);
 constraint r -> fzn_reservoir(last, [-1, 1], active, 0);
+array[1..2] of var bool: serves;
+constraint fzn_served_read(true, 3, serves, active, first, last);
+constraint r -> fzn_served_read(true, 2, serves, active, first, last);
 solve satisfy;
 """
 
@@ -229,6 +233,8 @@ def test_own_globals_reach_the_solver_whole(tmp_path):
         "fzn_cumulative_intervals_imp",
         "fzn_reservoir",
         "fzn_reservoir_imp",
+        "fzn_served_read",
+        "fzn_served_read_imp",
     ]
 
 
