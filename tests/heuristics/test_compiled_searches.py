@@ -97,10 +97,10 @@ before = compiled()
 assert len(before) > 80 and sum(before.values()) > 10
 graph = random_layered(40, 1)
 limits = {"time_limit": 1.5, "search": "only"}
-assert solve(graph, 0.85, **limits).found and solve(graph, 0.85, order="free", **limits).found
+assert solve(graph, 0.85, **limits).valid and solve(graph, 0.85, order="free", **limits).valid
 instance = Instance.build(graph, 0.85)
-warm = solve(graph, 0.85, time_limit=0.5, search="only").sequence
-assert solve(graph, 0.85, warm_start=warm, time_limit=0.5, search="only").found
+warm = solve(graph, 0.85, time_limit=0.5, search="only").positions
+assert solve(graph, 0.85, warm_start=warm, time_limit=0.5, search="only").valid
 problem = PlanProblem(instance, paging_platform(graph, instance.budget, PagingCosts()))
 assert solve_on_platform(problem, PagingFormulation(), SearchOptions(time_limit=1.5, search="only")).found
 for name in ("dtr", "dtr-eq", "dtr-local"):
