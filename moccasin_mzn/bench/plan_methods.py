@@ -17,7 +17,7 @@ from moccasin_mzn.extensions.asking import plan_options
 from moccasin_mzn.extensions.devices.build import exact
 from moccasin_mzn.extensions.memory_options import MemoryOptions, first_device_swept
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.option import options_of, words_of
+from moccasin_mzn.option import flag, options_of, words_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.options import SearchOptions
 
@@ -102,7 +102,7 @@ def _words(options: Values) -> list[str]:
     words = []
     for name, value in options.items():
         if value is not False:
-            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+            words += [flag(name), *([] if value is True else [str(value)])]
     return words
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +60,12 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, **options: 
     instance, form, start = instance_of(given, read_graph(graph), **problem)
     if start is not None:
         form.check_start(instance, start)
-    data = data_text(instance, form, start, command_line())
+    text = json_text if output.suffix == ".json" and not fzn else partial(data_text, command=command_line())
+    data = text(instance, form, start)
     if fzn:
         made = {output: compile_model(find_backend(solver or "cp-sat"), form.model("duration"), data)}
     elif is_file:
-        made = {output: json_text(instance, form, start) if output.suffix == ".json" else data}
+        made = {output: data}
     else:
         output.mkdir(parents=True, exist_ok=True)
         texts = {**standalone(form), DATA: data}

@@ -14,13 +14,14 @@ from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_BAD_INPUT, EXIT_FOUND, EXI
 from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import added, typed
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, located
 from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
+    from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.problem.files.plans import ClaimedPlan
-    from moccasin_mzn.problem.judges.schedules import Violation
+    from moccasin_mzn.problem.judges.schedules import Simulation, Violation
 
 
 @command()
@@ -59,7 +60,6 @@ def validate(
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.problem.judges.schedules import simulate
     from moccasin_mzn.problem.validate import validate_schedule
-    from moccasin_mzn.words import duration_text, memory_text
 
     computation_graph = read_graph(graph)
     if is_plan(load_json(schedule)):
@@ -69,10 +69,7 @@ def validate(
     if budget is not None:
         amount = Instance.build(computation_graph, budget, order=order, count_fixed=count_fixed).budget
     violations = validate_schedule(computation_graph, claimed, amount)
-    simulation, unit = simulate(computation_graph, claimed.sequence), computation_graph.size_unit
-    duration = duration_text(simulation.duration, computation_graph.duration_unit)
-    within = "no budget" if amount is None else f"budget {memory_text(amount, unit)}"
-    figures = f"peak {memory_text(simulation.peak, unit)}, duration {duration}, {within}"
+    figures = _figures(computation_graph, simulate(computation_graph, claimed.sequence), amount)
     arenas = arena_of_schedule(computation_graph, claimed, amount)
     return _tell(figures, violations, judged_arenas("schedule", arenas))
 
@@ -85,25 +82,26 @@ def _validate_arrays(
     from moccasin_mzn.files import load_text
     from moccasin_mzn.formulations.exporting import decoded, read_solution
     from moccasin_mzn.graphs.formats import read_graph
-    from moccasin_mzn.words import duration_text, memory_text
 
     if budget is None:
         raise InputError("--budget: with --arrays give that of the export")
     text = sys.stdin.read() if str(printed) == "-" else load_text(printed)
     instance, form, _ = instance_of(model, read_graph(graph), budget=budget, **problem)
-    try:
+    with located("stdin" if str(printed) == "-" else printed):
         sequence = decoded(instance, form, read_solution(text))
-    except InputError as error:
-        raise InputError(f"{'stdin' if str(printed) == '-' else printed}: {error}") from None
-    simulation, unit = instance.judge(sequence), instance.graph.size_unit
-    duration = duration_text(simulation.duration, instance.graph.duration_unit)
-    figures = (
-        f"peak {memory_text(simulation.peak, unit)}, duration {duration}, budget {memory_text(instance.budget, unit)}"
-    )
+    simulation = instance.judge(sequence)
     document = json.dumps(instance.document(sequence, simulation, None)) + "\n"
     if not write_files(file_jobs((output, lambda: document))):
         return EXIT_BAD_INPUT
-    return _tell(figures, simulation.violations, ())
+    return _tell(_figures(instance.graph, simulation, instance.budget), simulation.violations, ())
+
+
+def _figures(graph: ComputationGraph, simulation: Simulation, budget: int | None) -> str:
+    from moccasin_mzn.words import duration_text, memory_text
+
+    within = "no budget" if budget is None else f"budget {memory_text(budget, graph.size_unit)}"
+    duration = duration_text(simulation.duration, graph.duration_unit)
+    return f"peak {memory_text(simulation.peak, graph.size_unit)}, duration {duration}, {within}"
 
 
 def _tell(figures: str, violations: Sequence[Violation], arenas: Sequence[str]) -> int:

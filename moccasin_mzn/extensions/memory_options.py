@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -145,8 +145,6 @@ class MemoryOptions:
         return {cost: value for cost, value in asked.items() if value is not None}
 
     def _devices(self) -> dict[str, Any]:
-        from dataclasses import replace
-
         from moccasin_mzn.extensions.devices.build import exact, parse_device
 
         power = Fraction(1) if self.compute_power is None else exact("--compute-power", self.compute_power)
