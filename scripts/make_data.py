@@ -61,9 +61,10 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
 
 ## Not written by the script
 
+- `paper/`: the paper's own graphs and its table, under a licence of their own: see [its README](paper/README.md).
 - `experiments/`: what `bench run` takes. `smoke.toml` lasts a minute, `portfolio.toml` has eight solvers on twelve
-  small graphs, `paper.toml` the tables of the paper on every graph that is at hand, `extensions.toml` several memories
-  and addresses.
+  small graphs, `ablation.toml` the model without each of its redundant constraints, `paper.toml` the tables and figures
+  of the paper, `extensions.toml` several memories and addresses.
 - `unet_training.svg` and `unet_front.svg`: pictures in the project's README and `docs/`, by
   `solve data/unet_training.json --budget 0.8 --seed 1 --plot data/unet_training.svg` and
   `frontier data/unet_training.json --time-limit 60 --plot data/unet_front.svg`.
