@@ -89,7 +89,7 @@ def paper_text(row: dict[str, str], runs: list[dict]) -> list[str]:
 def seconds_to(run: dict, tdi_percent: float) -> float | None:
     """Seconds of the whole process until the schedule was as good as `tdi_percent`, which is rounded to one decimal."""
     start_up = run["wall"] - run["seconds"]["total"]
-    for seconds, duration, _ in run["trace"]:
+    for seconds, duration, *_ in run["trace"]:
         if duration and round(100 * (duration / run["baseline_duration"] - 1), 1) <= tdi_percent:
             return start_up + seconds
     return None

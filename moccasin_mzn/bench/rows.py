@@ -49,12 +49,21 @@ COLUMNS: dict[str, type] = {
     memories          JSON object of a plan's memories: budget, peak and arena of each
 """
 
-ADDED = ("extension", "objective", "value", "bound", "arena", "memories")
-"""Columns that stores of version 1 do not have."""
-
-TRACE_COLUMNS: dict[str, type] = {"key": str, "position": int, "seconds": float, "duration": int, "bound": int}
+TRACE_COLUMNS: dict[str, type] = {
+    "key": str, "position": int, "seconds": float, "duration": int, "bound": int, "source": str
+}  # fmt: skip
 """Of the table `traces`: one line for each improvement of a run, `position` from 0; duration, or whatever else is to
-be least, is none before the first schedule within the budget."""
+be least, is none before the first schedule within the budget; source: who improved it or the bound."""
+TRACE_VALUES = tuple(TRACE_COLUMNS)[2:]
+"""What a run tells of an improvement."""
+
+VERSION = 3
+"""Of the tables."""
+ADDED = {
+    2: {"runs": ("extension", "objective", "value", "bound", "arena", "memories")},
+    3: {"traces": ("source",)},
+}
+"""Columns of each table that came with a version; stores of earlier ones do not have them."""
 
 LABELS = ("experiment", "graph", "family", "budget", "method", "command")
 """Columns that are no part of what defines a run: they follow the experiment's file."""

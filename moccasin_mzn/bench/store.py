@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,15 +24,13 @@ try:
 except ImportError:
     raise missing("sqlalchemy", "bench") from None
 
-from moccasin_mzn.bench.rows import ADDED, COLUMNS, INTEGER_BITS, LABELS, STATUSES, TRACE_COLUMNS, Row
+from moccasin_mzn.bench.rows import ADDED, COLUMNS, INTEGER_BITS, LABELS, STATUSES, TRACE_COLUMNS, VERSION, Row
 
 if TYPE_CHECKING:
     import pandas
 
 APPLICATION = 0x4D6F6342
 """What SQLite's header says a store is: "MocB"."""
-VERSION = 2
-"""Of the tables; one of version 1 gets the columns it lacks once it is written to, others are not opened."""
 BUSY_SECONDS = 60
 
 _TYPES: dict[type, Any] = {
@@ -59,7 +57,8 @@ class Store:
     def __init__(self, path: Path) -> None:
         """For `open` and `create`."""
         self.path, self._engine = path, _engine(path)
-        self._lacks: tuple[str, ...] = ()
+        self._lacks: dict[str, tuple[str, ...]] = {}
+        """Columns of each table that an older store does not have; it gets them once it is written to."""
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Store:
@@ -157,12 +156,11 @@ class Store:
 
     def rows(self) -> list[Row]:
         """All runs, in the order in which they were added, with integers as integers and None where nothing is."""
-        rows = self._read([column for column in RUNS.columns if column.name not in self._lacks], "runs.rowid")
-        return [{**row, **dict.fromkeys(self._lacks)} for row in rows]
+        return self._read(RUNS)
 
     def trace_rows(self) -> list[Row]:
         """All traces, by run in the order in which they were added, then by position."""
-        return self._read(TRACES.columns, "traces.rowid")
+        return self._read(TRACES)
 
     def runs(self) -> pandas.DataFrame:
         """All runs as a table with `COLUMNS`; None or NaN where nothing is."""
@@ -193,10 +191,13 @@ class Store:
         except sqlalchemy.exc.NoSuchTableError as error:
             raise InputError(f"{self.path}: the store is broken: it has no table {error}") from None
 
-    def _read(self, columns: Iterable[Column], order: str) -> list[Row]:
+    def _read(self, table: Table) -> list[Row]:
+        """All lines, in the order in which they were added."""
+        lacks = self._lacks.get(table.name, ())
+        columns = [column for column in table.columns if column.name not in lacks]
         with self._connected() as connection:
-            query = sqlalchemy.select(*columns).order_by(sqlalchemy.text(order))
-            return [dict(row) for row in connection.execute(query).mappings()]
+            query = sqlalchemy.select(*columns).order_by(sqlalchemy.text(f"{table.name}.rowid"))
+            return [{**row, **dict.fromkeys(lacks)} for row in connection.execute(query).mappings()]
 
     def _check(self) -> None:
         """Refuse what is no store, before anything is written to it."""
@@ -205,16 +206,16 @@ class Store:
             if application != APPLICATION:
                 raise InputError(f"{self.path}: a database, but no store of moccasin_mzn")
             version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-            if version not in (1, VERSION):
+            if not 1 <= version <= VERSION:
                 raise InputError(f"{self.path}: a store of version {version}, this program has version {VERSION}")
-            self._lacks = ADDED if version == 1 else ()
+            self._lacks = {table: names for at, of in ADDED.items() if at > version for table, names in of.items()}
             flaw = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
             if flaw != "ok":
                 raise InputError(f"{self.path}: the store is broken: {' '.join(flaw.split())}")
             inspector = sqlalchemy.inspect(connection)
             for table in (RUNS, TRACES):
                 there = [column["name"] for column in inspector.get_columns(table.name)]
-                lacking = self._lacks if table is RUNS else ()
+                lacking = self._lacks.get(table.name, ())
                 if there != [column.name for column in table.columns if column.name not in lacking]:
                     raise InputError(f"{self.path}: the store is broken: its table {table.name} has other columns")
 
@@ -222,11 +223,12 @@ class Store:
         """Give an older store the columns it lacks."""
         if self._lacks:
             with self._transaction() as connection:
-                for name in self._lacks:
-                    form = _TYPES[COLUMNS[name]]().compile(self._engine.dialect)
-                    connection.exec_driver_sql(f'ALTER TABLE runs ADD COLUMN "{name}" {form}')
+                for table in (RUNS, TRACES):
+                    for name in self._lacks.get(table.name, ()):
+                        form = table.columns[name].type.compile(self._engine.dialect)
+                        connection.exec_driver_sql(f'ALTER TABLE {table.name} ADD COLUMN "{name}" {form}')
                 connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
-            self._lacks = ()
+            self._lacks = {}
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlalchemy.Connection]:

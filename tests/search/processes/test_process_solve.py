@@ -70,6 +70,7 @@ def test_an_attempt_that_succeeds(skip_file):
     assert events[-1] == attempt.result
     assert attempt.sequence == tuple(attempt.result["sequence"])
     assert (attempt.trace[-1].value, attempt.trace[-1].bound) == (14, 14)
+    assert attempt.trace[-1].source in (attempt.result["found_by"], attempt.result["proved_by"])
     assert attempt.ending.cpu_seconds > 0.1 and attempt.ending.memory_peak > 10_000_000
 
 
@@ -93,5 +94,5 @@ def test_an_attempt_that_is_killed_keeps_what_it_told(tmp_path):
 
     attempt = run_solve([graph, "--budget", "0.8", "--time-limit", "100"], on_event=take, hard_limit=60)
     assert (attempt.ending.how, attempt.ending.exit_status, attempt.result) == ("exited", -9, None)
-    assert attempt.trace[-1].value == events[-1]["duration"]
+    assert attempt.trace[-1].value == events[-1]["duration"] and attempt.trace[-1].source == events[-1]["source"]
     assert list(attempt.sequence) == [event["sequence"] for event in events if "sequence" in event][-1]
