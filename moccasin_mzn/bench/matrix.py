@@ -148,6 +148,7 @@ def _row(
         "graph_digest": graph.digest,
         "budget": budget,
         "method": method.label,
+        "baseline": experiment.compared_with.get(method.label),
         **method.columns(),
         "seed": seed,
         "threads": method.threads,

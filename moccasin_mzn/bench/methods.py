@@ -27,7 +27,8 @@ ARENA = "arena"
 """What is to be least of buffers."""
 _OF_STRATEGIES = ("strategy", "order", "addresses", "alignment")
 ORDERS = "input", "topological", FREE
-_OWN_KEYS = ("label", "graphs", "time_limit", "threads", "seeds")
+_EFFORT = ("time_limit", "threads")
+_OWN_KEYS = ("label", "graphs", "seeds", *_EFFORT)
 _REFUSED = {
     "seed": "give a list, seeds",
     "budget": "budgets are those of the experiment or of a graph",
@@ -103,6 +104,12 @@ class Method:
     def several(self) -> bool:
         """Does it make plans for several memories?"""
         return several_memories(self.options)
+
+    def changed(self, other: Method) -> tuple[str, ...]:
+        """The options and limits in which it is not as another one."""
+        names = sorted({*self.options, *other.options})
+        options = [name for name in names if self.options.get(name) != other.options.get(name)]
+        return (*options, *(name for name in _EFFORT if getattr(self, name) != getattr(other, name)))
 
     def arguments(self, seed: int | None) -> list[str]:
         """The words after `solve GRAPH` and those of `plan_methods.question`."""

@@ -208,7 +208,10 @@ class Store:
             version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
             if not 1 <= version <= VERSION:
                 raise InputError(f"{self.path}: a store of version {version}, this program has version {VERSION}")
-            self._lacks = {table: names for at, of in ADDED.items() if at > version for table, names in of.items()}
+            later = [of for at, of in ADDED.items() if at > version]
+            self._lacks = {
+                table.name: tuple(name for of in later for name in of.get(table.name, ())) for table in (RUNS, TRACES)
+            }
             flaw = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
             if flaw != "ok":
                 raise InputError(f"{self.path}: the store is broken: {' '.join(flaw.split())}")
@@ -221,7 +224,7 @@ class Store:
 
     def _complete(self) -> None:
         """Give an older store the columns it lacks."""
-        if self._lacks:
+        if any(self._lacks.values()):
             with self._transaction() as connection:
                 for table in (RUNS, TRACES):
                     for name in self._lacks.get(table.name, ()):
