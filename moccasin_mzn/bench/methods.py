@@ -120,7 +120,8 @@ class Method:
             if name in _OF_MODELS and _OF_MODELS[name].kind is bool:
                 words.append(_OF_MODELS[name].flags[not value])
             else:
-                words += [flag(name), str(value)]
+                word = str(value)
+                words += [f"{flag(name)}={word}"] if word.startswith("-") else [flag(name), word]
         words += ["--time-limit", f"{self.time_limit:g}"]
         if self.strategy is None:
             words += ["--threads", str(self.threads), "--seed", str(seed)]
@@ -211,7 +212,11 @@ def _choices(fields: Fields) -> dict[str, tuple[Any, ...]]:
 
 
 def _is_word(value: Any) -> bool:
-    return type(value) is str and value.isprintable() and value.strip() != "" and not value.startswith("-")
+    return _is_text(value) and not value.startswith("-")
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str and value.isprintable() and value.strip() != ""
 
 
 def _is_number_or_word(value: Any) -> bool:
@@ -223,6 +228,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(MODEL_OPTIONS, ("a string", _is_word)),
     **dict.fromkeys(set(EXTENSIONS) - {"objective", "device"}, ("a number or a string", _is_number_or_word)),
     **dict.fromkeys((*_SWITCHES, *FLAGS), ("true or false", lambda value: type(value) is bool)),
+    "redundant": ("a string", _is_text),  # "-cover": all but this one
     "strategy": ("a string", _is_word),
     "max_computations": ("an integer or auto", lambda value: type(value) is int or _is_word(value)),
     "until_gap": ('"1%" or 0.01', _is_number_or_word),

@@ -1,7 +1,7 @@
 """Methods beside the one from which they differ in one option: what that option is worth, run by run.
 
 Two runs are a pair if problem and seed are the same; pairs of which both failed say nothing and are left out. A run
-without a proof counts with twice the longer time limit (`proofs.PENALTY`), so that a ratio of two times is known
+without a proof counts with twice the longer time limit (`proofs.PENALTY`), so that there is a ratio of two times
 wherever one of them proved something. Means are geometric: twice as fast here and half as fast there is no difference.
 Their intervals are percentiles of a bootstrap over problems (Efron and Tibshirani, An Introduction to the Bootstrap,
 1993, chapter 13), as seeds of one problem are no news of another; its random numbers are always the same.
