@@ -21,8 +21,8 @@ def ablation_table(found: Sequence[Comparison]) -> Table | None:
         f"limit, less than {FASTEST} s as that. In brackets the interval of {CONFIDENCE}\u00a0% confidence, by a "
         f"bootstrap over problems, of which it takes {LEAST_PROBLEMS}; in bold where it leaves out 1. Better, alike, "
         f"worse: pairs; a proof is better than none, a proof faster by a factor of {ALIKE:g} than another, without "
-        "proofs the shorter schedule, then the smaller gap. Duration: of the schedules, where both have one, a "
-        "geometric mean too. Gap: the mean difference at the end in points, where not both proved something."
+        "proofs the shorter schedule, then the smaller gap. % longer: the schedules, where both have one, by a "
+        "geometric mean. Gap: the mean difference at the end in points, where not both proved something."
     )
     return Table.of("ablation", caption, groups=groups) if groups else None
 
@@ -59,11 +59,11 @@ def _row(one: Comparison) -> Row:
         "method": one.method,
         "pairs": Cell(str(one.pairs)),
         "proven": Cell(f"{one.proven} ({100 * one.proven / one.pairs:.0f}\u00a0%)"),
-        "by the baseline": Cell(f"{one.proven_before} ({100 * one.proven_before / one.pairs:.0f}\u00a0%)"),
-        "ratio of s to proof": Cell(told, strong=one.verdict != 0),
+        "by baseline": Cell(f"{one.proven_before} ({100 * one.proven_before / one.pairs:.0f}\u00a0%)"),
+        "s to proof, ratio": Cell(told, strong=one.verdict != 0),
         "better": Cell(str(one.better)),
         "alike": Cell(str(one.alike)),
         "worse": Cell(str(one.worse)),
-        "duration, % longer": Cell(percent(100 * (durations.mean - 1)) if durations else "-"),
-        "gap, points more": Cell("-" if one.gap is None else percent(one.gap)),
+        "% longer": Cell(percent(100 * (durations.mean - 1)) if durations else "-"),
+        "gap": Cell("-" if one.gap is None else percent(one.gap)),
     }

@@ -54,8 +54,7 @@ def _progress_figure(runs: Runs, marks: Marks, lines: Lines, problems: Sequence[
         ]
         draw = partial(drawing.draw_progress, lines=drawn, points=points)
         of = runs.problems[problem]
-        share = f" = {of.percent}\u00a0%" if of.percent and of.budget == str(of.budget_amount) else ""
-        panels.append(Panel(f"{of.label} ({of.nodes or '?'} nodes), {of.budget}{share}", draw))
+        panels.append(Panel(f"{of.label} ({of.nodes or '?'} nodes), {of.told}", draw))
     published = any(lines[problem] for problem in problems)
     caption = (
         "Total duration increase (TDI) of the best schedule so far against seconds: the median over runs, with the "

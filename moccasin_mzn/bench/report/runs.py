@@ -55,6 +55,13 @@ class Problem:
             round(100 * self.budget_amount / self.baseline_peak) if self.budget_amount and self.baseline_peak else None
         )
 
+    @property
+    def told(self) -> str:
+        """The budget, as a share too where it is given as an amount."""
+        if self.percent is None or self.budget != str(self.budget_amount):
+            return self.budget
+        return f"{self.budget} = {self.percent}\u00a0%"
+
 
 @dataclass(frozen=True)
 class Runs:
