@@ -60,7 +60,7 @@ TRACE_VALUES = tuple(TRACE_COLUMNS)[2:]
 
 VERSION = 3
 """Of the tables."""
-ADDED = {
+ADDED: dict[int, dict[str, tuple[str, ...]]] = {
     2: {"runs": ("extension", "objective", "value", "bound", "arena", "memories")},
     3: {"runs": ("baseline",), "traces": ("source",)},
 }

@@ -88,7 +88,7 @@ def growth_figure(
     """
     by_budget = [(f"{percent}\u00a0% of the peak", problems) for percent, problems in _alike(runs, summaries).items()]
     panels, laws, anyone, published = [], {}, set(), False
-    for title, problems in by_budget or [("all budgets", range(len(runs.problems)))]:
+    for title, problems in by_budget or [("all budgets", list(range(len(runs.problems))))]:
         points = _growth_points(runs, summaries, problems)
         if len({size for sizes, _ in points.values() for size in sizes}) < 2:
             return None, {}
