@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,19 @@ def test_methods_are_compared_with_the_baseline_from_which_they_differ_in_one_op
     assert compared(f'["{race}", "{plain}"]') == {auto: plain, both: race}
     more = '[[methods]]\nstrategy = "dtr"\nlabel = "longer"\ntime_limit = 9\n'
     assert compared('"longer"', more) == {"dtr": "longer"}
+
+
+def test_methods_that_are_compared_run_side_by_side(tmp_path):
+    text = 'name = "e"\nbudgets = ["0.9", "0.8"]\nseeds = [1, 2]\n{}'
+    text += '[[graphs]]\ngenerate = "chain -n 4"\n[[graphs]]\ngenerate = "chain -n 5"\n'
+    text += '[[methods]]\nlabel = "m"\nindex = ["affine", "triangular"]\n'
+    names = ("seed", "graph", "budget", "method")
+    apart, beside = (
+        [tuple(run.row[name] for name in names) for run in runs_of(write(tmp_path, text.format(line)))]
+        for line in ("", 'baseline = "m affine"\n')
+    )
+    assert beside == [*product((1, 2), ("chain -n 4", "chain -n 5"), ("0.9", "0.8"), ("m affine", "m triangular"))]
+    assert apart == sorted(beside, key=lambda run: (run[0], run[3]))
 
 
 def test_seeds_are_outermost_and_strategies_are_run_once(tmp_path):
