@@ -86,12 +86,7 @@ def export_mzn_bench(store: Store, folder: Path) -> list[Path]:
     require("bench", "yaml")
     import yaml
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise InputError(f"{folder}: the folder is not empty")
-    except OSError as error:
-        raise InputError(f"{folder}: cannot make this folder: {error.strerror or error}") from None
+    empty_folder(folder)
     traces = {key: list(points) for key, points in groupby(store.trace_rows(), key=lambda point: point["key"])}
     written = []
     for number, row in enumerate(store.rows(), start=1):
@@ -103,6 +98,20 @@ def export_mzn_bench(store: Store, folder: Path) -> list[Path]:
             replace_file(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
             written.append(path)
     return written
+
+
+def empty_folder(folder: Path) -> None:
+    """Make a folder.
+
+    Raises:
+        InputError: it is there and not empty, or cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InputError(f"{folder}: the folder is not empty")
+    except OSError as error:
+        raise InputError(f"{folder}: cannot make this folder: {error.strerror or error}") from None
 
 
 def _plain(label: str | None) -> str:

@@ -57,11 +57,14 @@ be least, is none before the first schedule within the budget; source: who impro
 TRACE_VALUES = tuple(TRACE_COLUMNS)[2:]
 """What a run tells of an improvement."""
 
+GRAPH_COLUMNS: dict[str, type] = {"digest": str, "packed": bytes}
+"""Of the table `graphs`: the graphs of runs, or buffers, as `graphs.unpacked` reads them, by the digest in `runs`."""
+
 VERSION = 3
 """Of the tables."""
 ADDED = {
     2: {"runs": ("extension", "objective", "value", "bound", "arena", "memories")},
-    3: {"traces": ("source",)},
+    3: {"traces": ("source",), "graphs": tuple(GRAPH_COLUMNS)},
 }
 """Columns of each table that came with a version; stores of earlier ones do not have them."""
 

@@ -68,6 +68,7 @@ def run(
     if listing:
         return _list(runs, path)
     with locked(path), Store.create(path) as opened:
+        opened.add_graphs({one.row["graph_digest"]: one.graph for one in runs})
         replaced = opened.adopt([one.row for one in runs])
         if replaced:
             name = f"{description.name} (before)"
