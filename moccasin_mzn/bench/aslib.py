@@ -8,14 +8,13 @@ strategies do, has always timed out. Features are those of `features`, for the i
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.bench.export import empty_folder
+from moccasin_mzn.bench.export import distinct_names, empty_folder
 from moccasin_mzn.bench.features import STEPS, features
 from moccasin_mzn.bench.graphs import parsed, unpacked
 from moccasin_mzn.bench.rows import Row
@@ -33,7 +32,6 @@ RUN_STATUS = {
 NOT_RUN = "other"
 """Of a method on an instance that it was not for."""
 FOLDS = 10
-_PLAIN = re.compile(r"[A-Za-z0-9_.+-]+")
 _README = """\
 Made by: python -m moccasin_mzn bench export STORE --format aslib
 
@@ -89,13 +87,13 @@ class _Scenario:
     def names(self) -> dict[tuple[str, int], str]:
         """An id for each instance, by digest of the graph and budget."""
         first = {(row["graph_digest"], row["budget_amount"]): f"{row['graph']} {row['budget']}" for row in self.rows}
-        return dict(zip(first, _distinct(first.values()), strict=True))
+        return dict(zip(first, distinct_names(first.values()), strict=True))
 
     @cached_property
     def methods(self) -> dict[str, str]:
         """An id for each."""
         labels = dict.fromkeys(row["method"] for row in self.rows)
-        return dict(zip(labels, _distinct(labels), strict=True))
+        return dict(zip(labels, distinct_names(labels), strict=True))
 
     @property
     def cutoff(self) -> float:
@@ -165,7 +163,7 @@ class _Scenario:
 
     @property
     def _relation(self) -> str:
-        (name,) = _distinct([self.rows[0]["experiment"]])
+        (name,) = distinct_names([self.rows[0]["experiment"]])
         return name
 
     def _runs(self) -> list[list[Any]]:
@@ -196,14 +194,3 @@ class _Scenario:
         declared = "".join(f"@ATTRIBUTE {name} {kind}\n" for name, kind in every.items())
         data = "".join(",".join(map(str, line)) + "\n" for line in lines)
         return f"@RELATION {relation}_{self._relation}\n\n{declared}\n@DATA\n{data}"
-
-
-def _distinct(labels: Iterable[str]) -> list[str]:
-    """Labels in letters and digits that every reader of ARFF takes, each another."""
-    found: list[str] = []
-    for label in labels:
-        name = "_".join(_PLAIN.findall(label)) or "_"
-        found.append(
-            next(one for one in (name, *(f"{name}_{k}" for k in range(2, len(found) + 3))) if one not in found)
-        )
-    return found

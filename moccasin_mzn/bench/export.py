@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,6 +112,17 @@ def empty_folder(folder: Path) -> None:
             raise InputError(f"{folder}: the folder is not empty")
     except OSError as error:
         raise InputError(f"{folder}: cannot make this folder: {error.strerror or error}") from None
+
+
+def distinct_names(labels: Iterable[str]) -> list[str]:
+    """Labels as names of files, which every reader of ARFF takes too, each another."""
+    found: list[str] = []
+    for label in labels:
+        name = _plain(label).strip("_") or "_"
+        found.append(
+            next(one for one in (name, *(f"{name}_{k}" for k in range(2, len(found) + 3))) if one not in found)
+        )
+    return found
 
 
 def _plain(label: str | None) -> str:

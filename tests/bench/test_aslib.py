@@ -22,9 +22,10 @@ GRAPHS = {f"digest {seed}": random_dag(9, seed=seed) for seed in range(12)}
 def row(digest, budget, method, status, seconds, seed=1, **more):
     return {
         **empty_row(), "key": f"{digest} {budget} {method} {seed} {more}", "experiment": "e f",
-        "graph": f"'{digest}', %", "graph_digest": digest, "budget": str(budget), "budget_amount": budget, "method": method, "seed": seed,
-        "status": status, "valid": status in ("optimal", "feasible"), "seconds": seconds + 1, "solve_seconds": seconds,
-        "time_limit": 20.0, "max_computations": "2", "memory_limit": 2**30, "objective": "duration", **more,
+        "graph": f"'{digest}', %", "graph_digest": digest, "budget": str(budget), "budget_amount": budget,
+        "method": method, "seed": seed, "status": status, "valid": status in ("optimal", "feasible"),
+        "seconds": seconds + 1, "solve_seconds": seconds, "time_limit": 20.0, "max_computations": "2",
+        "memory_limit": 2**30, "objective": "duration", **more,
     }  # fmt: skip
 
 

@@ -1,0 +1,179 @@
+"""The words of a package: its README, its licence, and an entry of CSPLib."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import distribution
+
+from moccasin_mzn.bench.package import NAME, Graded, Package, grade_text
+from moccasin_mzn.bench.rows import Row
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.words import count_text
+
+_PROBLEM = """\
+A computation graph has nodes with a duration and the size of their output. A node is computed after the nodes whose
+outputs it reads, and these outputs must be in memory while it is computed. A schedule is a sequence of computations. An
+output that was dropped from memory can be had again by computing its node again, at most C times in all. The memory
+that is held at any time must be within a budget; the sum of the durations of all computations is to be least. Without a
+budget every node is computed once. It is the problem of tensor rematerialization: training a neural network in less
+memory than its activations need, by computing some of them again."""
+_MODEL = """\
+Each computation has a retention interval, from its computation to the last read of its output, and a boolean that says
+whether it takes place; intervals fit the budget as one cumulative constraint. Nodes are computed for the first time in
+the order in which they are numbered, and are computed again only in stages between these."""
+_README = """\
+# Tensor rematerialization
+
+{problem}
+
+{about}
+
+`{model}` is the model, from the paper cited below with redundant constraints of moccasin_mzn. `{checker}` checks
+solutions and shares nothing with it.{beside}
+
+    minizinc --solver SOLVER {model} {checker} {first}
+
+## Instances
+
+Grades are the fewest seconds in which one of these proved the optimum, compilation included; unsolved: none did.
+
+{methods}
+
+Durations and budgets are those of the model; a budget is also told as a share of what the order of the nodes needs
+without recomputation. `best_known.csv` says who found and who proved what; of others than solvers these are searches
+and bounds of moccasin_mzn.
+
+{table}
+
+Made by: `{command}`
+
+## Source
+
+{cite}
+
+Licence: MIT, see `LICENSE`. Author: moccasin_mzn.
+"""
+_CITATION = (
+    "Bartan, Li, Teague, Lott, Dilkina: Moccasin: Efficient Tensor Rematerialization for Neural Networks, "
+    "Proceedings of the 40th International Conference on Machine Learning, 2023."
+)
+_SPECIFICATION = """\
+---
+Title:    Tensor rematerialization
+Proposer: moccasin_mzn
+Category: Scheduling and related problems
+---
+
+{problem}
+
+The problem and the model are those of cite{{{key}}}.
+
+{about}
+
+An instance gives the nodes, numbered in an order in which they can be computed, their durations and sizes, the edges,
+the budget and C.
+"""
+_KEY = "bartan2023moccasin"
+_BIB = """\
+@inproceedings{{{key},
+  title = {{Moccasin: Efficient Tensor Rematerialization for Neural Networks}},
+  author = {{Bartan, Burak and Li, Haoming and Teague, Harris and Lott, Christopher and Dilkina, Bistra}},
+  booktitle = {{Proceedings of the 40th International Conference on Machine Learning}},
+  series = {{Proceedings of Machine Learning Research}},
+  volume = {{202}},
+  pages = {{1826--1837}},
+  year = {{2023}},
+  url = {{https://proceedings.mlr.press/v202/bartan23a.html}}
+}}
+"""
+_METADATA = "---\nTitle: {title}\nType: MiniZinc\n---\n"
+
+
+def package_files(
+    package: Package, methods: Sequence[str], grading: Sequence[Row], with_csplib: bool
+) -> dict[str, str]:
+    """All files, by path.
+
+    Args:
+        methods: those that grade.
+        grading: their rows of the store.
+        with_csplib: an entry of CSPLib as well.
+    """
+    models, data = package.models(), package.data()
+    entry = _csplib(package, models, data, methods) if with_csplib else {}
+    return {
+        **models, **data,
+        "README.md": _readme(package, methods, grading, list(models)),
+        "best_known.csv": package.best_known(),
+        "LICENSE": _licence(),
+        **{f"csplib/{name}": text for name, text in entry.items()},
+    }  # fmt: skip
+
+
+def _readme(package: Package, methods: Sequence[str], grading: Sequence[Row], models: Sequence[str]) -> str:
+    beside = [name for name in models if name not in (f"{NAME}.mzn", f"{NAME}.mzc.mzn")]
+    also = f" The other `.mzn` belong to the model: {', '.join(f'`{name}`' for name in beside)}." if beside else ""
+    return _README.format(
+        problem=_PROBLEM, about=_MODEL, model=f"{NAME}.mzn", checker=f"{NAME}.mzc.mzn", beside=also,
+        first=package.files[0], methods="\n".join(_told(method, grading) for method in methods),
+        table=_table(package, methods), command=package.command, cite=_CITATION,
+    )  # fmt: skip
+
+
+def _told(method: str, rows: Sequence[Row]) -> str:
+    """A method: its solver, limit and threads, and the machines."""
+    own = [row for row in rows if row["method"] == method]
+    solver = next((row["solver_version"] for row in own if row["solver_version"]), own[0]["solver"])
+    machines = "; ".join(sorted({row["machine"] for row in own if row["machine"]}))
+    effort = f"{own[0]['time_limit']:g} s at most, {count_text(own[0]['threads'], 'thread')}"
+    return f"- {method}: {solver}, {effort}; {machines}"
+
+
+def _table(package: Package, methods: Sequence[str]) -> str:
+    """The instances in Markdown."""
+    headings = ["instance", "n", "m", "budget", "of peak", "C", "grade", "best known", "bound", "by", "proved by",
+                *(f"{method}, s" for method in methods)]  # fmt: skip
+    rows = [[name, *_cells(one, methods)] for name, one in zip(package.files, package.instances, strict=True)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [headings, ["---"] * len(headings), *rows])
+
+
+def _cells(one: Graded, methods: Sequence[str]) -> list[str]:
+    instance, known = one.instance, one.known
+    seconds = (known.seconds.get(method) for method in methods)
+    return [
+        f"{len(instance.graph.nodes)}", f"{len(instance.graph.edges)}", f"{one.data.budget}",
+        f"{instance.budget / instance.baseline.peak:.3f}", f"{max(instance.max_computations)}", grade_text(one.grade),
+        _number(one.duration), _number(one.bound), known.found_by or "-",
+        known.proved_by if known.proven else "-", *("-" if took is None else f"{took:.1f}" for took in seconds),
+    ]  # fmt: skip
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _licence() -> str:
+    """LICENSE, that of this package.
+
+    Raises:
+        InputError: it was not installed with its licence.
+    """
+    text = distribution("moccasin_mzn").read_text("licenses/LICENSE")
+    if text is None:
+        raise InputError("this installation of moccasin_mzn has lost its LICENSE")
+    return text
+
+
+def _csplib(
+    package: Package, models: Mapping[str, str], data: Mapping[str, str], methods: Sequence[str]
+) -> dict[str, str]:
+    return {
+        "specification.md": _SPECIFICATION.format(problem=_PROBLEM, about=_MODEL, key=_KEY),
+        **{f"models/{name}": text for name, text in models.items()},
+        **{f"models/{name}.metadata": _METADATA.format(title="") for name in models},
+        f"models/{NAME}.mzn.metadata": _METADATA.format(title="Retention intervals in stages"),
+        f"models/{NAME}.mzc.mzn.metadata": _METADATA.format(title="Solution checker"),
+        **{f"data/{name}": text for name, text in data.items()},
+        "references/references.bib": _BIB.format(key=_KEY),
+        "results/best_known.inline.md": f"Best schedules known; seconds to a proof:\n\n{_table(package, methods)}\n",
+    }  # fmt: skip
