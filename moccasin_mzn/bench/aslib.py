@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from moccasin_mzn.bench.export import distinct_names, empty_folder
 from moccasin_mzn.bench.features import STEPS, features
-from moccasin_mzn.bench.graphs import parsed, unpacked
+from moccasin_mzn.bench.graphs import instance_within, parsed, unpacked
 from moccasin_mzn.bench.rows import Row
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.errors import InputError, require, shown
@@ -133,9 +133,7 @@ class _Scenario:
             )
         same = {row["max_computations"] for row in self.rows} - {None}
         (most,) = same if len(same) == 1 else (str(USUAL_COUNT),)
-        graph = parsed(unpacked(self.graphs[digest]))
-        built = Instance.build(graph, 1, max_computations=int(most) if most.isdecimal() else most)
-        return replace(built, budget=max(0, budget))
+        return instance_within(parsed(unpacked(self.graphs[digest])), budget, most)
 
     def _description(self) -> dict[str, Any]:
         names = [feature.name for those in STEPS.values() for feature in those]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from moccasin_mzn.bench.export import distinct_names
-from moccasin_mzn.bench.graphs import BenchGraph
+from moccasin_mzn.bench.graphs import BenchGraph, instance_within
 from moccasin_mzn.bench.known import Known, known_of
 from moccasin_mzn.bench.rows import Row
 from moccasin_mzn.bench.store import Store
@@ -27,8 +27,8 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.minizinc.integers import LARGEST
 
 FORMULATION = "staged"
-NAME = "moccasin"
-"""Of the model in the package."""
+MODEL_FILE, CHECKER_FILE = "moccasin.mzn", "moccasin.mzc.mzn"
+"""In the package."""
 STEPS_PER_DECADE = 2
 """Grades of difficulty."""
 UNSOLVED = 1000
@@ -38,17 +38,19 @@ FIRST = 0.1
 
 
 def is_of_package(row: Row) -> bool:
-    """Is it a run of the package's formulation, whose optimum is that of its model?"""
-    return row["formulation"] == FORMULATION and not row["extension"] and row["objective"] in (None, "duration")
+    """Is it a run of the package's formulation with the input order, whose optimum is that of its model?"""
+    other = row["extension"] or row["objective"] not in (None, "duration") or " --order " in row["command"]
+    return row["formulation"] == FORMULATION and not other
 
 
 @dataclass(frozen=True)
 class Graded:
     """An instance that may be in a package."""
 
-    graph: BenchGraph
+    graph: str
+    """Its label in the experiment."""
     budget: str
-    """As in the experiment."""
+    """Likewise."""
     instance: Instance
     data: ModelData
     known: Known
@@ -96,28 +98,28 @@ def graded(
     counts = {row["max_computations"] for row in rows}
     if len(counts) > 1:
         raise InputError(f"methods have different numbers of computations: {', '.join(sorted(map(str, counts)))}")
-    most = int(counts.pop())
-    done = [row for row in store.rows() if is_of_package(row) and row["max_computations"] == str(most)]
+    most = counts.pop()
+    done = [row for row in store.rows() if is_of_package(row) and row["max_computations"] == most]
     traces = {key: list(points) for key, points in groupby(store.trace_rows(), key=lambda point: point["key"])}
+    by_label = {graph.source.label: graph.graph for graph in graphs if graph.graph is not None}
     found, left_out = [], Counter[str]()
-    for graph in graphs:
-        for budget in graph.source.budgets if graph.graph is not None else ():
-            place = {_place(row) for row in rows if row["graph"] == graph.source.label and row["budget"] == budget}
-            of_it = {row["key"]: row for row in done if _place(row) in place}
-            known = known_of(list(of_it.values()), traces)
-            amount = next(iter(place))[1]
-            instance = Instance.build(graph.graph, str(amount), max_computations=most)
-            data = find_formulation(FORMULATION).data(instance)
-            reason = _unfit(instance, data, known)
-            left_out[reason] += bool(reason)
-            if not reason:
-                proofs = [took for method in methods if (took := known.seconds.get(method)) is not None]
-                found.append(Graded(graph, budget, instance, data, known, min(proofs, default=None)))
-    return found, +left_out
+    for label, budget, digest, amount in places(rows):
+        of_it = {row["key"]: row for row in done if (row["graph_digest"], row["budget_amount"]) == (digest, amount)}
+        known = known_of(list(of_it.values()), traces)
+        instance = instance_within(by_label[label], amount, most)
+        data = find_formulation(FORMULATION).data(instance)
+        reason = _unfit(instance, data, known)
+        left_out[reason] += 1
+        if not reason:
+            proofs = [took for method in methods if (took := known.seconds.get(method)) is not None]
+            found.append(Graded(label, budget, instance, data, known, min(proofs, default=None)))
+    del left_out[""]
+    return found, left_out
 
 
-def _place(row: Row) -> tuple[str, int]:
-    return row["graph_digest"], row["budget_amount"]
+def places(rows: Iterable[Row]) -> list[tuple[str, str, str, int]]:
+    """Labels of graphs and budgets of runs, in their order, with the digest of the graph and the amount."""
+    return list(dict.fromkeys((row["graph"], row["budget"], row["graph_digest"], row["budget_amount"]) for row in rows))
 
 
 def _unfit(instance: Instance, data: ModelData, known: Known) -> str:
@@ -141,10 +143,8 @@ def chosen(candidates: Iterable[Graded], count: int) -> list[Graded]:
     while any(grades.values()):
         for grade in sorted(grades):
             if grades[grade] and len(found) < count:
-                one = min(
-                    grades[grade], key=lambda one: (one.duration is None, there[one.graph.source.label], _size(one))
-                )
-                there[one.graph.source.label] += 1
+                one = min(grades[grade], key=lambda one: (one.duration is None, there[one.graph], _size(one)))
+                there[one.graph] += 1
                 found.append(one)
                 grades[grade].remove(one)
         if len(found) == count:
@@ -154,6 +154,11 @@ def chosen(candidates: Iterable[Graded], count: int) -> list[Graded]:
 
 def _size(one: Graded) -> tuple[int, int]:
     return len(one.instance.graph.nodes), len(one.instance.graph.edges)
+
+
+def data_files(labels: Iterable[tuple[str, str]]) -> list[str]:
+    """A name for each instance, by labels of its graph and budget."""
+    return [f"{name}.dzn" for name in distinct_names(" ".join(pair) for pair in labels)]
 
 
 @dataclass(frozen=True)
@@ -167,13 +172,12 @@ class Package:
     @property
     def files(self) -> list[str]:
         """A name for each instance."""
-        labels = (f"{one.graph.source.label} {one.budget}" for one in self.instances)
-        return [f"{name}.dzn" for name in distinct_names(labels)]
+        return data_files((one.graph, one.budget) for one in self.instances)
 
     def models(self) -> dict[str, str]:
         """The model, its checker and what they need beside them, by name."""
         texts = standalone(find_formulation(FORMULATION))
-        own = {MODEL: f"{NAME}.mzn", CHECKER: f"{NAME}.mzc.mzn"}
+        own = {MODEL: MODEL_FILE, CHECKER: CHECKER_FILE}
         return {own.get(name, name): text for name, text in texts.items()}
 
     def data(self) -> dict[str, str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.metadata import distribution
 
-from moccasin_mzn.bench.package import NAME, Graded, Package, grade_text
+from moccasin_mzn.bench.package import CHECKER_FILE, FORMULATION, MODEL_FILE, Graded, Package, grade_text
 from moccasin_mzn.bench.rows import Row
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.formulations.catalogue import find_formulation
 from moccasin_mzn.words import count_text
 
 _PROBLEM = """\
@@ -35,6 +36,24 @@ solutions and shares nothing with it.{beside}
 
 ## Instances
 
+{instances}
+
+## Source
+
+{cite}
+
+Licence: MIT, see `LICENSE`. Author: moccasin_mzn.
+"""
+_BARE = """\
+# Instances
+
+Data of `{model}`, see [models](../../models/README.md); in the folder of the models:
+
+    minizinc --solver SOLVER {model} {checker} ../data/instances/{first}
+
+{instances}
+"""
+_INSTANCES = """\
 Grades are the fewest seconds in which one of these proved the optimum, compilation included; unsolved: none did.
 
 {methods}
@@ -45,14 +64,7 @@ and bounds of moccasin_mzn.
 
 {table}
 
-Made by: `{command}`
-
-## Source
-
-{cite}
-
-Licence: MIT, see `LICENSE`. Author: moccasin_mzn.
-"""
+Made by: `{command}`"""
 _CITATION = (
     "Bartan, Li, Teague, Lott, Dilkina: Moccasin: Efficient Tensor Rematerialization for Neural Networks, "
     "Proceedings of the 40th International Conference on Machine Learning, 2023."
@@ -90,33 +102,40 @@ _METADATA = "---\nTitle: {title}\nType: MiniZinc\n---\n"
 
 
 def package_files(
-    package: Package, methods: Sequence[str], grading: Sequence[Row], with_csplib: bool
+    package: Package, methods: Sequence[str], grading: Sequence[Row], *, models: bool = True, csplib: bool = False
 ) -> dict[str, str]:
     """All files, by path.
 
     Args:
         methods: those that grade.
         grading: their rows of the store.
-        with_csplib: an entry of CSPLib as well.
+        models: else instances alone, for the models where they are.
+        csplib: an entry of CSPLib as well.
     """
-    models, data = package.models(), package.data()
-    entry = _csplib(package, models, data, methods) if with_csplib else {}
+    texts, data = package.models() if models else {}, package.data()
+    told = _INSTANCES.format(
+        methods="\n".join(_told(method, grading) for method in methods), table=_table(package, methods),
+        command=package.command,
+    )  # fmt: skip
+    entry = _csplib(package.models(), data, _table(package, methods)) if csplib else {}
     return {
-        **models, **data,
-        "README.md": _readme(package, methods, grading, list(models)),
+        **texts, **data,
         "best_known.csv": package.best_known(),
-        "LICENSE": _licence(),
+        "README.md": _readme(package.files[0], told, list(texts)),
+        **({"LICENSE": _licence()} if models else {}),
         **{f"csplib/{name}": text for name, text in entry.items()},
     }  # fmt: skip
 
 
-def _readme(package: Package, methods: Sequence[str], grading: Sequence[Row], models: Sequence[str]) -> str:
-    beside = [name for name in models if name not in (f"{NAME}.mzn", f"{NAME}.mzc.mzn")]
-    also = f" The other `.mzn` belong to the model: {', '.join(f'`{name}`' for name in beside)}." if beside else ""
+def _readme(first: str, instances: str, models: Sequence[str]) -> str:
+    form = find_formulation(FORMULATION)
+    if not models:
+        model, checker = form.model("duration").name, form.checker_file.name
+        return _BARE.format(model=model, checker=checker, first=first, instances=instances)
+    beside = [name for name in models if name not in (MODEL_FILE, CHECKER_FILE)]
     return _README.format(
-        problem=_PROBLEM, about=_MODEL, model=f"{NAME}.mzn", checker=f"{NAME}.mzc.mzn", beside=also,
-        first=package.files[0], methods="\n".join(_told(method, grading) for method in methods),
-        table=_table(package, methods), command=package.command, cite=_CITATION,
+        problem=_PROBLEM, about=_MODEL, model=MODEL_FILE, checker=CHECKER_FILE, first=first, instances=instances,
+        beside=f" Beside it: {', '.join(f'`{name}`' for name in beside)}." if beside else "", cite=_CITATION,
     )  # fmt: skip
 
 
@@ -164,16 +183,13 @@ def _licence() -> str:
     return text
 
 
-def _csplib(
-    package: Package, models: Mapping[str, str], data: Mapping[str, str], methods: Sequence[str]
-) -> dict[str, str]:
+def _csplib(models: Mapping[str, str], data: Mapping[str, str], table: str) -> dict[str, str]:
+    titles = {MODEL_FILE: "Retention intervals in stages", CHECKER_FILE: "Solution checker"}
     return {
         "specification.md": _SPECIFICATION.format(problem=_PROBLEM, about=_MODEL, key=_KEY),
         **{f"models/{name}": text for name, text in models.items()},
-        **{f"models/{name}.metadata": _METADATA.format(title="") for name in models},
-        f"models/{NAME}.mzn.metadata": _METADATA.format(title="Retention intervals in stages"),
-        f"models/{NAME}.mzc.mzn.metadata": _METADATA.format(title="Solution checker"),
+        **{f"models/{name}.metadata": _METADATA.format(title=titles.get(name, "")) for name in models},
         **{f"data/{name}": text for name, text in data.items()},
         "references/references.bib": _BIB.format(key=_KEY),
-        "results/best_known.inline.md": f"Best schedules known; seconds to a proof:\n\n{_table(package, methods)}\n",
-    }  # fmt: skip
+        "results/best_known.inline.md": f"Best known, and seconds to a proof:\n\n{table}\n",
+    }

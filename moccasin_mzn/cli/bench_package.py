@@ -25,6 +25,12 @@ from moccasin_mzn.words import count_text
     metavar="METHOD",
     help="The method whose seconds to a proof are the difficulty.  [default: the fastest with search off]",
 )
+@click.option(
+    "--models/--no-models",
+    default=True,
+    show_default=True,
+    help="Model, checker and licence beside the instances, or instances alone.",
+)
 @click.option("--csplib", is_flag=True, help="In the folder csplib, an entry of CSPLib as well.")
 @click.option(
     "--store",
@@ -49,7 +55,7 @@ from moccasin_mzn.words import count_text
     help="Processes that share the cores and memory of this machine.",
 )
 def package(
-    experiment: Path, output: Path, count: int, grade_by: str | None, csplib: bool, store: Path | None,
+    experiment: Path, output: Path, count: int, grade_by: str | None, models: bool, csplib: bool, store: Path | None,
     folders: tuple[Path, ...], workers: int,
 ) -> int:  # fmt: skip
     """Make a submission to the MiniZinc Challenge of the graphs and budgets of EXPERIMENT.
@@ -80,7 +86,7 @@ def package(
     if not candidates:
         raise InputError(f"{experiment}: there is no instance for a package")
     made = Package(chosen(candidates, count), command_line())
-    texts = package_files(made, methods, grading, csplib)
+    texts = package_files(made, methods, grading, models=models, csplib=csplib)
     for name, text in texts.items():
         (output / name).parent.mkdir(parents=True, exist_ok=True)
         replace_file(output / name, text)

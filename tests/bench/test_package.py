@@ -14,6 +14,7 @@ from bench_support import write
 from moccasin_mzn.bench.known import Known, known_of
 from moccasin_mzn.bench.package import Graded, chosen, grade_text
 from moccasin_mzn.bench.rows import empty_row
+from moccasin_mzn.formulations.catalogue import find_formulation
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "data" / "instances"
@@ -45,8 +46,10 @@ strategy = "keep-all"
 def solved(folder, name, solver="gecode", seconds=20):
     """What plain minizinc prints of an instance of a package, with the checker: best duration, whether it is proven,
     and whether the checker accepts every solution."""
-    words = ["minizinc", "--solver", solver, "--time-limit", str(1000 * seconds), "-a", "--output-mode", "json",
-             "moccasin.mzn", "moccasin.mzc.mzn", name]  # fmt: skip
+    own = (folder / "moccasin.mzn", folder / "moccasin.mzc.mzn")
+    form = find_formulation("staged")
+    model, checker = own if own[0].exists() else (form.model("duration"), form.checker_file)
+    words = ["minizinc", "--solver", solver, "--time-limit", str(1000 * seconds), "-a", str(model), str(checker), name]
     told = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=seconds + 60)
     assert told.returncode == 0, told.stderr
     durations = [int(found) for found in re.findall(r"CORRECT: duration (\d+)", told.stdout)]
@@ -139,11 +142,29 @@ def test_an_experiment_without_the_formulation_is_refused(command, tmp_path):
     assert sorted(one.name for one in tmp_path.iterdir()) == ["experiment.toml"]
 
 
+def test_instances_that_ship_are_told_of_and_small():
+    known = best_known(SHIPPED)
+    assert set(known) == {path.name for path in SHIPPED.glob("*.dzn")} and 12 <= len(known) <= 20
+    assert sum(path.stat().st_size for path in SHIPPED.iterdir()) < 1_500_000
+    readme = (SHIPPED / "README.md").read_text()
+    assert all(f"| {name} | " in readme and row["duration"] in readme for name, row in known.items())
+    assert "| unsolved | " in readme and "| to 0.3 s | " in readme
+
+
+def test_plain_minizinc_solves_the_easiest_that_ship():
+    check(SHIPPED, list(best_known(SHIPPED))[:2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["gecode", "cp-sat"])
+def test_plain_minizinc_solves_or_does_not_contradict_all_that_ship(solver):
+    check(SHIPPED, best_known(SHIPPED), solver=solver)
+
+
 def graded(label, seconds, duration=1):
-    graph = SimpleNamespace(source=SimpleNamespace(label=label))
     instance = SimpleNamespace(graph=SimpleNamespace(nodes=(1,), edges=()))
     data = SimpleNamespace(duration_scale=1)
-    return Graded(graph, "0.8", instance, data, Known(duration, "a", 1, "b", False, {}), seconds)
+    return Graded(label, "0.8", instance, data, Known(duration, "a", 1, "b", False, {}), seconds)
 
 
 def test_instances_are_spread_over_grades_and_graphs():
@@ -151,7 +172,7 @@ def test_instances_are_spread_over_grades_and_graphs():
     hard, open_ones = [graded("hard", 25.0)], [graded("open", None), graded("other", None)]
     found = chosen([*easy, *hard, *open_ones], 6)
     assert [one.grade for one in found] == sorted(one.grade for one in found)
-    assert sorted(one.graph.source.label for one in found) == ["easy 0", "easy 1", "easy 2", "hard", "open", "other"]
+    assert sorted(one.graph for one in found) == ["easy 0", "easy 1", "easy 2", "hard", "open", "other"]
     assert len(chosen(easy, 3)) == 3 and len(chosen(easy, 20)) == 10
     assert [grade_text(graded("x", seconds).grade) for seconds in (0.0, 0.1, 0.11, 0.9, 1.0, 25.0, None)] == [
         "to 0.1 s", "to 0.1 s", "to 0.3 s", "to 1 s", "to 1 s", "to 30 s", "unsolved",
