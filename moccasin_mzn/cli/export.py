@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +42,10 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, **options: 
     `validate --arrays` reads what MiniZinc prints, decodes it and judges it.
     """
     from moccasin_mzn.extensions.asking import instance_of
-    from moccasin_mzn.formulations.exporting import CHECKER, DATA, MODEL, data_text, json_text, standalone
+    from moccasin_mzn.formulations.exporting import CHECKER, DATA, MODEL, comment, data_items, standalone
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.solvers.minizinc.compile import compile_model
+    from moccasin_mzn.solvers.minizinc.dzn import dzn_text, json_text
     from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
     if solver is not None and not fzn:
@@ -60,10 +60,11 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, **options: 
     instance, form, start = instance_of(given, read_graph(graph), **problem)
     if start is not None:
         form.check_start(instance, start)
-    text = json_text if output.suffix == ".json" and not fzn else partial(data_text, command=command_line())
-    data = text(instance, form, start)
+    items = data_items(instance, form, start)
+    as_json = output.suffix == ".json" and not fzn
+    data = json_text(items) if as_json else comment(instance, form, command_line()) + dzn_text(items)
     if fzn:
-        made = {output: compile_model(find_backend(solver or "cp-sat"), form.model("duration"), data)}
+        made = {output: compile_model(find_backend(solver or "cp-sat"), form.model, data)}
     elif is_file:
         made = {output: data}
     else:
@@ -73,6 +74,6 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, **options: 
     if not write_files(file_jobs(*((path, lambda text=text: text) for path, text in made.items()))):
         return EXIT_BAD_INPUT
     if not fzn:
-        place = (MODEL, CHECKER, DATA) if not is_file else (form.model("duration"), form.checker_file, output)
+        place = (MODEL, CHECKER, DATA) if not is_file else (form.model, form.checker_file, output)
         click.echo(f"minizinc --solver cp-sat {shlex.join(map(str, place))}")
     return EXIT_FOUND

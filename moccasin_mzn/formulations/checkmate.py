@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.presolve import ModelData, presolve
 from moccasin_mzn.problem.instance import MOST_COMPUTATIONS, Instance
+from moccasin_mzn.solvers.minizinc.dzn import Member
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,15 +23,21 @@ class Checkmate(Formulation):
     recomputations that presolve finds useless; otherwise as published."""
 
     limited: ClassVar[bool] = False
-    checker: ClassVar[str] = "checkmate.mzc.mzn"
 
-    def presolve(self, instance: Instance) -> ModelData:
+    @property
+    def main(self) -> str:
+        return "checkmate.mzn"
+
+    def choices(self, objective: str) -> dict[str, Any]:
+        return {"memory": Member("ALIVE")} if self.strengthened else {}
+
+    def data(self, problem: Instance) -> ModelData:
         """Every node may be computed in every stage from its own on; the strengthened form looks at the useful ones."""
-        n = len(instance.order)
-        unlimited = replace(instance, max_computations=(min(n, MOST_COMPUTATIONS),) * n)
+        n = len(problem.order)
+        unlimited = replace(problem, max_computations=(min(n, MOST_COMPUTATIONS),) * n)
         data = presolve(unlimited, staged=True)
         stages = range(1, n + 1)
-        data = replace(data, max_computations=tuple(n - v + 1 for v in stages), critical_stage=())
+        data = replace(data, max_computations=tuple(n - v + 1 for v in stages), critical_stage=frozenset())
         if self.strengthened:
             return data
         return replace(data, earliest_stage=tuple(min(v + 1, n) for v in stages), latest_stage=(n,) * n)

@@ -54,8 +54,8 @@ def sizes(instance: Instance, backend: Backend) -> Iterator[ModelSize]:
         SolverError: MiniZinc failed, or already finds that there is no schedule.
     """
     for name, form in (named for formulation in FORMULATIONS for named in formulation.forms()):
-        data = form.presolve(instance)
-        text = compile_model(backend, form.model("duration"), dzn_text(form.data_items(instance.graph, data)))
+        data = form.data(instance)
+        text = compile_model(backend, form.model, dzn_text(form.data_items(instance.graph, data)))
         yield _counted(name, form.growth, parse(text, name), len(text))
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations.formulation import Formulation
+from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.words import count_text, memory_text
 
 MODEL, DATA = "model.mzn", "data.dzn"
@@ -21,46 +22,48 @@ CHECKER = "model.mzc.mzn"
 _INCLUDE = re.compile(r'^include "(?P<file>[^"]+)";[^\n]*\n', re.MULTILINE)
 _ITEM = re.compile(r"(?P<name>[A-Za-z]\w*)\s*=\s*(?P<value>[^;]*);")
 _SHAPE = re.compile(r"array2d\(\s*1\.\.(?P<rows>\d+)\s*,\s*1\.\.(?P<columns>\d+)\s*,")
+_SEQUENCE = re.compile(r"^sequence (?P<names>\[.*\])$", re.MULTILINE)
 _VALUE = re.compile(r"true|false|-?\d+")
 _VALUES = {"true": True, "false": False}
 _END = "----------"
 
 
-def data_text(instance: Instance, form: Formulation, start: Sequence[int] | None = None, command: str = "") -> str:
-    """The instance as a `.dzn` file for the model of a formulation, with a comment that says what it is.
+def data_items(instance: Instance, form: Formulation, start: Sequence[int] | None = None) -> dict[str, Any]:
+    """The items of the instance for the model of a formulation.
 
     Args:
         start: a schedule to start from, positions in `graph.nodes`.
+    """
+    return form.items(instance, form.data(instance), start, None)
+
+
+def comment(instance: Instance, form: Formulation, command: str = "") -> str:
+    """What a `.dzn` file says of itself in the lines at its top.
+
+    Args:
         command: what made the file.
     """
     graph, data = instance.graph, form.data(instance)
-    names = json.dumps([str(graph.nodes[v]) for v in data.order], ensure_ascii=True)
     memory, most = memory_text(instance.budget, graph.size_unit), instance.counts
     lines = [
         f"{graph.name or 'a graph'}: {count_text(len(graph.nodes), 'node')}, {count_text(len(graph.edges), 'edge')}",
         f"budget {memory}, computations per node {most if isinstance(most, int | str) else 'given for each'}",
         f"made by: {command}" if command else "",
-        f"for {form.model('duration').name}; 1 of size stands for {data.size_scale:,}, 1 of duration for "
-        f"{data.duration_scale:,}",
-        f"nodes 1..{len(data.order)} are {names}",
+        f"for {form.model.name}; 1 of size stands for {data.size_scale:,}, 1 of duration for {data.duration_scale:,}",
     ]
-    comment = "".join(f"% {' '.join(line.split())}\n" for line in lines if line)
-    return comment + dzn_text(form.items(instance, data, start, None))
-
-
-def json_text(instance: Instance, form: Formulation, start: Sequence[int] | None = None) -> str:
-    """The same as MiniZinc's JSON."""
-    return json.dumps(form.items(instance, form.data(instance), start, None)) + "\n"
+    return "".join(f"% {' '.join(line.split())}\n" for line in lines if line)
 
 
 def standalone(form: Formulation) -> dict[str, str]:
     """A model in one file, its checker, and the files they need beside them, by name.
 
-    What solvers have their own form of, `fzn_*.mzn`, stays a file of its own, which theirs replaces; and so does what
-    it includes.
+    What CP-SAT has its own form of stays a file of its own, which that of its library replaces; and so does what it
+    includes.
     """
-    model = form.model("duration")
-    beside = {path for one in _included(model) if one.name.startswith("fzn_") for path in {one, *_included(one)}}
+    model, native = form.model, resources.files("moccasin_mzn.solvers.cpsat") / "mznlib"
+    beside = {
+        path for one in _included(model) if native.joinpath(one.name).is_file() for path in {one, *_included(one)}
+    }
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(beside)}
     parts = list(_parts(model, beside, set()))
     comment = re.match(r"(%[^\n]*\n)*", parts[-1])
@@ -100,10 +103,11 @@ def _parts(path: Path, beside: set[Path], seen: set[Path]) -> Iterator[str]:
 
 
 def read_solution(text: str) -> Any:
-    """The arrays of the last solution that MiniZinc printed, as items or as JSON, as attributes.
+    """The last solution that MiniZinc printed: its arrays as attributes if it was printed as items or as JSON; else
+    `names`, its sequence, as the models print it for people.
 
     Raises:
-        InputError: there is none, or it is none of either form.
+        InputError: there is none, or it is of no such form.
     """
     solutions = text.split(_END)[:-1]
     if not solutions:
@@ -116,6 +120,11 @@ def read_solution(text: str) -> Any:
             raise InputError(f"the last solution is no JSON: {error}") from None
         values = values.get("output", values)
         values = values.get("json", values)
+    elif told := _SEQUENCE.search(last):
+        try:
+            values = {"names": json.loads(told["names"])}
+        except ValueError as error:
+            raise InputError(f"the last solution has no sequence of names: {error}") from None
     else:
         values = {found["name"]: _array(found["value"]) for found in _ITEM.finditer(last)}
     if not isinstance(values, dict):
@@ -145,9 +154,19 @@ def decoded(instance: Instance, form: Formulation, values: Any) -> tuple[int, ..
     Raises:
         InputError: arrays are missing, or are not of this instance.
     """
+    if (names := getattr(values, "names", None)) is not None:
+        return _by_name(instance.graph, names)
     try:
         return form.sequence(form.data(instance), values)
     except (AttributeError, IndexError, TypeError, ValueError, KeyError) as error:
         what = f"no array {error.name}" if isinstance(error, AttributeError) else "arrays of another instance"
         told = "the same graph, budget, order, computations and formulation as for export are needed"
         raise InputError(f"the last solution has {what}: {told}") from None
+
+
+def _by_name(graph: ComputationGraph, names: Sequence[str]) -> tuple[int, ...]:
+    position = {str(node): v for v, node in enumerate(graph.nodes)}
+    for name in names:
+        if name not in position:
+            raise InputError(f"the last solution has a node {shown(name)}, which is not in the graph")
+    return tuple(position[name] for name in names)

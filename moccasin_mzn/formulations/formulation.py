@@ -22,11 +22,8 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.minizinc.integers import Sum
 from moccasin_mzn.words import count_text
 
-_AS_IN_DATA = (
-    "duration", "size", "budget", "input_order_memory", "max_computations", "entry", "absent", "exit", "earliest_stage",
-    "latest_stage", "critical_stage",
-)  # fmt: skip
-"""Items of the `.dzn` file that are fields of `ModelData`."""
+_PRESOLVED = ("max_computations", "input_order_memory", "earliest_stage", "latest_stage", "critical_stage")
+"""Items of the `.dzn` file that are fields of `ModelData` and have defaults."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class Formulation(Searched):
     formulations is made from them. Warm starts are retention intervals in all of them."""
 
     name: str
-    """As on the command line; its model is the file of this name, with underscores."""
+    """As on the command line."""
     title: str
     """A few words for people."""
     source: str
@@ -80,10 +77,12 @@ class Formulation(Searched):
     variants: tuple[Variant, ...] = field(default=(Variant(), Variant("alone", {"search": "off"})), compare=False)
     """What a comparison runs."""
 
+    file: Path | None = None
+    """A model of someone else's in place of `main`: it takes the same data, and its solutions stand for the same."""
+
     limited: ClassVar[bool] = True
     """If not, a node is computed at most once per stage, and the model runs alone: local search and bounds are about
     C."""
-    checker: ClassVar[str] = "schedule.mzc.mzn"
     own_options: ClassVar[Mapping[str, Option]] = {}
     """Options of `solve` that are fields of this formulation; their first choice is the default."""
 
@@ -91,9 +90,18 @@ class Formulation(Searched):
         """The forms whose sizes are worth a comparison, each with a name."""
         yield self.name, self
 
-    def model(self, objective: str) -> Path:
-        """For "duration" or, if `two_phase`, "peak"."""
-        return models_folder() / f"{self.name.replace('-', '_')}.mzn"
+    @property
+    def model(self) -> Path:
+        return self.file or models_folder() / self.main
+
+    @property
+    def main(self) -> str:
+        """The file name of its model."""
+        return f"{self.name}.mzn"
+
+    @property
+    def checker(self) -> str:
+        return self.main.replace(".mzn", ".mzc.mzn")
 
     @property
     def checker_file(self) -> Path:
@@ -101,7 +109,7 @@ class Formulation(Searched):
         return models_folder() / self.checker
 
     @abstractmethod
-    def presolve(self, instance: Instance) -> ModelData:
+    def data(self, problem: Instance) -> ModelData:
         """The reduced data of an instance."""
 
     @abstractmethod
@@ -112,9 +120,6 @@ class Formulation(Searched):
     def copies_counted(self, data: ModelData) -> tuple[int, ...]:
         """How many times the size of each node may occur in one sum of the model."""
 
-    def data(self, problem: Instance) -> ModelData:
-        return self.presolve(problem)
-
     def answer(self, data: ModelData, values: Any) -> tuple[int, ...]:
         return self.sequence(data, values)
 
@@ -122,9 +127,11 @@ class Formulation(Searched):
         return value * data.duration_scale
 
     def items(
-        self, problem: Instance, data: ModelData, incumbent: Sequence[int] | None, limit: int | None
-    ) -> dict[str, Any]:
-        return self.data_items(problem.graph, data, incumbent, None if limit is None else limit // data.duration_scale)
+        self, problem: Instance, data: ModelData, incumbent: Sequence[int] | None, limit: int | None,
+        objective: str = "duration",
+    ) -> dict[str, Any]:  # fmt: skip
+        limit = None if limit is None else limit // data.duration_scale
+        return self.data_items(problem.graph, data, incumbent, limit, objective)
 
     def check_start(self, problem: Instance, sequence: Sequence[int]) -> Sequence[int]:
         """A schedule, as it is: within the budget, and a solution but for what is at its end to no use."""
@@ -158,29 +165,57 @@ class Formulation(Searched):
         data: ModelData,
         incumbent: Sequence[int] | Intervals | None = None,
         duration_limit: int | None = None,
+        objective: str = "duration",
     ) -> dict[str, Any]:
-        """The items of the `.dzn` file, as declared in `models/lib/instance.mzn`.
+        """The items of the `.dzn` file, as declared in `models/lib/instance.mzn`; what has its default is left out.
 
         Args:
             incumbent: the warm start, as a sequence or as what stands for it in the model; None: there is none.
             duration_limit: only schedules that take no longer count, in the model's duration unit; None: all count.
+            objective: see `choices`.
         """
-        if not isinstance(incumbent, Intervals):
-            none = Intervals((), (), ())
-            incumbent = encode(graph, data, incumbent, self.staged, self.index) if incumbent else none
-        if duration_limit is None:
-            duration_limit = sum(w * most for w, most in zip(data.duration, data.max_computations, strict=True))
-        return {
-            "nodes": len(data.size),
-            "edges": len(data.edges),
-            "tail": [tail for tail, _ in data.edges],
-            "head": [head for _, head in data.edges],
-            **{name: getattr(data, name) for name in _AS_IN_DATA},
-            "duration_limit": duration_limit,
-            "incumbent_active": incumbent.active,
-            "incumbent_start": incumbent.start,
-            "incumbent_end": incumbent.end,
-        }
+        items = header(graph, data.order, data.duration, data.size, data.edges, data.budget)
+        items |= {name: getattr(data, name) for name in _PRESOLVED[: None if data.presolved else 1]}
+        if data.entry or data.exit:
+            items |= {"entry": data.entry, "absent": data.absent, "exit": data.exit}
+        if duration_limit is not None:
+            items["duration_limit"] = duration_limit
+        if incumbent is not None:
+            start = incumbent
+            if not isinstance(start, Intervals):
+                start = encode(graph, data, start, self.staged, self.index)
+            items |= {f"incumbent_{name}": values for name, values in vars(start).items()}
+        return items | self.choices(objective)
+
+    def choices(self, objective: str) -> dict[str, Any]:
+        """The parameters of the model that say which form of it is meant, as items; defaults are left out.
+
+        Args:
+            objective: "duration" or, if `two_phase`, "peak".
+        """
+        return {}
+
+
+def header(
+    graph: ComputationGraph, order: Sequence[int], duration: Sequence[int], size: Sequence[int],
+    edges: Sequence[tuple[int, int]], budget: int,
+) -> dict[str, Any]:  # fmt: skip
+    """The items that have no default: the graph, along an order, and the budget.
+
+    Args:
+        order: positions in `graph.nodes`; -1 for what is no node of it.
+        edges: (tail, head) by number in the order, from 1.
+    """
+    return {
+        "nodes": len(order),
+        "name": [str(graph.nodes[v]) if v >= 0 else "" for v in order],
+        "duration": duration,
+        "size": size,
+        "edges": len(edges),
+        "tail": [tail for tail, _ in edges],
+        "head": [head for _, head in edges],
+        "budget": budget,
+    }
 
 
 def models_folder() -> Path:

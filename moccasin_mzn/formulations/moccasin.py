@@ -4,28 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formulations.formulation import Formulation, models_folder
-from moccasin_mzn.formulations.presolve import ModelData, presolve
+from moccasin_mzn.formulations.formulation import Formulation
+from moccasin_mzn.formulations.presolve import ModelData, as_given, presolve
 from moccasin_mzn.formulations.retention import Intervals, decode
 from moccasin_mzn.option import Option
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.solvers.minizinc.dzn import Member
 
 PRECEDENCE = Option("served-by|reservoir", "Form of the precedence constraints.", choices=("served-by", "reservoir"))
 INDEX = Option(
     "affine|triangular", "Numbering of staged events: without holes, or as published.", choices=("affine", "triangular")
 )
+ALL, NONE = "all", "none"
+REDUNDANT = Option(
+    "all|none|GROUPS",
+    "Redundant constraints: cover,critical,order, or -cover for all but these.  [default: all]",
+    choices=(ALL, NONE),
+)
+PRESOLVE = Option("on|off", "Reduce the data of the model, or leave it to derive them.", choices=("on", "off"))
+GROUPS = ("cover", "critical", "order")
+"""Of redundant constraints; the first two are of stages."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntervalFormulation(Formulation):
     """A model whose solutions are retention intervals, in the arrays `active`, `start` and `end` of its output."""
 
-    def presolve(self, instance: Instance) -> ModelData:
-        return presolve(instance, self.staged)
+    def data(self, problem: Instance) -> ModelData:
+        return presolve(problem, self.staged)
 
     def copies_counted(self, data: ModelData) -> tuple[int, ...]:
         """Each interval once; in the cover constraints of staged events each copy as often as it is the latest."""
@@ -36,7 +45,13 @@ class IntervalFormulation(Formulation):
 
     def solution_items(self, data: ModelData, values: Any) -> dict[str, Any]:
         arrays = {name: tuple(getattr(values, name)) for name in ("active", "start", "end")}
-        return {**arrays, "total_duration": values.objective, "capacity": data.budget}
+        return {
+            **arrays,
+            "computed_node": data.computation_nodes,
+            "total_duration": values.objective,
+            "capacity": data.budget,
+            "offset": (),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,27 +61,71 @@ class Moccasin(IntervalFormulation):
     Staged, with reservoir and triangular, it is the published one, without redundant constraints.
 
     Raises:
-        InputError: an unknown precedence or index; or a triangular index of free events.
+        InputError: an unknown value of an option; or a triangular index, or redundant constraints of stages, of free
+            events.
     """
 
     precedence: str = "served-by"
     """"served-by": half-reified booleans; "reservoir": as published (2.2)."""
     index: str = "affine"
     """How staged events are numbered. "affine": starts without holes, and redundant constraints; "triangular": as
-    published (2.3), neither."""
+    published (2.3), and no redundant constraints of stages."""
+    redundant: str = ALL
+    """Which groups of redundant constraints the model has: "all", "none", or names with commas between them; with "-"
+    before them, all but these."""
+    presolve: str = "on"
+    """"on": presolved data; "off": the graph and the budget as they are."""
 
-    two_phase: ClassVar[bool] = True
-    own_options: ClassVar[Mapping[str, Option]] = {"precedence": PRECEDENCE, "index": INDEX}
+    own_options: ClassVar[Mapping[str, Option]] = {
+        "precedence": PRECEDENCE, "index": INDEX, "redundant": REDUNDANT, "presolve": PRESOLVE,
+    }  # fmt: skip
 
     def __post_init__(self) -> None:
-        for what, option in self.own_options.items():
-            value = getattr(self, what)
+        for what in ("precedence", "index", "presolve"):
+            option, value = self.own_options[what], getattr(self, what)
             if value not in option.choices:
                 raise InputError(f"unknown {what} {shown(value)}, expected one of {', '.join(option.choices)}")
         if self.index == "triangular" and not self.staged:
             raise InputError(f"the triangular index numbers staged events, the {self.name} formulation has free ones")
+        self.groups()
         if self.precedence == "reservoir":  # it needs no boolean for every pair of copies, as served-by does
             object.__setattr__(self, "growth", replace(self.growth, booleans="C n", constraints="C (n + m)"))
+
+    def groups(self) -> frozenset[str]:
+        """The groups of redundant constraints that the model is told to have.
+
+        Raises:
+            InputError: there is no such group, or not of free events.
+        """
+        known = GROUPS if self.staged else GROUPS[2:]
+        if self.redundant in (ALL, NONE):
+            return frozenset(known if self.redundant == ALL else ())
+        names = [name.strip() for name in self.redundant.removeprefix("-").split(",")]
+        for name in names:
+            if name.removeprefix("-") not in known:
+                raise InputError(
+                    f"redundant {shown(self.redundant)}: {self.name} has {', '.join(known)}, expected some of them, "
+                    f"-NAME for all but one, {ALL} or {NONE}"
+                )
+        chosen = frozenset(name.removeprefix("-") for name in names)
+        return frozenset(known) - chosen if self.redundant.startswith("-") else chosen
+
+    @property
+    def two_phase(self) -> bool:
+        return self.file is None
+
+    def data(self, problem: Instance) -> ModelData:
+        return super().data(problem) if self.presolve == "on" else as_given(problem)
+
+    def choices(self, objective: str) -> dict[str, Any]:
+        told: dict[str, Any] = {} if objective == "duration" else {"phase": Member(objective.upper())}
+        for name in ("precedence", "index"):
+            value = getattr(self, name)
+            if value != self.own_options[name].choices[0]:
+                told[name] = Member(value.upper())
+        if self.redundant != ALL:
+            told["redundant"] = frozenset(Member(name.upper()) for name in self.groups())
+        return told
 
     def forms(self) -> Iterator[tuple[str, Formulation]]:
         reservoir = replace(self, precedence="reservoir")
@@ -74,9 +133,3 @@ class Moccasin(IntervalFormulation):
             yield f"{self.name}, as published", replace(reservoir, index="triangular")
         yield f"{self.name} reservoir", reservoir
         yield self.name, self
-
-    def model(self, objective: str) -> Path:
-        suffix = {"affine": "", "triangular": "_triangular"}[self.index]
-        suffix += {"served-by": "", "reservoir": "_reservoir"}[self.precedence]
-        suffix += {"duration": "", "peak": "_peak"}[objective]
-        return models_folder() / f"{self.name}{suffix}.mzn"

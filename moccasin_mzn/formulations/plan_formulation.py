@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from moccasin_mzn.errors import InputError
@@ -22,10 +21,6 @@ class PlanFormulation(Searched):
     """What its search needs of `compiled_searches`, beside what schedules for one memory need."""
 
     @abstractmethod
-    def model(self, objective: str = "") -> Path:
-        """The model file; its objective is the goal's, which may be named."""
-
-    @abstractmethod
     def data_items(self, data: Any, incumbent: Plan | None = None, limit: int | None = None) -> dict[str, Any]:
         """As `items`."""
 
@@ -36,7 +31,9 @@ class PlanFormulation(Searched):
     def answer(self, data: Any, values: Any) -> Plan:
         return self.plan(data, values)
 
-    def items(self, problem: PlanProblem, data: Any, incumbent: Plan | None, limit: int | None) -> dict[str, Any]:
+    def items(
+        self, problem: PlanProblem, data: Any, incumbent: Plan | None, limit: int | None, objective: str = ""
+    ) -> dict[str, Any]:
         return self.data_items(data, incumbent, limit)
 
     def check_start(self, problem: PlanProblem, plan: Plan) -> Plan:

@@ -39,14 +39,16 @@ class ModelData:
     """First stage in which a recomputation can be of use."""
     latest_stage: tuple[int, ...]
     """Last stage in which the output can be read."""
-    critical_stage: tuple[int, ...]
+    critical_stage: frozenset[int]
     """Stages of the input order over the budget that get redundant constraints of their own."""
     entry: int = 0
     """Nodes 1..entry are computed before the window of stages that the data is about; 0 for a whole instance."""
-    absent: tuple[int, ...] = ()
+    absent: frozenset[int] = frozenset()
     """Those of them of which no copy is in memory when the window begins."""
     exit: int = 0
     """1 if the last node stands for the reads after the window, 0 if there is no such node."""
+    presolved: bool = True
+    """If not, the models derive memory and stages for themselves."""
 
     @property
     def computation_nodes(self) -> tuple[int, ...]:
@@ -90,9 +92,34 @@ def presolve(instance: Instance, staged: bool) -> ModelData:
     With staged events the input order is kept, which tells more; see `useful_stages`. With free events only outputs
     that nothing reads or that need no memory are known never to be recomputed.
     """
+    return reduced(_stages(instance), staged)
+
+
+def as_given(instance: Instance) -> ModelData:
+    """An instance in its own units, with nothing found beforehand: what the defaults of the models stand for."""
+    stages, n = _stages(instance), len(instance.order)
+    memory = tuple(_input_order_memory(stages))
+    return ModelData(
+        order=instance.order,
+        size_scale=1,
+        duration_scale=1,
+        duration=tuple(stages.duration),
+        size=tuple(stages.size),
+        edges=tuple((k, x) for k, heads in enumerate(stages.readers, 1) for x in heads),
+        budget=instance.budget,
+        input_order_memory=memory,
+        max_computations=tuple(most if heads else 1 for most, heads in zip(stages.most, stages.readers, strict=True)),
+        earliest_stage=tuple(min(v + 1, n) for v in range(1, n + 1)),
+        latest_stage=(n,) * n,
+        critical_stage=frozenset(),
+        presolved=False,
+    )
+
+
+def _stages(instance: Instance) -> Stages:
     graph, order = instance.graph, instance.order
     number = {v: k for k, v in enumerate(order, 1)}
-    stages = Stages(
+    return Stages(
         order=order,
         duration=[graph.durations[v] for v in order],
         size=[graph.sizes[v] for v in order],
@@ -100,7 +127,6 @@ def presolve(instance: Instance, staged: bool) -> ModelData:
         budget=instance.budget,
         most=[instance.max_computations[v] for v in order],
     )
-    return reduced(stages, staged)
 
 
 def reduced(stages: Stages, staged: bool = True) -> ModelData:
@@ -128,9 +154,9 @@ def reduced(stages: Stages, staged: bool = True) -> ModelData:
         max_computations=tuple(counts),
         earliest_stage=tuple(earliest),
         latest_stage=tuple(latest),
-        critical_stage=tuple(sorted(k + 1 for k in highest_maxima(memory, budget, CRITICAL_STAGES))) if staged else (),
+        critical_stage=frozenset(k + 1 for k in highest_maxima(memory, budget, CRITICAL_STAGES) if staged),
         entry=stages.entry,
-        absent=tuple(sorted(stages.absent)),
+        absent=stages.absent,
         exit=stages.exit,
     )
 

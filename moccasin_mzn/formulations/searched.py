@@ -16,28 +16,38 @@ class Searched(ABC):
     """As told to people."""
     staged: bool
     """Do first computations keep to the input order? Then so do its proofs."""
-    checker: ClassVar[str]
-    """The solution checker, a file of the models' folder."""
-    two_phase: ClassVar[bool] = False
-    """Is there a model for phase 1, least peak (paper, 2.4)?"""
     limited: ClassVar[bool] = True
     """Is C, the most computations of a node, part of it?"""
 
+    @property
     @abstractmethod
-    def model(self, objective: str) -> Path:
-        """The model file for an objective."""
+    def model(self) -> Path:
+        """The model file."""
+
+    @property
+    @abstractmethod
+    def checker(self) -> str:
+        """The solution checker, a file of the models' folder."""
+
+    @property
+    def two_phase(self) -> bool:
+        """Does the model have a phase 1, least peak (paper, 2.4)?"""
+        return False
 
     @abstractmethod
     def data(self, problem: Any) -> Any:
         """The reduced data of a problem, with whatever `answer` needs to read solutions."""
 
     @abstractmethod
-    def items(self, problem: Any, data: Any, incumbent: Any, limit: int | None) -> dict[str, Any]:
+    def items(
+        self, problem: Any, data: Any, incumbent: Any, limit: int | None, objective: str = "duration"
+    ) -> dict[str, Any]:
         """The items of the `.dzn` file.
 
         Args:
             incumbent: the warm start, an answer that is a solution of this formulation; None: there is none.
             limit: only answers whose objective is at most this count, in the problem's unit; None: all count.
+            objective: "peak" for phase 1, if `two_phase`; otherwise the problem's own.
         """
 
     @abstractmethod

@@ -45,10 +45,12 @@ def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simu
     intervals = encode(graph, data, sequence, staged=False)
     solution: dict[str, Any] = {
         "active": intervals.active,
+        "computed_node": data.computation_nodes,
         "start": intervals.start,
         "end": intervals.end,
         "total_duration": simulation.duration // data.duration_scale,
         "capacity": max(data.budget, simulation.peak // data.size_scale),  # more than the budget is for the simulator
+        "offset": (),
     }
     verdict = run_checker(form.checker, {**form.data_items(graph, data), **solution})
     found = _VERDICT.fullmatch(verdict)

@@ -59,7 +59,7 @@ class ModelSearch:
         limit = None
         if incumbent is not None and phase == "duration":  # at most as much as the warm start, which stays a solution
             limit = self.record.value
-        items = self.formulation.items(self.record.problem, data, incumbent, limit)
+        items = self.formulation.items(self.record.problem, data, incumbent, limit, phase)
         listener = RunListener(
             solution=lambda values: self._note_solution(phase, data, items, values),
             bound=lambda bound: self._note_bound(phase, data, bound),
@@ -67,10 +67,10 @@ class ModelSearch:
         )
         self.doubted = doubtful(self.backend, lambda: self.formulation.sums(data))
         limits = replace(self.limits, seconds=remaining, parameters=self.formulation.parameters())
-        model = self.formulation.model(phase)
         outcome = run_model(
-            self.backend, model, dzn_text(items), limits, listener, lambda: self._over(phase), incumbent is not None
-        )
+            self.backend, self.formulation.model, dzn_text(items), limits, listener, lambda: self._over(phase),
+            incumbent is not None,
+        )  # fmt: skip
         self.outcomes.append(outcome)
         self._note_proof(phase, outcome)
         self._prune()

@@ -55,10 +55,10 @@ def relaxed_keeping(instance: Instance, stop: Stop) -> np.ndarray | None:
     from moccasin_mzn.solvers.processes import StoppedError
 
     form = find_formulation("checkmate-milp")
-    data = form.presolve(instance)
+    data = form.data(instance)
     text = dzn_text(form.data_items(instance.graph, data))
     try:
-        flat = compile_model(find_backend("highs"), form.model("duration"), text, stop)
+        flat = compile_model(find_backend("highs"), form.model, text, stop)
         value = relaxed_values(flat, stop)
     except StoppedError:
         return None

@@ -9,14 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
-from cases import CHECKER_NAMES, MODEL_NAMES, MODELS, Case, data_text, draw_case, least_capacity, least_duration
+from cases import MODEL_FORMS, MODELS, Case, data_text, draw_case, least_capacity, least_duration
 from few import few
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 
-CHECKER = MODELS / "schedule.mzc.mzn"
+CHECKER = MODELS / "staged.mzc.mzn"
 
 pytestmark = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
 
@@ -33,8 +33,10 @@ SOLUTION = {  # nodes 1 2 3 4 5 1 6, where the last stage recomputes node 1
     "active": [True, True, True, False, True, False, True, False, True, False, True, False],
     "start": [1, 31, 8, 14, 15, 21, 22, 28, 29, 35, 36, 36],
     "end": [8, 36, 29, 14, 22, 21, 29, 28, 36, 35, 36, 36],
+    "computed_node": [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6],
     "total_duration": 7,
     "capacity": 3,
+    "offset": [],
 }
 
 
@@ -59,20 +61,21 @@ def changed(array: str, computation: int, value) -> dict:
 
 
 @pytest.mark.parametrize("seed", few([14, 34], keep=1))
-@pytest.mark.parametrize("model", MODEL_NAMES)
-def test_solutions_of_every_model_are_accepted(tmp_path, model, seed):
+@pytest.mark.parametrize(("model", "form"), few(MODEL_FORMS, keep=12))
+def test_solutions_of_every_model_are_accepted(tmp_path, model, form, seed):
     case = draw_case(seed)
     case = Case(case.graph, case.budget, 2)
     data = tmp_path / "data.dzn"
-    data.write_text(data_text(case))
-    formulation = model.split("_")[0]
-    out = minizinc(MODELS / f"{model}.mzn", MODELS / CHECKER_NAMES[formulation], data)
+    data.write_text(data_text(case) + form)
+    out = minizinc(MODELS / f"{model}.mzn", MODELS / f"{model}.mzc.mzn", data)
     duration, peak = map(int, re.search(r"CORRECT: duration (\d+), peak (\d+)", out).groups())
     assert "INCORRECT" not in out
-    if model.endswith("_peak"):
-        assert peak <= least_capacity(case, formulation)
+    if "PEAK" in form:
+        assert peak <= least_capacity(case, model)
+    elif least_duration(case, model) is None:
+        assert "ELASTIC" in form and peak == least_capacity(case, model)
     else:
-        assert duration == least_duration(case, formulation)
+        assert duration == least_duration(case, model)
         assert peak <= case.budget
 
 
@@ -115,6 +118,8 @@ def test_a_large_solution_is_checked_in_seconds(tmp_path):
         "active": [True] * n,
         "start": event,
         "end": [event[max(graph.successors[v], default=v)] for v in range(n)],
+        "computed_node": list(range(1, n + 1)),
+        "offset": [],
         "total_duration": n,
         "capacity": peak,
     }

@@ -1,5 +1,7 @@
 """Model files, and the translation between solutions of the models and sequences."""
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,26 +9,47 @@ from strategies import graphs
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import decode, encode, find_formulation, staged_events
-from moccasin_mzn.formulations.moccasin import INDEX, PRECEDENCE
+from moccasin_mzn.formulations.moccasin import INDEX
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+from moccasin_mzn.solvers.minizinc.dzn import Member, dzn_text, json_text
 
 
-@pytest.mark.parametrize("precedence", PRECEDENCE.choices)
-@pytest.mark.parametrize("objective", ["duration", "peak"])
-def test_every_model_file_is_there_and_each_has_its_own(precedence, objective):
-    kinds = [("staged", {}), ("general", {}), ("staged", {"index": "triangular"})]
-    models = {find_formulation(name, precedence=precedence, **more).model(objective) for name, more in kinds}
-    assert len(models) == len(kinds)
-    assert all(model.is_file() for model in models)
+def choices(name, objective="duration", **own):
+    return find_formulation(name, **own).choices(objective)
 
 
-def test_the_published_formulation_has_no_redundant_constraints():
-    text = find_formulation("staged", precedence="reservoir", index="triangular").model("duration").read_text()
-    assert "reservoir.mzn" in text and "staged_triangular.mzn" in text
-    assert "cover" not in text and "critical_stages" not in text
+def test_the_forms_of_a_model_are_told_to_it():
+    assert find_formulation("staged").model.name == "staged.mzn" and find_formulation("general").model.is_file()
+    assert choices("staged") == choices("general") == choices("checkmate-milp") == {}
+    published = choices("staged", "peak", precedence="reservoir", index="triangular")
+    assert published == {"phase": "PEAK", "precedence": "RESERVOIR", "index": "TRIANGULAR"}
+    assert dzn_text(published) == "phase = PEAK;\nprecedence = RESERVOIR;\nindex = TRIANGULAR;\n"
+    assert choices("checkmate-milp-strengthened") == {"memory": "ALIVE"}
+
+
+@pytest.mark.parametrize(
+    ("name", "redundant", "groups"),
+    [
+        ("staged", "all", {"COVER", "CRITICAL", "ORDER"}), ("staged", "none", set()), ("staged", "cover", {"COVER"}),
+        ("staged", "cover, order", {"COVER", "ORDER"}), ("staged", "-cover", {"CRITICAL", "ORDER"}),
+        ("staged", "-cover,order", {"CRITICAL"}), ("staged", "-cover,-order", {"CRITICAL"}), ("general", "-order", set()),
+    ],
+)  # fmt: skip
+def test_redundant_constraints_are_chosen_by_group(name, redundant, groups):
+    form = find_formulation(name, redundant=redundant)
+    assert {group.upper() for group in form.groups()} == groups
+    assert form.choices("duration").get("redundant", groups) == groups
+
+
+def test_groups_of_constraints_that_are_not_there_are_refused():
+    with pytest.raises(InputError, match="redundant 'covers': staged has cover, critical, order, expected some of"):
+        find_formulation("staged", redundant="covers")
+    with pytest.raises(InputError, match="redundant 'cover': general has order, expected"):
+        find_formulation("general", redundant="cover")
+    with pytest.raises(InputError, match="unknown presolve 'x', expected one of on, off"):
+        find_formulation("staged", presolve="x")
 
 
 def test_unknown_names_are_refused():
@@ -77,5 +100,10 @@ def test_staged_events():
 
 
 def test_dzn_text():
-    data = {"n": 2, "yes": True, "numbers": (1, -2), "flags": [True, False], "none": ()}
-    assert dzn_text(data) == "n = 2;\nyes = true;\nnumbers = [1, -2];\nflags = [true, false];\nnone = [];\n"
+    data = {"n": 2, "yes": True, "numbers": (1, -2), "flags": [True, False], "none": (), "set": frozenset((3, 1))}
+    text = "n = 2;\nyes = true;\nnumbers = [1, -2];\nflags = [true, false];\nnone = [];\nset = {1, 3};\n"
+    assert dzn_text(data) == text
+    told = {"name": ["a", 'b"c\\'], "form": Member("FREE"), "forms": {Member("B"), Member("A")}}
+    assert dzn_text(told) == 'name = ["a", "b\\"c\\\\"];\nform = FREE;\nforms = {A, B};\n'
+    in_json = json.loads(json_text({**data, **told}))
+    assert in_json["set"] == {"set": [1, 3]} and in_json["form"] == {"e": "FREE"} and in_json["yes"] is True

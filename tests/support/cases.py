@@ -8,19 +8,26 @@ from pathlib import Path
 
 import oracle
 
+from moccasin_mzn.formulations.formulation import header
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
-CHECKER_NAMES = {"checkmate": "checkmate.mzc.mzn", "staged": "schedule.mzc.mzn", "general": "schedule.mzc.mzn"}
-"""By the first word of a model's name."""
-MODEL_NAMES = sorted(
-    path.stem
-    for path in MODELS.glob("*.mzn")
-    if not path.name.endswith(".mzc.mzn") and path.stem.split("_")[0] in CHECKER_NAMES
-)
-"""Of recomputation alone; variants have tests of their own."""
+_PEAK, _RESERVOIR, _TRIANGULAR = "phase = PEAK;", "precedence = RESERVOIR;", "index = TRIANGULAR;"
+MODEL_FORMS = [
+    (model, " ".join(choices))
+    for model, forms in {
+        "staged": [
+            (), (_RESERVOIR,), (_TRIANGULAR,), (_TRIANGULAR, _RESERVOIR), ("redundant = {};",),
+            ("redundant = {COVER, ORDER};",), ("redundant = {CRITICAL};",), ("phase = ELASTIC;",), ("pictures = true;",),
+        ],
+        "general": [(), (_RESERVOIR,), ("redundant = {};",), ("phase = ELASTIC;",)],
+        "checkmate": [(), ("memory = ALIVE;",)],
+    }.items()
+    for choices in [*forms, *((*form, _PEAK) for form in forms[:4] if model != "checkmate" and "phase" not in str(form))]
+]  # fmt: skip
+"""Models of recomputation alone, each with choices of its form as items; variants have tests of their own."""
 
 
 @dataclass(frozen=True)
@@ -79,32 +86,13 @@ def least_capacity(case: Case, formulation: str) -> int:
 
 
 def data_text(case: Case) -> str:
-    """The `.dzn` file of a case as it is: nothing presolved, no incumbent."""
+    """The `.dzn` file of a case as it is: the graph, the budget and C; the models derive the rest."""
     graph, order = case.graph, case.graph.input_order()
     number = {v: k for k, v in enumerate(order, start=1)}
     edges = sorted((number[tail], number[head]) for tail, head in graph.edges)
-    nodes = len(order)
-    memory = simulate(graph, order).memory
-    return dzn_text(
-        {
-            "nodes": nodes,
-            "duration": [graph.durations[v] for v in order],
-            "size": [graph.sizes[v] for v in order],
-            "edges": len(edges),
-            "tail": [tail for tail, _ in edges],
-            "head": [head for _, head in edges],
-            "budget": case.budget,
-            "input_order_memory": memory,
-            "max_computations": [case.max_computations] * (nodes - 1) + [1],  # after the last node there is nothing
-            "entry": 0,
-            "absent": [],
-            "exit": 0,
-            "earliest_stage": [min(k + 1, nodes) for k in range(1, nodes + 1)],
-            "latest_stage": [nodes] * nodes,
-            "critical_stage": [k for k in range(1, nodes + 1) if memory[k - 1] > case.budget],
-            "duration_limit": nodes * max(case.max_computations, 2) * graph.total_duration,
-            "incumbent_active": [],
-            "incumbent_start": [],
-            "incumbent_end": [],
-        }
+    items = header(
+        graph, order, [graph.durations[v] for v in order], [graph.sizes[v] for v in order], edges, case.budget
     )
+    read = {tail for tail, _ in edges}
+    most = [case.max_computations if k in read else 1 for k in range(1, len(order) + 1)]
+    return dzn_text({**items, "max_computations": most})

@@ -64,7 +64,7 @@ def draw(seed: int) -> Question:
 def flat(question: Question, name: str, start: bool = False) -> tuple[str, int | None]:
     """The FlatZinc of a MILP, if asked for with the best schedule to start from, and the least objective."""
     graph, form = question.graph, find_formulation(name)
-    data = form.presolve(Instance.build(graph, question.budget, max_computations="unlimited"))
+    data = form.data(Instance.build(graph, question.budget, max_computations="unlimited"))
     incumbent = limit = None
     if start and question.least is not None:
         best = oracle.fixed_order_schedule(graph, graph.input_order(), question.budget, None)

@@ -35,7 +35,7 @@ def least_duration(
         model: another model file with the same data; None: the formulation's own.
         incumbent: a warm start in the data.
     """
-    data = form.presolve(instance)
+    data = form.data(instance)
     text = dzn_text(form.data_items(instance.graph, data, incumbent))
     flat = compile_model(find_backend(solver), model or form.model("duration"), text)
     optimum = {"cp-sat": _by_cp_sat, "highs": _by_highs}[solver](flat)

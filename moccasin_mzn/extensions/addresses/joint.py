@@ -8,7 +8,7 @@ from typing import Any
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.exact import scale_of
-from moccasin_mzn.formulations import Formulation, find_formulation, models_folder
+from moccasin_mzn.formulations import Formulation, find_formulation
 from moccasin_mzn.formulations.presolve import ModelData, Stages, presolve, reduced
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.problem.arena import Arena
@@ -55,10 +55,15 @@ def solve_jointly(
     form, search = find_formulation("staged" if staged else "general"), _Joint(instance, alignment, staged)
     sequence, arena = incumbent or (None, None)
     items = search.items(form, sequence, arena)
-    model = models_folder() / f"addresses_{form.name}.mzn"
     listener = Listener(search.solution, search.bounded)
     outcome = run_model(
-        find_backend(solver), model, dzn_text(items), limits or Limits(), listener, lambda: False, sequence is not None
+        find_backend(solver),
+        form.model,
+        dzn_text(items),
+        limits or Limits(),
+        listener,
+        lambda: False,
+        sequence is not None,
     )
     return JointAnswer(outcome.status, search.sequence, search.arena, search.bound, outcome.interrupted)
 
@@ -106,7 +111,7 @@ class _Joint:
         if sequence is not None and arena is not None and self._has(sequence, arena):
             slots = self._slots(sequence, arena)
         items = form.data_items(self.instance.graph, self.data, sequence if slots else None)
-        return {**items, "alignment": self.step, "incumbent_offset": slots}
+        return {**items, "alignment": self.step, **({"incumbent_offset": slots} if slots else {})}
 
     def _has(self, sequence: Sequence[int], arena: Arena) -> bool:
         """Is it in stages, with no more computations than allowed and with offsets in the unit of the model?"""

@@ -11,6 +11,7 @@ from moccasin_mzn.extensions.devices.data import DevicesData, devices_data
 from moccasin_mzn.extensions.devices.intervals import COMPUTED, PlacedIntervals, decode, encode
 from moccasin_mzn.extensions.devices.stages import stages_of_plan
 from moccasin_mzn.formulations import models_folder
+from moccasin_mzn.formulations.formulation import header
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.judges.plans import PlanSimulation
@@ -38,7 +39,8 @@ class DevicesFormulation(PlanFormulation):
     def in_any_order(self) -> DevicesFormulation:
         return DevicesFormulation(staged=False)
 
-    def model(self, objective: str = "") -> Path:
+    @property
+    def model(self) -> Path:
         return models_folder() / f"devices_{'staged' if self.staged else 'general'}.mzn"
 
     def data(self, problem: PlanProblem) -> DevicesData:
@@ -120,25 +122,10 @@ class DevicesFormulation(PlanFormulation):
 
 def _header(data: DevicesData) -> dict[str, Any]:
     """What `models/lib/instance.mzn` declares; these models use the graph, and the last stages."""
-    n = len(data.order)
-    return {
-        "nodes": n,
-        "duration": [min(cost for cost in costs if cost >= 0) for costs in data.durations],
-        "size": data.sizes,
-        "edges": len(data.edges),
-        "tail": [tail for tail, _ in data.edges],
-        "head": [head for _, head in data.edges],
-        "budget": data.budgets[0],
-        "input_order_memory": [0] * n,
-        "max_computations": [1] * n,
-        "entry": 0,
-        "absent": [],
-        "exit": 0,
-        "earliest_stage": [1] * n,
-        "latest_stage": data.latest,
-        "critical_stage": [],
-        "duration_limit": 0,
-    }
+    durations = [min(cost for cost in costs if cost >= 0) for costs in data.durations]
+    graph = data.problem.platform.graph
+    items = header(graph, data.order, durations, data.sizes, data.edges, data.budgets[0])
+    return {**items, "latest_stage": data.latest}
 
 
 def _limits(data: DevicesData, objective_limit: int | None) -> list[int]:

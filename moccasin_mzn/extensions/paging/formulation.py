@@ -54,7 +54,8 @@ class PagingFormulation(PlanFormulation):
     def in_any_order(self) -> PagingFormulation:
         return PagingFormulation("general")
 
-    def model(self, objective: str = "") -> Path:
+    @property
+    def model(self) -> Path:
         return models_folder() / f"paging_{self.form}.mzn"
 
     def data(self, problem: PlanProblem) -> PagingData:
@@ -80,16 +81,12 @@ class PagingFormulation(PlanFormulation):
         start = PagedIntervals()
         if incumbent is not None:
             start = encode_plan(platform, model, incumbent, self.staged)
-        items = find_formulation("general").data_items(platform.graph, model)
+        items = find_formulation("general").data_items(platform.graph, model, start if start.active else None)
         limits = [total.limit for total in data.totals]
         if limit is not None:
             limits[0] = min(limits[0], limit // data.totals[0].scale)
         return {
             **items,
-            "critical_stage": [],
-            "incumbent_active": start.active,
-            "incumbent_start": start.start,
-            "incumbent_end": start.end,
             "incumbent_paged": start.paged,
             "slow_capacity": data.slow_capacity,
             "totals": len(data.totals),

@@ -276,9 +276,12 @@ def _options(backend: Backend, limits: Limits, warm_start: bool = True) -> dict[
 
 
 def _listening(instance_class: type) -> type:
-    """`minizinc.Instance` hands statistics over only together with a solution; this also tells of those in between."""
+    """`minizinc.Instance` hands statistics over only together with a solution; this also tells of those in between. It
+    does not have MiniZinc write what models print for people: that can take as long as a solution."""
 
     class ListeningInstance(instance_class):
+        has_output_item = False
+
         def _parse_stream_obj(self, obj, statistics):
             parsed = super()._parse_stream_obj(obj, statistics)
             if obj["type"] == "statistics":

@@ -30,7 +30,7 @@ def sums(graph, budget, form="staged"):
     """The largest sums of a model, by name."""
     formulation = find_formulation(form)
     instance = Instance.build(graph, budget, max_computations=2 if formulation.limited else "unlimited")
-    return {one.what: sum(one.terms) for one in formulation.sums(formulation.presolve(instance))}
+    return {one.what: sum(one.terms) for one in formulation.sums(formulation.data(instance))}
 
 
 def stretched(what, factor):

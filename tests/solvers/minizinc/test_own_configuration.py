@@ -66,7 +66,7 @@ def test_nor_one_on_the_path_of_solvers_nor_flags_that_the_user_gave_it(home, mo
 @pytest.mark.parametrize("name", OWN)
 def test_models_are_compiled_for_our_own_library(home, name):
     form = find_formulation("staged")
-    text = dzn_text(form.data_items(SKIP, form.presolve(Instance.build(SKIP, 8, max_computations=2))))
+    text = dzn_text(form.data_items(SKIP, form.data(Instance.build(SKIP, 8, max_computations=2))))
 
     def kinds() -> Counter[str]:
         flat = compile_model(find_backend(name), form.model("duration"), text)

@@ -1,0 +1,84 @@
+"""The model files: what they cite, what they include, and what they need."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from cases import MODELS, Case, draw_case, least_duration
+from few import few
+
+from moccasin_mzn.formulations.formulation import header
+from moccasin_mzn.formulations.presolve import as_given
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+
+MAIN = sorted(path for path in MODELS.glob("*.mzn") if not path.name.endswith(".mzc.mzn"))
+_EQUATION = re.compile(r"^\s*% ((?:\(\d+\)(?:, | and )?)+)", re.MULTILINE)
+
+
+def parts(path: Path, seen: set[Path]) -> set[Path]:
+    """A model and all files of ours that it includes."""
+    seen.add(path)
+    for name in re.findall(r'^include "(.*)";', path.read_text(), re.MULTILINE):
+        if (path.parent / name).is_file() and path.parent / name not in seen:
+            parts(path.parent / name, seen)
+    return seen
+
+
+def test_every_equation_of_the_paper_is_cited_once_where_it_stands():
+    """The numbers at the beginning of a comment, over the constraint; `models/README.md` says which is where."""
+    cited = {
+        number: sorted(
+            path.name
+            for path in {*parts(MODELS / "staged.mzn", set()), *parts(MODELS / "general.mzn", set())}
+            for numbers in _EQUATION.findall(path.read_text())
+            if number in map(int, re.findall(r"\d+", numbers))
+        )
+        for number in range(1, 14)
+    }
+    assert cited == {
+        1: ["intervals.mzn"], 2: ["retention.mzn"], 3: ["retention.mzn"], 4: ["retention.mzn"], 5: ["served_by.mzn"],
+        6: ["general.mzn"], 7: ["retention.mzn"], 8: ["retention.mzn"], 9: ["general.mzn"], 10: ["reservoir.mzn"],
+        11: ["staged.mzn"], 12: ["objective.mzn"], 13: ["objective.mzn"],
+    }  # fmt: skip
+
+
+def test_there_are_few_main_files_and_no_part_is_left_over():
+    assert 2 <= len(MAIN) <= 10
+    used = {path for main in MAIN for path in parts(main, set())}
+    assert set((MODELS / "lib").glob("*.mzn")) == {path for path in used if path.parent.name == "lib"}
+
+
+def test_names_of_solvers_libraries_are_not_used():
+    for path in MODELS.rglob("*.mzn"):
+        assert "fzn_" not in path.read_text(), path.name
+
+
+def test_the_two_checkers_of_schedules_are_one():
+    """Two names, as the MiniZinc IDE looks for them, and no include, which MiniZinc 2.6 cannot do in a checker."""
+    assert (MODELS / "staged.mzc.mzn").read_text() == (MODELS / "general.mzc.mzn").read_text()
+
+
+def by_minizinc(folder: Path, model: str, items: dict) -> str:
+    data = folder / "data.dzn"
+    data.write_text(dzn_text(items))
+    command = ["minizinc", "--solver", "gecode", str(MODELS / f"{model}.mzn"), str(data)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+@pytest.mark.parametrize("model", ["staged", "general", "checkmate"])
+@pytest.mark.parametrize("seed", few([14, 34, 16, 59], keep=1))
+def test_graph_and_budget_are_enough_and_people_can_read_the_answer(tmp_path, model, seed):
+    case = draw_case(seed)
+    case = Case(case.graph, case.budget, 2)
+    graph, order = case.graph, case.graph.input_order()
+    data = as_given(Instance.build(graph, case.budget))
+    told = by_minizinc(tmp_path, model, header(graph, order, data.duration, data.size, data.edges, case.budget))
+    once, best = graph.total_duration, least_duration(case, model)
+    assert f"duration {best} = {once} + {best - once}, TDI {100 * (best - once) / once:.4f} %\n" in told
+    assert f", budget {case.budget}\n" in told
+    sequence = re.findall(r'^sequence \["(.*)"\]$', told, re.MULTILINE)[-1].split('", "')
+    assert {str(graph.nodes[v]) for v in order} == set(sequence)
