@@ -14,11 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from moccasin_mzn.bench.graphs import instance_within
-from moccasin_mzn.bench.package import FORMULATION, data_files, is_of_package, places
+from moccasin_mzn.bench.package import data_files, data_text, is_of_package, places
 from moccasin_mzn.cli.bench_run import planned
 from moccasin_mzn.files import replace_file
-from moccasin_mzn.formulations.catalogue import find_formulation
-from moccasin_mzn.formulations.exporting import data_text
 from moccasin_mzn.graphs.formats.node_link import graph_text
 from moccasin_mzn.graphs.generators.catalogue import generate_network
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -115,7 +113,7 @@ def instances() -> dict[str, str]:
     for name in names:
         label, _, _, amount = files[name]
         instance = instance_within(by_label[label], amount, rows[0]["max_computations"])
-        made[f"instances/{name}"] = data_text(instance, find_formulation(FORMULATION), command=PACKAGE_COMMAND)
+        made[f"instances/{name}"] = data_text(instance, PACKAGE_COMMAND)
     return made
 
 

@@ -21,9 +21,10 @@ from moccasin_mzn.bench.rows import Row
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations.catalogue import find_formulation
-from moccasin_mzn.formulations.exporting import CHECKER, MODEL, data_text, standalone
+from moccasin_mzn.formulations.exporting import CHECKER, MODEL, comment, data_items, standalone
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.integers import LARGEST
 
 FORMULATION = "staged"
@@ -161,6 +162,12 @@ def data_files(labels: Iterable[tuple[str, str]]) -> list[str]:
     return [f"{name}.dzn" for name in distinct_names(" ".join(pair) for pair in labels)]
 
 
+def data_text(instance: Instance, command: str) -> str:
+    """An instance as a `.dzn` file that says what made it."""
+    form = find_formulation(FORMULATION)
+    return comment(instance, form, command) + dzn_text(data_items(instance, form))
+
+
 @dataclass(frozen=True)
 class Package:
     """Instances with their names."""
@@ -182,11 +189,8 @@ class Package:
 
     def data(self) -> dict[str, str]:
         """The instances, by name."""
-        form = find_formulation(FORMULATION)
-        return {
-            name: data_text(one.instance, form, command=self.command)
-            for name, one in zip(self.files, self.instances, strict=True)
-        }
+        texts = (data_text(one.instance, self.command) for one in self.instances)
+        return dict(zip(self.files, texts, strict=True))
 
     def best_known(self) -> str:
         """A table as CSV, durations as in the model."""

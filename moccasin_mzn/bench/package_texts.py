@@ -130,7 +130,7 @@ def package_files(
 def _readme(first: str, instances: str, models: Sequence[str]) -> str:
     form = find_formulation(FORMULATION)
     if not models:
-        model, checker = form.model("duration").name, form.checker_file.name
+        model, checker = form.model.name, form.checker_file.name
         return _BARE.format(model=model, checker=checker, first=first, instances=instances)
     beside = [name for name in models if name not in (MODEL_FILE, CHECKER_FILE)]
     return _README.format(

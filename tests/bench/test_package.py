@@ -15,6 +15,7 @@ from moccasin_mzn.bench.known import Known, known_of
 from moccasin_mzn.bench.package import Graded, chosen, grade_text
 from moccasin_mzn.bench.rows import empty_row
 from moccasin_mzn.formulations.catalogue import find_formulation
+from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "data" / "instances"
@@ -48,9 +49,10 @@ def solved(folder, name, solver="gecode", seconds=20):
     and whether the checker accepts every solution."""
     own = (folder / "moccasin.mzn", folder / "moccasin.mzc.mzn")
     form = find_formulation("staged")
-    model, checker = own if own[0].exists() else (form.model("duration"), form.checker_file)
-    words = ["minizinc", "--solver", solver, "--time-limit", str(1000 * seconds), "-a", str(model), str(checker), name]
-    told = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=seconds + 60)
+    model, checker = own if own[0].exists() else (form.model, form.checker_file)
+    with find_backend(solver).solver.configuration() as known_as:
+        words = ["minizinc", "--solver", known_as, "--time-limit", str(1000 * seconds), "-a", str(model), str(checker)]
+        told = subprocess.run([*words, name], cwd=folder, capture_output=True, text=True, timeout=seconds + 60)
     assert told.returncode == 0, told.stderr
     durations = [int(found) for found in re.findall(r"CORRECT: duration (\d+)", told.stdout)]
     assert told.stdout.count("----------") == len(durations) and "INCORRECT" not in told.stdout
