@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -162,6 +163,18 @@ def data_files(labels: Iterable[tuple[str, str]]) -> list[str]:
     return [f"{name}.dzn" for name in distinct_names(" ".join(pair) for pair in labels)]
 
 
+def models() -> dict[str, str]:
+    """The model, in one file, with the parts of which CP-SAT has its own form as they are for all; and its checker."""
+    texts = standalone(find_formulation(FORMULATION))
+    checker = texts.pop(CHECKER)
+    whole = "\n".join([texts.pop(MODEL), *texts.values()])
+    inside = "|".join(map(re.escape, texts)) or "$^"
+    return {
+        MODEL_FILE: re.sub(rf'^include "({inside})";[^\n]*\n', "", whole, flags=re.MULTILINE),
+        CHECKER_FILE: checker,
+    }
+
+
 def data_text(instance: Instance, command: str) -> str:
     """An instance as a `.dzn` file that says what made it."""
     form = find_formulation(FORMULATION)
@@ -180,12 +193,6 @@ class Package:
     def files(self) -> list[str]:
         """A name for each instance."""
         return data_files((one.graph, one.budget) for one in self.instances)
-
-    def models(self) -> dict[str, str]:
-        """The model, its checker and what they need beside them, by name."""
-        texts = standalone(find_formulation(FORMULATION))
-        own = {MODEL: MODEL_FILE, CHECKER: CHECKER_FILE}
-        return {own.get(name, name): text for name, text in texts.items()}
 
     def data(self) -> dict[str, str]:
         """The instances, by name."""

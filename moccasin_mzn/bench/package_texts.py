@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import distribution
 
 from moccasin_mzn.bench.package import CHECKER_FILE, FORMULATION, MODEL_FILE, Graded, Package, grade_text
+from moccasin_mzn.bench.package import models as package_models
 from moccasin_mzn.bench.rows import Row
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.catalogue import find_formulation
@@ -29,8 +30,8 @@ _README = """\
 
 {about}
 
-`{model}` is the model, from the paper cited below with redundant constraints of moccasin_mzn. `{checker}` checks
-solutions and shares nothing with it.{beside}
+`{model}` is the model, from the paper cited below with redundant constraints of moccasin_mzn, and needs nothing but
+MiniZinc's library. `{checker}` checks solutions and shares nothing with it.
 
     minizinc --solver SOLVER {model} {checker} {first}
 
@@ -59,8 +60,8 @@ Grades are the fewest seconds in which one of these proved the optimum, compilat
 {methods}
 
 Durations and budgets are those of the model; a budget is also told as a share of what the order of the nodes needs
-without recomputation. `best_known.csv` says who found and who proved what; of others than solvers these are searches
-and bounds of moccasin_mzn.
+without recomputation. `best_known.csv` says who found and who proved what; who is no solver is a search or a bound of
+moccasin_mzn.
 
 {table}
 
@@ -112,30 +113,29 @@ def package_files(
         models: else instances alone, for the models where they are.
         csplib: an entry of CSPLib as well.
     """
-    texts, data = package.models() if models else {}, package.data()
+    texts, data = package_models(), package.data()
     told = _INSTANCES.format(
         methods="\n".join(_told(method, grading) for method in methods), table=_table(package, methods),
         command=package.command,
     )  # fmt: skip
-    entry = _csplib(package.models(), data, _table(package, methods)) if csplib else {}
+    entry = _csplib(texts, data, _table(package, methods)) if csplib else {}
     return {
-        **texts, **data,
+        **(texts if models else {}), **data,
         "best_known.csv": package.best_known(),
-        "README.md": _readme(package.files[0], told, list(texts)),
+        "README.md": _readme(package.files[0], told, models),
         **({"LICENSE": _licence()} if models else {}),
         **{f"csplib/{name}": text for name, text in entry.items()},
     }  # fmt: skip
 
 
-def _readme(first: str, instances: str, models: Sequence[str]) -> str:
+def _readme(first: str, instances: str, models: bool) -> str:
     form = find_formulation(FORMULATION)
     if not models:
         model, checker = form.model.name, form.checker_file.name
         return _BARE.format(model=model, checker=checker, first=first, instances=instances)
-    beside = [name for name in models if name not in (MODEL_FILE, CHECKER_FILE)]
     return _README.format(
         problem=_PROBLEM, about=_MODEL, model=MODEL_FILE, checker=CHECKER_FILE, first=first, instances=instances,
-        beside=f" Beside it: {', '.join(f'`{name}`' for name in beside)}." if beside else "", cite=_CITATION,
+        cite=_CITATION,
     )  # fmt: skip
 
 
@@ -143,6 +143,7 @@ def _told(method: str, rows: Sequence[Row]) -> str:
     """A method: its solver, limit and threads, and the machines."""
     own = [row for row in rows if row["method"] == method]
     solver = next((row["solver_version"] for row in own if row["solver_version"]), own[0]["solver"])
+    solver += ", with some constraints natively" if own[0]["solver"] == "cp-sat" else ""
     machines = "; ".join(sorted({row["machine"] for row in own if row["machine"]}))
     effort = f"{own[0]['time_limit']:g} s at most, {count_text(own[0]['threads'], 'thread')}"
     return f"- {method}: {solver}, {effort}; {machines}"

@@ -101,9 +101,11 @@ def test_a_package_tells_all_that_others_need(tiny):
     assert (out / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
     assert all(f"| {name} | " in readme and row["duration"] in readme for name, row in best_known(out).items())
     assert "- alone: Gecode" in readme and "60 s at most, 1 thread" in readme
-    models = {path.name: path.read_bytes() for path in out.glob("*.mzn")}
-    assert {"moccasin.mzn", "moccasin.mzc.mzn"} <= set(models)
-    assert not any(str(ROOT).encode() in text or str(tiny).encode() in text for text in models.values())
+    models = {path.name: path.read_text() for path in out.glob("*.mzn")}
+    assert set(models) == {"moccasin.mzn", "moccasin.mzc.mzn"}
+    assert not any(str(ROOT) in text or str(tiny) in text or 'include "lib' in text for text in models.values())
+    included = {name for text in models.values() for name in re.findall(r'^ *include "(.*)";', text, re.M)}
+    assert included and not included & {path.name for path in (ROOT / "models").rglob("*.mzn")}
     assert str(tiny) not in readme + (out / "u_0.9.dzn").read_text()
 
 
