@@ -161,7 +161,9 @@ STEPS: Mapping[str, tuple[Feature, ...]] = {"graph": GRAPH_FEATURES, "budget": B
 
 def features(instance: Instance, steps: Collection[str] = tuple(STEPS)) -> tuple[dict[str, float], dict[str, float]]:
     """The features of these steps, by name, in the order of the tables above, and the seconds that each step took."""
-    facts, found, seconds = Facts(instance), {}, {}
+    facts = Facts(instance)
+    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for step in steps:
         begin = time.perf_counter()
         found |= {feature.name: feature.of(facts) for feature in STEPS[step]}

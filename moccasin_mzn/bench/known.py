@@ -41,7 +41,8 @@ def known_of(rows: Sequence[Row], traces: Mapping[str, Sequence[Row]]) -> Known:
     best = min(schedules, key=lambda row: row["duration"], default=None)
     bounded = [row for row in rows if row["duration_bound"] is not None]
     tight = max(bounded, key=lambda row: row["duration_bound"], default=None)
-    duration, bound = best and best["duration"], tight and tight["duration_bound"]
+    duration = None if best is None else best["duration"]
+    bound = None if tight is None else tight["duration_bound"]
     instant = tight is not None and bound == tight["baseline_duration"]
     return Known(
         duration, "" if best is None else _who(best, traces, "duration"),

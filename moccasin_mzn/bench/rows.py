@@ -62,7 +62,7 @@ GRAPH_COLUMNS: dict[str, type] = {"digest": str, "packed": bytes}
 
 VERSION = 3
 """Of the tables."""
-ADDED = {
+ADDED: dict[int, dict[str, tuple[str, ...]]] = {
     2: {"runs": ("extension", "objective", "value", "bound", "arena", "memories")},
     3: {"traces": ("source",), "graphs": tuple(GRAPH_COLUMNS)},
 }
