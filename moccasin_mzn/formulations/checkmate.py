@@ -28,6 +28,10 @@ class Checkmate(Formulation):
     def main(self) -> str:
         return "checkmate.mzn"
 
+    @property
+    def checker(self) -> str:
+        return "checkmate.mzc.mzn"
+
     def choices(self, objective: str) -> dict[str, Any]:
         return {"memory": Member("ALIVE")} if self.strengthened else {}
 

@@ -97,11 +97,11 @@ class Formulation(Searched):
     @property
     def main(self) -> str:
         """The file name of its model."""
-        return f"{self.name}.mzn"
+        return f"{self.name.replace('-', '_')}.mzn"
 
     @property
     def checker(self) -> str:
-        return self.main.replace(".mzn", ".mzc.mzn")
+        return "staged.mzc.mzn" if self.staged else "general.mzc.mzn"
 
     @property
     def checker_file(self) -> Path:

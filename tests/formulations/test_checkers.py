@@ -61,7 +61,7 @@ def changed(array: str, computation: int, value) -> dict:
 
 
 @pytest.mark.parametrize("seed", few([14, 34], keep=1))
-@pytest.mark.parametrize(("model", "form"), few(MODEL_FORMS, keep=12))
+@pytest.mark.parametrize(("model", "form"), few(MODEL_FORMS, keep=8))
 def test_solutions_of_every_model_are_accepted(tmp_path, model, form, seed):
     case = draw_case(seed)
     case = Case(case.graph, case.budget, 2)

@@ -34,7 +34,8 @@ def test_the_forms_of_a_model_are_told_to_it():
     [
         ("staged", "all", {"COVER", "CRITICAL", "ORDER"}), ("staged", "none", set()), ("staged", "cover", {"COVER"}),
         ("staged", "cover, order", {"COVER", "ORDER"}), ("staged", "-cover", {"CRITICAL", "ORDER"}),
-        ("staged", "-cover,order", {"CRITICAL"}), ("staged", "-cover,-order", {"CRITICAL"}), ("general", "-order", set()),
+        ("staged", "-cover,order", {"CRITICAL"}), ("staged", "-cover,-order", {"CRITICAL"}),
+        ("general", "-order", set()),
     ],
 )  # fmt: skip
 def test_redundant_constraints_are_chosen_by_group(name, redundant, groups):

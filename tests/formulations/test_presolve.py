@@ -54,7 +54,7 @@ def test_critical_stages_are_the_highest_local_maxima_over_the_budget():
     chosen = [memory[k - 1] for k in data.critical_stage]
     assert len(chosen) == CRITICAL_STAGES
     assert sorted(chosen, reverse=True) == [10, 9, 8]
-    assert presolve(Instance.build(graph, 5), staged=False).critical_stage == ()
+    assert presolve(Instance.build(graph, 5), staged=False).critical_stage == frozenset()
 
 
 @settings(max_examples=examples(150), deadline=None)

@@ -65,7 +65,7 @@ def test_paths_are_found_and_missed():
         "docs/architecture.md"
     )
     assert "staged.mzn" in paths_of("models/README.md") and "lib/instance.mzn" in paths_of("models/README.md")
-    assert is_there("*_peak.mzn", ROOT) and is_there("lib/cover.mzn", ROOT / "models")
+    assert is_there("*_staged.mzn", ROOT) and is_there("lib/cover.mzn", ROOT / "models")
     assert not is_there("moccasin_mzn/simulate.py", ROOT) and not is_there("*_nothing.mzn", ROOT)
 
 

@@ -15,17 +15,20 @@ from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
 _PEAK, _RESERVOIR, _TRIANGULAR = "phase = PEAK;", "precedence = RESERVOIR;", "index = TRIANGULAR;"
+_WITH_PHASES = {"staged": 4, "general": 2, "checkmate": 0}
+"""So many of the forms below have a phase 1 as well."""
 MODEL_FORMS = [
     (model, " ".join(choices))
     for model, forms in {
         "staged": [
             (), (_RESERVOIR,), (_TRIANGULAR,), (_TRIANGULAR, _RESERVOIR), ("redundant = {};",),
-            ("redundant = {COVER, ORDER};",), ("redundant = {CRITICAL};",), ("phase = ELASTIC;",), ("pictures = true;",),
+            ("redundant = {COVER, ORDER};",), ("redundant = {CRITICAL};",), ("phase = ELASTIC;",),
+            ("pictures = true;",),
         ],
         "general": [(), (_RESERVOIR,), ("redundant = {};",), ("phase = ELASTIC;",)],
         "checkmate": [(), ("memory = ALIVE;",)],
     }.items()
-    for choices in [*forms, *((*form, _PEAK) for form in forms[:4] if model != "checkmate" and "phase" not in str(form))]
+    for choices in [*forms, *((*form, _PEAK) for form in forms[: _WITH_PHASES[model]])]
 ]  # fmt: skip
 """Models of recomputation alone, each with choices of its form as items; variants have tests of their own."""
 

@@ -46,7 +46,19 @@ def cp_sat_objective(command, model: str, data: Path, folder: Path) -> int:
     """Compile with our solver's library, solve the FlatZinc with our solver."""
     flatzinc = folder / "model.fzn"
     solver = write_configuration(folder, CP_SAT.configuration())
-    execute(command, "-c", "--solver", solver, "--no-output-ozn", MODELS / f"{model}.mzn", data, "--fzn", flatzinc)
+    execute(
+        command,
+        "-c",
+        "--solver",
+        solver,
+        "--no-output-ozn",
+        "--output-mode",
+        "json",
+        MODELS / f"{model}.mzn",
+        data,
+        "--fzn",
+        flatzinc,
+    )
     out = execute([sys.executable, "-m", "moccasin_mzn.solvers.cpsat"], "-f", "-p", 1, "-s", flatzinc)
     assert "==========" in out
     return int(re.findall(r"objective=(-?\d+)", out)[-1])

@@ -20,7 +20,7 @@ def compile_model(backend: Backend, model: Path, data: str, stop: Callable[[], b
     """
     with tempfile.TemporaryDirectory(prefix="moccasin-") as folder:
         flat = Path(folder) / "instance.fzn"
-        printed(backend, ["-c", "--no-output-ozn", "--fzn", str(flat), str(model)], data, stop)
+        printed(backend, ["-c", "--no-output-ozn", "--output-mode", "json", "--fzn", str(flat), str(model)], data, stop)
         return flat.read_text(encoding="utf-8")
 
 

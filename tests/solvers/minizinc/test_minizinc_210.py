@@ -28,7 +28,7 @@ MODELS_TO_COMPILE = few(MODEL_FORMS, keep=[MODEL_FORMS[0]], mark=pytest.mark.slo
 
 
 def question(seed: int, folder: Path, form: str) -> tuple[Case, Path]:
-    """A case with two computations per node, which Gecode can prove too, and its data file, with the form of a model."""
+    """A case with two computations per node, which Gecode can prove too, and its data, with the form of a model."""
     case = draw_case(seed)
     case = Case(case.graph, case.budget, 2)
     data = folder / "data.dzn"
