@@ -41,7 +41,7 @@ FIRST = 0.1
 
 def is_of_package(row: Row) -> bool:
     """Is it a run of the package's formulation with the input order, whose optimum is that of its model?"""
-    other = row["extension"] or row["objective"] not in (None, "duration") or " --order " in row["command"]
+    other = row["extension"] or row["objective"] not in (None, "duration") or " --order " in (row["command"] or "")
     return row["formulation"] == FORMULATION and not other
 
 
@@ -91,16 +91,10 @@ def graded(
     """All instances that may be in a package, and how many are left out, by reason.
 
     Args:
-        rows: of the experiment, as planned: the package's formulation alone, and one C.
+        rows: of the experiment, as planned; see `grading_methods`.
         methods: the labels of those that grade.
-
-    Raises:
-        InputError: methods differ in C.
     """
-    counts = {row["max_computations"] for row in rows}
-    if len(counts) > 1:
-        raise InputError(f"methods have different numbers of computations: {', '.join(sorted(map(str, counts)))}")
-    most = counts.pop()
+    most = rows[0]["max_computations"]
     done = [row for row in store.rows() if is_of_package(row) and row["max_computations"] == most]
     traces = {key: list(points) for key, points in groupby(store.trace_rows(), key=lambda point: point["key"])}
     by_label = {graph.source.label: graph.graph for graph in graphs if graph.graph is not None}
@@ -218,11 +212,14 @@ def grading_methods(rows: Sequence[Row], asked: str | None) -> list[str]:
         asked: of one; None: of all without searches beside the model, or else of all.
 
     Raises:
-        InputError: no method has the package's formulation, or none has the label.
+        InputError: no method has the package's formulation, they differ in C, or none has the label.
     """
     searches = {row["method"]: row["search"] for row in rows}
     if not searches:
         raise InputError(f"no method has the formulation {FORMULATION} on graphs, by which instances are graded")
+    counts = sorted({row["max_computations"] for row in rows})
+    if len(counts) > 1:
+        raise InputError(f"methods of the formulation {FORMULATION} differ in C: {', '.join(counts)}")
     if asked is not None and asked not in searches:
         raise InputError(f"--grade-by {shown(asked)}: expected one of {', '.join(map(shown, searches))}")
     alone = [method for method, search in searches.items() if search == "off"]

@@ -139,6 +139,9 @@ def test_an_experiment_without_the_formulation_is_refused(command, tmp_path):
     path = write(tmp_path, EXPERIMENT.replace('label = "alone"', 'label = "alone"\nformulation = "general"'))
     status, _, errors = command("bench", "package", path, "-o", tmp_path / "out")
     assert status == 2 and "no method has the formulation staged" in errors and errors.count("\n") == 1
+    path = write(tmp_path, EXPERIMENT.replace('label = "alone"', "max_computations = [2, 3]"))
+    status, _, errors = command("bench", "package", path, "-o", tmp_path / "out")
+    assert status == 2 and "methods of the formulation staged differ in C: 2, 3" in errors
     status, _, errors = command(
         "bench", "package", write(tmp_path, EXPERIMENT), "-o", tmp_path / "out", "--grade-by", "x"
     )
