@@ -58,11 +58,14 @@ be least, is none before the first schedule within the budget; source: who impro
 TRACE_VALUES = tuple(TRACE_COLUMNS)[2:]
 """What a run tells of an improvement."""
 
+GRAPH_COLUMNS: dict[str, type] = {"digest": str, "packed": bytes}
+"""Of the table `graphs`: the graphs of runs, or buffers, as `graphs.unpacked` reads them, by the digest in `runs`."""
+
 VERSION = 3
 """Of the tables."""
 ADDED: dict[int, dict[str, tuple[str, ...]]] = {
     2: {"runs": ("extension", "objective", "value", "bound", "arena", "memories")},
-    3: {"runs": ("baseline",), "traces": ("source",)},
+    3: {"runs": ("baseline",), "traces": ("source",), "graphs": tuple(GRAPH_COLUMNS)},
 }
 """Columns of each table that came with a version; stores of earlier ones do not have them."""
 

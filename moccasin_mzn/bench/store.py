@@ -1,4 +1,4 @@
-"""Results in SQLite: one line per run and experiment, and one trace per run.
+"""Results in SQLite: one line per run and experiment, one trace per run, and the graphs of them all.
 
 A store is one file (and SQLite's own `-wal` and `-shm` beside it while it is open). Each run is one transaction that is
 on the disk before `add` returns: whatever is killed, whenever, a run is in the store wholly or not at all.
@@ -24,7 +24,17 @@ try:
 except ImportError:
     raise missing("sqlalchemy", "bench") from None
 
-from moccasin_mzn.bench.rows import ADDED, COLUMNS, INTEGER_BITS, LABELS, STATUSES, TRACE_COLUMNS, VERSION, Row
+from moccasin_mzn.bench.rows import (
+    ADDED,
+    COLUMNS,
+    GRAPH_COLUMNS,
+    INTEGER_BITS,
+    LABELS,
+    STATUSES,
+    TRACE_COLUMNS,
+    VERSION,
+    Row,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     import pandas
@@ -34,7 +44,8 @@ APPLICATION = 0x4D6F6342
 BUSY_SECONDS = 60
 
 _TYPES: dict[type, Any] = {
-    str: sqlalchemy.Text, int: sqlalchemy.BigInteger, float: sqlalchemy.Float, bool: sqlalchemy.Boolean
+    str: sqlalchemy.Text, int: sqlalchemy.BigInteger, float: sqlalchemy.Float, bool: sqlalchemy.Boolean,
+    bytes: sqlalchemy.LargeBinary,
 }  # fmt: skip
 _METADATA = MetaData()
 
@@ -46,6 +57,7 @@ def _table(name: str, columns: Mapping[str, type], primary: Sequence[str]) -> Ta
 
 RUNS = _table("runs", COLUMNS, ("key", "experiment"))
 TRACES = _table("traces", TRACE_COLUMNS, ("key", "position"))
+GRAPHS = _table("graphs", GRAPH_COLUMNS, ("digest",))
 
 
 class Store:
@@ -119,6 +131,20 @@ class Store:
                 raise InputError(f"{self.path}: run {run['key']} is there already") from None
             if lines:
                 connection.execute(TRACES.insert(), lines)
+
+    def add_graphs(self, graphs: Mapping[str, bytes]) -> None:
+        """Keep the graphs of runs, packed, by digest; what is there stays."""
+        there = self.graphs()
+        lines = [{"digest": digest, "packed": packed} for digest, packed in graphs.items() if digest not in there]
+        if lines:
+            with self._transaction() as connection:
+                connection.execute(GRAPHS.insert(), lines)
+
+    def graphs(self) -> dict[str, bytes]:
+        """The graphs of runs, packed, by digest; older stores lack those of runs that were not asked for since."""
+        if "graphs" in self._lacks:
+            return {}
+        return {row["digest"]: row["packed"] for row in self._read(GRAPHS)}
 
     def keys(self) -> set[str]:
         """The keys of all runs that are done."""
@@ -208,24 +234,25 @@ class Store:
             version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
             if not 1 <= version <= VERSION:
                 raise InputError(f"{self.path}: a store of version {version}, this program has version {VERSION}")
-            later = [of for at, of in ADDED.items() if at > version]
-            self._lacks = {
-                table.name: tuple(name for of in later for name in of.get(table.name, ())) for table in (RUNS, TRACES)
-            }
+            self._lacks = {}
+            for name, columns in (one for at, added in ADDED.items() if at > version for one in added.items()):
+                self._lacks[name] = (*self._lacks.get(name, ()), *columns)
             flaw = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
             if flaw != "ok":
                 raise InputError(f"{self.path}: the store is broken: {' '.join(flaw.split())}")
             inspector = sqlalchemy.inspect(connection)
-            for table in (RUNS, TRACES):
-                there = [column["name"] for column in inspector.get_columns(table.name)]
+            for table in _METADATA.sorted_tables:
                 lacking = self._lacks.get(table.name, ())
-                if there != [column.name for column in table.columns if column.name not in lacking]:
+                expected = [column.name for column in table.columns if column.name not in lacking]
+                there = [column["name"] for column in inspector.get_columns(table.name)] if expected else []
+                if there != expected:
                     raise InputError(f"{self.path}: the store is broken: its table {table.name} has other columns")
 
     def _complete(self) -> None:
-        """Give an older store the columns it lacks."""
-        if any(self._lacks.values()):
+        """Give an older store the tables and columns it lacks."""
+        if self._lacks:
             with self._transaction() as connection:
+                _METADATA.create_all(connection)
                 for table in (RUNS, TRACES):
                     for name in self._lacks.get(table.name, ()):
                         form = table.columns[name].type.compile(self._engine.dialect)

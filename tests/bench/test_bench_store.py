@@ -109,8 +109,9 @@ def of_version(version, path):
     with Store.create(path) as store:
         store.add(row("b", peak=7, duration=3), POINTS)
     with sqlite3.connect(path) as connection:
+        connection.execute("drop table graphs")
         for table, names in (pair for at in range(version + 1, VERSION + 1) for pair in ADDED[at].items()):
-            for name in names:
+            for name in names if table != "graphs" else ():
                 connection.execute(f"alter table {table} drop column {name}")
         connection.execute(f"pragma user_version = {version}")
     connection.close()
@@ -123,14 +124,16 @@ def test_an_older_store_is_read_as_it_is_and_completed_when_written_to(tmp_path,
     before = path.read_bytes()
     with Store.open(path) as store:
         assert store.rows() == [row("b", peak=7, duration=3)]
-        assert [point["source"] for point in store.trace_rows()] == [None, None]
+        assert [point["source"] for point in store.trace_rows()] == [None, None] and store.graphs() == {}
         assert list(store.runs()) == list(COLUMNS) and list(store.traces()) == list(TRACE_COLUMNS)
     assert path.read_bytes() == before
     with Store.create(path) as store:
+        store.add_graphs({"d": b"one"})
+        store.add_graphs({"d": b"other", "e": b""})
         store.add(row("c", value=5, memories="{}"), POINTS)
         assert store.rows() == [row("b", peak=7, duration=3), row("c", value=5, memories="{}")]
     with Store.open(path) as store:
-        assert len(store.rows()) == 2
+        assert len(store.rows()) == 2 and store.graphs() == {"d": b"one", "e": b""}
         assert [point["source"] for point in store.trace_rows()] == [None, None, "bounds", "cp-sat on a window"]
 
 

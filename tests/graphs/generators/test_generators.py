@@ -266,6 +266,7 @@ def test_shipped_files_are_what_the_script_writes(make_data):
     shipped = {str(path.relative_to(ROOT / "data")) for path in (ROOT / "data").rglob("*") if path.is_file()}
     papers = {name for name in shipped if name.startswith("paper/")}
     other = {name for name in shipped if name.startswith("experiments/")} | {"unet_training.svg", "unet_front.svg"}
+    other |= {"instances/README.md", "instances/best_known.csv"}
     assert set(files) == shipped - other - papers
     assert all(name.split("/")[-1] in files["README.md"] for name in other)
     told = (ROOT / "data" / "paper" / "README.md").read_text() + files["README.md"]
@@ -277,7 +278,7 @@ def test_shipped_files_are_what_the_script_writes(make_data):
 def test_make_data_makes_its_folders(make_data, tmp_path, capsys):
     make_data.main(tmp_path / "new")
     assert (tmp_path / "new" / "rw" / "randwire_n358.json").is_file()
-    assert len(capsys.readouterr().out.splitlines()) == 7
+    assert len(capsys.readouterr().out.splitlines()) == 7 + 16
 
 
 def test_shipped_unet_takes_recomputation():
