@@ -60,7 +60,7 @@ def told(result: dict[str, Any]) -> tuple[str, str]:
     if result["tdi_percent"] is None:
         return ("no schedule" if result["status"] == "infeasible" else "none"), "-"
     star = "*" if result["status"] == "optimal" else ""
-    times = [seconds for seconds, duration, _ in result["trace"] if duration == result["duration"]]
+    times = [seconds for seconds, duration, *_ in result["trace"] if duration == result["duration"]]
     return f"{result['tdi_percent']:.3f}{star}", f"{times[0]:.1f}" if times else "0.0"
 
 

@@ -84,7 +84,7 @@ def is_proven(run: dict) -> bool:
 
 def first_valid(run: dict) -> float | None:
     """Seconds to the first schedule within the budget; None if there is none."""
-    return next((seconds for seconds, duration, _ in run["trace"] if duration is not None), None)
+    return next((seconds for seconds, duration, *_ in run["trace"] if duration is not None), None)
 
 
 if __name__ == "__main__":

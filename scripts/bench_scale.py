@@ -55,7 +55,7 @@ class Run:
     @property
     def first(self) -> float | None:
         """Seconds to the first schedule within the budget, by the clock of `solve`, which starts after the imports."""
-        return next((seconds for seconds, duration, _ in self.answer.get("trace", []) if duration is not None), None)
+        return next((seconds for seconds, duration, *_ in self.answer.get("trace", []) if duration is not None), None)
 
 
 def main() -> None:

@@ -1,4 +1,5 @@
-"""Write the graphs the project ships: data/*.json, data/rw/*.json and the tables in data/README.md.
+"""Write the graphs the project ships: data/*.json, data/rw/*.json and the tables in data/README.md; and the data files
+of data/instances, which `bench package` has graded.
 
 Usage: python scripts/make_data.py [FOLDER]        (default: data/ beside this script's folder)
 
@@ -7,10 +8,14 @@ The same program writes the same bytes on every platform.
 
 from __future__ import annotations
 
+import csv
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+from moccasin_mzn.bench.graphs import instance_within
+from moccasin_mzn.bench.package import data_files, data_text, is_of_package, places
+from moccasin_mzn.cli.bench_run import planned
 from moccasin_mzn.files import replace_file
 from moccasin_mzn.graphs.formats.node_link import graph_text
 from moccasin_mzn.graphs.generators.catalogue import generate_network
@@ -18,7 +23,9 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.provenance import ATTRIBUTE, made_by
 from moccasin_mzn.problem.judges.schedules import simulate
 
+DATA = Path(__file__).resolve().parents[1] / "data"
 COMMAND = "python scripts/make_data.py"
+PACKAGE_COMMAND = "python -m moccasin_mzn bench package instances.toml --instances 16 --no-models"
 WIRING_SEED = 4
 
 RW_WIRINGS = {358: (84, 48, 8), 442: (50, 61, 8), 574: (126, 83, 6), 698: (143, 99, 6)}
@@ -61,9 +68,13 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
 
 ## Not written by the script
 
+- `paper/`: the paper's own graphs and its table, under a licence of their own: see [its README](paper/README.md).
 - `experiments/`: what `bench run` takes. `smoke.toml` lasts a minute, `portfolio.toml` has eight solvers on twelve
-  small graphs, `paper.toml` the tables of the paper on every graph that is at hand, `extensions.toml` several memories
-  and addresses.
+  small graphs, `ablation.toml` the model without each of its redundant constraints, `paper.toml` the tables and figures
+  of the paper, `extensions.toml` several memories and addresses, `instances.toml` what `instances/` is chosen from.
+- `instances/README.md` and `instances/best_known.csv`: how hard the instances are, and what is known of them, by
+  `bench package data/experiments/instances.toml --instances 16 --no-models -o data/instances`. Their `.dzn` are
+  written by the script too, as soon as the table names them.
 - `unet_training.svg` and `unet_front.svg`: pictures in the project's README and `docs/`, by
   `solve data/unet_training.json --budget 0.8 --seed 1 --plot data/unet_training.svg` and
   `frontier data/unet_training.json --time-limit 60 --plot data/unet_front.svg`.
@@ -90,10 +101,27 @@ def rw_graphs() -> dict[str, ComputationGraph]:
     return _marked(found)
 
 
+def instances() -> dict[str, str]:
+    """The data files that instances/best_known.csv names, by file name."""
+    found, runs = planned(DATA / "experiments" / "instances.toml", ())
+    rows = [run.row for run in runs if is_of_package(run.row)]
+    by_label = {graph.source.label: graph.graph for graph in found}
+    asked = places(rows)
+    files = dict(zip(data_files((label, budget) for label, budget, _, _ in asked), asked, strict=True))
+    with open(DATA / "instances" / "best_known.csv", encoding="utf-8", newline="") as file:
+        names = [row["instance"] for row in csv.DictReader(file)]
+    made = {}
+    for name in names:
+        label, _, _, amount = files[name]
+        instance = instance_within(by_label[label], amount, rows[0]["max_computations"])
+        made[f"instances/{name}"] = data_text(instance, PACKAGE_COMMAND)
+    return made
+
+
 def files() -> dict[str, str]:
     """Content of every file by name."""
     shipped, stand_ins = graphs(), rw_graphs()
-    contents = {name: graph_text(graph) for name, graph in (shipped | stand_ins).items()}
+    contents = {name: graph_text(graph) for name, graph in (shipped | stand_ins).items()} | instances()
     rows = "\n".join(_row(name, graph) for name, graph in shipped.items())
     rw_rows = "\n".join(
         _row(name, graph, f"{RW_PUBLISHED_EDGES[len(graph.nodes)]} | ") for name, graph in stand_ins.items()
@@ -127,4 +155,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[1] / "data")
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else DATA)

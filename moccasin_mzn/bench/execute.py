@@ -19,7 +19,7 @@ import psutil
 from moccasin_mzn.bench.graphs import parsed, unpacked
 from moccasin_mzn.bench.matrix import Run
 from moccasin_mzn.bench.plan_methods import plan_problem, several_memories
-from moccasin_mzn.bench.rows import INTEGER_BITS, Row
+from moccasin_mzn.bench.rows import INTEGER_BITS, TRACE_VALUES, Row
 from moccasin_mzn.errors import InputError, NotApplicableError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.arena import Arena
@@ -79,8 +79,8 @@ def execute(run: Run, stop: Callable[[], bool] = never, folder: str | None = Non
         "machine": machine(),
         "version": version("moccasin_mzn"),
     }
-    trace = tuple({"seconds": point.seconds, "duration": point.value, "bound": point.bound} for point in attempt.trace)
-    return _storable(Outcome(row, trace))
+    trace = (dict(zip(TRACE_VALUES, (p.seconds, p.value, p.bound, p.source), strict=True)) for p in attempt.trace)
+    return _storable(Outcome(row, tuple(trace)))
 
 
 def _storable(outcome: Outcome) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,12 +86,7 @@ def export_mzn_bench(store: Store, folder: Path) -> list[Path]:
     require("bench", "yaml")
     import yaml
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise InputError(f"{folder}: the folder is not empty")
-    except OSError as error:
-        raise InputError(f"{folder}: cannot make this folder: {error.strerror or error}") from None
+    empty_folder(folder)
     traces = {key: list(points) for key, points in groupby(store.trace_rows(), key=lambda point: point["key"])}
     written = []
     for number, row in enumerate(store.rows(), start=1):
@@ -103,6 +98,31 @@ def export_mzn_bench(store: Store, folder: Path) -> list[Path]:
             replace_file(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
             written.append(path)
     return written
+
+
+def empty_folder(folder: Path) -> None:
+    """Make a folder.
+
+    Raises:
+        InputError: it is there and not empty, or cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InputError(f"{folder}: the folder is not empty")
+    except OSError as error:
+        raise InputError(f"{folder}: cannot make this folder: {error.strerror or error}") from None
+
+
+def distinct_names(labels: Iterable[str]) -> list[str]:
+    """Labels as names of files, which every reader of ARFF takes too, each another."""
+    found: list[str] = []
+    for label in labels:
+        name = _plain(label).strip("_") or "_"
+        found.append(
+            next(one for one in (name, *(f"{name}_{k}" for k in range(2, len(found) + 3))) if one not in found)
+        )
+    return found
 
 
 def _plain(label: str | None) -> str:

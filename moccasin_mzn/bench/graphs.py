@@ -7,7 +7,7 @@ import json
 import shlex
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from moccasin_mzn.bench.experiment import Experiment, GraphSource
@@ -18,6 +18,7 @@ from moccasin_mzn.graphs.formats.node_link import graph_text, parse
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.arena import check_buffers
 from moccasin_mzn.problem.files.buffers import parse_buffers
+from moccasin_mzn.problem.instance import Instance
 
 Generate = Callable[[Sequence[str]], ComputationGraph]
 """Makes the graph of the words after `moccasin_mzn generate`; raises `InputError`."""
@@ -57,6 +58,12 @@ def unpacked(data: bytes) -> str:
 def parsed(text: str) -> ComputationGraph:
     """The graph of that text."""
     return parse(parse_json(text, "graph"))
+
+
+def instance_within(graph: ComputationGraph, budget: int, most: str) -> Instance:
+    """The instance of a run with the input order, of `budget_amount` and `max_computations` as its row has them."""
+    counts = int(most) if most.isdecimal() else most
+    return replace(Instance.build(graph, 1, max_computations=counts), budget=max(0, budget))
 
 
 def load_graphs(

@@ -1,4 +1,4 @@
-"""Results in SQLite: one line per run and experiment, and one trace per run.
+"""Results in SQLite: one line per run and experiment, one trace per run, and the graphs of them all.
 
 A store is one file (and SQLite's own `-wal` and `-shm` beside it while it is open). Each run is one transaction that is
 on the disk before `add` returns: whatever is killed, whenever, a run is in the store wholly or not at all.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,19 +24,28 @@ try:
 except ImportError:
     raise missing("sqlalchemy", "bench") from None
 
-from moccasin_mzn.bench.rows import ADDED, COLUMNS, INTEGER_BITS, LABELS, STATUSES, TRACE_COLUMNS, Row
+from moccasin_mzn.bench.rows import (
+    ADDED,
+    COLUMNS,
+    GRAPH_COLUMNS,
+    INTEGER_BITS,
+    LABELS,
+    STATUSES,
+    TRACE_COLUMNS,
+    VERSION,
+    Row,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     import pandas
 
 APPLICATION = 0x4D6F6342
 """What SQLite's header says a store is: "MocB"."""
-VERSION = 2
-"""Of the tables; one of version 1 gets the columns it lacks once it is written to, others are not opened."""
 BUSY_SECONDS = 60
 
 _TYPES: dict[type, Any] = {
-    str: sqlalchemy.Text, int: sqlalchemy.BigInteger, float: sqlalchemy.Float, bool: sqlalchemy.Boolean
+    str: sqlalchemy.Text, int: sqlalchemy.BigInteger, float: sqlalchemy.Float, bool: sqlalchemy.Boolean,
+    bytes: sqlalchemy.LargeBinary,
 }  # fmt: skip
 _METADATA = MetaData()
 
@@ -48,6 +57,7 @@ def _table(name: str, columns: Mapping[str, type], primary: Sequence[str]) -> Ta
 
 RUNS = _table("runs", COLUMNS, ("key", "experiment"))
 TRACES = _table("traces", TRACE_COLUMNS, ("key", "position"))
+GRAPHS = _table("graphs", GRAPH_COLUMNS, ("digest",))
 
 
 class Store:
@@ -59,7 +69,8 @@ class Store:
     def __init__(self, path: Path) -> None:
         """For `open` and `create`."""
         self.path, self._engine = path, _engine(path)
-        self._lacks: tuple[str, ...] = ()
+        self._lacks: dict[str, tuple[str, ...]] = {}
+        """Columns of each table that an older store does not have; it gets them once it is written to."""
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Store:
@@ -121,6 +132,20 @@ class Store:
             if lines:
                 connection.execute(TRACES.insert(), lines)
 
+    def add_graphs(self, graphs: Mapping[str, bytes]) -> None:
+        """Keep the graphs of runs, packed, by digest; what is there stays."""
+        there = self.graphs()
+        lines = [{"digest": digest, "packed": packed} for digest, packed in graphs.items() if digest not in there]
+        if lines:
+            with self._transaction() as connection:
+                connection.execute(GRAPHS.insert(), lines)
+
+    def graphs(self) -> dict[str, bytes]:
+        """The graphs of runs, packed, by digest; older stores lack those of runs that were not asked for since."""
+        if "graphs" in self._lacks:
+            return {}
+        return {row["digest"]: row["packed"] for row in self._read(GRAPHS)}
+
     def keys(self) -> set[str]:
         """The keys of all runs that are done."""
         with self._connected() as connection:
@@ -157,12 +182,11 @@ class Store:
 
     def rows(self) -> list[Row]:
         """All runs, in the order in which they were added, with integers as integers and None where nothing is."""
-        rows = self._read([column for column in RUNS.columns if column.name not in self._lacks], "runs.rowid")
-        return [{**row, **dict.fromkeys(self._lacks)} for row in rows]
+        return self._read(RUNS)
 
     def trace_rows(self) -> list[Row]:
         """All traces, by run in the order in which they were added, then by position."""
-        return self._read(TRACES.columns, "traces.rowid")
+        return self._read(TRACES)
 
     def runs(self) -> pandas.DataFrame:
         """All runs as a table with `COLUMNS`; None or NaN where nothing is."""
@@ -193,10 +217,13 @@ class Store:
         except sqlalchemy.exc.NoSuchTableError as error:
             raise InputError(f"{self.path}: the store is broken: it has no table {error}") from None
 
-    def _read(self, columns: Iterable[Column], order: str) -> list[Row]:
+    def _read(self, table: Table) -> list[Row]:
+        """All lines, in the order in which they were added."""
+        lacks = self._lacks.get(table.name, ())
+        columns = [column for column in table.columns if column.name not in lacks]
         with self._connected() as connection:
-            query = sqlalchemy.select(*columns).order_by(sqlalchemy.text(order))
-            return [dict(row) for row in connection.execute(query).mappings()]
+            query = sqlalchemy.select(*columns).order_by(sqlalchemy.text(f"{table.name}.rowid"))
+            return [{**row, **dict.fromkeys(lacks)} for row in connection.execute(query).mappings()]
 
     def _check(self) -> None:
         """Refuse what is no store, before anything is written to it."""
@@ -205,28 +232,33 @@ class Store:
             if application != APPLICATION:
                 raise InputError(f"{self.path}: a database, but no store of moccasin_mzn")
             version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-            if version not in (1, VERSION):
+            if not 1 <= version <= VERSION:
                 raise InputError(f"{self.path}: a store of version {version}, this program has version {VERSION}")
-            self._lacks = ADDED if version == 1 else ()
+            self._lacks = {}
+            for name, columns in (one for at, added in ADDED.items() if at > version for one in added.items()):
+                self._lacks[name] = (*self._lacks.get(name, ()), *columns)
             flaw = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
             if flaw != "ok":
                 raise InputError(f"{self.path}: the store is broken: {' '.join(flaw.split())}")
             inspector = sqlalchemy.inspect(connection)
-            for table in (RUNS, TRACES):
-                there = [column["name"] for column in inspector.get_columns(table.name)]
-                lacking = self._lacks if table is RUNS else ()
-                if there != [column.name for column in table.columns if column.name not in lacking]:
+            for table in _METADATA.sorted_tables:
+                lacking = self._lacks.get(table.name, ())
+                expected = [column.name for column in table.columns if column.name not in lacking]
+                there = [column["name"] for column in inspector.get_columns(table.name)] if expected else []
+                if there != expected:
                     raise InputError(f"{self.path}: the store is broken: its table {table.name} has other columns")
 
     def _complete(self) -> None:
-        """Give an older store the columns it lacks."""
+        """Give an older store the tables and columns it lacks."""
         if self._lacks:
             with self._transaction() as connection:
-                for name in self._lacks:
-                    form = _TYPES[COLUMNS[name]]().compile(self._engine.dialect)
-                    connection.exec_driver_sql(f'ALTER TABLE runs ADD COLUMN "{name}" {form}')
+                _METADATA.create_all(connection)
+                for table in (RUNS, TRACES):
+                    for name in self._lacks.get(table.name, ()):
+                        form = table.columns[name].type.compile(self._engine.dialect)
+                        connection.exec_driver_sql(f'ALTER TABLE {table.name} ADD COLUMN "{name}" {form}')
                 connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
-            self._lacks = ()
+            self._lacks = {}
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlalchemy.Connection]:

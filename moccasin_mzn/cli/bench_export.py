@@ -11,7 +11,7 @@ from moccasin_mzn.cli.strict import command
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.words import count_text
 
-FORMATS = ("csv", "parquet", "mzn-bench")
+FORMATS = ("csv", "parquet", "mzn-bench", "aslib")
 
 
 @command()
@@ -19,8 +19,10 @@ FORMATS = ("csv", "parquet", "mzn-bench")
 @click.option("--output", "-o", type=click.Path(path_type=Path), required=True, metavar="FILE.csv|FILE.parquet|FOLDER",
               help="The runs; traces go beside it, into FILE-traces.csv.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Default: by the name of the output.")
-def export(store: Path, output: Path, form: str | None) -> int:
-    """Write the results in STORE as tables, or in the layout of MiniZinc's mzn-bench."""
+@click.option("--experiment", metavar="NAME", help="For aslib: whose runs, if there are several in STORE.")
+def export(store: Path, output: Path, form: str | None, experiment: str | None) -> int:
+    """Write the results in STORE as tables, in the layout of MiniZinc's mzn-bench, or as a scenario of ASlib."""
+    from moccasin_mzn.bench.aslib import export_aslib
     from moccasin_mzn.bench.export import export_mzn_bench, export_tables
     from moccasin_mzn.bench.store import Store
 
@@ -28,9 +30,13 @@ def export(store: Path, output: Path, form: str | None) -> int:
         form = output.suffix.removeprefix(".")
         if form not in FORMATS:
             raise InputError(f"{output}: of which format? give --format, one of {', '.join(FORMATS)}")
+    if experiment is not None and form != "aslib":
+        raise InputError("--experiment is for --format aslib: other formats have all runs")
     with Store.open(store) as opened:
-        if form == "mzn-bench":
-            paths = export_mzn_bench(opened, output)
+        if form in ("mzn-bench", "aslib"):
+            paths = (
+                export_mzn_bench(opened, output) if form == "mzn-bench" else export_aslib(opened, output, experiment)
+            )
             click.echo(f"{output}: {count_text(len(paths), 'file')}")
         else:
             for path in export_tables(opened, output, form):

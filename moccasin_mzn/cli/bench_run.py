@@ -22,6 +22,7 @@ from moccasin_mzn.words import count_text
 
 if TYPE_CHECKING:
     from moccasin_mzn.bench.execute import Outcome
+    from moccasin_mzn.bench.graphs import BenchGraph
     from moccasin_mzn.bench.matrix import Run
     from moccasin_mzn.bench.store import Store
     from moccasin_mzn.graphs.graph import ComputationGraph
@@ -47,30 +48,40 @@ def run(
     Every run is a process of its own. Its result is in the store as soon as it ends; the same command goes on after an
     interruption, of whatever kind.
     """
-    from moccasin_mzn.bench.experiment import read_experiment
-    from moccasin_mzn.bench.graphs import load_graphs
-    from moccasin_mzn.bench.lock import locked
-    from moccasin_mzn.bench.matrix import matrix
-    from moccasin_mzn.bench.store import Store
-
     if scheduler is not None and workers != 1:
         raise InputError("--workers is for this machine; a scheduler has workers of its own")
     if scheduler is not None and not _ADDRESS.fullmatch(scheduler):
         raise InputError(f"--scheduler {shown(scheduler)}: expected an address such as tcp://127.0.0.1:8786")
+    path = store if store is not None else Path(f"{experiment.stem}.sqlite")
+    _, runs = planned(experiment, folders)
+    return _list(runs, path) if listing else run_missing(runs, path, scheduler, workers)
+
+
+def planned(experiment: Path, folders: Sequence[Path]) -> tuple[list[BenchGraph], list[Run]]:
+    """The graphs of an experiment, which are looked for in these folders too, and its runs."""
+    from moccasin_mzn.bench.experiment import read_experiment
+    from moccasin_mzn.bench.graphs import load_graphs
+    from moccasin_mzn.bench.matrix import matrix
+
     description = read_experiment(experiment)
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"--graphs {folder}: there is no such folder")
-    path = store if store is not None else Path(f"{experiment.stem}.sqlite")
     with located(experiment):
         graphs = load_graphs(description, experiment.parent, folders, _generated, _tell)
-        runs = matrix(description, graphs)
-    if listing:
-        return _list(runs, path)
+        return graphs, matrix(description, graphs)
+
+
+def run_missing(runs: Sequence[Run], path: Path, scheduler: str | None = None, workers: int = 1) -> int:
+    """Run what a store does not have of these runs of one experiment; the exit status."""
+    from moccasin_mzn.bench.lock import locked
+    from moccasin_mzn.bench.store import Store
+
     with locked(path), Store.create(path) as opened:
+        opened.add_graphs({one.row["graph_digest"]: one.graph for one in runs})
         replaced = opened.adopt([one.row for one in runs])
         if replaced:
-            name = f"{description.name} (before)"
+            name = f"{runs[0].row['experiment']} (before)"
             _tell(
                 f"{path}: {count_text(replaced, 'run')} with other options or limits kept as experiment {shown(name)}"
             )

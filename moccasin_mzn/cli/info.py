@@ -10,13 +10,21 @@ import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, ORDER
 from moccasin_mzn.cli.strict import command
+from moccasin_mzn.errors import InputError
 
 
 @command()
 @GRAPH
 @ORDER
+@click.option("--features", is_flag=True, help="Tell numbers for algorithm selection, each with its meaning, instead.")
+@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="For --features: those of a budget as well.")
+@click.option("--max-computations", metavar="C|auto|FILE", help="For --features.  [default: 2]")
+@click.option("--csv", "as_csv", is_flag=True, help="Print --features as a line of names and one of numbers.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-def info(graph: Path, order: str, as_json: bool) -> int:
+def info(
+    graph: Path, order: str, features: bool, budget: str | None, max_computations: str | None, as_csv: bool,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Tell the size of GRAPH, what its input order needs, and below which budgets nothing is feasible."""
     from moccasin_mzn.bounds.least_budget import least_budget_bound
     from moccasin_mzn.graphs.formats import read_graph
@@ -24,6 +32,12 @@ def info(graph: Path, order: str, as_json: bool) -> int:
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.report.schedules import print_info
 
+    if features:
+        _tell_features(graph, order, budget, max_computations, as_csv, as_json)
+        return EXIT_FOUND
+    for name, given in (("--budget", budget), ("--max-computations", max_computations), ("--csv", as_csv)):
+        if given:
+            raise InputError(f"{name} is for --features")
     computation_graph = read_graph(graph)
     instance = Instance.build(computation_graph, "100%", order=order)
     order_bound = peak_bound(computation_graph, instance.order)
@@ -43,3 +57,35 @@ def info(graph: Path, order: str, as_json: bool) -> int:
     }
     click.echo(json.dumps(facts))
     return EXIT_FOUND
+
+
+def _tell_features(path: Path, order: str, budget: str | None, most: str | None, as_csv: bool, as_json: bool) -> None:
+    import csv
+
+    from moccasin_mzn.bench.features import STEPS, features
+    from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.problem.files.counts import USUAL_COUNT, counts_of
+    from moccasin_mzn.problem.instance import Instance
+    from moccasin_mzn.report.tables import console, plain_table, print_table
+
+    if as_csv and as_json:
+        raise InputError("--csv and --json: give one of them")
+    if most is not None and budget is None:
+        raise InputError("--max-computations is for the features of a budget: give --budget")
+    graph = read_graph(path)
+    counts = USUAL_COUNT if most is None else counts_of(most, graph)
+    instance = Instance.build(graph, budget or "100%", order=order, max_computations=counts)
+    steps = {step: those for step, those in STEPS.items() if budget is not None or step == "graph"}
+    found, _ = features(instance, steps)
+    if as_json:
+        click.echo(json.dumps({"graph": graph.name, "budget": instance.budget if budget else None, **found}))
+    elif as_csv:
+        lines = csv.writer(sys.stdout, lineterminator="\n")
+        lines.writerow(["graph", "budget", *found])
+        lines.writerow([graph.name or path.stem, budget or "", *found.values()])
+    else:
+        table = plain_table(graph.name or "graph", ("feature", "", "meaning"), left=("feature",), prose=("meaning",))
+        for feature in (feature for those in steps.values() for feature in those):
+            value = found[feature.name]
+            table.add_row(feature.name, f"{value:,}" if isinstance(value, int) else f"{value:.4f}", feature.meaning)
+        print_table(console(sys.stdout), table)

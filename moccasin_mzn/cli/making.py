@@ -45,7 +45,7 @@ SCALE = click.option(
     "--scale", metavar="19.5T",
     help="Turn operations into nanoseconds of a device that does so many of them in a second.",
 )  # fmt: skip
-_NOT_RECORDED = ("output",)
+_NOT_RECORDED = ("output", "store")
 
 
 def integers(option: str, texts: Iterable[str]) -> dict[str, int]:

@@ -76,8 +76,8 @@ class _Best:
             return False
         self.sequence, self.simulation = tuple(int(v) for v in sequence), simulation
         if simulation.feasible:
-            point = TracePoint(time.monotonic() - self.begin, simulation.duration, self.instance.baseline.duration)
-            self.trace = (*self.trace, point)
+            seconds, least = time.monotonic() - self.begin, self.instance.baseline.duration
+            self.trace = (*self.trace, TracePoint(seconds, simulation.duration, least, self.strategy.name))
         return True
 
     def progress(self) -> Progress:

@@ -212,7 +212,7 @@ class BestKnown:
 
     def _note(self, phase: str, source: str, new: bool = False) -> None:
         problem, simulation = self.problem, self.simulation
-        self.trace.append(TracePoint(self.seconds, self.value, self.bound))
+        self.trace.append(TracePoint(self.seconds, self.value, self.bound, source))
         if simulation is not None or not problem.seeks_peak:
             phase, answer = phase or problem.objective, self.answer if new else None
             figures = problem.figures(simulation)

@@ -45,3 +45,5 @@ class TracePoint:
     value: int | None
     """None while there is no answer."""
     bound: int
+    source: str = ""
+    """Who improved one of them: "local search", "bounds", a solver, "cp-sat on a window", a strategy."""

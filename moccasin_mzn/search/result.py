@@ -210,7 +210,7 @@ class Result:
             "shortfall": None if self.shortfall is None else self.shortfall.as_dict(),
             "racers": [racer.as_dict(self.problem.objective) for racer in self.racers],
             "seconds": {name: round(value, 3) for name, value in vars(self.seconds).items()},
-            "trace": [[round(point.seconds, 3), point.value, point.bound] for point in self.trace],
+            "trace": [[round(point.seconds, 3), point.value, point.bound, point.source] for point in self.trace],
         }
         if self.problem.seeks_peak:
             told["duration_bound"] = self.bound

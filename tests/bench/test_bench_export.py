@@ -15,10 +15,10 @@ from moccasin_mzn.bench.store import Store
 
 BIG = 2**53 + 1
 POINTS = (
-    {"seconds": 0.5, "duration": None, "bound": 3},
-    {"seconds": 1.0, "duration": BIG, "bound": 3},
-    {"seconds": 1.5, "duration": BIG, "bound": 4},
-    {"seconds": 2.0, "duration": 9, "bound": 9},
+    {"seconds": 0.5, "duration": None, "bound": 3, "source": "bounds"},
+    {"seconds": 1.0, "duration": BIG, "bound": 3, "source": "local search"},
+    {"seconds": 1.5, "duration": BIG, "bound": 4, "source": "bounds"},
+    {"seconds": 2.0, "duration": 9, "bound": 9, "source": "cp-sat"},
 )
 FIRST = {
     **empty_row(), "key": "k1", "experiment": "a b", "graph": 'RL, "G" 1', "family": "random layered", "budget": "0.9",
@@ -54,6 +54,7 @@ def test_csv_has_every_value_as_it_is(store, command, tmp_path):
         points = list(csv.DictReader(file))
     assert [list(point) for point in points] == [list(TRACE_COLUMNS)] * 4
     assert [point["duration"] for point in points] == ["", str(BIG), str(BIG), "9"]
+    assert [point["source"] for point in points] == ["bounds", "local search", "bounds", "cp-sat"]
 
 
 def test_parquet_has_every_value_with_its_type(store, command, tmp_path):

@@ -8,11 +8,14 @@ import sqlite3
 import pytest
 
 from moccasin_mzn.bench.lock import locked
-from moccasin_mzn.bench.rows import ADDED, COLUMNS, LABELS, TRACE_COLUMNS, empty_row
+from moccasin_mzn.bench.rows import ADDED, COLUMNS, LABELS, TRACE_COLUMNS, VERSION, empty_row
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.errors import InputError
 
-POINTS = ({"seconds": 0.25, "duration": None, "bound": 3}, {"seconds": 1, "duration": 2**53, "bound": 4})
+POINTS = (
+    {"seconds": 0.25, "duration": None, "bound": 3, "source": "bounds"},
+    {"seconds": 1, "duration": 2**53, "bound": 4, "source": "cp-sat on a window"},
+)
 
 
 def row(key, **values):
@@ -54,7 +57,7 @@ def test_empty_stores_have_all_columns(tmp_path):
         (row("c", status="fine"), (), "status 'fine'"),
         (row(""), (), "status 'optimal'"),
         (row("c", experiment=None), (), "belongs to no experiment"),
-        (row("c"), ({"seconds": 1.0, "duration": 1},), "trace of run c: columns missing or unknown: bound"),
+        (row("c"), ({"seconds": 1.0, "duration": 1},), "trace of run c: columns missing or unknown: bound, source"),
         (row("c", peak=2**70), POINTS, "too large"),
     ],
 )
@@ -101,30 +104,37 @@ def made_by_another(path):
     connection.close()
 
 
-def of_version_1(path):
-    """As it was written before there were plans and addresses."""
+def of_version(version, path):
+    """As it was written then: before there were plans and addresses, or who found what."""
     with Store.create(path) as store:
         store.add(row("b", peak=7, duration=3), POINTS)
     with sqlite3.connect(path) as connection:
-        for name in ADDED:
-            connection.execute(f"alter table runs drop column {name}")
-        connection.execute("pragma user_version = 1")
+        connection.execute("drop table graphs")
+        for table, names in (pair for at in range(version + 1, VERSION + 1) for pair in ADDED[at].items()):
+            for name in names if table != "graphs" else ():
+                connection.execute(f"alter table {table} drop column {name}")
+        connection.execute(f"pragma user_version = {version}")
     connection.close()
 
 
-def test_an_older_store_is_read_as_it_is_and_completed_when_written_to(tmp_path):
+@pytest.mark.parametrize("version", range(1, VERSION))
+def test_an_older_store_is_read_as_it_is_and_completed_when_written_to(tmp_path, version):
     path = tmp_path / "s.sqlite"
-    of_version_1(path)
+    of_version(version, path)
     before = path.read_bytes()
     with Store.open(path) as store:
-        assert store.rows() == [row("b", peak=7, duration=3)] and len(store.trace_rows()) == 2
-        assert list(store.runs()) == list(COLUMNS)
+        assert store.rows() == [row("b", peak=7, duration=3)]
+        assert [point["source"] for point in store.trace_rows()] == [None, None] and store.graphs() == {}
+        assert list(store.runs()) == list(COLUMNS) and list(store.traces()) == list(TRACE_COLUMNS)
     assert path.read_bytes() == before
     with Store.create(path) as store:
-        store.add(row("c", value=5, memories="{}"))
+        store.add_graphs({"d": b"one"})
+        store.add_graphs({"d": b"other", "e": b""})
+        store.add(row("c", value=5, memories="{}"), POINTS)
         assert store.rows() == [row("b", peak=7, duration=3), row("c", value=5, memories="{}")]
     with Store.open(path) as store:
-        assert len(store.rows()) == 2
+        assert len(store.rows()) == 2 and store.graphs() == {"d": b"one", "e": b""}
+        assert [point["source"] for point in store.trace_rows()] == [None, None, "bounds", "cp-sat on a window"]
 
 
 def of_another_version(path):
@@ -156,7 +166,7 @@ def no_database(path):
     ("make", "expected"),
     [
         (made_by_another, "no store of moccasin_mzn"),
-        (of_another_version, "a store of version 99, this program has version 2"),
+        (of_another_version, "a store of version 99, this program has version 3"),
         (with_other_columns, "other columns"),
         (cut_short, "malformed|broken"),
         (no_database, "not a database"),

@@ -131,7 +131,7 @@ def test_a_warm_start_is_where_the_search_begins(command, skip, tmp_path):
     )  # fmt: skip
     told = json.loads(out)
     assert (status, told["status"], told["duration"]) == (0, "optimal", 14)
-    assert told["trace"][0][1] == 19
+    assert told["trace"][0][1:] == [19, 9, "the warm start"] and told["trace"][-1][1] == 14
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,8 @@ def test_keys(command, graph, options, answer, own, line):
     assert {*COMMON.split(), *own.split(), "type"} <= last.keys()
     assert lines and all(set(line.split()) <= told.keys() for told in lines)
     assert [told[answer] for told in lines if answer in told][-1] == last[answer]
+    sources = {source for _, _, _, source in last["trace"]}
+    assert {last["found_by"]} <= sources <= {told["source"] for told in lines} | {last["proved_by"]}
     assert {"addresses" in last, "arena" in last, "arenas" in last} == {False}
 
 

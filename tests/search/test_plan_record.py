@@ -33,7 +33,7 @@ def test_the_best_plan_is_kept(record):
     record.offer(PLAN, "three")
     assert (record.answer, record.value, record.found_by) == (SHORT, 10, "two")
     assert record.ended.is_set()
-    assert [(point.value, point.bound) for point in record.trace] == [(120, 10), (10, 10)]
+    assert [(point.value, point.bound, point.source) for point in record.trace] == [(120, 10, "one"), (10, 10, "two")]
     assert record.news.get().answer == PLAN
 
 

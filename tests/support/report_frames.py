@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from moccasin_mzn.bench.report.runs import Runs, read_runs
-from moccasin_mzn.bench.rows import COLUMNS, TRACE_COLUMNS, empty_row
+from moccasin_mzn.bench.rows import COLUMNS, TRACE_COLUMNS, TRACE_VALUES, empty_row
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.cli.main import run
 
@@ -39,7 +39,8 @@ def row(method="m", graph="g", budget="0.9", seed=1, status="optimal", seconds=1
 def frames(rows, traces=None):
     """The two frames; `traces` by key: (seconds, duration, bound) of each improvement."""
     points = [
-        (key, position, *point) for key, trace in (traces or {}).items() for position, point in enumerate(trace)
+        (key, position, *point, "cp-sat")
+        for key, trace in (traces or {}).items() for position, point in enumerate(trace)
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=list(COLUMNS)), pd.DataFrame(points, columns=list(TRACE_COLUMNS))
 
@@ -88,7 +89,7 @@ def _add(store: Store, label: str, budget: str, method: str, seed: int, argument
         "max_computations": str(result["max_computations"]), "seconds": result["seconds"]["total"] + 0.5,
         "solve_seconds": result["seconds"]["total"], "command": " ".join(arguments[1:]),
     }  # fmt: skip
-    points = [dict(zip(("seconds", "duration", "bound"), point, strict=True)) for point in result["trace"]]
+    points = [dict(zip(TRACE_VALUES, point, strict=True)) for point in result["trace"]]
     store.add(values, points)
 
 

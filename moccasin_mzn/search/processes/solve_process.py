@@ -109,7 +109,7 @@ class _Heard:
         elif event.get("type") == "progress":
             value = event[event["phase"] if event["phase"] in OBJECTIVES else "duration"]
             if value is not None:
-                self.trace.append(TracePoint(event["seconds"], value, event["bound"]))
+                self.trace.append(TracePoint(event["seconds"], value, event["bound"], event["source"]))
             self._keep(event)
         self.on_event(event)
 

@@ -9,7 +9,8 @@ from moccasin_mzn.cli.main import run
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.search.processes.solve_process import run_solve
+from moccasin_mzn.search.processes.solve_process import _Heard, ignore, run_solve
+from moccasin_mzn.search.progress import TracePoint
 
 SKIP = ComputationGraph(
     ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
@@ -70,7 +71,14 @@ def test_an_attempt_that_succeeds(skip_file):
     assert events[-1] == attempt.result
     assert attempt.sequence == tuple(attempt.result["sequence"])
     assert (attempt.trace[-1].value, attempt.trace[-1].bound) == (14, 14)
+    assert attempt.trace[-1].source in (attempt.result["found_by"], attempt.result["proved_by"])
     assert attempt.ending.cpu_seconds > 0.1 and attempt.ending.memory_peak > 10_000_000
+
+
+def test_the_trace_of_an_older_result_has_no_sources():
+    heard = _Heard(ignore)
+    heard.take('{"type": "result", "valid": false, "trace": [[0.1, null, 9], [0.2, 14, 9, "bounds"]]}')
+    assert heard.trace == [TracePoint(0.1, None, 9), TracePoint(0.2, 14, 9, "bounds")]
 
 
 def test_an_attempt_that_is_refused(skip_file):
@@ -93,5 +101,5 @@ def test_an_attempt_that_is_killed_keeps_what_it_told(tmp_path):
 
     attempt = run_solve([graph, "--budget", "0.8", "--time-limit", "100"], on_event=take, hard_limit=60)
     assert (attempt.ending.how, attempt.ending.exit_status, attempt.result) == ("exited", -9, None)
-    assert attempt.trace[-1].value == events[-1]["duration"]
+    assert attempt.trace[-1].value == events[-1]["duration"] and attempt.trace[-1].source == events[-1]["source"]
     assert list(attempt.sequence) == [event["sequence"] for event in events if "sequence" in event][-1]
