@@ -85,7 +85,7 @@ def flattened(name: str, folder: Path, plain: bool) -> tuple[str, float]:
         *(["-G", "std"] if plain else []),
     ]
     begin = time.monotonic()
-    subprocess.run([*command, formulation.model, data, "--fzn", file, "--no-output-ozn"], check=True, timeout=600)
+    subprocess.run([*command, formulation.file, data, "--fzn", file, "--no-output-ozn"], check=True, timeout=600)
     return str(file), time.monotonic() - begin
 
 

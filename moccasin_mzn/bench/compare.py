@@ -9,13 +9,13 @@ from typing import Any
 
 from moccasin_mzn.bench.published import Published, line_for
 from moccasin_mzn.errors import InputError, NotApplicableError, shown
-from moccasin_mzn.formulations import FORMULATIONS
+from moccasin_mzn.formulations import formulations
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.option import options_of
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.apply_strategy import apply
-from moccasin_mzn.search.options import Effort, Options
+from moccasin_mzn.search.options import Effort, Options, own_models
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.strategies import find_strategy, strategies
@@ -33,20 +33,25 @@ class Contender:
     max_computations: int | str | None = None
 
 
-def contenders(only: Sequence[str] = ()) -> tuple[Contender, ...]:
+def contenders(only: Sequence[str] = (), models: Sequence[str] = (), like: str | None = None) -> tuple[Contender, ...]:
     """All of them, or those whose labels match one of the patterns, with * and ?.
 
+    Args:
+        models: files of models of one's own.
+        like: the formulation whose data and solutions they have; None: staged.
+
     Raises:
-        InputError: a pattern that matches none.
+        InputError: a pattern that matches none; a model that cannot be read.
     """
     found = [
         Contender(
             f"{form.name} {variant.label}".rstrip(), form.family, {"formulation": form.name, **variant.options},
             variant.max_computations,
         )
-        for form in FORMULATIONS
+        for form in formulations()
         for variant in form.variants
     ]  # fmt: skip
+    found += [Contender(form.called, "", options) for options, form in own_models(models, like)]
     found += [Contender(rule.name, rule.family) for rule in strategies()]
     for pattern in only:
         if not any(fnmatchcase(contender.label, pattern) for contender in found):

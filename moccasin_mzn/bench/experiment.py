@@ -129,7 +129,7 @@ def read_experiment(path: str | PathLike[str]) -> Experiment:
     """
     try:
         document = tomllib.loads(load_text(path))
-        return _experiment(Fields(document, ""))
+        return _experiment(Fields(document, ""), Path(path).parent)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: no TOML: {' '.join(str(error).split())}") from None
     except RecursionError:
@@ -138,14 +138,14 @@ def read_experiment(path: str | PathLike[str]) -> Experiment:
         raise InputError(error if str(error).startswith(f"{path}:") else f"{path}: {error}") from None
 
 
-def _experiment(top: Fields) -> Experiment:
+def _experiment(top: Fields, folder: Path) -> Experiment:
     top.only(_KEYS)
     name, budgets = top.text("name"), top.texts("budgets", ())
     return Experiment(
         name=name,
         title=top.text("title", name),
         graphs=tuple(_graph(fields, budgets) for fields in top.tables("graphs")),
-        methods=tuple(method for fields in top.tables("methods") for method in read_methods(fields, top)),
+        methods=tuple(method for fields in top.tables("methods") for method in read_methods(fields, top, folder)),
         hard_limit=top.seconds("hard_limit", HARD_LIMIT),
         memory_limit=_memory(top),
         count_fixed=top.flag("count_fixed", False),

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from pathlib import Path
 
 from moccasin_mzn.bench.experiment import Experiment
 from moccasin_mzn.bench.graphs import BenchGraph
@@ -16,6 +17,7 @@ from moccasin_mzn.bench.methods import ARENA, Method
 from moccasin_mzn.bench.plan_methods import Values, extension_words, for_graph, plan_problem, question
 from moccasin_mzn.bench.rows import Row, empty_row
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formulations import models
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 
@@ -57,14 +59,18 @@ class Run:
 def run_key(graph: BenchGraph, budget: str, method: Method, seed: int | None, experiment: Experiment) -> str:
     """A digest of the graph's content, the budget, the method's options and limits, and the seed.
 
-    Names and labels are no part of it, nor is the version of this program: who gives things other names, or a method
-    another label, has the same runs. So have two experiments in one store that share some; these are done once.
+    Of a model of one's own the text counts. Names and labels are no part of it, nor is the version of this program: who
+    gives things other names, or a method another label, has the same runs. So have two experiments in one store that
+    share some; these are done once.
     """
     parsed = None if method.allocates else Budget.parse(budget)
     definition = [
         graph.digest,
         parsed and [parsed.amount, str(parsed.fraction), experiment.count_fixed],
-        sorted((name, value) for name, value in method.options.items()),
+        sorted(
+            (name, models.digest(Path(str(value))) if name == "model" else value)
+            for name, value in method.options.items()
+        ),
         [method.time_limit, method.threads, experiment.memory_limit, experiment.hard_limit],
         seed,
     ]

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from moccasin_mzn.bench.fields import Fields
@@ -138,7 +139,7 @@ class Method:
         options, most = self._resolve(self.seeds[0])
         form = getattr(options, "form", None)
         return {
-            "formulation": form.name if form else self.options.get("formulation", "staged"),
+            "formulation": form.called if form else self.options.get("formulation", "staged"),
             "precedence": getattr(form, "precedence", None),
             "index": getattr(form, "index", None),
             "search": options.search,
@@ -163,8 +164,11 @@ class Method:
         return options, options.default_computations(most)
 
 
-def read_methods(fields: Fields, top: Fields) -> Iterator[Method]:
+def read_methods(fields: Fields, top: Fields, folder: Path) -> Iterator[Method]:
     """The methods of one table [[methods]]; what it does not say, the top of the file does.
+
+    Args:
+        folder: in which models of one's own are looked for.
 
     Raises:
         InputError: a key is unknown, or nonsense.
@@ -185,6 +189,8 @@ def read_methods(fields: Fields, top: Fields) -> Iterator[Method]:
     for values in itertools.product(*choices.values()):
         options = dict(zip(choices, values, strict=True))
         label = _label(fields, options, several)
+        if "model" in options:
+            options["model"] = str((folder / options["model"]).resolve())
         try:
             yield Method(label, options, **effort)
         except InputError as error:
@@ -258,11 +264,13 @@ def _label(fields: Fields, options: Mapping[str, Any], several: set[str]) -> str
     if "strategy" in options:
         return str(options["strategy"])
     begin = ALLOCATE if ALLOCATE in options else options.get("formulation", "staged")
-    others = (name for name in options if name not in (ALLOCATE, "formulation"))
+    others = (name for name in options if name not in (ALLOCATE, "formulation", "like"))
     return " ".join([begin, *(_word(name, options[name]) for name in others)])
 
 
 def _word(name: str, value: Any) -> str:
+    if name == "model":
+        return Path(value).stem
     if name in _SWITCHES:
         return _OF_MODELS[name].flags[not value].removeprefix("--")
     if name == "max_computations":

@@ -131,7 +131,7 @@ def package_files(
 def _readme(first: str, instances: str, models: bool) -> str:
     form = find_formulation(FORMULATION)
     if not models:
-        model, checker = form.model.name, form.checker_file.name
+        model, checker = form.file.name, form.checker_file.name
         return _BARE.format(model=model, checker=checker, first=first, instances=instances)
     return _README.format(
         problem=_PROBLEM, about=_MODEL, model=MODEL_FILE, checker=CHECKER_FILE, first=first, instances=instances,

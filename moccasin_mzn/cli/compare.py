@@ -10,7 +10,7 @@ import click
 
 from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_FOUND, stopped_by_signals
 from moccasin_mzn.cli.strict import command
-from moccasin_mzn.cli.typed import effort
+from moccasin_mzn.cli.typed import added, effort, typed
 from moccasin_mzn.report.streams import is_read
 
 
@@ -21,13 +21,17 @@ from moccasin_mzn.report.streams import is_read
 @COUNT_FIXED
 @click.option("--only", multiple=True, metavar="PATTERN",
               help='Only these, such as "chen-*"; may be given several times.')  # fmt: skip
+@click.option("--model", "models", multiple=True, metavar="FILE.mzn",
+              help="A model of one's own as well; may be given several times.")  # fmt: skip
+@added(*typed("like"))
 @effort("For each of them.", time_limit=60.0)
 @click.option("--warm-start", is_flag=True, help="Let models that run alone start from the best schedule found before.")
 @click.option("--published", type=click.Path(path_type=Path), metavar="FILE", help="CSV of published figures to print.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line on stdout.")
 def compare(
-    graphs: tuple[Path, ...], budgets: tuple[str, ...], count_fixed: bool, only: tuple[str, ...], time_limit: float,
-    threads: int | None, seed: int | None, warm_start: bool, published: Path | None, as_json: bool,
+    graphs: tuple[Path, ...], budgets: tuple[str, ...], count_fixed: bool, only: tuple[str, ...],
+    models: tuple[str, ...], like: str | None, time_limit: float, threads: int | None, seed: int | None,
+    warm_start: bool, published: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run all formulations and strategies on each GRAPH and budget, and print their figures side by side."""
     from moccasin_mzn.bench.compare import ContenderOptions, contenders
@@ -41,7 +45,7 @@ def compare(
     check_time_limit(time_limit)
     for budget in budgets:
         Budget.parse(budget)
-    chosen = contenders(only)
+    chosen = contenders(only, models, like)
     lines = read_published(published) if published is not None else ()
     read = {path: read_graph(path) for path in graphs}
     effort = ContenderOptions(time_limit, threads, seed, warm_start)

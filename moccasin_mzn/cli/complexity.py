@@ -10,6 +10,7 @@ import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, ORDER
 from moccasin_mzn.cli.strict import command
+from moccasin_mzn.cli.typed import added, typed
 
 
 @command()
@@ -19,9 +20,13 @@ from moccasin_mzn.cli.strict import command
 @click.option("--max-computations", default="2", show_default=True, metavar="C|auto|FILE",
               help="How often a node may be computed, where the formulation limits it.")  # fmt: skip
 @ORDER
+@added(*typed("model", "like"))
 @click.option("--solver", default="cp-sat", show_default=True, metavar="NAME", help="For whom the models are compiled.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line on stdout.")
-def complexity(graph: Path, budget: str, max_computations: str, order: str, solver: str, as_json: bool) -> int:
+def complexity(
+    graph: Path, budget: str, max_computations: str, order: str, model: str | None, like: str | None, solver: str,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Count variables and constraints of each formulation of GRAPH after flattening, beside their order of growth."""
     from moccasin_mzn.formulations.complexity import sizes
     from moccasin_mzn.graphs.formats import read_graph
@@ -29,13 +34,14 @@ def complexity(graph: Path, budget: str, max_computations: str, order: str, solv
     from moccasin_mzn.problem.files.counts import parse_count, read_counts
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.report.schedules import print_sizes
+    from moccasin_mzn.search.options import own_models
     from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
     amount, most, backend = Budget.parse(budget), parse_count(max_computations), find_backend(solver)
     computation_graph = read_graph(graph)
     counts = read_counts(most, computation_graph) if isinstance(most, Path) else most
     instance = Instance.build(computation_graph, amount, order=order, max_computations=counts)
-    found = sizes(instance, backend)
+    found = sizes(instance, backend, [form for _, form in own_models([model] if model else [], like)])
     if as_json:
         for size in found:
             click.echo(json.dumps(size.as_dict()))

@@ -28,7 +28,7 @@ from moccasin_mzn.search.options import own_options
     COUNT_FIXED,
     option("--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="A schedule to start from."),
 )
-@option_group("Model", *typed("formulation", *own_options()))
+@option_group("Model", *typed("formulation", *own_options(), "like"))
 @option_group(
     "Output",
     option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE.dzn|FILE.json|FOLDER",
@@ -64,7 +64,7 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, **options: 
     as_json = output.suffix == ".json" and not fzn
     data = json_text(items) if as_json else comment(instance, form, command_line()) + dzn_text(items)
     if fzn:
-        made = {output: compile_model(find_backend(solver or "cp-sat"), form.model, data)}
+        made = {output: compile_model(find_backend(solver or "cp-sat"), form.program, data)}
     elif is_file:
         made = {output: data}
     else:
@@ -74,6 +74,6 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, **options: 
     if not write_files(file_jobs(*((path, lambda text=text: text) for path, text in made.items()))):
         return EXIT_BAD_INPUT
     if not fzn:
-        place = (MODEL, CHECKER, DATA) if not is_file else (form.model, form.checker_file, output)
+        place = (MODEL, CHECKER, DATA) if not is_file else (form.file, form.checker_file, output)
         click.echo(f"minizinc --solver cp-sat {shlex.join(map(str, place))}")
     return EXIT_FOUND

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     "Model",
     *typed("formulation"),
     option("--strategy", metavar="NAME", help="Instead of a model: a rule, see the command list."),
-    *typed(*own_options(), "two_phase"),
+    *typed(*own_options(), "like", "two_phase"),
 )
 @option_group(
     "Addresses",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @COUNT_FIXED
 @click.option("--arrays", is_flag=True,
               help="SCHEDULE is what MiniZinc printed for an exported instance; - for standard input.")  # fmt: skip
-@added(*typed("formulation", *own_options()))
+@added(*typed("formulation", *own_options(), "like"))
 @click.option("--max-computations", metavar="C|auto|FILE", help="As for export.  [default: 2]")
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="With --arrays: write the schedule.")
 def validate(

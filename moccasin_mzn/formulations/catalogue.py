@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
+from importlib.metadata import entry_points
 from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations.checkmate import Checkmate
 from moccasin_mzn.formulations.formulation import Formulation, Growth, Variant
 from moccasin_mzn.formulations.moccasin import Moccasin
+from moccasin_mzn.formulations.models import included
 
+GROUP = "moccasin_mzn.formulations"
 _CHECKMATE: dict[str, Any] = {
     "family": "checkmate",
     "growth": Growth("n^2 + n m", "n^2, memory only", "-", "n^2 + n m"),
@@ -65,19 +69,43 @@ FORMULATIONS: tuple[Formulation, ...] = (
 )
 
 
+@cache
+def formulations() -> tuple[Formulation, ...]:
+    """Ours, then those of other packages: objects behind entry points of the group `moccasin_mzn.formulations`.
+
+    Raises:
+        InputError: an entry point that cannot be loaded, is no formulation, or has a name that is taken.
+    """
+    found = list(FORMULATIONS)
+    for entry in entry_points(group=GROUP):
+        try:
+            form = entry.load()
+        except Exception as error:  # whatever a package of someone else's does
+            raise InputError(f"entry point {entry.value} of {GROUP}: {error}") from None
+        if not isinstance(form, Formulation):
+            raise InputError(f"entry point {entry.value} of {GROUP}: {shown(form)} is no Formulation")
+        if form.name in [other.name for other in found]:
+            raise InputError(f"entry point {entry.value} of {GROUP}: the name {shown(form.name)} is taken")
+        found.append(form)
+    return tuple(found)
+
+
 def find_formulation(name: str, **own: str) -> Formulation:
     """The formulation of this name, with options of its own; those not given have its defaults.
 
     Raises:
         InputError: an unknown name, where the message lists the known ones; an option that is unknown or that the
-            formulation does not have, or a value that is unknown.
+            formulation does not have, or a value that is unknown; a model that cannot be read.
     """
-    known = {form.name: form for form in FORMULATIONS}
+    known = {form.name: form for form in formulations()}
     if name not in known:
         raise InputError(f"unknown formulation {shown(name)}, expected one of {', '.join(known)}")
     for what, value in own.items():
         if what not in known[name].own_options:
-            owners = [form.name for form in FORMULATIONS if what in form.own_options]
+            owners = [form.name for form in formulations() if what in form.own_options]
             hint = f": that is for {' and '.join(owners)}" if owners else ""
             raise InputError(f"{name} has no {what.replace('_', ' ')} {shown(value)}{hint}")
-    return replace(known[name], **own)  # type: ignore[arg-type]
+    form = replace(known[name], **own)  # type: ignore[arg-type]
+    if form.model:
+        included(form.file)
+    return form

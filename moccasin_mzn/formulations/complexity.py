@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from moccasin_mzn.formulations.catalogue import FORMULATIONS
-from moccasin_mzn.formulations.formulation import Growth
+from moccasin_mzn.formulations.catalogue import formulations
+from moccasin_mzn.formulations.formulation import Formulation, Growth
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
 from moccasin_mzn.solvers.flatzinc.parser import parse
@@ -44,18 +45,20 @@ class ModelSize:
         return asdict(self)
 
 
-def sizes(instance: Instance, backend: Backend) -> Iterator[ModelSize]:
+def sizes(instance: Instance, backend: Backend, own: Sequence[Formulation] = ()) -> Iterator[ModelSize]:
     """Compile each formulation for the solver of `backend`, without a warm start, and count.
 
     Args:
         instance: its `max_computations` is for MOCCASIN; the rivals have no limit.
+        own: others beside them, models of one's own.
 
     Raises:
         SolverError: MiniZinc failed, or already finds that there is no schedule.
     """
-    for name, form in (named for formulation in FORMULATIONS for named in formulation.forms()):
+    ours = (named for form in formulations() for named in form.forms())
+    for name, form in itertools.chain(ours, ((form.called, form) for form in own)):
         data = form.data(instance)
-        text = compile_model(backend, form.model, dzn_text(form.data_items(instance.graph, data)))
+        text = compile_model(backend, form.program, dzn_text(form.data_items(instance.graph, data)))
         yield _counted(name, form.growth, parse(text, name), len(text))
 
 

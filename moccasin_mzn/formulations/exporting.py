@@ -12,6 +12,7 @@ from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations.formulation import Formulation
+from moccasin_mzn.formulations.models import included, includes
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.words import count_text, memory_text
@@ -19,7 +20,6 @@ from moccasin_mzn.words import count_text, memory_text
 MODEL, DATA = "model.mzn", "data.dzn"
 """In a folder that stands by itself; its checker is named as the MiniZinc IDE looks for it."""
 CHECKER = "model.mzc.mzn"
-_INCLUDE = re.compile(r'^include "(?P<file>[^"]+)";[^\n]*\n', re.MULTILINE)
 _ITEM = re.compile(r"(?P<name>[A-Za-z]\w*)\s*=\s*(?P<value>[^;]*);")
 _SHAPE = re.compile(r"array2d\(\s*1\.\.(?P<rows>\d+)\s*,\s*1\.\.(?P<columns>\d+)\s*,")
 _SEQUENCE = re.compile(r"^sequence (?P<names>\[.*\])$", re.MULTILINE)
@@ -49,7 +49,7 @@ def comment(instance: Instance, form: Formulation, command: str = "") -> str:
         f"{graph.name or 'a graph'}: {count_text(len(graph.nodes), 'node')}, {count_text(len(graph.edges), 'edge')}",
         f"budget {memory}, computations per node {most if isinstance(most, int | str) else 'given for each'}",
         f"made by: {command}" if command else "",
-        f"for {form.model.name}; 1 of size stands for {data.size_scale:,}, 1 of duration for {data.duration_scale:,}",
+        f"for {form.file.name}; 1 of size stands for {data.size_scale:,}, 1 of duration for {data.duration_scale:,}",
     ]
     return "".join(f"% {' '.join(line.split())}\n" for line in lines if line)
 
@@ -60,10 +60,8 @@ def standalone(form: Formulation) -> dict[str, str]:
     What CP-SAT has its own form of stays a file of its own, which that of its library replaces; and so does what it
     includes.
     """
-    model, native = form.model, resources.files("moccasin_mzn.solvers.cpsat") / "mznlib"
-    beside = {
-        path for one in _included(model) if native.joinpath(one.name).is_file() for path in {one, *_included(one)}
-    }
+    model, native = form.file, resources.files("moccasin_mzn.solvers.cpsat") / "mznlib"
+    beside = {path for one in included(model) if native.joinpath(one.name).is_file() for path in {one, *included(one)}}
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(beside)}
     parts = list(_parts(model, beside, set()))
     comment = re.match(r"(%[^\n]*\n)*", parts[-1])
@@ -72,27 +70,11 @@ def standalone(form: Formulation) -> dict[str, str]:
     return {MODEL: text, CHECKER: form.checker_file.read_text(encoding="utf-8"), **texts}
 
 
-def _includes(path: Path) -> Iterator[tuple[str, Path]]:
-    """The lines of a file that include one of ours, and which; others are of MiniZinc's own library."""
-    for found in _INCLUDE.finditer(path.read_text(encoding="utf-8")):
-        other = (path.parent / found["file"]).resolve()
-        if other.is_file():
-            yield found.group(), other
-
-
-def _included(path: Path) -> set[Path]:
-    """All files of ours that a file includes, and those that they include."""
-    found: set[Path] = set()
-    for _, other in _includes(path):
-        found |= {other, *_included(other)}
-    return found
-
-
 def _parts(path: Path, beside: set[Path], seen: set[Path]) -> Iterator[str]:
     """The texts of a file and of what it includes, that first and once, but for files that stay beside it."""
     seen.add(path)
     text = path.read_text(encoding="utf-8")
-    for line, other in _includes(path):
+    for line, other in includes(path):
         if other in beside:
             text = text.replace(line, f'include "{other.name}";\n')
             continue

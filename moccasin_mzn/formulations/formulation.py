@@ -6,11 +6,12 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.formulations import models
+from moccasin_mzn.formulations.models import models_folder
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.retention import Intervals, encode
 from moccasin_mzn.formulations.searched import Searched
@@ -24,6 +25,8 @@ from moccasin_mzn.words import count_text
 
 _PRESOLVED = ("max_computations", "input_order_memory", "earliest_stage", "latest_stage", "critical_stage")
 """Items of the `.dzn` file that are fields of `ModelData` and have defaults."""
+
+MODEL = Option("FILE.mzn", "A model of one's own, over the data of the formulation and with its solutions.")
 
 
 @dataclass(frozen=True)
@@ -77,13 +80,13 @@ class Formulation(Searched):
     variants: tuple[Variant, ...] = field(default=(Variant(), Variant("alone", {"search": "off"})), compare=False)
     """What a comparison runs."""
 
-    file: Path | None = None
-    """A model of someone else's in place of `main`: it takes the same data, and its solutions stand for the same."""
+    model: str = ""
+    """The file of another model: it takes the same data, and its solutions stand for the same."""
 
     limited: ClassVar[bool] = True
     """If not, a node is computed at most once per stage, and the model runs alone: local search and bounds are about
     C."""
-    own_options: ClassVar[Mapping[str, Option]] = {}
+    own_options: ClassVar[Mapping[str, Option]] = {"model": MODEL}
     """Options of `solve` that are fields of this formulation; their first choice is the default."""
 
     def forms(self) -> Iterator[tuple[str, Formulation]]:
@@ -91,8 +94,17 @@ class Formulation(Searched):
         yield self.name, self
 
     @property
-    def model(self) -> Path:
-        return self.file or models_folder() / self.main
+    def file(self) -> Path:
+        return Path(self.model) if self.model else models_folder() / self.main
+
+    @property
+    def program(self) -> Path | str:
+        return models.text(self.file) if self.model else self.file
+
+    @property
+    def called(self) -> str:
+        """Its name, or that of the model in its place."""
+        return self.file.stem if self.model else self.name
 
     @property
     def main(self) -> str:
@@ -216,10 +228,3 @@ def header(
         "head": [head for _, head in edges],
         "budget": budget,
     }
-
-
-def models_folder() -> Path:
-    """Where the `.mzn` files are: inside an installed package, or beside the package in a checkout."""
-    package = Path(str(resources.files("moccasin_mzn")))
-    installed = package / "models"
-    return installed if installed.is_dir() else package.parent / "models"

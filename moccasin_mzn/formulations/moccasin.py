@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formulations import models
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.presolve import ModelData, as_given, presolve
 from moccasin_mzn.formulations.retention import Intervals, decode
@@ -78,6 +79,7 @@ class Moccasin(IntervalFormulation):
 
     own_options: ClassVar[Mapping[str, Option]] = {
         "precedence": PRECEDENCE, "index": INDEX, "redundant": REDUNDANT, "presolve": PRESOLVE,
+        **Formulation.own_options,
     }  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -112,7 +114,7 @@ class Moccasin(IntervalFormulation):
 
     @property
     def two_phase(self) -> bool:
-        return self.file is None
+        return not self.model or any(path.name == "parameters.mzn" for path in models.included(self.file))
 
     def elastic(self, data: ModelData) -> bool:
         """In stages; where a unit of memory, worth more than all recomputations, keeps the objective exact in doubles,

@@ -21,8 +21,13 @@ class Searched(ABC):
 
     @property
     @abstractmethod
-    def model(self) -> Path:
+    def file(self) -> Path:
         """The model file."""
+
+    @property
+    def program(self) -> Path | str:
+        """What MiniZinc compiles: the model file, or a text."""
+        return self.file
 
     @property
     @abstractmethod
@@ -51,7 +56,8 @@ class Searched(ABC):
         Args:
             incumbent: the warm start, an answer that is a solution of this formulation; None: there is none.
             limit: only answers whose objective is at most this count, in the problem's unit; None: all count.
-            objective: "peak" for phase 1, if `two_phase`; "elastic" for both in one, if it is that; otherwise the problem's own.
+            objective: "peak" for phase 1, if `two_phase`; "elastic" for both in one, if it is that; otherwise the
+                problem's own.
         """
 
     @abstractmethod

@@ -22,10 +22,10 @@ class Entry:
 
 def entries() -> tuple[Entry, ...]:
     """Formulations, then strategies."""
-    from moccasin_mzn.formulations import FORMULATIONS
+    from moccasin_mzn.formulations import formulations
     from moccasin_mzn.strategies import strategies
 
-    kinds: dict[str, tuple[Any, ...]] = {"formulation": FORMULATIONS, "strategy": strategies()}
+    kinds: dict[str, tuple[Any, ...]] = {"formulation": formulations(), "strategy": strategies()}
     return tuple(
         Entry(kind, one.name, one.title, one.source, one.guarantee) for kind, some in kinds.items() for one in some
     )

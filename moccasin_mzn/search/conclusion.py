@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.problem import Problem
@@ -51,6 +53,8 @@ def _by(source: str, racing: bool) -> str:
 
 def scope(problem: Problem, form: Formulation | PlanFormulation, source: str = "") -> str:
     """What a proof by `source` ranges over, to be read after "no schedule"."""
+    if isinstance(form, Formulation) and form.model:
+        return f"that {form.file.name} has as a solution {scope(problem, replace(form, model=''), source)}"
     if not form.limited:
         return "in stages of the input order, with any number of recomputations,"
     counts, (one, of_what) = sorted(set(problem.instance.max_computations)), problem.counted

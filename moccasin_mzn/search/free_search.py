@@ -62,6 +62,8 @@ def check_free_order(instance: Instance, options: Options) -> None:
     if not instance.free_order:
         return
     form = options.form
+    if form.model:
+        raise InputError(f"order free: {form.file.name} is a model of one's own, for a given order")
     if not form.limited:
         raise InputError(f"order free: {form.name} keeps to stages of the input order")
     if form.staged and options.search == "off":

@@ -62,8 +62,8 @@ class ModelSearch:
             self._run_phase("duration", data, self.record.answer)
 
     def _run_phase(self, phase: str, data: Any, incumbent: Sequence[Any] | None) -> None:
-        """One run; its phase is "duration" if the model's objective is the problem's, "peak" in phase 1, and ELASTIC if it
-        is the one once the other is the budget."""
+        """One run; its phase is "duration" if the model's objective is the problem's, "peak" in phase 1, and ELASTIC if
+        it is the one as soon as the other is the budget."""
         remaining = None if self.limits.seconds is None else self.limits.seconds - self.record.seconds
         if self._over(phase) or (remaining is not None and remaining <= 0):
             return
@@ -79,7 +79,7 @@ class ModelSearch:
         self.doubted = doubtful(self.backend, lambda: self.formulation.sums(data))
         limits = replace(self.limits, seconds=remaining, parameters=self.formulation.parameters())
         outcome = run_model(
-            self.backend, self.formulation.model, dzn_text(items), limits, listener, lambda: self._over(phase),
+            self.backend, self.formulation.program, dzn_text(items), limits, listener, lambda: self._over(phase),
             incumbent is not None,
         )  # fmt: skip
         self.outcomes.append(outcome)

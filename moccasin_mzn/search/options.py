@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from typing import Any, Self
 
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formulations import FORMULATIONS, Formulation, find_formulation
+from moccasin_mzn.formulations import Formulation, find_formulation, formulations
 from moccasin_mzn.option import Option, flag, option, options_of, values_of, words_of
 
 SEARCHES = ("on", "off", "only")
@@ -124,6 +124,8 @@ class Options(SearchOptions):
     """
 
     formulation: str = option("staged", "NAME", "A model, see the command list.  [default: staged]")
+    like: str = option("", "NAME", "With --model: the formulation whose data and solutions it has.")
+    """Another word for `formulation`, for models of one's own; empty: not used."""
     own: Mapping[str, str] = field(default_factory=dict)
     """The formulation's own options, such as "precedence"; those not given have its own defaults."""
     two_phase: bool | None = option(
@@ -139,16 +141,25 @@ class Options(SearchOptions):
     help is tried and told; "stop": it is told, but not tried."""
 
     def __post_init__(self) -> None:
+        if self.like:
+            self._check_like()
+            object.__setattr__(self, "formulation", self.like)
         form = self.form
-        if self.search is None and not form.limited:
-            object.__setattr__(self, "search", "off")  # a rival, which is to be seen alone
+        if self.search is None and (not form.limited or form.model):
+            object.__setattr__(self, "search", "off")  # a rival, or a model of one's own, which is to be seen alone
         super().__post_init__()
-        if self.search != "off" and not form.limited:
-            raise InputError(f"search {self.search}: {form.name} runs alone, without local search and bounds")
+        if self.search != "off" and (not form.limited or form.model):
+            raise InputError(f"search {self.search}: {form.called} runs alone, without local search and bounds")
         if self.two_phase and not form.two_phase:
-            raise InputError(f"{form.name} has no first phase")
+            raise InputError(f"{form.called} has no first phase")
         if self.if_none not in IF_NONE:
             raise InputError(f"if none {shown(self.if_none)}: expected one of {', '.join(IF_NONE)}")
+
+    def _check_like(self) -> None:
+        if "model" not in self.own:
+            raise InputError("like: it goes with a model of one's own")
+        if self.formulation not in ("staged", self.like):
+            raise InputError(f"formulation {shown(self.formulation)} and like {shown(self.like)}: give one of them")
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
@@ -179,7 +190,7 @@ class Options(SearchOptions):
 
 def own_options() -> dict[str, Option]:
     """Those options of models that only some formulations have, by name."""
-    return {name: one for form in FORMULATIONS for name, one in form.own_options.items()}
+    return {name: one for form in formulations() for name, one in form.own_options.items()}
 
 
 def model_options() -> dict[str, Option]:
@@ -190,3 +201,15 @@ def model_options() -> dict[str, Option]:
 def default_if_none(max_computations: Any) -> str:
     """See `Options.if_none`: who says how often a node may be computed gets no answer that does it more often."""
     return MORE if max_computations is None else HINT
+
+
+def own_models(models: Sequence[str], like: str | None) -> list[tuple[dict[str, str], Formulation]]:
+    """The options that run each of some models of one's own, and what stands for it.
+
+    Raises:
+        InputError: a model that cannot be read; an unknown formulation, or one without a model.
+    """
+    if like and not models:
+        raise InputError("like: it goes with a model of one's own")
+    given = [{"model": model, "like": like or "staged"} for model in models]
+    return [(options, Options.of(options).form) for options in given]

@@ -183,7 +183,7 @@ class Result:
             "nodes": len(graph.nodes),
             "edges": len(graph.edges),
             "strategy": self.strategy or None,
-            "formulation": getattr(form, "name", None),
+            "formulation": getattr(form, "called", getattr(form, "name", None)),
             "form": None if form is None else "staged" if form.staged else "general",
             "precedence": getattr(form, "precedence", None),
             "index": getattr(form, "index", None),

@@ -82,7 +82,7 @@ class WindowSearch:
             seconds = min(seconds, max(0.1, self.limits.seconds - self.record.seconds))
         listener = RunListener(solution=lambda values: self._note_solution(window, values), bound=lambda bound: None)
         limits = Limits(seconds, self.limits.threads, self.limits.seed)
-        model = self.formulation.model
+        model = self.formulation.program
         outcome = run_model(self.backend, model, dzn_text(items), limits, listener, self.over)
         self.outcomes.append(outcome)
         if outcome.status == "infeasible" and not self.backend.in_doubles:

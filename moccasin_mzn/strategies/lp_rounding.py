@@ -58,7 +58,7 @@ def relaxed_keeping(instance: Instance, stop: Stop) -> np.ndarray | None:
     data = form.data(instance)
     text = dzn_text(form.data_items(instance.graph, data))
     try:
-        flat = compile_model(find_backend("highs"), form.model, text, stop)
+        flat = compile_model(find_backend("highs"), form.file, text, stop)
         value = relaxed_values(flat, stop)
     except StoppedError:
         return None

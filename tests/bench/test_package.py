@@ -49,7 +49,7 @@ def solved(folder, name, solver="gecode", seconds=20):
     and whether the checker accepts every solution."""
     own = (folder / "moccasin.mzn", folder / "moccasin.mzc.mzn")
     form = find_formulation("staged")
-    model, checker = own if own[0].exists() else (form.model, form.checker_file)
+    model, checker = own if own[0].exists() else (form.file, form.checker_file)
     with find_backend(solver).solver.configuration() as known_as:
         words = ["minizinc", "--solver", known_as, "--time-limit", str(1000 * seconds), "-a", str(model), str(checker)]
         told = subprocess.run([*words, name], cwd=folder, capture_output=True, text=True, timeout=seconds + 60)

@@ -113,7 +113,7 @@ def run(
     text = dzn_text(form.data_items(case.graph, data, incumbent, objective=objective))
     limits = Limits(TIME_LIMIT, 1 if solver == "cp-sat" else None, 0)
     listener = Listener(solution=note, bound=lambda bound: None)
-    found.status = run_model(find_backend(solver), model or form.model, text, limits, listener).status
+    found.status = run_model(find_backend(solver), model or form.file, text, limits, listener).status
     return found
 
 
@@ -152,7 +152,7 @@ def test_a_warm_start_is_a_solution(tmp_path, seed, precedence, index):
     form = find_formulation("staged", precedence=precedence, index=index)
     model = tmp_path / "fixed.mzn"
     model.write_text(f'''
-        include "{form.model}";
+        include "{form.file}";
         constraint active = incumbent_active /\\ start = incumbent_start /\\ end = incumbent_end;
     ''')
     found = run(case, form, "duration", "cp-sat", best.sequence, model)

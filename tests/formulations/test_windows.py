@@ -150,7 +150,7 @@ class Solved:
 
         self.status = run_model(
             find_backend(solver),
-            model or form.model,
+            model or form.file,
             dzn_text(items),
             Limits(60, 1 if solver == "cp-sat" else None, 0),
             Listener(solution=note, bound=lambda bound: None),
@@ -213,7 +213,7 @@ def test_the_incumbent_of_a_window_is_a_solution(tmp_path, seed):
     cut = draw_window(instance, sequence, seed)
     model = tmp_path / "fixed.mzn"
     model.write_text(f'''
-        include "{STAGED.model}";
+        include "{STAGED.file}";
         constraint active = incumbent_active /\\ start = incumbent_start /\\ end = incumbent_end;
     ''')
     solved = Solved(cut, "cp-sat", model=model, limit=cut.objective)
@@ -222,7 +222,7 @@ def test_the_incumbent_of_a_window_is_a_solution(tmp_path, seed):
 
     data = tmp_path / "data.dzn"
     data.write_text(dzn_text(STAGED.data_items(instance.graph, cut.data, cut.incumbent)))
-    command = ["minizinc", "--solver", "gecode", STAGED.model, MODELS / "staged.mzc.mzn", data]
+    command = ["minizinc", "--solver", "gecode", STAGED.file, MODELS / "staged.mzc.mzn", data]
     out = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     assert "CORRECT: duration" in out and "INCORRECT" not in out
 

@@ -10,7 +10,7 @@ import pytest
 from moccasin_mzn import strategies
 from moccasin_mzn.bench.compare import contenders
 from moccasin_mzn.formulations import FORMULATIONS
-from moccasin_mzn.formulations.formulation import models_folder
+from moccasin_mzn.formulations.models import models_folder
 from moccasin_mzn.graphs import formats
 from moccasin_mzn.graphs.generators import architectures
 from moccasin_mzn.graphs.generators.catalogue import NETWORKS
@@ -39,7 +39,7 @@ def test_no_name_is_taken_twice():
 
 @pytest.mark.parametrize("form", FORMULATIONS, ids=lambda form: form.name)
 def test_every_formulation_has_its_models_and_can_be_asked_for(form):
-    assert all(one.model.is_file() for _, one in form.forms())
+    assert all(one.file.is_file() for _, one in form.forms())
     assert (models_folder() / form.checker).is_file()
     for told in (form.title, form.source, form.guarantee, *vars(form.growth).values()):
         assert told and told == told.strip() and "\n" not in told

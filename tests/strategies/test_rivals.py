@@ -93,7 +93,7 @@ def test_general_finds_the_best_of_all_sequences(tmp_path, seed):
     form = find_formulation("general")
     model = tmp_path / "short.mzn"
     model.write_text(f"""
-        include "{form.model}";
+        include "{form.file}";
         constraint sum(c in COMPUTATION)(bool2int(active[c])) <= nodes + {EXTRA_COMPUTATIONS};
     """)
     found = least_duration(form, instance_of(case, 1 + EXTRA_COMPUTATIONS), "cp-sat", model)
@@ -150,7 +150,7 @@ def test_checkmates_warm_start_is_a_solution(tmp_path, seed, name):
         return
     model = tmp_path / "fixed.mzn"
     model.write_text(f"""
-        include "{form.model}";
+        include "{form.file}";
         constraint forall(t, i in NODE where i <= t)(
             R[t, i] = bool2int(starts(i, event(t, i))) /\\ S[t, i] = bool2int(i < t /\\ holds(i, event(t, 1))))
             {MEMORY_INCUMBENT[name]};

@@ -33,6 +33,6 @@ def proven(
     items = form.data_items(data, incumbent, limit)
     limits = Limits(TIME_LIMIT, 1 if solver == "cp-sat" else None, 0)
     outcome = run_model(
-        find_backend(solver), form.model, dzn_text(items), limits, Listener(judge, lambda bound: None)
+        find_backend(solver), form.file, dzn_text(items), limits, Listener(judge, lambda bound: None)
     )  # fmt: skip
     return outcome.status, values[-1] if values else None

@@ -71,7 +71,7 @@ def flat(question: Question, name: str, start: bool = False) -> tuple[str, int |
         incumbent, limit = best.sequence, best.duration // data.duration_scale
     text = dzn_text(form.data_items(graph, data, incumbent, limit))
     least = None if question.least is None else question.least // data.duration_scale
-    return compile_model(backend(), form.model("duration"), text), least
+    return compile_model(backend(), form.file, text), least
 
 
 @functools.cache

@@ -37,7 +37,7 @@ def least_duration(
     """
     data = form.data(instance)
     text = dzn_text(form.data_items(instance.graph, data, incumbent))
-    flat = compile_model(find_backend(solver), model or form.model, text)
+    flat = compile_model(find_backend(solver), model or form.file, text)
     optimum = {"cp-sat": _by_cp_sat, "highs": _by_highs}[solver](flat)
     return None if optimum is None else optimum * data.duration_scale
 

@@ -58,7 +58,7 @@ def solve_jointly(
     listener = Listener(search.solution, search.bounded)
     outcome = run_model(
         find_backend(solver),
-        form.model,
+        form.program,
         dzn_text(items),
         limits or Limits(),
         listener,

@@ -40,7 +40,7 @@ class DevicesFormulation(PlanFormulation):
         return DevicesFormulation(staged=False)
 
     @property
-    def model(self) -> Path:
+    def file(self) -> Path:
         return models_folder() / f"devices_{'staged' if self.staged else 'general'}.mzn"
 
     def data(self, problem: PlanProblem) -> DevicesData:

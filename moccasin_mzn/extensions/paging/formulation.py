@@ -55,7 +55,7 @@ class PagingFormulation(PlanFormulation):
         return PagingFormulation("general")
 
     @property
-    def model(self) -> Path:
+    def file(self) -> Path:
         return models_folder() / f"paging_{self.form}.mzn"
 
     def data(self, problem: PlanProblem) -> PagingData:

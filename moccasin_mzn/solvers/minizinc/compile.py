@@ -6,12 +6,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from moccasin_mzn.solvers.minizinc.run import SolverError
+from moccasin_mzn.solvers.minizinc.run import SolverError, model_file
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 from moccasin_mzn.solvers.processes import ended
 
 
-def compile_model(backend: Backend, model: Path, data: str, stop: Callable[[], bool] = lambda: False) -> str:
+def compile_model(backend: Backend, model: Path | str, data: str, stop: Callable[[], bool] = lambda: False) -> str:
     """The FlatZinc of `model` with the `.dzn` text `data`, in the constraints that the backend's solver knows.
 
     Raises:
@@ -19,8 +19,8 @@ def compile_model(backend: Backend, model: Path, data: str, stop: Callable[[], b
         StoppedError: `stop` said so.
     """
     with tempfile.TemporaryDirectory(prefix="moccasin-") as folder:
-        flat = Path(folder) / "instance.fzn"
-        printed(backend, ["-c", "--no-output-ozn", "--output-mode", "json", "--fzn", str(flat), str(model)], data, stop)
+        flat, file = Path(folder) / "instance.fzn", model_file(model, Path(folder))
+        printed(backend, ["-c", "--no-output-ozn", "--output-mode", "json", "--fzn", str(flat), str(file)], data, stop)
         return flat.read_text(encoding="utf-8")
 
 

@@ -81,7 +81,7 @@ class Listener:
 
 def run_model(
     backend: Backend,
-    model: Path,
+    model: Path | str,
     data: str,
     limits: Limits,
     listener: Listener,
@@ -93,7 +93,7 @@ def run_model(
     MiniZinc is driven from a thread of its own, so that this works inside a running event loop too; the listener is
     called in the caller's thread. An interrupt from the keyboard stops the run and is reported in the outcome, not
     raised. Whatever ends the run, MiniZinc and the solver are stopped before this returns. `warm_start` tells whether
-    there may be a schedule in the data to start from.
+    there may be a schedule in the data to start from. A model may be a text.
 
     Raises:
         SolverError: MiniZinc or the solver failed.
@@ -103,6 +103,7 @@ def run_model(
     with tempfile.TemporaryDirectory(prefix="moccasin-") as folder:
         data_file = Path(folder) / "instance.dzn"
         data_file.write_text(data, encoding="utf-8")
+        model = model_file(model, Path(folder))
         options = _options(backend, limits, warm_start)
         patience = None if limits.seconds is None else limits.seconds + GRACE_SECONDS
         events: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -121,6 +122,15 @@ def run_model(
             job.join(GRACE_SECONDS)
     outcome.seconds = time.monotonic() - begin
     return outcome
+
+
+def model_file(model: Path | str, folder: Path) -> Path:
+    """The file of a model; that of a text is written into the folder."""
+    if isinstance(model, str):
+        path = folder / "model.mzn"
+        path.write_text(model, encoding="utf-8")
+        return path
+    return model
 
 
 def version_told(backend: Backend | None, outcomes: Sequence[Outcome]) -> str | None:

@@ -32,7 +32,7 @@ def test_it_finds_the_same_and_its_checker_agrees(tmp_path, seed, form):
         newer.NEWER,
         "--solver",
         "gecode",
-        formulation.model,
+        formulation.file,
         newer.MODELS / formulation.checker,
         tmp_path / "data.dzn",
     )

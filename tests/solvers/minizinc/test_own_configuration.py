@@ -69,7 +69,7 @@ def test_models_are_compiled_for_our_own_library(home, name):
     text = dzn_text(form.data_items(SKIP, form.data(Instance.build(SKIP, 8, max_computations=2))))
 
     def kinds() -> Counter[str]:
-        flat = compile_model(find_backend(name), form.model, text)
+        flat = compile_model(find_backend(name), form.file, text)
         return Counter(re.findall(r"^constraint (\w+)", flat, re.MULTILINE))
 
     before = kinds()

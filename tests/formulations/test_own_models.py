@@ -1,0 +1,178 @@
+"""Models of one's own in the place of a formulation's: asked, compared, counted, benched, and refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from cases import MODELS
+
+import moccasin_mzn as mz
+from moccasin_mzn.formulations import Formulation, find_formulation, formulations
+from moccasin_mzn.formulations.catalogue import GROUP
+from moccasin_mzn.formulations.moccasin import IntervalFormulation
+
+GRAPH = mz.ComputationGraph(
+    ("x", "a", "b", "c", "z"), (2, 3, 3, 3, 1), (4, 4, 4, 4, 1), ((0, 1), (1, 2), (2, 3), (0, 4), (3, 4))
+)
+"""Within 9, x is computed twice."""
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A changed copy of staged.mzn in another folder, and what it includes that is not ours."""
+    model = tmp_path / "lean.mzn"
+    text = (MODELS / "staged.mzn").read_text().replace('include "lib/cover.mzn";', "% cover rows: left out.")
+    (tmp_path / "extra.mzn").write_text("% Ours to change.\nconstraint forall(v in NODE)(C[v] <= 3);\n")
+    model.write_text(f'{text}include "extra.mzn";\n')
+    return model
+
+
+@pytest.fixture
+def graph(tmp_path):
+    mz.write_graph(GRAPH, tmp_path / "graph.json")
+    return tmp_path / "graph.json"
+
+
+@pytest.mark.parametrize("solver", ["cp-sat", "gecode"])
+def test_it_is_asked_as_a_formulation_is(own, solver):
+    result = mz.solve(GRAPH, 9, model=str(own), solver=solver)
+    assert (result.status, result.duration) == ("optimal", 14)
+    ranges = "in stages of the input order with at most 2 computations per node"
+    assert result.reason == f"proven: no schedule that lean.mzn has as a solution {ranges} is shorter"
+    told = result.details.as_dict()
+    assert told["formulation"] == "lean" and told["seconds"]["solve"] > 0
+
+
+def test_its_own_constraints_count(tmp_path):
+    model = tmp_path / "never.mzn"
+    model.write_text(f'include "{MODELS}/general.mzn";\nconstraint not active[first[1] + 1];\n')
+    result = mz.solve(GRAPH, 9, model=str(model), like="general")
+    assert result.status == "infeasible" and "never.mzn" in result.reason
+
+
+def test_commands_take_it(command, own, graph, tmp_path):
+    assert command("solve", graph, "--budget", 9, "--model", own, "--like", "staged")[0] == 0
+    status, told, _ = command("complexity", graph, "--budget", 9, "--model", own, "--json")
+    sizes = {row["formulation"]: row for row in map(json.loads, told.splitlines())}
+    assert status == 0 and sizes["lean"]["constraints"] != sizes["staged"]["constraints"]
+    options = ("--only", "lean", "--only", "staged alone", "--json")
+    status, told, _ = command("compare", graph, "--budget", 9, "--model", own, *options)
+    rows = {row["contender"]: row for row in map(json.loads, told.splitlines())}
+    assert status == 0 and {name: (row["status"], row["duration"]) for name, row in rows.items()} == {
+        "staged alone": ("optimal", 14), "lean": ("optimal", 14)
+    }  # fmt: skip
+    assert command("export", graph, "--budget", 9, "--model", own, "-o", tmp_path / "made")[0] == 0
+    assert "left out" in (tmp_path / "made" / "model.mzn").read_text()
+
+
+def test_it_is_benched_beside_staged_on_five_graphs(command, own, tmp_path):
+    """One experiment: a copy of staged.mzn without a redundant group, by the file's text; a change is another run."""
+    graphs = "\n".join(
+        f'[[graphs]]\ngenerate = "layered --nodes {10 + seed} --seed {seed}"\nlabel = "l{seed}"' for seed in range(5)
+    )
+    experiment, store, table = tmp_path / "own.toml", tmp_path / "own.sqlite", tmp_path / "own.csv"
+    experiment.write_text(f"""
+name = "own"
+budgets = ["0.8"]
+time_limit = 30
+{graphs}
+[[methods]]
+formulation = "staged"
+search = "off"
+two_phase = false
+[[methods]]
+model = "lean.mzn"
+like = "staged"
+two_phase = false
+""")
+    import pandas as pd
+
+    def runs():
+        assert command("bench", "run", experiment, "--store", store)[0] == 0
+        assert command("bench", "export", store, "-o", table)[0] == 0
+        return pd.read_csv(table)
+
+    found = runs().set_index(["graph", "formulation"]).unstack()
+    assert list(found["status"].columns) == ["lean", "staged"] and len(found) == 5
+    assert (found["duration"]["lean"].fillna(-1) == found["duration"]["staged"].fillna(-1)).all()
+    assert found["status"].isin(["optimal", "infeasible"]).all(axis=None)
+    own.write_text(own.read_text() + "% changed\n")
+    assert len(runs()) == 15  # the changed model's runs are others
+
+
+def test_the_example_of_the_readme_runs(command, tmp_path):
+    text = (MODELS / "README.md").read_text()
+    model = tmp_path / "latest.mzn"
+    model.write_text(text[text.index("% latest.mzn") : text.index("```", text.index("% latest.mzn"))])
+    status, told, _ = command("solve", MODELS.parent / "data" / "unet_training.json", "--budget", 0.8, "--model", model)
+    assert status == 0 and "that latest.mzn has as a solution" in told and "valid" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--model", "none.mzn"), "none.mzn: cannot read"),
+        (("--model", "OWN", "--search", "on"), "search on: lean runs alone"),
+        (("--like", "general"), "like: it goes with a model of one's own"),
+        (("--model", "OWN", "--formulation", "general", "--like", "staged"), "'general' and like 'staged': give one"),
+        (("--model", "OWN", "--like", "x"), "unknown formulation 'x'"),
+        (("--model", "BROKEN"), "cp-sat: "),
+        (("--model", "OWN", "--order", "free"), "order free: lean.mzn is a model of one's own"),
+    ],
+)
+def test_mistakes_are_one_line(command, own, graph, tmp_path, arguments, message):
+    (tmp_path / "broken.mzn").write_text('include "lib/instance.mzn";\nvar int x;\n')
+    names = {"OWN": own, "BROKEN": tmp_path / "broken.mzn"}
+    status, out, err = command("solve", graph, "--budget", 9, *(names.get(one, one) for one in arguments))
+    told = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert (status, out, len(told)) == (2, "", 1) and message in told[0], err
+
+
+class Entry:
+    """An entry point of another package."""
+
+    value = "another_package:FORM"
+
+    def __init__(self, loaded):
+        self.loaded = loaded
+
+    def load(self):
+        if isinstance(self.loaded, Exception):
+            raise self.loaded
+        return self.loaded
+
+
+@pytest.fixture
+def entry(monkeypatch):
+    def made(loaded):
+        formulations.cache_clear()
+        asked = "moccasin_mzn.formulations.catalogue.entry_points"
+        monkeypatch.setattr(asked, lambda group: [Entry(loaded)] if group == GROUP else [])
+
+    yield made
+    monkeypatch.undo()
+    formulations.cache_clear()
+
+
+def test_another_package_may_have_a_formulation(entry, own):
+    staged = find_formulation("staged")
+    told = {name: getattr(staged, name) for name in ("title", "source", "guarantee", "growth")}
+    form: Formulation = IntervalFormulation(name="lean", **told, model=str(own))
+    entry(form)
+    assert find_formulation("lean") == form
+    assert mz.solve(GRAPH, 9, formulation="lean").duration == 14
+
+
+@pytest.mark.parametrize(
+    ("loaded", "message"),
+    [
+        (ImportError("no module named other"), "another_package:FORM of moccasin_mzn.formulations: no module named"),
+        (3, "3 is no Formulation"),
+        (find_formulation("general"), "the name 'general' is taken"),
+    ],
+)
+def test_what_another_package_offers_is_checked(entry, loaded, message):
+    entry(loaded)
+    with pytest.raises(mz.InputError, match=message):
+        find_formulation("staged")
