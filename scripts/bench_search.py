@@ -2,7 +2,7 @@
 
     python scripts/bench_search.py FOLDER [--seeds 3] [--time-limit 60] [--threads 2] [--only G2]
 
-FOLDER holds the graphs and `published.csv` as their authors gave them. Each solve is a process of its own, start-up
+FOLDER holds the graphs and `published.csv`, as data/paper does. Each solve is a process of its own, start-up
 included. "s to paper's" are seconds until the schedule is as good as the paper's, to the one decimal that the paper
 prints; "ratio" is the paper's seconds to these (its machine had 16 cores; a dash where the paper has none).
 """

@@ -2,7 +2,7 @@
 
     python scripts/layered_statistics.py FOLDER [--seeds 100]
 
-FOLDER holds the published graphs random_layered_n100.json, ..., which are not part of this repository. A statistic
+FOLDER holds the published graphs random_layered_n100.json, ..., as data/paper does. A statistic
 fits if the published graph's is within two standard deviations of the mean over the seeds.
 """
 

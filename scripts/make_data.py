@@ -68,9 +68,10 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
 
 ## Not written by the script
 
+- `paper/`: the paper's own graphs and its table, under a licence of their own: see [its README](paper/README.md).
 - `experiments/`: what `bench run` takes. `smoke.toml` lasts a minute, `portfolio.toml` has eight solvers on twelve
-  small graphs, `paper.toml` the tables of the paper on every graph that is at hand, `extensions.toml` several memories
-  and addresses, `instances.toml` what `instances/` is chosen from.
+  small graphs, `ablation.toml` the model without each of its redundant constraints, `paper.toml` the tables and figures
+  of the paper, `extensions.toml` several memories and addresses, `instances.toml` what `instances/` is chosen from.
 - `instances/README.md` and `instances/best_known.csv`: how hard the instances are, and what is known of them, by
   `bench package data/experiments/instances.toml --instances 16 --no-models -o data/instances`. Their `.dzn` are
   written by the script too, as soon as the table names them.

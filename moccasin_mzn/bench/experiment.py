@@ -10,13 +10,14 @@ import shlex
 import tomllib
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 
 from moccasin_mzn.bench.fields import Fields
 from moccasin_mzn.bench.methods import Method, read_methods
 from moccasin_mzn.bench.rows import INTEGER_BITS
-from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.errors import InputError, located, shown, some_of
 from moccasin_mzn.files import load_text
 from moccasin_mzn.problem.budget import FORMS, Budget
 
@@ -26,7 +27,7 @@ HARD_LIMIT = 30.0
 """Default of `Experiment.hard_limit`."""
 _KEYS = (
     "name", "title", "time_limit", "threads", "memory_limit", "hard_limit", "seeds", "budgets", "count_fixed",
-    "graphs", "methods",
+    "baseline", "graphs", "methods",
 )  # fmt: skip
 _GRAPH_KEYS = ("path", "generate", "buffers", "label", "family", "optional", "budgets")
 
@@ -87,6 +88,8 @@ class Experiment:
     """Bytes that a run may use, all its processes together."""
     count_fixed: bool = False
     """Budgets are for the graphs' fixed memory too."""
+    baselines: tuple[str, ...] = ()
+    """Labels of methods with which those that differ from them in one option are compared."""
 
     def __post_init__(self) -> None:
         for what, parts in (("graphs", self.graphs), ("methods", self.methods)):
@@ -98,6 +101,24 @@ class Experiment:
         for method in self.methods:
             if not any(method.fits(graph.label, graph.buffers is not None) for graph in self.graphs):
                 raise InputError(f"methods: {shown(method.label)} is for none of the graphs: {shown(method.graphs)}")
+        labels = [method.label for method in self.methods]
+        for label in self.baselines:
+            if label not in labels:
+                raise InputError(f"baseline: there is no method {shown(label)}, only {some_of(labels)}")
+            if label not in self.compared_with.values():
+                raise InputError(f"baseline: no method differs from {shown(label)} in one option")
+
+    @cached_property
+    def compared_with(self) -> dict[str, str]:
+        """By label of a method the baseline from which it differs in one option or limit alone, the first of several. A
+        baseline is compared with none."""
+        bases = [method for label in self.baselines for method in self.methods if method.label == label]
+        found = {}
+        for method in self.methods:
+            near = [base.label for base in bases if len(method.changed(base)) == 1]
+            if near and method.label not in self.baselines:
+                found[method.label] = near[0]
+        return found
 
 
 def read_experiment(path: str | PathLike[str]) -> Experiment:
@@ -128,6 +149,7 @@ def _experiment(top: Fields) -> Experiment:
         hard_limit=top.seconds("hard_limit", HARD_LIMIT),
         memory_limit=_memory(top),
         count_fixed=top.flag("count_fixed", False),
+        baselines=top.texts("baseline", ()),
     )
 
 

@@ -72,7 +72,8 @@ def run_key(graph: BenchGraph, budget: str, method: Method, seed: int | None, ex
 
 
 def matrix(experiment: Experiment, graphs: Sequence[BenchGraph]) -> list[Run]:
-    """All runs, in the order in which to do them: first each once, with its method's first seed, method by method.
+    """All runs, in the order in which to do them: first each once, with its method's first seed, method by method; or
+    problem by problem where methods are compared with a baseline, so that a busy hour is one of all of them.
 
     Raises:
         InputError: two methods mean the same run; a budget leaves nothing for outputs.
@@ -90,13 +91,18 @@ def matrix(experiment: Experiment, graphs: Sequence[BenchGraph]) -> list[Run]:
 def _runs(experiment: Experiment, graphs: Sequence[BenchGraph]) -> Iterator[Run]:
     """Each budget of a graph is built once for each order that methods ask for."""
     build = cache(partial(_instance, count_fixed=experiment.count_fixed))
+    problems = [(graph, budget) for graph in graphs for budget in graph.source.budgets]
+    asked = [
+        (method, graph, budget)
+        for method, (graph, budget) in itertools.product(experiment.methods, problems)
+        if method.fits(graph.source.label, graph.graph is None)
+    ]
+    if experiment.baselines:
+        asked.sort(key=lambda run: problems.index(run[1:]))
     for turn in range(max(len(method.seeds) or 1 for method in experiment.methods)):
-        for method in experiment.methods:
-            seeds = method.seeds or (None,)
-            asked = [graph for graph in graphs if method.fits(graph.source.label, graph.graph is None)]
-            for graph, seed in itertools.product(asked, seeds[turn : turn + 1]):
-                for budget in graph.source.budgets:
-                    yield _run(experiment, graph, budget, method, seed, build)
+        for method, graph, budget in asked:
+            for seed in (method.seeds or (None,))[turn : turn + 1]:
+                yield _run(experiment, graph, budget, method, seed, build)
 
 
 def _instance(graph: BenchGraph, budget: str, order: str, count_fixed: bool) -> Instance:
@@ -148,6 +154,7 @@ def _row(
         "graph_digest": graph.digest,
         "budget": budget,
         "method": method.label,
+        "baseline": experiment.compared_with.get(method.label),
         **method.columns(),
         "seed": seed,
         "threads": method.threads,

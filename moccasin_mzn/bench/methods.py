@@ -27,7 +27,8 @@ ARENA = "arena"
 """What is to be least of buffers."""
 _OF_STRATEGIES = ("strategy", "order", "addresses", "alignment")
 ORDERS = "input", "topological", FREE
-_OWN_KEYS = ("label", "graphs", "time_limit", "threads", "seeds")
+_EFFORT = ("time_limit", "threads")
+_OWN_KEYS = ("label", "graphs", "seeds", *_EFFORT)
 _REFUSED = {
     "seed": "give a list, seeds",
     "budget": "budgets are those of the experiment or of a graph",
@@ -104,6 +105,12 @@ class Method:
         """Does it make plans for several memories?"""
         return several_memories(self.options)
 
+    def changed(self, other: Method) -> tuple[str, ...]:
+        """The options and limits in which it is not as another one."""
+        names = sorted({*self.options, *other.options})
+        options = [name for name in names if self.options.get(name) != other.options.get(name)]
+        return (*options, *(name for name in _EFFORT if getattr(self, name) != getattr(other, name)))
+
     def arguments(self, seed: int | None) -> list[str]:
         """The words after `solve GRAPH` and those of `plan_methods.question`."""
         words = []
@@ -113,7 +120,8 @@ class Method:
             if name in _OF_MODELS and _OF_MODELS[name].kind is bool:
                 words.append(_OF_MODELS[name].flags[not value])
             else:
-                words += [flag(name), str(value)]
+                word = str(value)
+                words += [f"{flag(name)}={word}"] if word.startswith("-") else [flag(name), word]
         words += ["--time-limit", f"{self.time_limit:g}"]
         if self.strategy is None:
             words += ["--threads", str(self.threads), "--seed", str(seed)]
@@ -204,7 +212,11 @@ def _choices(fields: Fields) -> dict[str, tuple[Any, ...]]:
 
 
 def _is_word(value: Any) -> bool:
-    return type(value) is str and value.isprintable() and value.strip() != "" and not value.startswith("-")
+    return _is_text(value) and not value.startswith("-")
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str and value.isprintable() and value.strip() != ""
 
 
 def _is_number_or_word(value: Any) -> bool:
@@ -216,6 +228,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(MODEL_OPTIONS, ("a string", _is_word)),
     **dict.fromkeys(set(EXTENSIONS) - {"objective", "device"}, ("a number or a string", _is_number_or_word)),
     **dict.fromkeys((*_SWITCHES, *FLAGS), ("true or false", lambda value: type(value) is bool)),
+    "redundant": ("a string", _is_text),  # "-cover": all but this one
     "strategy": ("a string", _is_word),
     "max_computations": ("an integer or auto", lambda value: type(value) is int or _is_word(value)),
     "until_gap": ('"1%" or 0.01', _is_number_or_word),

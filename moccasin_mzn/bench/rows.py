@@ -12,7 +12,7 @@ COLUMNS: dict[str, type] = {
     "memory_limit": int, "command": str, "status": str, "reason": str, "valid": bool, "peak": int, "duration": int,
     "tdi_percent": float, "duration_bound": int, "gap_percent": float, "schedule": str, "seconds": float,
     "cpu_seconds": float, "memory_peak": int, "solve_seconds": float, "started": str, "machine": str, "version": str,
-    "extension": str, "objective": str, "value": int, "bound": int, "arena": int, "memories": str,
+    "extension": str, "objective": str, "value": int, "bound": int, "arena": int, "memories": str, "baseline": str,
 }  # fmt: skip
 """Of the table `runs`, in their order. ::
 
@@ -47,6 +47,7 @@ COLUMNS: dict[str, type] = {
     value, bound      its total, and what is proven to be the least
     arena             size of the arena of a schedule, of a plan's first memory, or of buffers
     memories          JSON object of a plan's memories: budget, peak and arena of each
+    baseline          label of the method that this one is compared with, from which it differs in one option
 """
 
 TRACE_COLUMNS: dict[str, type] = {
@@ -64,11 +65,11 @@ VERSION = 3
 """Of the tables."""
 ADDED: dict[int, dict[str, tuple[str, ...]]] = {
     2: {"runs": ("extension", "objective", "value", "bound", "arena", "memories")},
-    3: {"traces": ("source",), "graphs": tuple(GRAPH_COLUMNS)},
+    3: {"runs": ("baseline",), "traces": ("source",), "graphs": tuple(GRAPH_COLUMNS)},
 }
 """Columns of each table that came with a version; stores of earlier ones do not have them."""
 
-LABELS = ("experiment", "graph", "family", "budget", "method", "command")
+LABELS = ("experiment", "graph", "family", "budget", "method", "command", "baseline")
 """Columns that are no part of what defines a run: they follow the experiment's file."""
 
 INTEGER_BITS = 63

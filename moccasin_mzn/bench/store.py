@@ -234,7 +234,9 @@ class Store:
             version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
             if not 1 <= version <= VERSION:
                 raise InputError(f"{self.path}: a store of version {version}, this program has version {VERSION}")
-            self._lacks = {table: names for at, of in ADDED.items() if at > version for table, names in of.items()}
+            self._lacks = {}
+            for name, columns in (one for at, added in ADDED.items() if at > version for one in added.items()):
+                self._lacks[name] = (*self._lacks.get(name, ()), *columns)
             flaw = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
             if flaw != "ok":
                 raise InputError(f"{self.path}: the store is broken: {' '.join(flaw.split())}")

@@ -114,6 +114,12 @@ class Moccasin(IntervalFormulation):
     def two_phase(self) -> bool:
         return self.file is None
 
+    def elastic(self, data: ModelData) -> bool:
+        """In stages; where a unit of memory, worth more than all recomputations, keeps the objective exact in doubles,
+        of which CP-SAT makes use."""
+        excess = max(data.input_order_memory, default=0) - data.budget
+        return self.two_phase and self.staged and self.index == "affine" and excess * data.longest < 2**53
+
     def data(self, problem: Instance) -> ModelData:
         return super().data(problem) if self.presolve == "on" else as_given(problem)
 

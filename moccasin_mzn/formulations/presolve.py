@@ -51,6 +51,11 @@ class ModelData:
     """If not, the models derive memory and stages for themselves."""
 
     @property
+    def longest(self) -> int:
+        """The duration if every node is computed as often as it may be."""
+        return sum(w * most for w, most in zip(self.duration, self.max_computations, strict=True))
+
+    @property
     def computation_nodes(self) -> tuple[int, ...]:
         """The node of each computation, from 1, in the numbering of the models: node by node, first to last."""
         return tuple(v for v, count in enumerate(self.max_computations, 1) for _ in range(count))

@@ -34,6 +34,10 @@ class Searched(ABC):
         """Does the model have a phase 1, least peak (paper, 2.4)?"""
         return False
 
+    def elastic(self, data: Any) -> bool:
+        """Does the model, with these data, have both phases in one?"""
+        return False
+
     @abstractmethod
     def data(self, problem: Any) -> Any:
         """The reduced data of a problem, with whatever `answer` needs to read solutions."""
@@ -47,7 +51,7 @@ class Searched(ABC):
         Args:
             incumbent: the warm start, an answer that is a solution of this formulation; None: there is none.
             limit: only answers whose objective is at most this count, in the problem's unit; None: all count.
-            objective: "peak" for phase 1, if `two_phase`; otherwise the problem's own.
+            objective: "peak" for phase 1, if `two_phase`; "elastic" for both in one, if it is that; otherwise the problem's own.
         """
 
     @abstractmethod

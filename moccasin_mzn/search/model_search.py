@@ -14,6 +14,8 @@ from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, run_model
 from moccasin_mzn.solvers.minizinc.run import Listener as RunListener
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 
+ELASTIC = "elastic"
+
 
 @dataclass
 class ModelSearch:
@@ -35,8 +37,11 @@ class ModelSearch:
     latest_solution: dict[str, Any] = field(default_factory=dict)
     """Its data and its arrays, for a solution checker; empty if there is none."""
 
-    def run(self, two_phase: bool = False) -> None:
+    def run(self, two_phase: bool | None = False) -> None:
         """Presolve, then phase 1 if asked for and no answer is on record, then phase 2 unless all is known.
+
+        Args:
+            two_phase: None: as the solver does it best; CP-SAT both phases in one run, if the model has that.
 
         Raises:
             SolverError: MiniZinc or the solver failed.
@@ -45,6 +50,11 @@ class ModelSearch:
         if not self.formulation.staged:  # then what it starts from is of another search
             self._prune()
         data = self.formulation.data(self.record.problem)
+        if two_phase is None:
+            two_phase = self.backend.is_cp_sat
+            if two_phase and self.record.answer is None and self.formulation.elastic(data):
+                self._run_phase(ELASTIC, data, self.record.instance.order)
+                return
         first = two_phase and self.formulation.two_phase and self.record.answer is None
         if first:  # ends with the first schedule: to shorten it is for phase 2
             self._run_phase("peak", data, self.record.instance.order)
@@ -52,7 +62,8 @@ class ModelSearch:
             self._run_phase("duration", data, self.record.answer)
 
     def _run_phase(self, phase: str, data: Any, incumbent: Sequence[Any] | None) -> None:
-        """One run; its phase is "duration" if the model's objective is the problem's."""
+        """One run; its phase is "duration" if the model's objective is the problem's, "peak" in phase 1, and ELASTIC if it
+        is the one once the other is the budget."""
         remaining = None if self.limits.seconds is None else self.limits.seconds - self.record.seconds
         if self._over(phase) or (remaining is not None and remaining <= 0):
             return
@@ -84,8 +95,9 @@ class ModelSearch:
         """Have an improving solution of the model judged; only the judge's figures count."""
         problem, who = self.record.problem, self.backend.name
         answer = self.formulation.answer(data, values)
-        simulation = self.record.offer(answer, who, "peak" if phase == "peak" else "")
-        if phase == "peak":
+        seeking = phase == "peak" or (phase == ELASTIC and values.capacity > data.budget)
+        simulation = self.record.offer(answer, who, "peak" if seeking else "")
+        if seeking:
             return
         self.latest_value = problem.value(simulation)
         self.latest_solution = {**items, **self.formulation.solution_items(data, values)}
@@ -97,7 +109,9 @@ class ModelSearch:
     def _note_bound(self, phase: str, data: Any, bound: int) -> None:
         if self.doubted:
             return
-        if phase == "duration":
+        if phase == ELASTIC and bound > data.longest:
+            return  # no schedule is within the budget: that is for the end of the run
+        if phase != "peak":
             in_doubles = self.backend.in_doubles
             who = source(self.backend, self.confirmed_by)
             self.record.improve_bound(self.formulation.objective(data, bound), who, in_doubles=in_doubles)
@@ -109,12 +123,12 @@ class ModelSearch:
         told, in_doubles = said(self.backend, outcome, self.doubted), self.backend.in_doubles
         if told.claim and (phase == "duration" or self.record.answer is None):
             self.record.note_claim(self.backend.title, "infeasible" if phase == "peak" else told.claim)
-        proven_over_budget = phase == "peak" and told.status == "optimal" and self.record.answer is None
+        proven_over_budget = phase != "duration" and told.status == "optimal" and self.record.answer is None
         if proven_over_budget and self.record.least_peak is not None:
             self.record.raise_floor(self.record.least_peak)
         if told.status == "infeasible" or proven_over_budget:
             self.record.refute(told.source, in_doubles=in_doubles)
-        elif phase == "duration" and told.status == "optimal":
+        elif phase != "peak" and told.status == "optimal":
             self.record.improve_bound(self.latest_value, told.source, in_doubles=in_doubles)
 
     def _prune(self) -> None:

@@ -127,7 +127,7 @@ class Portfolio(Beside):
         self.outcomes = search.outcomes
         two_phase = getattr(self.options, "two_phase", None)
         try:
-            search.run(backend.is_cp_sat if two_phase is None else two_phase)
+            search.run(two_phase)
         finally:
             self.solution = search.latest_solution
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ memory_limit = "6GiB"
 hard_limit = 10
 seeds = [1, 2]
 budgets = ["0.9", "80%"]
+baseline = "dtr"
 [[graphs]]
 path = "g.json"
 family = "made"
@@ -44,11 +46,14 @@ formulation = "checkmate-milp"
 solver = "highs"
 """
 
+RACES = ("cp-sat,gecode C=2", "cp-sat,gecode C=auto")
+
 
 def test_every_key_is_read(tmp_path):
     experiment = read_experiment(write(tmp_path, GOOD))
     assert (experiment.name, experiment.title) == ("all", "Every key")
     assert (experiment.hard_limit, experiment.memory_limit) == (10, 6 * 2**30)
+    assert experiment.baselines == ("dtr",)
     first, second = experiment.graphs
     assert (first.path, first.label, first.family, first.optional) == ("g.json", "g", "made", True)
     assert first.budgets == ("0.9", "80%")
@@ -77,6 +82,36 @@ def test_lists_multiply_and_labels_tell_them_apart(tmp_path):
     assert race.fits("RL 12") and not race.fits("g")
     assert methods["dtr"].arguments(None) == ["--strategy", "dtr", "--time-limit", "7"]
     assert methods["checkmate-milp highs"].columns()["max_computations"] == "unlimited"
+
+
+def test_methods_are_compared_with_the_baseline_from_which_they_differ_in_one_option(tmp_path):
+    def compared(baseline, more=""):
+        path = write(tmp_path, GOOD.replace('baseline = "dtr"', f"baseline = {baseline}") + more)
+        near = read_experiment(path).compared_with
+        assert {run.row["method"]: run.row["baseline"] for run in runs_of(path)} == {
+            method.label: near.get(method.label) for method in read_experiment(path).methods
+        }
+        return near
+
+    plain, auto, race, both = (f"moccasin {end}" for end in ("cp-sat C=2", "cp-sat C=auto", *RACES))
+    assert compared(f'"{plain}"') == {auto: plain, race: plain}  # not what differs in both, nor rivals
+    assert compared(f'["{plain}", "{race}"]') == {auto: plain, both: race}
+    assert compared(f'["{race}", "{plain}"]') == {auto: plain, both: race}
+    more = '[[methods]]\nstrategy = "dtr"\nlabel = "longer"\ntime_limit = 9\n'
+    assert compared('"longer"', more) == {"dtr": "longer"}
+
+
+def test_methods_that_are_compared_run_side_by_side(tmp_path):
+    text = 'name = "e"\nbudgets = ["0.9", "0.8"]\nseeds = [1, 2]\n{}'
+    text += '[[graphs]]\ngenerate = "chain -n 4"\n[[graphs]]\ngenerate = "chain -n 5"\n'
+    text += '[[methods]]\nlabel = "m"\nindex = ["affine", "triangular"]\n'
+    names = ("seed", "graph", "budget", "method")
+    apart, beside = (
+        [tuple(run.row[name] for name in names) for run in runs_of(write(tmp_path, text.format(line)))]
+        for line in ("", 'baseline = "m affine"\n')
+    )
+    assert beside == [*product((1, 2), ("chain -n 4", "chain -n 5"), ("0.9", "0.8"), ("m affine", "m triangular"))]
+    assert apart == sorted(beside, key=lambda run: (run[0], run[3]))
 
 
 def test_seeds_are_outermost_and_strategies_are_run_once(tmp_path):
@@ -171,6 +206,9 @@ BAD = [
         'strategy = "dtr"\ngraphs = []',
         "methods[2].strategy|is for none|solver is for",
     ),
+    ('"dtr"', '"dtr-eq"', "baseline: there is no method 'dtr-eq', only moccasin cp-sat C=2, moccasin cp-sat C=auto,"),
+    ('"dtr"', '"checkmate-milp highs"', "baseline: no method differs from 'checkmate-milp highs' in one option"),
+    ('"dtr"', "3", "baseline: 3, expected a list of strings"),
     ("[[methods]]", "[[method]]", "method: unknown key, did you mean methods?"),
     ("title = ", "title = = ", "no TOML: "),
 ]

@@ -29,8 +29,8 @@ _SETTINGS: dict[Any, Any] = {
 }  # fmt: skip
 _SMALL, _LARGE = (3.3, 2.35), (4.3, 3.1)
 """Width and height of a panel in inches."""
-_PER_PAGE = 9
 _COLUMNS = 3
+"""Of small panels, where the figure does not say how many; a page has as many rows of panels at most."""
 _LEFT, _RIGHT, _BOTTOM, _TOP = 0.64, 0.1, 0.4, 0.24
 """Margins of a panel in inches. They are fixed: to measure the labels of every panel takes longer than to draw it."""
 _HANDLE, _CHARACTER = 0.62, 0.075
@@ -73,8 +73,8 @@ def _for_page(text: str, name: str) -> str:
 def figure_files(figure: Figure, kinds: Sequence[str]) -> Iterator[tuple[str, dict[str, bytes]]]:
     """A figure's pages of panels, each with the legend: a name, and the contents of a file of each of `kinds`, "svg" or
     "pdf"."""
-    panels = figure.panels
-    pages = [panels[k : k + _PER_PAGE] for k in range(0, len(panels), _PER_PAGE)]
+    panels, most = figure.panels, (figure.columns or _COLUMNS) ** 2
+    pages = [panels[k : k + most] for k in range(0, len(panels), most)]
     for number, page in enumerate(pages, 1):
         name = figure.name if len(pages) == 1 else f"{figure.name}-{number}"
         with _settings():
@@ -83,7 +83,7 @@ def figure_files(figure: Figure, kinds: Sequence[str]) -> Iterator[tuple[str, di
 
 
 def _page(figure: Figure, panels: Sequence[Panel]) -> Drawn:
-    columns = min(len(panels), _COLUMNS if figure.small else 2)
+    columns = min(len(panels), figure.columns or (_COLUMNS if figure.small else 2))
     rows = -(-len(panels) // columns)
     width, height = _SMALL if figure.small else _LARGE
     shrink = (0.8, 0.85) if figure.small else (1, 1)

@@ -100,6 +100,8 @@ class Figure:
     legend: tuple[tuple[str, Mark], ...]
     small: bool = False
     """Many panels beside each other, or few large ones?"""
+    columns: int = 0
+    """Of panels in its files; 0: as the page has room."""
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,8 @@ def draw_growth(
         axes.set_xlim(min(sizes) / 1.3, max(sizes) * 1.3)
     _plain(axes.xaxis, [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000])
     low, high = axes.get_ylim()
+    wider = max(1.0, 10 * low / high) ** 0.5  # a decade at the least: smaller differences do not look large
+    low, high = axes.set_ylim(low / wider, high * wider)
     _plain(axes.yaxis, [m * tick for tick in _TICKS for m in ((1, 2, 5) if high < 100 * low else (1,))])
     axes.set_xlabel("nodes")
     axes.set_ylabel("seconds to the best schedule")

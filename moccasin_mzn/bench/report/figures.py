@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -12,42 +14,63 @@ from moccasin_mzn.bench.published import FAMILY_TITLES, Published, number_of
 from moccasin_mzn.bench.report import drawing
 from moccasin_mzn.bench.report.curves import Steps, bounds, durations, increases, median_gaps, shares_within
 from moccasin_mzn.bench.report.document import Figure, Mark, Panel
-from moccasin_mzn.bench.report.growth import PowerLaw, fit
+from moccasin_mzn.bench.report.growth import LEAST_SIZES, PowerLaw, fit
 from moccasin_mzn.bench.report.marks import PUBLISHED, VIRTUAL_BEST
 from moccasin_mzn.bench.report.portfolio import virtual_best
-from moccasin_mzn.bench.report.proofs import performance_profiles
+from moccasin_mzn.bench.report.proofs import FASTEST, performance_profiles
 from moccasin_mzn.bench.report.result_tables import Lines, Summaries
 from moccasin_mzn.bench.report.runs import Runs
 
 Marks = Mapping[str, Mark]
-FASTEST = 0.05
-"""Times to proof below count as this many seconds where ratios are taken."""
+MOST_COLUMNS = 5
+"""Panels beside each other, in a figure with a row for each graph."""
 VIRTUAL_BEST_TITLE = "virtual best solver"
 
 
-def progress_figure(runs: Runs, marks: Marks, lines: Lines) -> Figure | None:
-    """Total duration increase against seconds, a panel for each problem; None if no run has found a schedule."""
+def progress_figures(runs: Runs, marks: Marks, lines: Lines) -> tuple[Figure, ...]:
+    """Total duration increase against seconds, a panel for each problem: of graphs with three budgets or more a figure
+    with a row for each graph, of all others one figure; none if no run has found a schedule."""
     if not runs.runs["valid"].any():
-        return None
+        return ()
+    budgets = Counter(problem.label for problem in runs.problems)
+    columns = [
+        budgets[problem.label] if 3 <= budgets[problem.label] <= MOST_COLUMNS else 0 for problem in runs.problems
+    ]
+    return tuple(
+        _progress_figure(runs, marks, lines, [at for at, own in enumerate(columns) if own == number], number)
+        for number in sorted(set(columns), reverse=True)
+    )
+
+
+def _progress_figure(runs: Runs, marks: Marks, lines: Lines, problems: Sequence[int], columns: int) -> Figure:
     panels = []
-    for problem, (of, line) in enumerate(zip(runs.problems, lines, strict=True)):
+    for problem in problems:
         drawn = [_progress_line(runs, problem, method, marks[method]) for method in runs.methods
                  if runs.of(problem, method)["applies"].any()]  # fmt: skip
         points = [
             drawing.PublishedPoint(mark, tdi, seconds)
-            for mark, tdi, seconds in _published_numbers(line)
+            for mark, tdi, seconds in _published_numbers(lines[problem])
             if tdi is not None and seconds is not None
         ]
         draw = partial(drawing.draw_progress, lines=drawn, points=points)
-        panels.append(Panel(f"{of.label} ({of.nodes or '?'} nodes), {of.budget}", draw))
+        of = runs.problems[problem]
+        panels.append(Panel(f"{of.label} ({of.nodes or '?'} nodes), {of.told}", draw))
+    published = any(lines[problem] for problem in problems)
     caption = (
         "Total duration increase (TDI) of the best schedule so far against seconds: the median over runs, with the "
         "range from the least to the largest shaded; dashed in the same colour: the proven bound. A marker shows when "
         "the final value was reached, a triangle at the upper edge a method whose schedules are all longer than the "
         "panel shows. Axes end where the good methods can still be told apart: not all begin at zero."
-        + (" Hollow markers: the paper's figures." if any(lines) else "")
+        + (" Hollow markers: the paper's figures." if published else "")
     )
-    return Figure("progress", caption, tuple(panels), _legend(runs.methods, marks, any(lines)), small=True)
+    name = f"progress-{columns}-budgets" if columns else "progress"
+    legend = _legend(_that_ran(runs, problems), marks, published)
+    return Figure(name, caption, tuple(panels), legend, small=True, columns=columns)
+
+
+def _that_ran(runs: Runs, problems: Sequence[int]) -> list[str]:
+    """The methods with a run on one of the problems."""
+    return [method for method in runs.methods if any(len(runs.of(problem, method)) for problem in problems)]
 
 
 def _progress_line(runs: Runs, problem: int, method: str, mark: Mark) -> drawing.ProgressLine:
@@ -59,27 +82,57 @@ def _progress_line(runs: Runs, problem: int, method: str, mark: Mark) -> drawing
 
 def growth_figure(
     runs: Runs, marks: Marks, summaries: Summaries, lines: Lines
-) -> tuple[Figure | None, dict[str, PowerLaw]]:
-    """Seconds to the best schedule against nodes, and the power law of each method; None with fewer than two sizes."""
-    points: dict[str, tuple[list[float], list[float]]] = {}
-    for (problem, method), summary in summaries.items():
-        nodes = runs.problems[problem].nodes
-        if summary.best_seconds is not None and nodes:
-            sizes, seconds = points.setdefault(method, ([], []))
-            sizes.append(nodes)
-            seconds.append(summary.best_seconds.median)
-    if len({size for sizes, _ in points.values() for size in sizes}) < 2:
-        return None, {}
-    laws = {method: law for method, of in points.items() if (law := fit(*of)) is not None}
-    published = _published_growth(lines)
+) -> tuple[Figure | None, dict[str, dict[str, PowerLaw]]]:
+    """Seconds to the best schedule against nodes, and by panel the power law of each method: a panel for each budget,
+    in percent of the peak, that graphs of `LEAST_SIZES` sizes have, else one for all; None with fewer than two sizes.
+    """
+    by_budget = [(f"{percent}\u00a0% of the peak", problems) for percent, problems in _alike(runs, summaries).items()]
+    panels, laws, anyone, published = [], {}, set(), False
+    for title, problems in by_budget or [("all budgets", list(range(len(runs.problems))))]:
+        points = _growth_points(runs, summaries, problems)
+        if len({size for sizes, _ in points.values() for size in sizes}) < 2:
+            return None, {}
+        laws[title] = {method: law for method, of in points.items() if (law := fit(*of)) is not None}
+        papers = _published_growth([lines[problem] for problem in problems])
+        draw = partial(drawing.draw_growth, points=points, laws=laws[title], marks=marks, published=papers)
+        panels.append(Panel(f"time to the best schedule, {title}", draw))
+        anyone |= set(points)
+        published |= bool(papers)
     caption = (
         "Seconds until the best schedule was found against the number of nodes, both logarithmic; a point for each "
         "problem: the median over runs. Lines: power laws fitted by least squares of logarithms, where there are "
         "three sizes or more." + (" Hollow markers: the seconds of the paper's table." if published else "")
     )
-    draw = partial(drawing.draw_growth, points=points, laws=laws, marks=marks, published=published)
-    legend = _legend([method for method in runs.methods if method in points], marks, bool(published))
-    return Figure("growth", caption, (Panel("time to the best schedule", draw),), legend), laws
+    legend = _legend([method for method in runs.methods if method in anyone], marks, published)
+    return Figure("growth", caption, tuple(panels), legend), laws
+
+
+def _alike(runs: Runs, summaries: Summaries) -> dict[int, list[int]]:
+    """The problems with a schedule by their budget in percent of the peak, the loosest first, where they have sizes
+    enough to fit a line."""
+    found: dict[int, list[int]] = {}
+    for at, problem in enumerate(runs.problems):
+        if problem.percent and any(summaries[at, method].best_seconds for method in runs.methods):
+            found.setdefault(problem.percent, []).append(at)
+    return {
+        percent: found[percent]
+        for percent in sorted(found, reverse=True)
+        if len({runs.problems[at].nodes for at in found[percent]}) >= LEAST_SIZES
+    }
+
+
+def _growth_points(
+    runs: Runs, summaries: Summaries, problems: Iterable[int]
+) -> dict[str, tuple[list[float], list[float]]]:
+    """By method nodes, and seconds to the best schedule."""
+    points: dict[str, tuple[list[float], list[float]]] = {}
+    for problem, method in product(problems, runs.methods):
+        nodes, seconds = runs.problems[problem].nodes, summaries[problem, method].best_seconds
+        if seconds is not None and nodes:
+            sizes, times = points.setdefault(method, ([], []))
+            sizes.append(nodes)
+            times.append(seconds.median)
+    return points
 
 
 def _published_numbers(line: Published | None) -> Iterator[tuple[Mark, float | None, float | None]]:

@@ -15,6 +15,8 @@ from moccasin_mzn.bench.report.curves import Steps, upper_median
 from moccasin_mzn.bench.report.runs import Runs
 
 PENALTY = 2
+FASTEST = 0.05
+"""Times to proof below count as this many seconds where ratios are taken."""
 
 
 def proof_seconds(runs: Runs) -> pd.DataFrame:

@@ -28,7 +28,7 @@ def overview_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
     headings = ("graph", "n", "m", "budget", *(f"paper: {_family(name)}" for name in families), *runs.methods)
     rows = []
     for problem, (of, line) in enumerate(zip(runs.problems, lines, strict=True)):
-        cells = [Cell(of.label), Cell(amount(of.nodes)), Cell(amount(of.edges)), Cell(of.budget)]
+        cells = [Cell(of.label), Cell(amount(of.nodes)), Cell(amount(of.edges)), Cell(of.told)]
         best = _least([summaries[problem, method].tdi for method in runs.methods])
         cells += [Cell(_published_tdi(line, name), quiet=True) for name in families]
         cells += [_tdi_cell(summaries[problem, method], best) for method in runs.methods]
@@ -129,8 +129,8 @@ def _published_tdi(line: Published | None, family: str) -> str:
 
 
 def _budget(of: Problem, line: Published | None) -> str:
-    if of.budget_amount is None:
-        return of.budget
+    if of.budget_amount is None or of.told != of.budget:
+        return of.told
     step, unit = line.step if line else (1, "")
     return f"{of.budget} = {of.budget_amount / step:.2f} {unit}" if unit else f"{of.budget} = {of.budget_amount:,}"
 

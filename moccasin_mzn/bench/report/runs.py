@@ -38,6 +38,8 @@ class Problem:
     edges: int | None
     budget_amount: int | None
     """In the graph's size unit."""
+    baseline_peak: int | None
+    """Of the input order, in the graph's size unit."""
     baseline_duration: int | None
     """Of every node computed once, in the graph's duration unit."""
 
@@ -45,6 +47,20 @@ class Problem:
     def title(self) -> str:
         """Graph and budget in a few words."""
         return f"{self.label}, budget {self.budget}"
+
+    @property
+    def percent(self) -> int | None:
+        """The budget in percent of the input order's peak."""
+        return (
+            round(100 * self.budget_amount / self.baseline_peak) if self.budget_amount and self.baseline_peak else None
+        )
+
+    @property
+    def told(self) -> str:
+        """The budget, as a share too where it is given as an amount."""
+        if self.percent is None or self.budget != str(self.budget_amount):
+            return self.budget
+        return f"{self.budget} = {self.percent}\u00a0%"
 
 
 @dataclass(frozen=True)
@@ -153,7 +169,7 @@ def _problems(runs: pd.DataFrame) -> tuple[tuple[Problem, ...], list[int]]:
     for key, group in runs.groupby(pd.Series(identity, index=runs.index), sort=False):
         graph, digest, budget = key
         label = graph if shared[graph] == 1 else f"{graph} ({digest[:6] or 'unread'})"
-        columns = ("nodes", "edges", "budget_amount", "baseline_duration")
+        columns = ("nodes", "edges", "budget_amount", "baseline_peak", "baseline_duration")
         found[key] = Problem(label, budget, *(_usual(group[column]) for column in columns))
 
     def rank(key: tuple[str, str, str]) -> tuple:

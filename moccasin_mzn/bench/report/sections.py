@@ -11,7 +11,16 @@ import numpy as np
 import pandas as pd
 
 from moccasin_mzn.bench.published import Published, line_for
-from moccasin_mzn.bench.report import agreement, extension_tables, figures, proofs, record_tables, result_tables
+from moccasin_mzn.bench.report import (
+    ablation,
+    ablation_table,
+    agreement,
+    extension_tables,
+    figures,
+    proofs,
+    record_tables,
+    result_tables,
+)
 from moccasin_mzn.bench.report.curves import final_gaps, upper_median
 from moccasin_mzn.bench.report.document import Document, Figure, Section, Table
 from moccasin_mzn.bench.report.marks import marks_for
@@ -96,7 +105,8 @@ def document(runs: Runs, published: Sequence[Published] = ()) -> Document:
     """The report about an experiment."""
     of = Analysis(runs, tuple(published))
     makers = (
-        _results, _extensions, _progress, _growth, _proofs, _quality, _gaps, _agreement, _failures, _circumstances,
+        _results, _extensions, _ablation, _progress, _growth, _proofs, _quality, _gaps, _agreement, _failures,
+        _circumstances,
     )  # fmt: skip
     sections = tuple(section for maker in makers for section in maker(of))
     return Document(f"Experiment {runs.experiment}", _summary(of), _warnings(of), sections)
@@ -170,19 +180,28 @@ def _extensions(of: Analysis) -> tuple[Section, ...]:
     return _section("extensions", "Several memories and arenas", (), table)
 
 
+def _ablation(of: Analysis) -> tuple[Section, ...]:
+    found = ablation.comparisons(of.runs)
+    table = ablation_table.ablation_table(found)
+    return _section("ablation", "One option at a time", ablation_table.verdicts(found), table)
+
+
 def _progress(of: Analysis) -> tuple[Section, ...]:
-    figure = figures.progress_figure(of.runs, of.marks, of.lines)
-    text = () if figure else ("No run found a schedule: there is no progress to plot.",)
-    return _section("progress", "Progress", text, figure)
+    drawn = figures.progress_figures(of.runs, of.marks, of.lines)
+    text = () if drawn else ("No run found a schedule: there is no progress to plot.",)
+    return _section("progress", "Progress", text, *drawn)
 
 
 def _growth(of: Analysis) -> tuple[Section, ...]:
     figure, laws = figures.growth_figure(of.runs, of.marks, of.summaries, of.lines)
     if figure is None:
         return ()
-    told = [f"{method}: n^{round(laws[method].exponent, 2) + 0.0:.2f}" for method in of.runs.methods if method in laws]
-    text = f"Fitted growth: {', '.join(told)}." if told else "Too few sizes of graphs to fit a growth."
-    return _section("growth", "Time to the best schedule and size", [text], figure)
+    text = []
+    for title, fitted in laws.items():
+        told = [f"{m}: n^{round(fitted[m].exponent, 2) + 0.0:.2f}" for m in of.runs.methods if m in fitted]
+        text += [f"Fitted growth, {title}: {', '.join(told)}."] if told else []
+    text = text or ["Too few sizes of graphs to fit a growth."]
+    return _section("growth", "Time to the best schedule and size", text, figure)
 
 
 def _proofs(of: Analysis) -> tuple[Section, ...]:

@@ -18,6 +18,11 @@ def seconds_text(value: float) -> str:
     """Three digits, hundredths at most."""
     if not math.isfinite(value):
         return "never"
+    return ratio_text(value)
+
+
+def ratio_text(value: float) -> str:
+    """Three digits or more, hundredths at most."""
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 

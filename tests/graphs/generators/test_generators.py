@@ -264,10 +264,13 @@ def test_shipped_files_are_what_the_script_writes(make_data):
     """All but what data/README.md says is not."""
     files = make_data.files()
     shipped = {str(path.relative_to(ROOT / "data")) for path in (ROOT / "data").rglob("*") if path.is_file()}
+    papers = {name for name in shipped if name.startswith("paper/")}
     other = {name for name in shipped if name.startswith("experiments/")} | {"unet_training.svg", "unet_front.svg"}
     other |= {"instances/README.md", "instances/best_known.csv"}
-    assert set(files) == shipped - other
+    assert set(files) == shipped - other - papers
     assert all(name.split("/")[-1] in files["README.md"] for name in other)
+    told = (ROOT / "data" / "paper" / "README.md").read_text() + files["README.md"]
+    assert all(name.removeprefix("paper/") in told for name in papers) and "(paper/README.md)" in files["README.md"]
     for name, content in files.items():
         assert (ROOT / "data" / name).read_bytes() == content.encode()
 

@@ -1,0 +1,148 @@
+"""Methods beside the one from which they differ in one option: what that option is worth, run by run.
+
+Two runs are a pair if problem and seed are the same; pairs of which both failed say nothing and are left out. A run
+without a proof counts with twice the longer time limit (`proofs.PENALTY`), so that there is a ratio of two times
+wherever one of them proved something. Means are geometric: twice as fast here and half as fast there is no difference.
+Their intervals are percentiles of a bootstrap over problems (Efron and Tibshirani, An Introduction to the Bootstrap,
+1993, chapter 13), as seeds of one problem are no news of another; its random numbers are always the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from moccasin_mzn.bench.report.curves import WORST
+from moccasin_mzn.bench.report.proofs import FASTEST, PENALTY
+from moccasin_mzn.bench.report.runs import Runs
+
+ALIKE = 1.1
+"""Times to proof within this factor are a tie: a machine is no steadier."""
+ALIKE_GAP = 0.01
+"""Gaps at the end within so many percent likewise."""
+CONFIDENCE = 95
+RESAMPLES = 2_000
+LEAST_PROBLEMS = 5
+"""Of fewer there is no interval."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A geometric mean of ratios, of a method to its baseline."""
+
+    mean: float
+    interval: tuple[float, float] | None
+    """Of `CONFIDENCE`; None with fewer than `LEAST_PROBLEMS` problems."""
+
+    @classmethod
+    def of(cls, ratios: pd.Series) -> Ratio | None:
+        """Of positive ratios by problem, of which there may be several of one; None without any."""
+        if not len(ratios):
+            return None
+        logarithms = np.log(ratios).groupby(level=0).agg(["sum", "count"])
+        mean = float(np.exp(logarithms["sum"].sum() / logarithms["count"].sum()))
+        problems = len(logarithms)
+        if problems < LEAST_PROBLEMS:
+            return cls(mean, None)
+        drawn = np.random.default_rng(0).integers(problems, size=(RESAMPLES, problems))
+        means = logarithms["sum"].to_numpy()[drawn].sum(axis=1) / logarithms["count"].to_numpy()[drawn].sum(axis=1)
+        tail = (100 - CONFIDENCE) / 2
+        low, high = np.exp(np.percentile(means, [tail, 100 - tail]))
+        return cls(mean, (float(low), float(high)))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All pairs of a method and its baseline."""
+
+    method: str
+    baseline: str
+    pairs: int
+    proven: int
+    """Pairs in which the method's run ended with a proof; `proven_before`: in which the baseline's did."""
+    proven_before: int
+    seconds: Ratio | None
+    """Of times to proof, where one of the two proved something."""
+    durations: Ratio | None
+    """Of the durations of schedules, where both have one."""
+    gap: float | None
+    """Mean difference of the gaps at the end, in points of a percent, where not both proved something."""
+    better: int
+    """A proof against none; of two proofs the faster, by more than `ALIKE`; of none the shorter schedule, then the
+    smaller gap."""
+    alike: int
+    worse: int
+
+    @property
+    def verdict(self) -> int:
+        """1: slower than the baseline with `CONFIDENCE`; -1: faster; 0: neither is shown."""
+        low, high = (self.seconds and self.seconds.interval) or (0.0, np.inf)
+        return (low > 1) - (high < 1)
+
+
+def comparisons(runs: Runs) -> tuple[Comparison, ...]:
+    """Every method that has a baseline beside it, where both ran on a problem with one seed."""
+    found = []
+    for method in runs.methods:
+        baseline = runs.runs.loc[runs.runs["method"] == method, "baseline"].max()
+        pairs = _pairs(runs, method, baseline)
+        if len(pairs):
+            found.append(_comparison(method, baseline, pairs))
+    return tuple(found)
+
+
+def _pairs(runs: Runs, method: str, baseline: str) -> pd.DataFrame:
+    """A line for each pair; what is the baseline's has a name that ends in "_before"."""
+    columns = ["problem", "seed", "proven", "failed", "valid", "duration", "took", "time_limit", "gap_percent"]
+    own, before = (
+        runs.runs.loc[runs.runs["applies"] & (runs.runs["method"] == name), columns] for name in (method, baseline)
+    )
+    pairs = own.merge(before, on=["problem", "seed"], suffixes=("", "_before"))
+    return pairs[~(pairs["failed"] & pairs["failed_before"])]
+
+
+def _comparison(method: str, baseline: str, pairs: pd.DataFrame) -> Comparison:
+    proven, proven_before = pairs["proven"], pairs["proven_before"]
+    censored = PENALTY * pairs[["time_limit", "time_limit_before"]].max(axis=1)
+    times = pairs["took"].clip(lower=FASTEST).where(proven, censored)
+    ratios = times / pairs["took_before"].clip(lower=FASTEST).where(proven_before, censored)
+    ratios.index = pairs["problem"]
+    lengths = pairs["duration"] / pairs["duration_before"]
+    lengths.index = pairs["problem"]
+    known = (
+        pairs["valid"] & pairs["valid_before"] & (pairs["duration"] > 0) & (pairs["duration_before"] > 0)
+    ).to_numpy()
+    gaps = _gaps(pairs, "") - _gaps(pairs, "_before")
+    open_ones = ~(proven & proven_before)
+    signs = _signs(pairs, ratios.to_numpy(), gaps)
+    return Comparison(
+        method, baseline, len(pairs), int(proven.sum()), int(proven_before.sum()),
+        Ratio.of(ratios[(proven | proven_before).to_numpy()]), Ratio.of(lengths[known]),
+        float(gaps[open_ones].mean()) if open_ones.any() else None,
+        *(int((signs == sign).sum()) for sign in (-1, 0, 1)),
+    )  # fmt: skip
+
+
+def _gaps(pairs: pd.DataFrame, whose: str) -> pd.Series:
+    """The gap at the end of each run, in percent: none after a proof, `WORST` without a schedule or a bound."""
+    known = pairs[f"gap_percent{whose}"].where(pairs[f"valid{whose}"]).fillna(WORST)
+    return known.mask(pairs[f"proven{whose}"], 0.0)
+
+
+def _signs(pairs: pd.DataFrame, ratios: np.ndarray, gaps: pd.Series) -> np.ndarray:
+    """Of each pair -1 if the method's run is the better one, 1 if it is the worse one, 0 if they are alike."""
+    proven, proven_before = pairs["proven"].to_numpy(), pairs["proven_before"].to_numpy()
+    length, length_before = (
+        pairs[f"duration{whose}"].where(pairs[f"valid{whose}"], np.inf).to_numpy() for whose in ("", "_before")
+    )
+
+    def sign(worse: np.ndarray, better: np.ndarray) -> np.ndarray:
+        return worse.astype(int) - better.astype(int)
+
+    proofs = sign(proven_before & ~proven, proven & ~proven_before)
+    times = sign(ratios > ALIKE, ratios < 1 / ALIKE)
+    lengths = sign(length > length_before, length < length_before)
+    of_gaps = sign((gaps > ALIKE_GAP).to_numpy(), (gaps < -ALIKE_GAP).to_numpy())
+    return np.select([proofs != 0, proven, lengths != 0], [proofs, times, lengths], of_gaps)
