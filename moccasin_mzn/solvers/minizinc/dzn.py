@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-Value = bool | int | Sequence[Any]
-"""A scalar, or an array of one or two dimensions."""
+Value = bool | int | Set[int] | Sequence[Any]
+"""A scalar, a set, or an array of one or two dimensions."""
 
 
 def dzn_text(data: Mapping[str, Value]) -> str:
@@ -19,6 +19,8 @@ def _literal(value: Value) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
+    if isinstance(value, Set):
+        return f"{{{', '.join(map(_literal, sorted(value)))}}}"
     if len(value) > 0 and not isinstance(value[0], int):  # rows of a matrix
         if not any(value):
             return f"array2d(1..{len(value)}, 1..0, [])"  # of which there is no literal
