@@ -8,6 +8,7 @@ import oracle
 import pytest
 from cases import MODELS, draw_case
 from few import few
+from newer_minizinc import NEWER, execute, needs_newer
 from test_bounds import OPTIMAL_TDI, least_duration, published
 
 from moccasin_mzn.bounds.branching import Branched, branch
@@ -81,6 +82,16 @@ def test_is_the_same_for_other_solvers(solver):
     items = data_of(instance, relaxation.stages) | relaxation.items()
     bound = bound_of(items, solver=solver)
     assert bound is not None and bound == compiled(relaxation) > relaxation.stages.baseline
+
+
+@needs_newer
+@pytest.mark.parametrize("solver", few(["chuffed", "coin-bc", "gecode"], keep=1, mark=pytest.mark.slow))
+def test_is_the_same_for_a_newer_minizinc(tmp_path, solver):
+    instance, relaxation = drawn(248)
+    data = tmp_path / "data.dzn"
+    data.write_text(dzn_text(data_of(instance, relaxation.stages) | relaxation.items()))
+    out = execute(NEWER, "--solver", solver, GIVEN, data)
+    assert f"less than {compiled(relaxation)} = " in out and "==========" in out
 
 
 @pytest.mark.parametrize("seed", seeds({2, 16, 59}))
