@@ -77,5 +77,6 @@ def test_staged_events():
 
 
 def test_dzn_text():
-    data = {"n": 2, "yes": True, "numbers": (1, -2), "flags": [True, False], "none": (), "set": {2, 1}}
-    assert dzn_text(data) == "n = 2;\nyes = true;\nnumbers = [1, -2];\nflags = [true, false];\nnone = [];\nset = {1, 2};\n"
+    data = {"n": 2, "yes": True, "numbers": (1, -2), "flags": [True, False], "none": (), "few": {2, 1}}
+    lines = "n = 2;\nyes = true;\nnumbers = [1, -2];\nflags = [true, false];\nnone = [];\nfew = {1, 2};\n"
+    assert dzn_text(data) == lines
