@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.cover import cover_bound
@@ -47,6 +48,8 @@ class DurationBound:
     reason: str
     """Why the search ended: "infeasible"; "schedule" or "incumbent", a schedule as good as the bound; "time" or
     "stopped"; "exhausted", the finest relaxation is solved."""
+    relaxation: Relaxation | None
+    """Which proved the bound: no solution of it costs less. None: it is the instant bound."""
 
 
 @dataclass
@@ -63,6 +66,8 @@ class _State:
     incumbent: Callable[[], int | None]
     bound: int = -1
     """On the duration of recomputations."""
+    relaxation: Relaxation | None = None
+    """Which proved it."""
     own: int | None = None
     """Duration of the recomputations of `sequence`."""
     sequence: tuple[int, ...] | None = None
@@ -75,10 +80,10 @@ class _State:
         """The bound in the graph's unit."""
         return (self.stages.baseline + max(0, self.bound)) * self.stages.duration_scale
 
-    def improve(self, bound: int) -> None:
+    def improve(self, bound: int, relaxation: Relaxation | None = None) -> None:
         with self.lock:
             if bound > self.bound:
-                self.bound = bound
+                self.bound, self.relaxation = bound, relaxation
                 self.on_bound(self.value)
 
     def offer(self, computations: list[Computation]) -> None:
@@ -146,7 +151,8 @@ def duration_bound(
     else:
         state.improve(instant)
         _search_all([_Search(state, seed + worker) for worker in range(workers)])
-    return DurationBound(state.value, state.reason == "infeasible", state.sequence, state.reason or "")
+    infeasible, reason = state.reason == "infeasible", state.reason or ""
+    return DurationBound(state.value, infeasible, state.sequence, reason, state.relaxation)
 
 
 def _search_all(searches: list[_Search]) -> None:
@@ -191,11 +197,11 @@ class _Search:
             if solved.infeasible and most is None:
                 state.end("infeasible")
             elif most is not None and solved.infeasible:
-                state.improve(most + 1)
+                state.improve(most + 1, relaxation)
                 if self.step and time.monotonic() < started + patience(relaxation):
                     self.step *= 2
             else:
-                state.improve(solved.bound)
+                state.improve(solved.bound, relaxation)
                 self.learn(relaxation, solved)
 
     def solve(self, relaxation: Relaxation, most: int | None, started: float) -> Branched:
@@ -207,7 +213,7 @@ class _Search:
 
         return branch(
             relaxation, least=self.state.bound, most=most, deadline=self.state.deadline, seed=self.seed,
-            on_bound=self.state.improve, stop=stop,
+            on_bound=partial(self.state.improve, relaxation=relaxation), stop=stop,
         )  # fmt: skip
 
     def learn(self, relaxation: Relaxation, solved: Branched) -> None:

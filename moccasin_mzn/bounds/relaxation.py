@@ -13,6 +13,8 @@ But the linear relaxation is often better with fewer: a node computed again by h
 only half, in one block all.
 
 Moments add what is known about memory while something is computed again in a block.
+
+`models/lib/blocks.mzn` states the same as a model.
 """
 
 from __future__ import annotations
@@ -45,6 +47,8 @@ class Relaxation:
     stages: Stages
     chosen: tuple[int, ...]
     """The stages k_j, ascending."""
+    moments: tuple[int, ...] = ()
+    """Stages that end the blocks with constraints on moments (n - 1 ends the last block)."""
     cost: list[int] = field(default_factory=list)
     """By column."""
     held: list[dict[int, Literal]] = field(default_factory=list)
@@ -58,9 +62,8 @@ class Relaxation:
 
     @classmethod
     def of(cls, stages: Stages, chosen: Iterable[int], moments: Iterable[int] = ()) -> Relaxation:
-        """Columns and constraints for the chosen stages, with constraints on moments in the blocks that end with the
-        stages in `moments` (n - 1 for the last)."""
-        relaxation, wanted = cls(stages, tuple(sorted(chosen))), set(moments)
+        """Columns and constraints for the chosen stages, and for moments."""
+        relaxation = cls(stages, tuple(sorted(chosen)), tuple(sorted(moments)))
         blocks = range(len(relaxation.chosen) + 1)
         for j in blocks:
             relaxation._add_columns(j)
@@ -70,9 +73,13 @@ class Relaxation:
                 relaxation._add_memory(j)
         relaxation._add_counts()
         for j in blocks[1:]:
-            if relaxation.last(j) in wanted:
+            if relaxation.last(j) in relaxation.moments:
                 relaxation._add_moments(j)
         return relaxation
+
+    def items(self) -> dict[str, set[int]]:
+        """What `models/lib/blocks.mzn` takes beside an instance, to be the same relaxation."""
+        return {"chosen": {k + 1 for k in self.chosen}, "moments": {k + 1 for k in self.moments}}
 
     # --- blocks ------------------------------------------------------------------------------------------
 
