@@ -51,6 +51,7 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, **options: 
     if solver is not None and not fzn:
         raise InputError("--solver is for --fzn: data and models are the same for all solvers")
     others = {"a limit of computations": options["max_computations"], "the warm start": options["warm_start"]}
+    others["the model"] = options["model"]
     inputs = {"the graph": graph, "the order": options["order"], **others}
     is_file = fzn or output.suffix in (".dzn", ".json")
     if is_file:

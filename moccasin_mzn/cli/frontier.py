@@ -73,7 +73,8 @@ def frontier(
     begin = time.monotonic()
     check_time_limit(time_limit)
     plan, amounts = Plan(points, time_limit), [Budget.parse(budget) for budget in budgets]
-    inputs = {"the graph": graph, "the order": options["order"], "a limit of computations": options["max_computations"]}
+    inputs = {"the graph": graph, "the order": options["order"], "a limit of computations": options["max_computations"],
+              "the model": options["model"]}  # fmt: skip
     check_outputs({"--output": output, "--csv": table, "--plot": plot}, inputs)
     several = MemoryOptions.taken_from(options)
     problem = {name: options.pop(name) for name in ("order", "count_fixed")}

@@ -105,6 +105,7 @@ def solve(
         raise click.MissingParameter(ctx=click.get_current_context(), param_hint="'--budget'", param_type="option")
     outputs = {"--output": output, "--plot": plot, "--buffers": buffers}
     others = {"a limit of computations": options["max_computations"], "the warm start": options["warm_start"]}
+    others["the model"] = options["model"]
     check_outputs(outputs, {"the graph": graph, "the order": order, **others})
     given = {name: value for name, value in options.items() if value is not None}
     if several.several:

@@ -48,6 +48,7 @@ def validate(
     model = {name: value for name, value in model.items() if value is not None}
     if arrays:
         others = {"the order": order, "a limit of computations": model.get("max_computations")}
+        others["the model"] = model.get("model")
         check_outputs({"--output": output}, {"the graph": graph, "what MiniZinc printed": schedule, **others})
         return _validate_arrays(graph, schedule, budget, {"order": order, "count_fixed": count_fixed}, model, output)
     for name in (*model, *(["output"] if output is not None else [])):

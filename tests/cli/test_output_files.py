@@ -23,7 +23,9 @@ SKIP = ComputationGraph(
 )
 SOLVE = "solve g.json --budget 8 --addresses --max-computations counts.json --order order.json --warm-start start.json"
 VALIDATE = "validate g.json printed.json --budget 8 --arrays --max-computations counts.json --order order.json"
-EXPORT = "export g.json --budget 8 --max-computations counts.json --order order.json --warm-start start.json"
+EXPORT = (
+    "export g.json --budget 8 --max-computations counts.json --order order.json --warm-start start.json --model own.mzn"
+)
 FRONTIER = "frontier g.json --budget 8 --max-computations counts.json --order order.json"
 CASES = {  # a command and what it writes, then what it reads
     f"{SOLVE} --output": "g.json counts.json order.json start.json",
@@ -37,6 +39,7 @@ CASES = {  # a command and what it writes, then what it reads
     "order g.json --order order.json --output": "g.json order.json",
     f"{VALIDATE} --output": "g.json printed.json counts.json order.json",
     f"{EXPORT} --output": "g.json counts.json order.json start.json",
+    "solve g.json --budget 8 --model own.mzn --output": "g.json own.mzn",
     "allocate buffers.csv --output": "buffers.csv",
     "plot g.svg start.svg --order order.svg --output": "g.svg start.svg order.svg",
     "import graphml g.graphml --output": "g.graphml",
@@ -47,7 +50,7 @@ CASES = {  # a command and what it writes, then what it reads
     "bench export store.csv --format csv --output": "store.csv",
 }
 WITHOUT_INPUTS = {"generate", "torch"}
-ELSEWHERE = {"report": "a folder, see below"}
+ELSEWHERE = {"report": "a folder, see below", "package": "a new folder"}
 PAIRS = [(command, name) for command, names in CASES.items() for name in names.split()]
 
 
@@ -59,6 +62,7 @@ def folder(tmp_path, monkeypatch):
     write_graphml(SKIP, "g.graphml")
     write_dot(SKIP, "g.dot")
     order, start = list(SKIP.nodes), ["x", "a", "b", "c", "x", "z"]
+    Path("own.mzn").write_text('include "staged.mzn";\n')
     for name, content in {"counts": [2] * 5, "order": order, "start": start}.items():
         Path(f"{name}.json").write_text(json.dumps(content))
     for name in ("g", "start", "order"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from cases import MODELS
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -27,7 +28,9 @@ OF_MODELS = {
     "formulation": st.sampled_from([form.name for form in FORMULATIONS]),
     "two_phase": st.booleans(),
     "if_none": st.sampled_from(IF_NONE),
-    **{name: st.sampled_from(option.choices) for name, option in own_options().items()},
+    **{name: st.sampled_from(option.choices) for name, option in own_options().items() if option.choices},
+    "model": st.just(str(MODELS / "staged.mzn")),
+    "like": st.sampled_from(["staged", "general"]),
 }
 
 
@@ -55,7 +58,7 @@ def test_the_same_of_plans(chosen):
     assert plan_options(given_by(options.words())) == options
 
 
-@pytest.mark.parametrize(("command", "without"), [(solve, ()), (frontier, ("two_phase", "if_none"))])
+@pytest.mark.parametrize(("command", "without"), [(solve, ()), (frontier, ("two_phase", "if_none", "like"))])
 def test_every_option_of_models_is_one_of_the_command(command, without):
     names = {parameter.name: parameter for parameter in command.params}
     for name, option in model_options().items():

@@ -21,7 +21,7 @@ def choices(name, objective="duration", **own):
 
 
 def test_the_forms_of_a_model_are_told_to_it():
-    assert find_formulation("staged").model.name == "staged.mzn" and find_formulation("general").model.is_file()
+    assert find_formulation("staged").file.name == "staged.mzn" and find_formulation("general").file.is_file()
     assert choices("staged") == choices("general") == choices("checkmate-milp") == {}
     published = choices("staged", "peak", precedence="reservoir", index="triangular")
     assert published == {"phase": "PEAK", "precedence": "RESERVOIR", "index": "TRIANGULAR"}

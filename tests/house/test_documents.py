@@ -28,7 +28,7 @@ PATH = re.compile(
 MODULE = re.compile(r"\bmoccasin_mzn(?:\.\w+)+")
 THEIRS = {"cumulative.mzn", "globals.mzn"}
 """Of MiniZinc's library."""
-YOURS = {"model.mzn", "mine.mzn", "models/mine.mzn"}
+YOURS = {"my.mzn", "latest.mzn"}
 """Of whoever reads."""
 
 MAKES_FILES = "docs/extending.md"

@@ -17,7 +17,7 @@ from few import few
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = Path(os.environ.get("MINIZINC_WASM") or ROOT / "node_modules" / "minizinc")
-MODEL = MODELS / "staged_vis.mzn"
+MODEL = MODELS / "staged.mzn"
 
 
 def messages(command: list[str], data: Path) -> list[dict]:
@@ -40,7 +40,7 @@ def windows(lines: list[dict]) -> tuple[list[dict], list]:
 def level(case: Case, gantt: dict, event: int) -> int:
     """Memory at an event, of the bars that the picture shows."""
     graph = case.graph
-    owners = [v for v in graph.input_order() for _ in range(2)][:-1]  # the last node is computed once
+    owners = [v for v in graph.input_order() for _ in range(2 if graph.successors[v] else 1)]
     held = zip(owners, gantt["start"], gantt["dur"], strict=True)
     return sum(graph.sizes[v] for v, start, length in held if start <= event < start + length)
 
@@ -50,18 +50,21 @@ def check(command: list[str], folder: Path, seed: int) -> None:
     drawn = draw_case(seed)
     case = Case(drawn.graph, drawn.budget, 2)
     data = folder / "data.dzn"
-    data.write_text(data_text(case))
+    data.write_text(data_text(case) + "pictures = true;")
     opened, (gantt, line, duration) = windows(messages(command, data))
     n = len(case.graph.nodes)
     assert [window["userData"]["type"] for window in opened] == ["gantt", "line", "line-time"]
-    labels = [f"{v}{again}" for v in range(1, n + 1) for again in ("", " again")][:-1]
+    order = case.graph.input_order()
+    copies = [2 if case.graph.successors[v] else 1 for v in order]
+    labels = [f"{case.graph.nodes[v]}{again}" for v, most in zip(order, copies, strict=True)
+              for again in ("", " again")[:most]]  # fmt: skip
     assert opened[0]["userData"]["labels"] == labels
     assert len(opened[0]["userData"]["colors"]) == len(labels)
     assert str(case.budget) in opened[1]["userData"]["yLabel"]
 
     best = least_duration(case, "staged")
     assert duration == [best]
-    durations = [case.graph.durations[v] for v in case.graph.input_order() for _ in range(2)][:-1]
+    durations = [case.graph.durations[v] for v, most in zip(order, copies, strict=True) for _ in range(most)]
     assert sum(w for w, length in zip(durations, gantt["dur"], strict=True) if length) == best
     points = [(point["x"], point["y"]) for point in line]  # numbers in 2.6, later the lists of a series
     if isinstance(points[0][0], list):
