@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from math import inf
 from operator import itemgetter
 
-from ortools.sat.python import cp_model
-
 from moccasin_mzn.solvers.cpsat import constraints  # noqa: F401  (registers the handlers)
 from moccasin_mzn.solvers.cpsat.aliases import Aliases
 from moccasin_mzn.solvers.cpsat.bounds import implied_bounds
@@ -18,6 +16,7 @@ from moccasin_mzn.solvers.cpsat.builder import LIMIT, Builder, ModelError, Term,
 from moccasin_mzn.solvers.cpsat.cuts import Cut, names_in_constraints
 from moccasin_mzn.solvers.cpsat.halves import Half, find_halves
 from moccasin_mzn.solvers.cpsat.registry import HANDLERS
+from moccasin_mzn.solvers.cpsat.solver import CpModelProto, complaint
 from moccasin_mzn.solvers.cpsat.symbols import Symbols
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
 from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc, UnsupportedError, Variable
@@ -57,14 +56,14 @@ class Problem:
 
     def place_of_refusal(self) -> str:
         """`file:line:column` of the first item with which CP-SAT finds the model invalid."""
-        file, proto = self.file, self.builder.model.proto
+        file, proto = self.file, self.builder.model
         posted = list(proto.constraints)
 
         def invalid(count: int) -> bool:
-            model = cp_model.CpModel()
-            model.proto.variables.extend(proto.variables)
-            model.proto.constraints.extend(posted[:count])
-            return bool(model.validate())
+            model = CpModelProto()
+            model.variables.extend(proto.variables)
+            model.constraints.extend(posted[:count])
+            return bool(complaint(model))
 
         count = bisect_left(range(len(posted) + 1), True, key=invalid)
         origin = bisect_right(self.origins, count - 1, key=itemgetter(0)) - 1
@@ -195,7 +194,7 @@ def _set_objective(problem: Problem) -> None:
     problem.maximize = solve.goal == "maximize"
     variable, coefficient, _ = problem.objective
     sign, offset = problem.objective_scale()
-    proto = builder.model.proto.objective
+    proto = builder.model.objective
     if coefficient:
         proto.vars.append(variable)
         proto.coeffs.append(sign * coefficient)

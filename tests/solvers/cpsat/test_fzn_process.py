@@ -107,6 +107,22 @@ def test_unknown_flags_and_wrong_input(tmp_path):
     assert f"{path}:1:1: unsupported constraint what\n" in result.stderr
 
 
+STARTS = """
+import sys
+from moccasin_mzn.solvers.cpsat.__main__ import main
+assert main([sys.argv[1]]) == 0
+print(sorted({"pandas", "numpy", "ortools.sat.python.cp_model"} & set(sys.modules)))
+"""
+
+
+def test_a_small_file_loads_no_large_package(tmp_path):
+    path = tmp_path / "f.fzn"
+    path.write_text("var 1..3: x :: output_var; solve maximize x;")
+    command = [sys.executable, "-c", STARTS, path]
+    run = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=20)
+    assert (run.stdout, run.stderr) == ("x = 3;\n----------\n==========\n[]\n", "")
+
+
 def test_minizinc_streams_solutions_and_bounds(hard):
     result = minizinc("--solver", "cp-sat", "-i", "-s", "--json-stream", "--time-limit", 4000, hard.with_suffix(".mzn"))
     messages = [json.loads(line) for line in result.stdout.splitlines()]
