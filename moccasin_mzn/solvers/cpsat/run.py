@@ -63,7 +63,7 @@ class CpSatSession(Session):
             "intVariables": integers,
             "propagators": builder.constraint_count(),
         }
-        objective = None if term is None else lambda values: evaluate(term, values)
+        objective = None if term is None else lambda values: problem.told(evaluate(term, values))
         self.items = output_items(problem)
         version = f"OR-Tools {ortools.__version__}"  # type: ignore[attr-defined]  # not in its types
         super().__init__(options, self.items, objective, problem.maximize, sizes, version)
@@ -128,13 +128,13 @@ class CpSatSession(Session):
         sign, offset = self.problem.objective_scale()
         lower = certain_bound(sign * (bound - offset), self.problem.builder.magnitude + abs(offset))
         if lower is not None:
-            self.stream.better_bound(sign * lower + offset)
+            self.stream.better_bound(self.problem.told(sign * lower + offset))
 
     def take(self, response: Any) -> None:
         """Take a solution, and the bound of the objective that comes with it in integers, without sign and offset."""
         if self.problem.objective is not None:
             sign, offset = self.problem.objective_scale()
-            self.stream.better_bound(sign * response.inner_objective_lower_bound + offset)
+            self.stream.better_bound(self.problem.told(sign * response.inner_objective_lower_bound + offset))
         self.stream.solution(list(response.solution), self.statistics(**_counters(response)))
 
     def floods(self) -> bool:
@@ -174,10 +174,13 @@ class CpSatSession(Session):
         cut, problem = self.problem.cut, self.problem
         if self.status not in (Status.OPTIMAL, Status.INFEASIBLE) or self.stream.satisfied:
             return "stopped"
+        if problem.integral and problem.integral.continuous and self.options.enumerates and self.stream.printed:
+            print("% not all values of continuous variables can be listed", file=sys.stderr)
+            return "stopped"
         if not cut:
             return "complete"
-        if problem.objective is not None and self.stream.objective is not None:
-            if are_harmless(cut, problem.file, self.stream.objective):
+        if problem.objective is not None and self.stream.values is not None:
+            if are_harmless(cut, problem.file, evaluate(problem.objective, self.stream.values)):
                 return "complete"
             if problem.objective_is_free():
                 return "unbounded"

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.solvers.cpsat import constraints  # noqa: F401  (registers the handlers)
 from moccasin_mzn.solvers.cpsat.aliases import Aliases
@@ -21,6 +22,11 @@ from moccasin_mzn.solvers.cpsat.symbols import Symbols
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
 from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc, UnsupportedError, Variable
 
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from moccasin_mzn.solvers.cpsat.floats.integral import Integral
+
 UNFIT = (ValueError, LookupError, ArithmeticError, TypeError)
 """What Python raises where arrays differ in length or numbers exceed the 64 bits of a protocol buffer."""
 UNBOUNDED = 2**40
@@ -33,7 +39,7 @@ class Problem:
 
     `objective` is None for satisfaction. `cut` holds the variables whose domain was cut by the index of the CP-SAT
     variable. `origins` says from which CP-SAT constraint on which place of the text is to answer for them. `halves` are
-    the reified constraints, by id, of which one direction was posted.
+    the reified constraints, by id, of which one direction was posted. `integral` tells of the floats, if there are any.
     """
 
     file: FlatZinc
@@ -44,6 +50,11 @@ class Problem:
     cut: dict[int, Cut] = field(default_factory=dict)
     origins: list[tuple[int, int]] = field(default_factory=list)
     halves: dict[int, Half] = field(default_factory=dict)
+    integral: Integral | None = None
+
+    def told(self, objective: int) -> int | Fraction:
+        """What an integer objective is in the file."""
+        return self.integral.told(objective) if self.integral else objective
 
     def objective_scale(self) -> tuple[int, int]:
         """(sign, offset) such that the objective is sign * what CP-SAT minimizes in integers + offset."""
@@ -75,7 +86,13 @@ def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDE
 
     Raises `UnsupportedError` for an unknown constraint and `ModelError` for one that CP-SAT cannot represent.
     """
-    problem = Problem(file, Builder(unique=unique), Symbols(file))
+    integral = None
+    if any(variable.is_float for variable in file.variables.values()):
+        from moccasin_mzn.solvers.cpsat.floats.integral import without_floats  # which takes time to load
+
+        integral = without_floats(file)
+        file, unique = integral.file, unique and not integral.continuous
+    problem = Problem(file, Builder(unique=unique), Symbols(file), integral=integral)
     problem.halves = {} if unique else find_halves(file)
     aliases, bounds = Aliases(file, problem.halves), implied_bounds(file)
     for variable in file.variables.values():
