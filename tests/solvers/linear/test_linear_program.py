@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from moccasin_mzn.solvers.flatzinc.parser import parse
-from moccasin_mzn.solvers.flatzinc.syntax import FlatZincError, FloatSet, UnsupportedError
+from moccasin_mzn.solvers.flatzinc.syntax import FlatZincError, FloatSet
 from moccasin_mzn.solvers.linear.program import LinearProgram, linear_program, translate
 
 EVERYTHING = """
@@ -154,14 +154,12 @@ def test_refusals_tell_the_place(item, place, message):
     assert str(caught.value) == f"f.fzn:{place}: {message}"
 
 
-def test_floats_are_read_only_where_they_are_allowed():
+def test_floats_are_read():
     text = """var -1.5..2e3: f :: output_var;
         array [1..2] of var float: fs :: output_array([1..2]) = [f,1.0]; solve satisfy;"""
     file = parse(text)
     assert file.variables["f"].domain == FloatSet(-1.5, 2000.0) and file.variables["f"].is_float
     assert file.arrays["fs"].is_float and not file.arrays["fs"].is_bool
-    with pytest.raises(UnsupportedError, match="f.fzn:1:5: var float is not supported"):
-        parse(text, "f.fzn")
 
 
 def test_the_fast_path_reads_what_the_grammar_reads():

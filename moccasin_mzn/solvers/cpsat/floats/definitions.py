@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import inf, isfinite, lcm
 
 from moccasin_mzn.solvers.cpsat.builder import ModelError
-from moccasin_mzn.solvers.cpsat.floats.differences import refusal
+from moccasin_mzn.solvers.cpsat.floats.differences import ELSEWHERE, refusal
 from moccasin_mzn.solvers.cpsat.floats.forms import Form, fraction
 from moccasin_mzn.solvers.cpsat.floats.items import ONE, Call, Reading, Row
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
@@ -95,8 +95,8 @@ class Definitions:
         """Let a float count steps; `bounds` are those of what it follows from."""
         self.units[name] = unit
         self.forms[name] = Form({name: ONE})
-        low, high = self._declared(name)
-        self.bounds[name] = max(low, bounds[0]), min(high, bounds[1])
+        low, high = self._tighter(name, bounds)
+        self.bounds[name] = bounds[0] if low is None else low, bounds[1] if high is None else high
 
     def _is_defined(self, name: str) -> bool:
         """Does MiniZinc say that the variable follows from others?"""
@@ -114,7 +114,7 @@ class Definitions:
         low, high = self._declared(name)
         if -inf in (low, high) or inf in (low, high):
             place = self.file.where(self.file.positions[name])
-            raise UnsupportedError(f"{place}: {name} is a continuous variable without bounds, which is not supported")
+            raise UnsupportedError(f"{place}: {name} is a float without bounds that follows from nothing; {ELSEWHERE}")
         self.continuous.add(name)
         self.forms[name] = Form({name: ONE})
         self.bounds[name] = low, high
@@ -136,8 +136,10 @@ class Definitions:
         del self.forms[name]
         if isinstance(taken, Row):
             return self._solve(name, taken)
-        if taken.target is None or taken.condition or taken.arguments[taken.target] != Form({name: ONE}):
+        if taken.condition or taken.arguments[taken.target] != Form({name: ONE}):
             return False
+        if taken.name == "set_in":
+            return self._choose(name, taken)
         operands = [form for form in taken.forms() if name not in form.factors]
         if len(operands) < sum(1 for _ in taken.forms()) - 1:
             return False  # it stands on both sides
@@ -159,11 +161,20 @@ class Definitions:
             self.new_base(name, form.per_step(self.units).denominator(), (low, high))
             self.items.append(row)
             return True
-        least, greatest = self._declared(name)
-        if low < least - TIGHTER * max(1, abs(least)):
+        least, greatest = self._tighter(name, (low, high))
+        if least is not None:
             self.items.append(Row(row.item, "le", Form.total([(-ONE, form)], least), "", []))
-        if high > greatest + TIGHTER * max(1, abs(greatest)):
+        if greatest is not None:
             self.items.append(Row(row.item, "le", Form.total([(ONE, form)], -greatest), "", []))
+        return True
+
+    def _choose(self, name: str, call: Call) -> bool:
+        """Let a float with a finite domain count steps."""
+        ends = call.arguments[1].ends()
+        if not ends or any(low != high for low, high in call.arguments[1].ranges):
+            return False
+        self.new_base(name, lcm(*(end.denominator for end in ends)), (min(ends), max(ends)))
+        self.items.append(call)
         return True
 
     def _follow(self, name: str, call: Call, operands: list[Form]) -> None:
@@ -191,6 +202,14 @@ class Definitions:
         if not isinstance(domain, IntSet):
             return -inf, inf
         return (Fraction(domain.ranges[0][0]), Fraction(domain.ranges[-1][1])) if domain.ranges else (ONE, ONE)
+
+    def _tighter(self, name: str, bounds: Bounds) -> tuple[Fraction | None, Fraction | None]:
+        """The declared bounds as far as they cut off values within `bounds`."""
+        low, high = self._declared(name)
+        return (
+            Fraction(low) if bounds[0] < low - TIGHTER * max(1, abs(low)) else None,
+            Fraction(high) if bounds[1] > high + TIGHTER * max(1, abs(high)) else None,
+        )
 
     def _declared(self, name: str) -> Bounds:
         variable = self.file.variables.get(name)

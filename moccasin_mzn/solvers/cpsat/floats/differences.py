@@ -45,7 +45,7 @@ def step_of(item: Row | Call, continuous: Collection[str], units: Mapping[str, i
     single = all(len(form.factors) == 1 for form in item.forms() if not continuous.isdisjoint(form.factors))
     if stem not in CHOICES or not whole or not single or (item.condition and stem != "set_in"):
         raise refusal(item)
-    ends = (end for each in item.arguments if isinstance(each, Ranges) for pair in each.ranges for end in pair)
+    ends = (end for each in item.arguments if isinstance(each, Ranges) for end in each.ends())
     sides = [_sides(form, continuous, units) for form in item.forms()]
     return lcm(*sides, *(end.denominator for end in ends))
 

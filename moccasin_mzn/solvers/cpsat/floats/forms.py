@@ -11,8 +11,9 @@ SIMPLE = 1000
 """The largest denominator that is looked for in a double of many digits."""
 DIGITS = 15
 """Decimal digits of a double that mean something; the last one or two come from rounding."""
-NOISE = Fraction(1, 10**9)
-"""How far, relative to it or to 1, a side may be from a multiple of the step and still be meant as one."""
+NOISE = Fraction(1, 10**12)
+"""How far, relative to it or to 1, a side may be from a multiple of the step and still be meant as one: MiniZinc adds
+constants up in doubles."""
 
 
 def fraction(number: float) -> Fraction:
@@ -25,13 +26,13 @@ def fraction(number: float) -> Fraction:
     return Fraction(f"{number:.{DIGITS}g}")
 
 
-def at_most(side: Fraction, unit: int) -> int:
+def at_most(side: Fraction, unit: Fraction) -> int:
     """The greatest number of steps of 1 / unit up to `side` steps, or one more if only noise is in between."""
     nearest = nearest_step(side, unit)
     return floor(side) if nearest is None else nearest
 
 
-def nearest_step(side: Fraction, unit: int) -> int | None:
+def nearest_step(side: Fraction, unit: Fraction) -> int | None:
     """The number of steps of 1 / unit that `side` steps are but for noise; None if they are not."""
     nearest = round(side)
     return nearest if abs(side - nearest) <= min(Fraction(1, 4), NOISE * max(unit, abs(side))) else None

@@ -109,7 +109,7 @@ class _Writer:
 
     def _declare(self, base: str, low: Fraction | float, high: Fraction | float) -> None:
         """An integer variable that counts the steps of a float between the bounds."""
-        name, unit = self._name(base), self.units[base]
+        name, unit = self._name(base), Fraction(self.units[base])
         position = self.positions[name] = self.file.positions.get(base, self.file.solve.position)
         least = None if low == -inf else -at_most(Fraction(-low) * unit, unit)
         greatest = None if high == inf else at_most(Fraction(high) * unit, unit)
@@ -147,7 +147,8 @@ class _Writer:
         if isinstance(argument, Form):
             return self._counted(argument, unit, position)
         if isinstance(argument, Ranges):
-            ends = [(-at_most(-low * unit, unit), at_most(high * unit, unit)) for low, high in argument.ranges]
+            step = Fraction(unit)
+            ends = [(-at_most(-low * unit, step), at_most(high * unit, step)) for low, high in argument.ranges]
             return IntSet(tuple(sorted(pair for pair in ends if pair[0] <= pair[1])))
         if type(argument) is list:
             return [self._argument(each, unit, position) for each in argument]
@@ -170,10 +171,10 @@ class _Writer:
     def _row(self, row: Row) -> tuple[str, list[Expression]]:
         """A linear constraint on integers."""
         steps = self._over_steps(row.form)
-        unit = lcm(*(factor.denominator for factor in steps.factors.values()))
-        divisor = gcd(*(int(factor * unit) for factor in steps.factors.values())) or 1
-        factors = [int(factor * unit) // divisor for factor in steps.factors.values()]
-        side = -steps.constant * unit / divisor
+        scale = lcm(*(factor.denominator for factor in steps.factors.values()))
+        unit = Fraction(scale, gcd(*(int(factor * scale) for factor in steps.factors.values())) or 1)
+        factors = [int(factor * unit) for factor in steps.factors.values()]
+        side = -steps.constant * unit
         if row.relation in ("eq", "ne"):
             number = nearest_step(side, unit)
             if number is None:  # what nothing equals

@@ -29,15 +29,19 @@ class Ranges(NamedTuple):
 
     ranges: list[tuple[Fraction, Fraction]]
 
+    def ends(self) -> list[Fraction]:
+        """All of them."""
+        return [end for pair in self.ranges for end in pair]
+
 
 class Call(NamedTuple):
     """The integer constraint `name`, whose arguments are forms, lists of them, ranges, and what is passed on; that at
-    `target` follows from the others, if there is one."""
+    `target` follows from the others."""
 
     item: Constraint
     name: str
     arguments: list[Any]
-    target: int | None = None
+    target: int
     condition: str = ""
 
     def forms(self) -> Iterator[Form]:
@@ -175,7 +179,7 @@ def _inside(reading: Reading, value: Expression, *ends: Expression) -> list[Any]
     return [reading.form(value), Ranges(list(zip(numbers[::2], numbers[1::2], strict=True)))]
 
 
-_CALLS: dict[str, tuple[str, int | None, Callable[..., list[Any]]]] = {
+_CALLS: dict[str, tuple[str, int, Callable[..., list[Any]]]] = {
     "float_max": ("int_max", 2, _operands),
     "float_min": ("int_min", 2, _operands),
     "float_abs": ("int_abs", 1, _operands),
@@ -183,7 +187,7 @@ _CALLS: dict[str, tuple[str, int | None, Callable[..., list[Any]]]] = {
     "array_float_minimum": ("array_int_minimum", 0, _extreme),
     "array_float_element": ("array_var_int_element", 2, _element),
     "array_var_float_element": ("array_var_int_element", 2, _element),
-    "float_in": ("set_in", None, _inside),
-    "float_dom": ("set_in", None, _inside),
+    "float_in": ("set_in", 0, _inside),
+    "float_dom": ("set_in", 0, _inside),
 }
 """Name among the constraints on integers, the place of the result, and the arguments."""
