@@ -84,7 +84,7 @@ def test_functions(constraint, known):
 
 
 def test_sets_of_floats():
-    text = INTEGERS + "var float: k :: output_var; constraint float_dom(k,[0.5,0.5,1.25,1.25]);"
+    text = INTEGERS + "var float: k :: output_var; constraint float_dom(k,[1.25,1.25,0.5,0.5]);"
     text += "constraint float_in(g,0.3,1.3); constraint float_in_reif(h,1.2,2.05,r);"
     text += "constraint float_le(k,g); solve satisfy;"
     expected = {
@@ -226,3 +226,9 @@ def test_not_all_values_are_solutions():
     out = solve(text, "-a")
     assert "f = 0.5;\ng = 2.0;\ni = 1;\n----------\n" in out and "==========" not in out
     assert solve(text.replace("0.75", "0.25"), "-a") == "=====UNSATISFIABLE=====\n"
+
+
+@pytest.mark.parametrize(("ends", "values"), [("1.0,1.0,2.0,2.0", [1, 2]), ("1.2,2.9,2.5,3.5,-9.0,0.0", [0, 2, 3])])
+def test_ranges_of_floats_that_touch_or_overlap(ends, values):
+    text = f"var 0..4: x :: output_var; var float: f; constraint int2float(x,f); constraint float_dom(f,[{ends}]);"
+    assert sorted(each["x"] for each in solutions(f"{text} solve satisfy;")) == values

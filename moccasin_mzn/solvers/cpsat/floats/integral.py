@@ -149,7 +149,7 @@ class _Writer:
         if isinstance(argument, Ranges):
             step = Fraction(unit)
             ends = [(-at_most(-low * unit, step), at_most(high * unit, step)) for low, high in argument.ranges]
-            return IntSet(tuple(sorted(pair for pair in ends if pair[0] <= pair[1])))
+            return IntSet.of_ranges(ends)
         if type(argument) is list:
             return [self._argument(each, unit, position) for each in argument]
         return argument
