@@ -93,7 +93,7 @@ def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDE
         integral = without_floats(file)
         file, unique = integral.file, unique and not integral.continuous
     problem = Problem(file, Builder(unique=unique), Symbols(file), integral=integral)
-    problem.halves = {} if unique else find_halves(file)
+    problem.halves = {} if unique else find_halves(file, deep=bool(integral and integral.continuous))
     aliases, bounds = Aliases(file, problem.halves), implied_bounds(file)
     for variable in file.variables.values():
         if variable.is_bool:

@@ -160,7 +160,7 @@ constraint x[4] - 0.5 * x[5] <= 1.2; solve minimize total + fee - 0.3 * k;
 STOCK = """
 array [0..4] of var 0.0..12.0: level; array [1..4] of var 0..3: batches; array [1..4] of var bool: on;
 constraint level[0] = {b}; constraint forall(t in 1..4)(level[t] <= level[t - 1] + 1.7 * batches[t] - 2.05);
-constraint forall(t in 1..4)((batches[t] > 0 -> on[t]) /\\ (on[t] -> level[t] <= 9.5));
+constraint forall(t in 1..4)(batches[t] > 0 -> on[t] /\\ (level[t] <= 9.5 \\/ level[t] <= 11.25 /\\ batches[t] > 1));
 constraint level[4] >= 0.{a} + level[1];
 solve minimize sum(t in 1..4)(0.4 * level[t] + 1.25 * batches[t] + 2.5 * on[t]);
 """

@@ -206,7 +206,7 @@ class _Writer:
 
     def _check_directions(self, file: FlatZinc) -> None:
         """Raises if a reified comparison of continuous variables is asked for in the direction that is strict."""
-        halves = find_halves(file) if self.reified else {}
+        halves = find_halves(file, deep=True) if self.reified else {}
         for item, constraint in self.reified:
             if not fits_direction(item, halves.get(id(constraint))):
                 with _placed(self.file, item.item):
