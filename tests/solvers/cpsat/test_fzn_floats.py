@@ -203,14 +203,15 @@ def test_what_steps_cannot_say_is_refused_and_sent_elsewhere(items, message):
 
 
 def test_one_direction_of_a_condition_on_continuous_variables():
-    text = CONTINUOUS + "constraint float_lt_reif(g,f,b); constraint float_le_reif(f,1.3,c); var bool: c;"
-    text += "var float: z; constraint float_lin_eq([1.0,1.0,-1.0],[g,f,z],0.0); constraint bool_clause([c],[b]);"
-    assert "float_lt_reif of" in refused(text + "constraint bool_eq(b,true); solve maximize z;")
-    out = solve(
-        text.replace("[b])", "[])").replace("([c]", "([c,a]")
-        + "var bool: a; constraint bool_clause([],[b,a]); solve maximize z;"
-    )
-    assert out.startswith("f = 4.0;\ng = 4.0;\n") or out.startswith("f = 1.3;\n")
+    """b -> g >= f and c -> f <= 1.3, of which at least one is true."""
+    text = CONTINUOUS + "var bool: c; constraint float_lt_reif(g,f,a); constraint float_le_reif(f,1.3,c); var bool: a;"
+    text += "constraint bool_clause([b,c],[]); constraint bool_clause([],[a,b]); solve maximize z;"
+    text += "var float: z; constraint float_lin_eq([1.0,-1.0,-1.0],[f,g,z],0.0);"
+    assert solve(text).startswith("f = 1.3;\ng = 0.0;\n")
+    (same,) = re.findall(r"f = (.*);\ng = (.*);\n", solve(text + "constraint bool_eq(b,true);"))
+    assert same[0] == same[1]
+    assert "float_lt_reif of a continuous variable" in refused(text.replace("[],[a,b]", "[a],[b]"))
+    assert "float_le_reif of a continuous variable" in refused(text.replace("[b,c],[]", "[b],[c]"))
 
 
 def refused(text: str) -> str:
@@ -232,3 +233,20 @@ def test_not_all_values_are_solutions():
 def test_ranges_of_floats_that_touch_or_overlap(ends, values):
     text = f"var 0..4: x :: output_var; var float: f; constraint int2float(x,f); constraint float_dom(f,[{ends}]);"
     assert sorted(each["x"] for each in solutions(f"{text} solve satisfy;")) == values
+
+
+NESTED = """var bool: a; var bool: c; var bool: d; var bool: both; var bool: on :: output_var;
+constraint float_le_reif(f,1.25,a); constraint float_le_reif(3.5,g,c); constraint array_bool_and([a,c],both);
+constraint array_bool_or([both,d],any); var bool: any; constraint float_le_reif(g,0.5,d);
+constraint bool_clause([any],[on]); var float: z; constraint float_lin_eq([1.0,1.0,-1.0],[g,f,z],0.0);"""
+
+
+def test_conditions_on_continuous_variables_inside_of_conjunctions():
+    """on -> (f <= 1.25 and g >= 3.5) or g <= 0.5"""
+    text = CONTINUOUS + NESTED + "solve maximize z;"
+    assert solve(text).startswith("f = 4.0;\ng = 4.0;\n")
+    text += "constraint bool_eq(on,true);"
+    assert solve(text).startswith("f = 1.25;\ng = 4.0;\n")
+    assert solve(text.replace("(3.5,g,c)", "(3.5,f,c)")).startswith("f = 4.0;\ng = 0.5;\n")
+    assert "float_le_reif of a continuous" in refused(text.replace("[any],[on]", "[],[any,on]"))
+    assert "float_le_reif of a continuous" in refused(text.replace("bool_eq(on", "bool_eq(both"))
