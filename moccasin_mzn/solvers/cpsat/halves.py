@@ -48,7 +48,7 @@ def find_halves(file: FlatZinc, *, deep: bool = False) -> dict[int, Half]:
 def _find_halves(file: FlatZinc, deep: bool) -> dict[int, Half]:
     reified = dict(_defined(file, _is_halved))
     parts = {name: _members(item) for name, item in _defined(file, _is_part)} if deep else {}
-    known = {**parts, **reified}
+    known: dict[str, object] = {**parts, **reified}
     uses = _count_uses(file, known)
     needed: dict[str, set[int]] = {name: set() for name in known}
     seen = Counter(chain.from_iterable(parts.values()))
@@ -70,7 +70,7 @@ def _find_halves(file: FlatZinc, deep: bool) -> dict[int, Half]:
                 needed[name] |= needed[whole]
                 queue += [name] if name in parts else []
     return {
-        id(item): _half(name, *needed[name], clauses.get(name) if uses[name] == 2 else None)
+        id(item): _half(name, min(needed[name]), clauses.get(name) if uses[name] == 2 else None)
         for name, item in reified.items()
         if len(needed[name]) == 1
     }
@@ -97,7 +97,7 @@ def _members(item: Constraint) -> list[Expression]:
     return [each for each in item.arguments[0] if type(each) is str] if type(item.arguments[0]) is list else []
 
 
-def _count_uses(file: FlatZinc, names: Mapping[str, Constraint]) -> Counter[str]:
+def _count_uses(file: FlatZinc, names: Mapping[str, object]) -> Counter[str]:
     """How often each of the names occurs outside of annotations; in a named array twice, as its use is not known."""
     arguments = chain.from_iterable(item.arguments for item in file.constraints)
     occurrences = chain.from_iterable(value if type(value) is list else (value,) for value in arguments)

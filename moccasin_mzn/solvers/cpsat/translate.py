@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.solvers.cpsat import constraints  # noqa: F401  (registers the handlers)
 from moccasin_mzn.solvers.cpsat.aliases import Aliases
@@ -23,8 +23,6 @@ from moccasin_mzn.solvers.flatzinc.intset import IntSet
 from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc, UnsupportedError, Variable
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from moccasin_mzn.solvers.cpsat.floats.integral import Integral
 
 UNFIT = (ValueError, LookupError, ArithmeticError, TypeError)
@@ -52,8 +50,8 @@ class Problem:
     halves: dict[int, Half] = field(default_factory=dict)
     integral: Integral | None = None
 
-    def told(self, objective: int) -> int | Fraction:
-        """What an integer objective is in the file."""
+    def told(self, objective: int) -> Any:
+        """What an integer objective is in the file: an integer or a fraction."""
         return self.integral.told(objective) if self.integral else objective
 
     def objective_scale(self) -> tuple[int, int]:

@@ -101,6 +101,7 @@ ERRORS = [
     ("var 0.0..1.0: f;\nconstraint int2float(f,f);", "3:1", "int2float: an integer expected, found f"),
     ("var 0.0..1.0: f;\nconstraint float_le(f,1e-25);", "2:1", "f: too many digits for integers of 64 bits; solve"),
     ("var 0.0..1.0: f;\narray [1..2] of var float: fs = [f,x];", "3:1", "a float expected, found x"),
+    ("var 0.0..1.0: f; var float: h;\nconstraint float_times(f,f,h);", "3:1", "unsupported constraint float_times of"),
     ("var 0.0..1.0: f = b;", "2:1", "float_eq: a float expected, found b"),
     ("var -9223372036854775808..0: z;", "2:1", "CP-SAT refuses the model"),
     ("var 0..4000000000000000000: z;\nconstraint int_le(x,3);\nconstraint int_plus(z,z,z);", "4:1", "CP-SAT refuses"),

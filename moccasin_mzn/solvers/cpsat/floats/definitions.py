@@ -85,7 +85,8 @@ class Definitions:
 
     def interval(self, form: Form) -> Bounds:
         """The least and the greatest value of a form."""
-        low, high = form.constant, form.constant
+        low: Fraction | float = form.constant
+        high: Fraction | float = form.constant
         for base, factor in form.factors.items():
             ends = [factor * end for end in self._base_bounds(base)]
             low, high = low + min(ends), high + max(ends)
@@ -182,7 +183,9 @@ class Definitions:
         intervals = list(map(self.interval, operands))
         steps = [form.per_step(self.units).denominator() for form in operands]
         if any(base in self.continuous for form in operands for base in form.factors):
-            if call.name in ("int_times", "int_abs"):
+            if call.name == "int_times":  # nothing for highs or scip either
+                raise UnsupportedError(f"unsupported constraint {call.item.name} of continuous variables")
+            if call.name == "int_abs":
                 raise refusal(call)
             self.new_base(name, 1, (min(low for low, _ in intervals), max(high for _, high in intervals)))
             self.continuous.add(name)
@@ -207,13 +210,13 @@ class Definitions:
         """The declared bounds as far as they cut off values within `bounds`."""
         low, high = self._declared(name)
         return (
-            Fraction(low) if bounds[0] < low - TIGHTER * max(1, abs(low)) else None,
-            Fraction(high) if bounds[1] > high + TIGHTER * max(1, abs(high)) else None,
+            Fraction(low) if bounds[0] < low - TIGHTER * max(1, low, -low) else None,
+            Fraction(high) if bounds[1] > high + TIGHTER * max(1, high, -high) else None,
         )
 
     def _declared(self, name: str) -> Bounds:
         variable = self.file.variables.get(name)
         if variable is None or not isinstance(variable.domain, FloatSet):
             return -inf, inf
-        low, high = (fraction(end) if isfinite(end) else end for end in (variable.domain.low, variable.domain.high))
-        return low, high
+        low, high = variable.domain.low, variable.domain.high
+        return fraction(low) if isfinite(low) else low, fraction(high) if isfinite(high) else high

@@ -8,7 +8,7 @@ such comparisons. Strict comparisons are none: they leave out vertices.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Set
 from math import lcm
 
 from moccasin_mzn.solvers.cpsat.floats.forms import Form
@@ -27,7 +27,7 @@ def refusal(item: Row | Call) -> UnsupportedError:
     return UnsupportedError(f"{item.item.name} of a continuous variable is not supported; {ELSEWHERE}")
 
 
-def step_of(item: Row | Call, continuous: Collection[str], units: Mapping[str, int]) -> int:
+def step_of(item: Row | Call, continuous: Set[str], units: Mapping[str, int]) -> int:
     """The number of steps in 1 of which all sides of a constraint on continuous variables are multiples; 1 for other
     constraints. Raises `UnsupportedError` for what is no comparison."""
     if isinstance(item, Row):
@@ -35,7 +35,7 @@ def step_of(item: Row | Call, continuous: Collection[str], units: Mapping[str, i
         if not weights:
             return 1
         closed = _CLOSED[item.relation] == IF_TRUE if item.condition != "_reif" else True
-        if len(weights) > 2 or (len(weights) == 2 and sum(weights)) or not closed:
+        if len(weights) > 2 or (len(weights) == 2 and weights[0] != -weights[1]) or not closed:
             raise refusal(item)
         return _sides(item.form.times(1 / weights[0]), continuous, units)
     if not any(base in continuous for form in item.forms() for base in form.factors):
@@ -50,7 +50,7 @@ def step_of(item: Row | Call, continuous: Collection[str], units: Mapping[str, i
     return lcm(*sides, *(end.denominator for end in ends))
 
 
-def _sides(form: Form, continuous: Collection[str], units: Mapping[str, int]) -> int:
+def _sides(form: Form, continuous: Set[str], units: Mapping[str, int]) -> int:
     rest = {base: factor for base, factor in form.factors.items() if base not in continuous}
     return Form(rest, form.constant).per_step(units).denominator()
 

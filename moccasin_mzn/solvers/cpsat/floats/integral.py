@@ -16,7 +16,7 @@ from moccasin_mzn.solvers.cpsat.floats.forms import Form, at_most, nearest_step
 from moccasin_mzn.solvers.cpsat.floats.items import ONE, Call, Ranges, Row
 from moccasin_mzn.solvers.cpsat.halves import find_halves
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
-from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, Solve, UnsupportedError, Variable
+from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, UnsupportedError, Variable
 
 FINEST = 2**50
 """Into how many steps at most an objective is divided whose own fractions are too small: as fine as sums of doubles."""
@@ -75,7 +75,8 @@ class _Writer:
                 self._write(item)
         unit = 1
         if type(solve.objective) is str and solve.objective in known.forms:
-            unit, solve = self._objective(solve)
+            unit, objective = self._objective(known.forms[solve.objective])
+            solve = replace(solve, objective=objective)
         arrays = {name: array for name, array in self.file.arrays.items() if not array.is_float}
         file = replace(
             self.file,
@@ -137,10 +138,10 @@ class _Writer:
     def _arguments(self, call: Call) -> list[Expression]:
         """All operands in steps of the same size, but for products, whose units multiply."""
         units = [form.per_step(self.units).denominator() for form in call.forms()]
+        each = [lcm(*units)] * len(call.arguments)
         if call.name == "int_times":
-            pairs = zip(call.arguments, [units[0], units[1], units[0] * units[1]], strict=True)
-        else:
-            pairs = ((argument, lcm(*units)) for argument in call.arguments)
+            each = [units[0], units[1], units[0] * units[1]]
+        pairs = zip(call.arguments, each, strict=True)
         return [self._argument(argument, unit, call.item.position) for argument, unit in pairs]
 
     def _argument(self, argument: Any, unit: int, position: int) -> Expression:
@@ -186,12 +187,11 @@ class _Writer:
         relation = "le" if row.relation == "lt" else row.relation
         return f"int_lin_{relation}{row.condition}", [factors, list(steps.factors), number, *row.bools]
 
-    def _objective(self, solve: Solve) -> tuple[int, Solve]:
-        """The unit of the objective, and the solve item with the integer that counts its steps.
+    def _objective(self, form: Form) -> tuple[int, Expression]:
+        """The unit of the objective, and the integer that counts its steps.
 
         Where its own fractions are too small for that, their multiples are rounded, as sums of doubles are.
         """
-        form = self.known.forms[solve.objective]
         ends = [self.known.interval(Form({base: factor})) for base, factor in form.factors.items()]
         width = min(sum(max(-low, high) for low, high in ends) + abs(form.constant) + 1, ASSUMED)
         unit = form.per_step(self.units).denominator()
@@ -202,7 +202,7 @@ class _Writer:
             }
             factors = {at: each * self.units.get(at, 1) for at, each in factors.items() if each}
             form = Form(factors, Fraction(round(form.constant * unit), unit))
-        return unit, replace(solve, objective=self._counted(form, unit, solve.position))
+        return unit, self._counted(form, unit, self.file.solve.position)
 
     def _check_directions(self, file: FlatZinc) -> None:
         """Raises if a reified comparison of continuous variables is asked for in the direction that is strict."""

@@ -79,7 +79,7 @@ class Reading:
             raise ModelError(f"{value} is not declared")
         raise ModelError(f"{wanted} expected, found {describe(value)}")
 
-    def list(self, value: Expression) -> list[Expression]:
+    def elements(self, value: Expression) -> list[Expression]:
         """The elements of an array."""
         array = self.file.arrays.get(value) if type(value) is str else None
         content = array.elements if array else self.file.parameters.get(value) if type(value) is str else value
@@ -89,12 +89,12 @@ class Reading:
 
     def many(self, value: Expression) -> list[Form]:
         """An array of float operands."""
-        return list(map(self.form, self.list(value)))
+        return list(map(self.form, self.elements(value)))
 
     def floats(self, value: Expression) -> Iterator[str]:
         """The float variables in an argument."""
         if type(value) is list or (type(value) is str and value in self.file.arrays):
-            for element in self.list(value):
+            for element in self.elements(value):
                 yield from self.floats(element)
         elif type(value) is str and value in self.file.variables and self.file.variables[value].is_float:
             yield value
@@ -122,7 +122,7 @@ class Reading:
 
 
 def _weighted(reading: Reading, factors: Expression, terms: Expression, constant: Expression) -> Form:
-    weights = map(reading.number, reading.list(factors))
+    weights = map(reading.number, reading.elements(factors))
     return Form.total(zip(weights, reading.many(terms), strict=True), -reading.number(constant))
 
 
@@ -175,7 +175,7 @@ def _element(reading: Reading, index: Expression, values: Expression, result: Ex
 
 
 def _inside(reading: Reading, value: Expression, *ends: Expression) -> list[Any]:
-    numbers = list(map(reading.number, ends if len(ends) == 2 else reading.list(*ends)))
+    numbers = list(map(reading.number, ends if len(ends) == 2 else reading.elements(*ends)))
     return [reading.form(value), Ranges(list(zip(numbers[::2], numbers[1::2], strict=True)))]
 
 
@@ -191,3 +191,5 @@ _CALLS: dict[str, tuple[str, int, Callable[..., list[Any]]]] = {
     "float_dom": ("set_in", 0, _inside),
 }
 """Name among the constraints on integers, the place of the result, and the arguments."""
+KNOWN = {*SUMS, *_PRODUCTS, *_CALLS}
+"""The constraints on floats, without their conditions."""
