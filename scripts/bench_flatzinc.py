@@ -98,9 +98,8 @@ def measured(file: str, arguments: argparse.Namespace) -> dict:
 
 def measure(file: str, threads: int, limit: float) -> dict:
     """Read, build and solve in this process."""
-    from ortools.sat.python import cp_model
-
     from moccasin_mzn.solvers.cpsat.search import add_hints
+    from moccasin_mzn.solvers.cpsat.solver import Solver
     from moccasin_mzn.solvers.cpsat.translate import translate
     from moccasin_mzn.solvers.flatzinc.parser import parse
     from moccasin_mzn.solvers.flatzinc.reading import without_garbage_collection
@@ -114,7 +113,7 @@ def measure(file: str, threads: int, limit: float) -> dict:
         add_hints(problem)
         built = time.monotonic()
     built_megabytes = peak_megabytes()
-    solver = cp_model.CpSolver()
+    solver = Solver()
     solver.parameters.num_workers, solver.parameters.max_time_in_seconds = threads, limit
     status = solver.solve(problem.builder.model)
     return {
@@ -124,7 +123,7 @@ def measure(file: str, threads: int, limit: float) -> dict:
         "built_megabytes": built_megabytes,
         "solve": time.monotonic() - built,
         "megabytes": peak_megabytes(),
-        "status": solver.status_name(status).lower(),
+        "status": status.name.lower(),
     }
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.cpsat.output import evaluate
+from moccasin_mzn.solvers.cpsat.solver import Solver, Status
 from moccasin_mzn.solvers.cpsat.translate import translate
 from moccasin_mzn.solvers.flatzinc.parser import parse
 from moccasin_mzn.solvers.minizinc.compile import compile_model
@@ -43,17 +44,14 @@ def least_duration(
 
 
 def _by_cp_sat(flat: str) -> int | None:
-    from ortools.sat.python import cp_model
-
     problem = translate(parse(flat), unique=False)
-    solver = cp_model.CpSolver()
+    solver = Solver()
     solver.parameters.num_workers = 1
-    solver.parameters.catch_sigint_signal = False  # it would take Ctrl-C from all tests after this one
     status = solver.solve(problem.builder.model)
-    assert status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
-    if status == cp_model.INFEASIBLE:
+    assert status in (Status.OPTIMAL, Status.INFEASIBLE)
+    if status == Status.INFEASIBLE:
         return None
-    return evaluate(problem.objective, list(solver.response_proto.solution))
+    return evaluate(problem.objective, list(solver.response.solution))
 
 
 def _by_highs(flat: str) -> int | None:

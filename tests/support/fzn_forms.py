@@ -11,9 +11,9 @@ from pathlib import Path
 
 from fzn_support import check_against, domain, flatzinc, minizinc
 from hypothesis import strategies as st
-from ortools.sat.python import cp_model
 
 from moccasin_mzn.solvers.cpsat.search import add_hints
+from moccasin_mzn.solvers.cpsat.solver import Solver, Status
 from moccasin_mzn.solvers.cpsat.translate import translate
 from moccasin_mzn.solvers.flatzinc.parser import parse
 
@@ -100,13 +100,12 @@ def _follow_hint(text: str, form: str) -> None:
     problem = translate(parse(text))
     add_hints(problem)
     builder = problem.builder
-    hinted = set(builder.model.proto.solution_hint.vars)
+    hinted = set(builder.model.solution_hint.vars)
     free = [index for index, low in enumerate(builder.lower) if low < builder.upper[index]]
     assert set(free) <= hinted, (text, form)
-    solver = cp_model.CpSolver()
+    solver = Solver()
     solver.parameters.fix_variables_to_their_hinted_value = True
-    solver.parameters.catch_sigint_signal = False  # it would take Ctrl-C from all tests after this one
-    assert solver.solve(builder.model) == cp_model.OPTIMAL, text
+    assert solver.solve(builder.model) == Status.OPTIMAL, text
 
 
 def _is_parameter(argument: str | list[str]) -> bool:

@@ -42,7 +42,7 @@ def solve(text: str, *flags: str) -> tuple[int, str, str]:
 
 def relax(text: str, seconds: float | None = None) -> tuple[str, float | None, list[float] | None]:
     """The linear relaxation, within a time limit."""
-    relaxation = solve_relaxation(linear_program(parse(text, floats=True)), seconds)
+    relaxation = solve_relaxation(linear_program(parse(text)), seconds)
     values = None if relaxation.values is None else relaxation.values.tolist()
     return relaxation.status, relaxation.objective, values
 

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import mul
 from typing import NamedTuple
 
-from ortools.sat.python import cp_model
-
+from moccasin_mzn.solvers.cpsat.solver import CpModelProto
 from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, LOWEST, IntSet
 from moccasin_mzn.solvers.flatzinc.syntax import FlatZincError
 
@@ -68,7 +67,7 @@ class Builder:
 
     def __init__(self, *, unique: bool = False) -> None:
         """`unique` pins auxiliary variables to one value wherever they are free, for enumeration."""
-        self.model = cp_model.CpModel()
+        self.model = CpModelProto()
         self.unique = unique
         self.lower: list[int] = []
         self.upper: list[int] = []
@@ -77,8 +76,8 @@ class Builder:
         self.magnitude = 0
         """The largest sum of terms' magnitudes in a linear constraint, whatever values its variables take."""
         self.hint_rules: list[tuple[int, list[Term], HintRule]] = []
-        self._variables = self.model.proto.variables
-        self._constraints = self.model.proto.constraints
+        self._variables = self.model.variables
+        self._constraints = self.model.constraints
         self._value_literals: dict[tuple[int, int], int] = {}
         self._domains: dict[int, IntSet] = {}
         self._set_literals: dict[tuple[int, IntSet], int] = {}

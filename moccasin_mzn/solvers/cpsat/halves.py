@@ -12,7 +12,7 @@ The same solutions exist for all other variables; b itself may get another value
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -36,44 +36,68 @@ class Half:
     twin: Twin | None = None
 
 
-def find_halves(file: FlatZinc) -> dict[int, Half]:
-    """The reified constraints, by id, that one direction is enough for."""
+def find_halves(file: FlatZinc, *, deep: bool = False) -> dict[int, Half]:
+    """The reified constraints, by id, that one direction is enough for; `deep` also finds those whose bools occur in
+    conjunctions and disjunctions of which one direction is enough."""
     try:
-        return _find_halves(file)
+        return _find_halves(file, deep)
     except TypeError:  # an array inside of an array, which translation refuses with its place
         return {}
 
 
-def _find_halves(file: FlatZinc) -> dict[int, Half]:
-    reified = dict(_reified_constraints(file))
-    uses = _count_uses(file, reified)
-    signs: dict[str, list[int]] = {name: [0, 0] for name in reified}
+def _find_halves(file: FlatZinc, deep: bool) -> dict[int, Half]:
+    reified = dict(_defined(file, _is_halved))
+    parts = {name: _members(item) for name, item in _defined(file, _is_part)} if deep else {}
+    known: dict[str, object] = {**parts, **reified}
+    uses = _count_uses(file, known)
+    needed: dict[str, set[int]] = {name: set() for name in known}
+    seen = Counter(chain.from_iterable(parts.values()))
     clauses: dict[str, Constraint] = {}
     for item in file.constraints:
         if item.name in ("bool_clause", "array_bool_or"):
             for direction, literals in enumerate(_literals(item)):
-                for name in filter(reified.__contains__, literals):
-                    signs[name][direction] += 1
+                for name in filter(known.__contains__, literals):
+                    needed[name].add(direction)
+                    seen[name] += 1
                     clauses[name] = item
-    halves = {}
-    for name, item in reified.items():
-        for direction in (IF_TRUE, IF_FALSE):
-            if uses[name] == 1 + signs[name][direction] > 1:
-                halves[id(item)] = _half(name, direction, clauses[name] if uses[name] == 2 else None)
-    return halves
+    for name in known:
+        if not uses[name] == 1 + seen[name] > 1:
+            needed[name] = {IF_TRUE, IF_FALSE}
+    queue = list(parts)
+    while queue:
+        for name in parts[whole := queue.pop()]:
+            if name in known and not needed[whole] <= needed[name]:
+                needed[name] |= needed[whole]
+                queue += [name] if name in parts else []
+    return {
+        id(item): _half(name, min(needed[name]), clauses.get(name) if uses[name] == 2 else None)
+        for name, item in reified.items()
+        if len(needed[name]) == 1
+    }
 
 
-def _reified_constraints(file: FlatZinc) -> Iterator[tuple[str, Constraint]]:
+def _defined(file: FlatZinc, takes: Callable[[Constraint], bool]) -> Iterator[tuple[str, Constraint]]:
     """The constraints that define a bool which is not printed, with its name."""
-    for item in file.constraints:
-        handler = HANDLERS.get(item.name) if item.name.endswith("_reif") else None
-        if handler and handler.halves and len(item.arguments) == len(handler.kinds):
-            variable = file.variables.get(item.arguments[-1]) if type(item.arguments[-1]) is str else None
-            if variable and variable.is_bool and not variable.is_output and variable.value is None:
-                yield variable.name, item
+    for item in filter(takes, file.constraints):
+        variable = file.variables.get(item.arguments[-1]) if type(item.arguments[-1]) is str else None
+        if variable and variable.is_bool and not variable.is_output and variable.value is None:
+            yield variable.name, item
 
 
-def _count_uses(file: FlatZinc, names: Mapping[str, Constraint]) -> Counter[str]:
+def _is_halved(item: Constraint) -> bool:
+    handler = HANDLERS.get(item.name) if item.name.endswith("_reif") else None
+    return bool(handler and handler.halves and len(item.arguments) == len(handler.kinds))
+
+
+def _is_part(item: Constraint) -> bool:
+    return item.name in ("array_bool_and", "array_bool_or") and len(item.arguments) == 2
+
+
+def _members(item: Constraint) -> list[Expression]:
+    return [each for each in item.arguments[0] if type(each) is str] if type(item.arguments[0]) is list else []
+
+
+def _count_uses(file: FlatZinc, names: Mapping[str, object]) -> Counter[str]:
     """How often each of the names occurs outside of annotations; in a named array twice, as its use is not known."""
     arguments = chain.from_iterable(item.arguments for item in file.constraints)
     occurrences = chain.from_iterable(value if type(value) is list else (value,) for value in arguments)

@@ -7,12 +7,12 @@ import sys
 from typing import Any
 
 import ortools
-from ortools.sat.python import cp_model
 
 from moccasin_mzn.solvers.cpsat.builder import ModelError
 from moccasin_mzn.solvers.cpsat.cuts import are_harmless
 from moccasin_mzn.solvers.cpsat.output import evaluate, output_items
 from moccasin_mzn.solvers.cpsat.search import add_hints, add_strategies
+from moccasin_mzn.solvers.cpsat.solver import Branching, SolutionCallback, Solver, Status, complaint
 from moccasin_mzn.solvers.cpsat.translate import UNBOUNDED, Problem, translate
 from moccasin_mzn.solvers.cpsat.wide_sums import certain_bound, keep_true
 from moccasin_mzn.solvers.flatzinc.options import Options
@@ -38,7 +38,7 @@ def _session(items: FlatZinc, options: Options) -> CpSatSession:
     unique = items.solve.goal == "satisfy" and options.enumerates
     for magnitude in MAGNITUDES:
         problem = translate(items, unique=unique, unbounded=magnitude)
-        if not problem.cut or not problem.builder.model.validate():
+        if not problem.cut or not complaint(problem.builder.model):
             break
     if problem.cut:
         names = ", ".join(cut.name for cut in list(problem.cut.values())[:5])
@@ -63,23 +63,22 @@ class CpSatSession(Session):
             "intVariables": integers,
             "propagators": builder.constraint_count(),
         }
-        objective = None if term is None else lambda values: evaluate(term, values)
+        objective = None if term is None else lambda values: problem.told(evaluate(term, values))
         self.items = output_items(problem)
         version = f"OR-Tools {ortools.__version__}"  # type: ignore[attr-defined]  # not in its types
         super().__init__(options, self.items, objective, problem.maximize, sizes, version)
         self.problem = problem
-        self.solver = cp_model.CpSolver()
-        self.status = cp_model.UNKNOWN
+        self.solver = Solver()
+        self.status = Status.UNKNOWN
         self.stopping = False
         self._configure()
-        complaint = builder.model.validate()
-        if complaint:
+        refusal = complaint(builder.model)
+        if refusal:
             place = problem.place_of_refusal()
-            raise ModelError(f"{place}: CP-SAT refuses the model: {' '.join(complaint.split())[:500]}")
+            raise ModelError(f"{place}: CP-SAT refuses the model: {' '.join(refusal.split())[:500]}")
 
     def _configure(self) -> None:
         options, parameters = self.options, self.solver.parameters
-        parameters.catch_sigint_signal = False
         parameters.num_workers = options.workers or os.cpu_count() or 1
         if options.seed is not None:
             parameters.random_seed = options.seed % 2**31
@@ -93,7 +92,7 @@ class CpSatSession(Session):
         if options.verbose:
             parameters.log_search_progress = True
             parameters.log_to_stdout = False
-            self.solver.log_callback = print_log
+            self.solver.on_log = print_log
         keep_true(parameters, self.problem.builder.widest)
         if not parameters.merge_text_format(options.params):
             raise ModelError(f"--params: CP-SAT does not understand {options.params!r}")
@@ -104,17 +103,17 @@ class CpSatSession(Session):
         if self.options.workers is None:
             parameters.num_workers = 1
         if parameters.num_workers == 1:
-            parameters.search_branching = cp_model.FIXED_SEARCH
+            parameters.search_branching = Branching.FIXED_SEARCH
             parameters.keep_all_feasible_solutions_in_presolve = True  # or presolve decides before the search does
 
     def interrupt(self) -> None:
         self.stopping = True
-        self.solver.stop_search()
+        self.solver.stop()
 
     def search(self) -> None:
-        self.solver.best_bound_callback = self._guess_bound
+        self.solver.on_bound = self._guess_bound
         self._solve()
-        ended = self.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+        ended = self.status in (Status.OPTIMAL, Status.INFEASIBLE)
         if self.solver.parameters.enumerate_all_solutions and (ended or self.stream.flooded):
             self._enumerate_by_blocking()
 
@@ -129,12 +128,14 @@ class CpSatSession(Session):
         sign, offset = self.problem.objective_scale()
         lower = certain_bound(sign * (bound - offset), self.problem.builder.magnitude + abs(offset))
         if lower is not None:
-            self.stream.better_bound(sign * lower + offset)
+            self.stream.better_bound(self.problem.told(sign * lower + offset))
 
-    def better_bound(self, response: Any) -> None:
-        """Take the bound of the objective that comes with a solution, in integers and without sign and offset."""
-        sign, offset = self.problem.objective_scale()
-        self.stream.better_bound(sign * response.inner_objective_lower_bound + offset)
+    def take(self, response: Any) -> None:
+        """Take a solution, and the bound of the objective that comes with it in integers, without sign and offset."""
+        if self.problem.objective is not None:
+            sign, offset = self.problem.objective_scale()
+            self.stream.better_bound(self.problem.told(sign * response.inner_objective_lower_bound + offset))
+        self.stream.solution(list(response.solution), self.statistics(**_counters(response)))
 
     def floods(self) -> bool:
         """Is the solver enumerating, to no avail?"""
@@ -156,31 +157,30 @@ class CpSatSession(Session):
                 self.problem.builder.block(terms, values)
             blocked = len(self.stream.distinct)
             self._solve()
-            if self.status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            if self.status not in (Status.OPTIMAL, Status.FEASIBLE):
                 break
 
     def conclude(self) -> int:
-        solver = self.solver
-        if self.status == cp_model.MODEL_INVALID:
+        if self.status == Status.MODEL_INVALID:
             print("error: CP-SAT refuses the model or its parameters", file=sys.stderr)
             return 1
-        statistics = self.statistics(**_counters(solver))
-        if self.status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            if self.problem.objective is not None:
-                self.better_bound(solver.response_proto)
-            self.stream.solution(list(solver.response_proto.solution), statistics)
-        self.stream.finish(self._outcome(), statistics)
+        if self.status in (Status.OPTIMAL, Status.FEASIBLE):
+            self.take(self.solver.response)
+        self.stream.finish(self._outcome(), self.statistics(**_counters(self.solver.response)))
         return 0
 
     def _outcome(self) -> str:
         """What the end of the search proves about the file, whose unbounded variables may have been cut."""
         cut, problem = self.problem.cut, self.problem
-        if self.status not in (cp_model.OPTIMAL, cp_model.INFEASIBLE) or self.stream.satisfied:
+        if self.status not in (Status.OPTIMAL, Status.INFEASIBLE) or self.stream.satisfied:
+            return "stopped"
+        if problem.integral and problem.integral.continuous and self.options.enumerates and self.stream.printed:
+            print("% not all values of continuous variables can be listed", file=sys.stderr)
             return "stopped"
         if not cut:
             return "complete"
-        if problem.objective is not None and self.stream.objective is not None:
-            if are_harmless(cut, problem.file, self.stream.objective):
+        if problem.objective is not None and self.stream.values is not None:
+            if are_harmless(cut, problem.file, evaluate(problem.objective, self.stream.values)):
                 return "complete"
             if problem.objective_is_free():
                 return "unbounded"
@@ -188,30 +188,28 @@ class CpSatSession(Session):
         return "stopped"
 
 
-def _counters(solver) -> dict[str, Statistic]:
-    """Search statistics of a `CpSolver` or a solution callback."""
+def _counters(response: Any) -> dict[str, Statistic]:
+    """Search statistics of a response."""
     return {
-        "nodes": solver.num_branches,
-        "failures": solver.num_conflicts,
-        "restarts": solver.response_proto.num_restarts,
-        "propagations": solver.num_binary_propagations + solver.num_integer_propagations,
+        "nodes": response.num_branches,
+        "failures": response.num_conflicts,
+        "restarts": response.num_restarts,
+        "propagations": response.num_binary_propagations + response.num_integer_propagations,
     }
 
 
-class _Callback(cp_model.CpSolverSolutionCallback):
+class _Callback(SolutionCallback):
     """Hands every solution over to the stream."""
 
     def __init__(self, session: CpSatSession) -> None:
         super().__init__()
         self.session = session
 
-    def on_solution_callback(self) -> None:
+    def OnSolutionCallback(self) -> None:  # noqa: N802  (CP-SAT's name)
         session = self.session
         try:
-            if session.problem.objective is not None:
-                session.better_bound(self.response_proto)
-            session.stream.solution(list(self.response_proto.solution), session.statistics(**_counters(self)))
+            session.take(self.Response())
         except BaseException as error:  # an exception may not pass through the solver
             session.failure = error
         if session.failure or session.stream.satisfied or session.floods():
-            self.stop_search()
+            self.StopSearch()

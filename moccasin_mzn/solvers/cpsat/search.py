@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ortools.sat.python import cp_model
-
 from moccasin_mzn.solvers.cpsat.builder import LIMIT, ModelError, Term, as_term
 from moccasin_mzn.solvers.cpsat.completion import Completion
+from moccasin_mzn.solvers.cpsat.solver import ValueChoice, VariableChoice
 from moccasin_mzn.solvers.cpsat.symbols import Symbols
 from moccasin_mzn.solvers.cpsat.translate import Problem
 from moccasin_mzn.solvers.flatzinc.syntax import Call, Expression, calls_in, warm_starts
 
 _VARIABLE_CHOICE = {
-    "input_order": cp_model.CHOOSE_FIRST,
-    "first_fail": cp_model.CHOOSE_MIN_DOMAIN_SIZE,
-    "anti_first_fail": cp_model.CHOOSE_MAX_DOMAIN_SIZE,
-    "smallest": cp_model.CHOOSE_LOWEST_MIN,
-    "largest": cp_model.CHOOSE_HIGHEST_MAX,
+    "input_order": VariableChoice.CHOOSE_FIRST,
+    "first_fail": VariableChoice.CHOOSE_MIN_DOMAIN_SIZE,
+    "anti_first_fail": VariableChoice.CHOOSE_MAX_DOMAIN_SIZE,
+    "smallest": VariableChoice.CHOOSE_LOWEST_MIN,
+    "largest": VariableChoice.CHOOSE_HIGHEST_MAX,
 }
 _VALUE_CHOICE = {
-    "indomain": cp_model.SELECT_MIN_VALUE,
-    "indomain_min": cp_model.SELECT_MIN_VALUE,
-    "indomain_max": cp_model.SELECT_MAX_VALUE,
-    "indomain_median": cp_model.SELECT_MEDIAN_VALUE,
-    "indomain_middle": cp_model.SELECT_MEDIAN_VALUE,
-    "indomain_split": cp_model.SELECT_LOWER_HALF,
-    "indomain_reverse_split": cp_model.SELECT_UPPER_HALF,
-    "indomain_random": cp_model.SELECT_RANDOM_HALF,
+    "indomain": ValueChoice.SELECT_MIN_VALUE,
+    "indomain_min": ValueChoice.SELECT_MIN_VALUE,
+    "indomain_max": ValueChoice.SELECT_MAX_VALUE,
+    "indomain_median": ValueChoice.SELECT_MEDIAN_VALUE,
+    "indomain_middle": ValueChoice.SELECT_MEDIAN_VALUE,
+    "indomain_split": ValueChoice.SELECT_LOWER_HALF,
+    "indomain_reverse_split": ValueChoice.SELECT_UPPER_HALF,
+    "indomain_random": ValueChoice.SELECT_RANDOM_HALF,
 }
 _LEAST, _GREATEST = 0, 1
 _FIRST_VALUE = {
@@ -49,11 +48,11 @@ def add_strategies(problem: Problem) -> int:
     count = 0
     for call, terms in _searches(problem):
         if terms:
-            strategy = problem.builder.model.proto.search_strategy.add()
+            strategy = problem.builder.model.search_strategy.add()
             problem.builder.write_all(terms, strategy.exprs)
             _, variable_choice, value_choice = map(_name, call.arguments[:3])
-            strategy.variable_selection_strategy = _VARIABLE_CHOICE.get(variable_choice, cp_model.CHOOSE_FIRST)
-            strategy.domain_reduction_strategy = _VALUE_CHOICE.get(value_choice, cp_model.SELECT_MIN_VALUE)
+            strategy.variable_selection_strategy = _VARIABLE_CHOICE.get(variable_choice, VariableChoice.CHOOSE_FIRST)
+            strategy.domain_reduction_strategy = _VALUE_CHOICE.get(value_choice, ValueChoice.SELECT_MIN_VALUE)
             count += 1
     return count
 
@@ -88,7 +87,7 @@ def add_hints(problem: Problem, *, from_strategies: bool = False) -> int:
     elif from_strategies:
         _collect_first_values(problem, hints)
     if hints:
-        proto = problem.builder.model.proto.solution_hint
+        proto = problem.builder.model.solution_hint
         proto.vars.extend(list(hints))
         proto.values.extend(list(hints.values()))
     return len(hints)

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from operator import itemgetter
-
-from ortools.sat.python import cp_model
+from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.solvers.cpsat import constraints  # noqa: F401  (registers the handlers)
 from moccasin_mzn.solvers.cpsat.aliases import Aliases
@@ -18,9 +17,13 @@ from moccasin_mzn.solvers.cpsat.builder import LIMIT, Builder, ModelError, Term,
 from moccasin_mzn.solvers.cpsat.cuts import Cut, names_in_constraints
 from moccasin_mzn.solvers.cpsat.halves import Half, find_halves
 from moccasin_mzn.solvers.cpsat.registry import HANDLERS
+from moccasin_mzn.solvers.cpsat.solver import CpModelProto, complaint
 from moccasin_mzn.solvers.cpsat.symbols import Symbols
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
 from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc, UnsupportedError, Variable
+
+if TYPE_CHECKING:
+    from moccasin_mzn.solvers.cpsat.floats.integral import Integral
 
 UNFIT = (ValueError, LookupError, ArithmeticError, TypeError)
 """What Python raises where arrays differ in length or numbers exceed the 64 bits of a protocol buffer."""
@@ -34,7 +37,7 @@ class Problem:
 
     `objective` is None for satisfaction. `cut` holds the variables whose domain was cut by the index of the CP-SAT
     variable. `origins` says from which CP-SAT constraint on which place of the text is to answer for them. `halves` are
-    the reified constraints, by id, of which one direction was posted.
+    the reified constraints, by id, of which one direction was posted. `integral` tells of the floats, if there are any.
     """
 
     file: FlatZinc
@@ -45,6 +48,11 @@ class Problem:
     cut: dict[int, Cut] = field(default_factory=dict)
     origins: list[tuple[int, int]] = field(default_factory=list)
     halves: dict[int, Half] = field(default_factory=dict)
+    integral: Integral | None = None
+
+    def told(self, objective: int) -> Any:
+        """What an integer objective is in the file: an integer or a fraction."""
+        return self.integral.told(objective) if self.integral else objective
 
     def objective_scale(self) -> tuple[int, int]:
         """(sign, offset) such that the objective is sign * what CP-SAT minimizes in integers + offset."""
@@ -57,14 +65,14 @@ class Problem:
 
     def place_of_refusal(self) -> str:
         """`file:line:column` of the first item with which CP-SAT finds the model invalid."""
-        file, proto = self.file, self.builder.model.proto
+        file, proto = self.file, self.builder.model
         posted = list(proto.constraints)
 
         def invalid(count: int) -> bool:
-            model = cp_model.CpModel()
-            model.proto.variables.extend(proto.variables)
-            model.proto.constraints.extend(posted[:count])
-            return bool(model.validate())
+            model = CpModelProto()
+            model.variables.extend(proto.variables)
+            model.constraints.extend(posted[:count])
+            return bool(complaint(model))
 
         count = bisect_left(range(len(posted) + 1), True, key=invalid)
         origin = bisect_right(self.origins, count - 1, key=itemgetter(0)) - 1
@@ -76,8 +84,14 @@ def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDE
 
     Raises `UnsupportedError` for an unknown constraint and `ModelError` for one that CP-SAT cannot represent.
     """
-    problem = Problem(file, Builder(unique=unique), Symbols(file))
-    problem.halves = {} if unique else find_halves(file)
+    integral = None
+    if any(variable.is_float for variable in file.variables.values()):
+        from moccasin_mzn.solvers.cpsat.floats.integral import without_floats  # which takes time to load
+
+        integral = without_floats(file)
+        file, unique = integral.file, unique and not integral.continuous
+    problem = Problem(file, Builder(unique=unique), Symbols(file), integral=integral)
+    problem.halves = {} if unique else find_halves(file, deep=bool(integral and integral.continuous))
     aliases, bounds = Aliases(file, problem.halves), implied_bounds(file)
     for variable in file.variables.values():
         if variable.is_bool:
@@ -195,7 +209,7 @@ def _set_objective(problem: Problem) -> None:
     problem.maximize = solve.goal == "maximize"
     variable, coefficient, _ = problem.objective
     sign, offset = problem.objective_scale()
-    proto = builder.model.proto.objective
+    proto = builder.model.objective
     if coefficient:
         proto.vars.append(variable)
         proto.coeffs.append(sign * coefficient)

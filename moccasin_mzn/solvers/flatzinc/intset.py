@@ -28,12 +28,17 @@ class IntSet:
     @staticmethod
     def of_values(values: Iterable[int]) -> IntSet:
         """The set of the given values, in any order, repeated or not."""
+        return IntSet.of_ranges((value, value) for value in values)
+
+    @staticmethod
+    def of_ranges(pairs: Iterable[tuple[int, int]]) -> IntSet:
+        """The union of `low..high` for all pairs, in any order; those with `low > high` are empty."""
         ranges: list[tuple[int, int]] = []
-        for value in sorted(set(values)):
-            if ranges and ranges[-1][1] == value - 1:
-                ranges[-1] = (ranges[-1][0], value)
+        for low, high in sorted(pair for pair in pairs if pair[0] <= pair[1]):
+            if ranges and low <= ranges[-1][1] + 1:
+                ranges[-1] = (ranges[-1][0], max(high, ranges[-1][1]))
             else:
-                ranges.append((value, value))
+                ranges.append((low, high))
         return IntSet(tuple(ranges))
 
     def __contains__(self, value: int) -> bool:

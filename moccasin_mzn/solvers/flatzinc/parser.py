@@ -32,14 +32,13 @@ MAX_LENGTH = 10_000_000
 _PARAMETER_TYPES = {"bool": (bool,), "int": (int,), "float": (float, int), "set": (IntSet, FloatSet)}
 
 
-def parse(text: str, source: str = "FlatZinc", *, floats: bool = False) -> FlatZinc:
-    """Read a whole file; `source` is its name in error messages. `floats` allows float variables.
+def parse(text: str, source: str = "FlatZinc") -> FlatZinc:
+    """Read a whole file; `source` is its name in error messages.
 
-    Raises `FlatZincSyntaxError` with file, line and column, and `UnsupportedError` for set variables and, unless they
-    are allowed, float variables.
+    Raises `FlatZincSyntaxError` with file, line and column, and `UnsupportedError` for set variables.
     """
     file = FlatZinc(source, text)
-    grammar = _Grammar(file, floats)
+    grammar = _Grammar(file)
     position, end = 0, len(text)
     shortcuts = Shortcuts(file)
     while position < end:
@@ -52,9 +51,8 @@ def parse(text: str, source: str = "FlatZinc", *, floats: bool = False) -> FlatZ
 class _Grammar(Tokens):
     """The full grammar, by recursive descent over tokens; every `_` method leaves the head behind what it read."""
 
-    def __init__(self, file: FlatZinc, floats: bool) -> None:
+    def __init__(self, file: FlatZinc) -> None:
         super().__init__(file)
-        self.floats = floats
         self.position = 0
         self.depth = 0
 
@@ -204,14 +202,14 @@ class _Grammar(Tokens):
             return "bool", None
         if self.accept("int"):
             return "int", None
-        if self.at("set") or (self.at("float") and not self.floats):
-            raise self._unsupported(start, self.text)
+        if self.at("set"):
+            raise self._unsupported(start, "set")
         if self.accept("float"):
             return "float", None
         is_list, domain = self.at("{"), self._expression()
         if isinstance(domain, (float, FloatSet)):
-            if is_list or not self.floats or isinstance(domain, float):
-                raise self._unsupported(start, "float" if not self.floats else "float of listed values")
+            if is_list or isinstance(domain, float):
+                raise self._unsupported(start, "float of listed values")
             return "float", domain
         if not isinstance(domain, IntSet):
             raise self._error(start, "type expected")

@@ -10,14 +10,14 @@ from moccasin_mzn.solvers.flatzinc.parser import parse
 from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc, FlatZincError
 
 
-def read(path: str, *, floats: bool = False) -> FlatZinc:
+def read(path: str) -> FlatZinc:
     """Read and parse a file; raises `FlatZincError` if it cannot be read, and as `parse` does."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:  # strings may hold any bytes
             text = file.read()
     except OSError as error:
         raise FlatZincError(f"{path}: {error.strerror}") from None
-    return parse(text, path, floats=floats)
+    return parse(text, path)
 
 
 @contextmanager

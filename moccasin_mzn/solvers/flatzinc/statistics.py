@@ -36,10 +36,10 @@ def peak_megabytes() -> float | None:
 
 
 def _text(value: Statistic) -> str | None:
-    if isinstance(value, float):
-        return f"{value:.6f}" if math.isfinite(value) and abs(value) < 1e15 else None
     if isinstance(value, int):
         return str(value) if LOWEST < value < HIGHEST else None
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return None
+    if value is None:
+        return None
+    return f"{float(value):.6f}" if math.isfinite(value) and abs(value) < 1e15 else None

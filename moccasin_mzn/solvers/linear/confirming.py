@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from moccasin_mzn.solvers.cpsat.builder import LIMIT
+from moccasin_mzn.solvers.cpsat.solver import CpModelProto, SolutionCallback, Solver, Status, complaint
 from moccasin_mzn.solvers.cpsat.wide_sums import keep_true
 from moccasin_mzn.solvers.linear.program import LinearProgram
 
@@ -49,17 +50,16 @@ def _listen(source: BinaryIO, requests: queue.SimpleQueue[Request]) -> None:
 
 def _answer(program: LinearProgram, cutoff: float | None, limits: tuple[float | None, int | None, int | None]) -> str:
     """Search for solutions with an objective that is better than `cutoff`, and print them."""
-    from ortools.sat.python import cp_model
 
-    class Improvement(cp_model.CpSolverSolutionCallback):
-        def on_solution_callback(self) -> None:
-            print(json.dumps({"values": list(self.response_proto.solution)}), flush=True)
+    class Improvement(SolutionCallback):
+        def OnSolutionCallback(self) -> None:  # noqa: N802  (CP-SAT's name)
+            print(json.dumps({"values": list(self.Response().solution)}), flush=True)
 
     model = _model(program, cutoff)
-    if model.validate():
+    if complaint(model):
         return "unknown"
     seconds, threads, seed = limits
-    solver = cp_model.CpSolver()
+    solver = Solver()
     parameters = solver.parameters
     parameters.linearization_level = 2
     parameters.num_workers = threads or os.cpu_count() or 1
@@ -69,7 +69,7 @@ def _answer(program: LinearProgram, cutoff: float | None, limits: tuple[float | 
         parameters.max_time_in_seconds = seconds
     status = solver.solve(model, Improvement())
     bounded = np.abs([program.lower, program.upper]).max(initial=0.0) <= INFINITE
-    proven = {cp_model.OPTIMAL: "optimal", cp_model.INFEASIBLE: "infeasible"} if bounded else {}
+    proven = {Status.OPTIMAL: "optimal", Status.INFEASIBLE: "infeasible"} if bounded else {}
     return proven.get(status, "unknown")
 
 
@@ -81,10 +81,7 @@ def _widest(program: LinearProgram) -> int:
 
 def _model(program: LinearProgram, cutoff: float | None) -> Any:
     """The program for CP-SAT."""
-    from ortools.sat.python import cp_model
-
-    model = cp_model.CpModel()
-    proto = model.proto
+    proto = CpModelProto()
     for low, high in zip(program.lower.tolist(), program.upper.tolist(), strict=True):
         proto.variables.add().domain.extend([int(max(low, -INFINITE)), int(min(high, INFINITE))])
     for row, (low, high) in enumerate(zip(program.row_lower.tolist(), program.row_upper.tolist(), strict=True)):
@@ -98,7 +95,7 @@ def _model(program: LinearProgram, cutoff: float | None) -> Any:
         proto.objective.coeffs.extend(map(int, costs.tolist()))
         if cutoff is not None:
             _add_row(proto, costly, costs, -LIMIT, sign * (cutoff - int(program.objective_offset)) - 1)
-    return model
+    return proto
 
 
 def _add_row(proto: Any, columns: np.ndarray, coefficients: np.ndarray, low: float, high: float) -> None:

@@ -85,7 +85,7 @@ class Translation:
 
 
 def linear_program(file: FlatZinc) -> LinearProgram:
-    """The linear program that a FlatZinc file (parsed with `floats=True` if it has any) says.
+    """The linear program that a FlatZinc file says.
 
     Raises `UnsupportedError` for a constraint that is no row, and `FlatZincError` for what no linear program in doubles
     can hold, each in one line that starts with the place.

@@ -36,7 +36,7 @@ def run(options: LinearOptions, stop: StopFlag) -> int:
 
     Neither HiGHS nor SCIP can be relied on to stop soon when told to.
     """
-    return run_session(lambda: LinearSession(translate(read(options.path, floats=True)), options), stop)
+    return run_session(lambda: LinearSession(translate(read(options.path)), options), stop)
 
 
 class LinearSession(Session):

@@ -161,6 +161,6 @@ def test_several_values_follow_from_a_warm_start(constraint, expected):
     variables = "var 1..2: a; var 1..2: b; var 0..4: n; var 0..4: m;"
     problem = translate(parse(f"{variables} constraint {constraint}; solve :: warm_start([a,b],[2,2]) satisfy;"))
     add_hints(problem)
-    hint = problem.builder.model.proto.solution_hint
+    hint = problem.builder.model.solution_hint
     values = dict(zip(hint.vars, hint.values, strict=True))
     assert [values[problem.symbols.term(name).variable] for name in "nm"] == expected

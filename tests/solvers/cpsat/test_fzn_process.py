@@ -16,6 +16,7 @@ from fzn_support import COMMAND, ENVIRONMENT, compile_model, minizinc
 
 from moccasin_mzn.solvers.cpsat import constraints  # noqa: F401  (fills the table of handlers)
 from moccasin_mzn.solvers.cpsat.configuration import CP_SAT, LIBRARY
+from moccasin_mzn.solvers.cpsat.floats.items import KNOWN
 from moccasin_mzn.solvers.cpsat.registry import HANDLERS
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
 
@@ -105,6 +106,22 @@ def test_unknown_flags_and_wrong_input(tmp_path):
     assert result.returncode == 1 and result.stdout == ""
     assert "ignored arguments: --no-such-flag 3 -node 5 -restart luby\n" in result.stderr
     assert f"{path}:1:1: unsupported constraint what\n" in result.stderr
+
+
+STARTS = """
+import sys
+from moccasin_mzn.solvers.cpsat.__main__ import main
+assert main([sys.argv[1]]) == 0
+print(sorted({"pandas", "numpy", "ortools.sat.python.cp_model"} & set(sys.modules)))
+"""
+
+
+def test_a_small_file_loads_no_large_package(tmp_path):
+    path = tmp_path / "f.fzn"
+    path.write_text("var 1..3: x :: output_var; solve maximize x;")
+    command = [sys.executable, "-c", STARTS, path]
+    run = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=20)
+    assert (run.stdout, run.stderr) == ("x = 3;\n----------\n==========\n[]\n", "")
 
 
 def test_minizinc_streams_solutions_and_bounds(hard):
@@ -243,4 +260,4 @@ def test_the_library_declares_only_what_the_solver_knows():
     declared = re.findall(r"predicate\s+(\w+)\s*\([^()]*\)\s*(;|=)", text)
     assert len(declared) == text.count("predicate")
     bodyless = {name for name, end in declared if end == ";"}
-    assert len(bodyless) > 100 and bodyless <= set(HANDLERS)
+    assert len(bodyless) > 100 and bodyless <= {*HANDLERS, *KNOWN}

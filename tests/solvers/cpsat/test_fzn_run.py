@@ -153,7 +153,10 @@ def test_statistics_that_minizinc_cannot_read_are_left_out():
         ("constraint bool_eq(1,true); solve satisfy;", "bool_eq: a bool expected, found 1"),
         ("var 0..4611686018427387904: x; solve satisfy;", "CP-SAT refuses the model"),
         ("var 0..4000000000000000000: x; constraint int_plus(x,x,x); solve satisfy;", "CP-SAT refuses the model"),
-        ("var float: x; solve satisfy;", "var float is not supported"),
+        (
+            "var float: x; solve satisfy;",
+            "x is a float without bounds that follows from nothing; solve with --solver highs",
+        ),
     ],
 )
 def test_errors_are_one_line(text, message):

@@ -16,7 +16,7 @@ def hints(text: str) -> dict[str, int]:
     """The hinted values of the named variables of a file."""
     problem = translate(parse(text))
     add_hints(problem)
-    proto = problem.builder.model.proto.solution_hint
+    proto = problem.builder.model.solution_hint
     values = dict(zip(proto.vars, proto.values, strict=True))
     symbols = problem.symbols
     terms = {name: term.variable for name, term in symbols.integers.items() if term.coefficient}
@@ -78,7 +78,7 @@ def test_strategies_follow_the_annotations():
     """
     problem = translate(parse(text))
     assert add_strategies(problem) == 2
-    first, second = problem.builder.model.proto.search_strategy
+    first, second = problem.builder.model.search_strategy
     assert len(first.exprs) == 2 and len(second.exprs) == 1
 
 

@@ -11,7 +11,7 @@ from moccasin_mzn.solvers.linear.program import translate
 
 
 def checker(text: str) -> Checker:
-    return Checker(translate(parse(f"{text} solve satisfy;", "f", floats=True)))
+    return Checker(translate(parse(f"{text} solve satisfy;", "f")))
 
 
 @pytest.mark.parametrize(

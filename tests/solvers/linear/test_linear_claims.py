@@ -101,7 +101,7 @@ def test_the_objective_becomes_costs_and_comes_back():
     ],
 )  # fmt: skip
 def test_other_objectives_stay_as_they_are(text):
-    whole = linear_program(parse(text, floats=True))
+    whole = linear_program(parse(text))
     assert direct(whole).program is whole and direct(whole).restored(np.ones(2)).tolist() == [1, 1]
 
 
@@ -154,7 +154,7 @@ def test_what_is_doubtful(costs, sides, expected):
 
 
 def test_floats_are_left_to_tolerances():
-    whole = linear_program(parse("var 0.0..1e12: f; constraint float_le(3.5,f); solve minimize f;", floats=True))
+    whole = linear_program(parse("var 0.0..1e12: f; constraint float_le(3.5,f); solve minimize f;"))
     assert not is_exact(whole) and not Claims(direct(whole), 1e-7).doubtful
 
 

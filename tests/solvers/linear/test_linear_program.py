@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from moccasin_mzn.solvers.flatzinc.parser import parse
-from moccasin_mzn.solvers.flatzinc.syntax import FlatZincError, FloatSet, UnsupportedError
+from moccasin_mzn.solvers.flatzinc.syntax import FlatZincError, FloatSet
 from moccasin_mzn.solvers.linear.program import LinearProgram, linear_program, translate
 
 EVERYTHING = """
@@ -48,7 +48,7 @@ def rows(program: LinearProgram) -> list[tuple[dict[str, float], float, float]]:
 
 
 def test_every_constraint_is_its_row():
-    program = linear_program(parse(EVERYTHING, floats=True))
+    program = linear_program(parse(EVERYTHING))
     assert program.names == ("b", "x", "u", "f", "g")
     assert program.lower.tolist() == [0, -3, -inf, 1.5, -inf]
     assert program.upper.tolist() == [1, 7, inf, 2.5, inf]
@@ -83,7 +83,7 @@ def test_an_integer_and_its_float_are_one_column():
     text = """var -5..5: i; var 0.5..3.5: f; var float: f2; var 0.0..9.0: h;
         constraint int2float(i,f); constraint int2float(i,f2); constraint int2float(3,h);
         constraint float_lin_le([1.0,1.0],[f,f2],4.0); solve minimize f2;"""
-    program = linear_program(parse(text, floats=True))
+    program = linear_program(parse(text))
     assert program.names == ("i", "h")
     assert (program.lower.tolist(), program.upper.tolist()) == ([1, 0], [3, 9])
     assert rows(program) == [({"h": -1}, -3, -3), ({"i": 2}, -inf, 4)]
@@ -150,18 +150,16 @@ HEADER = "var 0..9: x; var 0..9: y; var bool: b; var 0.0..1.0: f;\n"
 def test_refusals_tell_the_place(item, place, message):
     text = f"{HEADER}{item}{'' if 'solve' in item else ' solve satisfy;'}"
     with pytest.raises(FlatZincError) as caught:
-        linear_program(parse(text, "f.fzn", floats=True))
+        linear_program(parse(text, "f.fzn"))
     assert str(caught.value) == f"f.fzn:{place}: {message}"
 
 
-def test_floats_are_read_only_where_they_are_allowed():
+def test_floats_are_read():
     text = """var -1.5..2e3: f :: output_var;
         array [1..2] of var float: fs :: output_array([1..2]) = [f,1.0]; solve satisfy;"""
-    file = parse(text, floats=True)
+    file = parse(text)
     assert file.variables["f"].domain == FloatSet(-1.5, 2000.0) and file.variables["f"].is_float
     assert file.arrays["fs"].is_float and not file.arrays["fs"].is_bool
-    with pytest.raises(UnsupportedError, match="f.fzn:1:5: var float is not supported"):
-        parse(text, "f.fzn")
 
 
 def test_the_fast_path_reads_what_the_grammar_reads():
@@ -175,10 +173,8 @@ def test_the_fast_path_reads_what_the_grammar_reads():
         "constraint int_lin_le([1,1],[xs[1],2],3);",
     ]
     head = "array [1..2] of int: cs = [4,5]; var 0..9: x; var 0..9: y; var float: f; array [1..1] of var int: xs = [x];"
-    fast = parse("\n".join([head, *lines, "solve satisfy;"]), floats=True)
-    slow = parse(
-        "\n".join([head, *(line.replace("(", "( % comment\n", 1) for line in lines), "solve satisfy;"]), floats=True
-    )
+    fast = parse("\n".join([head, *lines, "solve satisfy;"]))
+    slow = parse("\n".join([head, *(line.replace("(", "( % comment\n", 1) for line in lines), "solve satisfy;"]))
     assert [(item.name, item.arguments) for item in fast.constraints] == [
         (item.name, item.arguments) for item in slow.constraints
     ]

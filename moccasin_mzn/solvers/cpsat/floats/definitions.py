@@ -1,0 +1,222 @@
+"""Which float follows from which: every float of a file as a form."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from fractions import Fraction
+from math import inf, isfinite, lcm
+
+from moccasin_mzn.solvers.cpsat.builder import ModelError
+from moccasin_mzn.solvers.cpsat.floats.differences import ELSEWHERE, refusal
+from moccasin_mzn.solvers.cpsat.floats.forms import Form, fraction
+from moccasin_mzn.solvers.cpsat.floats.items import ONE, Call, Reading, Row
+from moccasin_mzn.solvers.flatzinc.intset import IntSet
+from moccasin_mzn.solvers.flatzinc.syntax import Constraint, FlatZinc, FlatZincError, FloatSet, UnsupportedError
+
+ZERO = Fraction(0)
+UNFIT = (ValueError, LookupError, ArithmeticError, TypeError)
+"""What Python raises where arrays differ in length, arguments are missing or numbers are infinite."""
+Bounds = tuple[Fraction | float, Fraction | float]
+"""Least and greatest value, perhaps infinite."""
+TIGHTER = Fraction(1, 10**9)
+"""How much, relative to it or to 1, a declared bound has to cut off: MiniZinc derives bounds in doubles."""
+
+
+class Definitions:
+    """Takes every constraint on floats of a file, in an order in which all but one of its floats have a form.
+
+    Attributes:
+        forms: of the floats. Bases are integer variables, or floats that `units` or `continuous` lists.
+        units: how many steps a base has in 1.
+        continuous: the bases whose units are not known yet.
+        bounds: of the bases that are floats.
+        items: the constraints, and those that give bases their values.
+    """
+
+    def __init__(self, file: FlatZinc) -> None:
+        self.file = file
+        self.forms: dict[str, Form] = {}
+        self.units: dict[str, int] = {}
+        self.continuous: set[str] = set()
+        self.bounds: dict[str, Bounds] = {}
+        self.items: list[Row | Call] = []
+        self._reading = Reading(file, self.forms)
+        self._floats = [variable for variable in file.variables.values() if variable.is_float]
+
+    def run(self) -> None:
+        """Raises `FlatZincError` with the place of what cannot be taken."""
+        assigned = ((each.name, each.value, self.file.positions[each.name]) for each in self._floats)
+        queue = deque(Constraint("float_eq", [name, value], at) for name, value, at in assigned if value is not None)
+        queue.extend(item for item in self.file.constraints if "float" in item.name)
+        waiting: dict[str, list[Constraint]] = defaultdict(list)
+        taken: set[int] = set()
+        loose = deque(sorted((each.name for each in self._floats), key=self._is_defined))
+        while queue or loose:
+            if not queue:
+                name = loose.popleft()
+                if name not in self.forms:
+                    self._let_loose(name)
+                    queue.extend(waiting.pop(name, ()))
+                continue
+            item = queue.popleft()
+            if id(item) in taken:
+                continue
+            try:
+                names = (name for argument in item.arguments for name in self._reading.floats(argument))
+                missing = list(dict.fromkeys(name for name in names if name not in self.forms))
+                if not missing:
+                    self._post(item)
+                elif len(missing) == 1 and self._define(missing[0], item):
+                    queue.extend(waiting.pop(missing[0], ()))
+                else:
+                    for name in missing[:2]:
+                        waiting[name].append(item)
+                    continue
+                taken.add(id(item))
+            except (FlatZincError, *UNFIT) as error:
+                raise self._placed(item, error) from None
+
+        for name, array in self.file.arrays.items():
+            if array.is_float:
+                try:
+                    self._reading.many(name)
+                except ModelError as error:
+                    raise ModelError(f"{self.file.where(self.file.positions[name])}: {error}") from None
+
+    def interval(self, form: Form) -> Bounds:
+        """The least and the greatest value of a form."""
+        low: Fraction | float = form.constant
+        high: Fraction | float = form.constant
+        for base, factor in form.factors.items():
+            ends = [factor * end for end in self._base_bounds(base)]
+            low, high = low + min(ends), high + max(ends)
+        return low, high
+
+    def new_base(self, name: str, unit: int, bounds: Bounds) -> None:
+        """Let a float count steps; `bounds` are those of what it follows from."""
+        self.units[name] = unit
+        self.forms[name] = Form({name: ONE})
+        low, high = self._tighter(name, bounds)
+        self.bounds[name] = bounds[0] if low is None else low, bounds[1] if high is None else high
+
+    def _is_defined(self, name: str) -> bool:
+        """Does MiniZinc say that the variable follows from others?"""
+        text, start = self.file.text, self.file.positions[name]
+        return "is_defined_var" in text[start : text.find(";", start)]
+
+    def _placed(self, item: Constraint, error: Exception) -> FlatZincError:
+        place = self.file.where(item.position)
+        if isinstance(error, UnsupportedError):
+            return UnsupportedError(f"{place}: {error}")
+        reason = error if isinstance(error, FlatZincError) else f"unfit arguments ({error})"
+        return ModelError(f"{place}: {item.name}: {reason}")
+
+    def _let_loose(self, name: str) -> None:
+        low, high = self._declared(name)
+        if -inf in (low, high) or inf in (low, high):
+            place = self.file.where(self.file.positions[name])
+            raise UnsupportedError(f"{place}: {name} is a float without bounds that follows from nothing; {ELSEWHERE}")
+        self.continuous.add(name)
+        self.forms[name] = Form({name: ONE})
+        self.bounds[name] = low, high
+
+    def _post(self, item: Constraint) -> None:
+        taken = self._reading.take(item)
+        if isinstance(taken, Call) and taken.name == "int_times":
+            product, result = f"product {len(self.items)}", taken.arguments[2]
+            taken.arguments[2] = Form({product: ONE})
+            self._follow(product, taken, taken.arguments[:2])
+            form = Form.total([(ONE, self.forms.pop(product)), (-ONE, result)])
+            self.items.append(Row(item, "eq", form, "", []))
+        self.items.append(taken)
+
+    def _define(self, name: str, item: Constraint) -> bool:
+        """Give the only float of a constraint that has no form the one that follows; False if none does."""
+        self.forms[name] = Form({name: ONE})
+        taken = self._reading.take(item)
+        del self.forms[name]
+        if isinstance(taken, Row):
+            return self._solve(name, taken)
+        if taken.condition or taken.arguments[taken.target] != Form({name: ONE}):
+            return False
+        if taken.name == "set_in":
+            return self._choose(name, taken)
+        operands = [form for form in taken.forms() if name not in form.factors]
+        if len(operands) < sum(1 for _ in taken.forms()) - 1:
+            return False  # it stands on both sides
+        self._follow(name, taken, operands)
+        self.items.append(taken)
+        return True
+
+    def _solve(self, name: str, row: Row) -> bool:
+        """Solve an equation for a float."""
+        factor = row.form.factors.get(name)
+        if row.relation != "eq" or row.condition or not factor:
+            return False
+        rest = {base: value for base, value in row.form.factors.items() if base != name}
+        form = Form(rest, row.form.constant).times(-1 / factor)
+        self.forms[name] = form
+        wide = len(rest) > 1 and name != self.file.solve.objective and self.continuous.isdisjoint(rest)
+        low, high = self.interval(form)
+        if wide:
+            self.new_base(name, form.per_step(self.units).denominator(), (low, high))
+            self.items.append(row)
+            return True
+        least, greatest = self._tighter(name, (low, high))
+        if least is not None:
+            self.items.append(Row(row.item, "le", Form.total([(-ONE, form)], least), "", []))
+        if greatest is not None:
+            self.items.append(Row(row.item, "le", Form.total([(ONE, form)], -greatest), "", []))
+        return True
+
+    def _choose(self, name: str, call: Call) -> bool:
+        """Let a float with a finite domain count steps."""
+        ends = call.arguments[1].ends()
+        if not ends or any(low != high for low, high in call.arguments[1].ranges):
+            return False
+        self.new_base(name, lcm(*(end.denominator for end in ends)), (min(ends), max(ends)))
+        self.items.append(call)
+        return True
+
+    def _follow(self, name: str, call: Call, operands: list[Form]) -> None:
+        """Let a float count steps that suit the result of a call."""
+        intervals = list(map(self.interval, operands))
+        steps = [form.per_step(self.units).denominator() for form in operands]
+        if any(base in self.continuous for form in operands for base in form.factors):
+            if call.name == "int_times":  # nothing for highs or scip either
+                raise UnsupportedError(f"unsupported constraint {call.item.name} of continuous variables")
+            if call.name == "int_abs":
+                raise refusal(call)
+            self.new_base(name, 1, (min(low for low, _ in intervals), max(high for _, high in intervals)))
+            self.continuous.add(name)
+            del self.units[name]
+        elif call.name == "int_times":
+            corners = [one * other if one and other else ZERO for one in intervals[0] for other in intervals[1]]
+            self.new_base(name, steps[0] * steps[1], (min(corners), max(corners)))
+        else:
+            low, high = min(low for low, _ in intervals), max(high for _, high in intervals)
+            largest = max(-low, high)
+            self.new_base(name, lcm(*steps), (0, largest) if call.name == "int_abs" else (low, high))
+
+    def _base_bounds(self, base: str) -> Bounds:
+        if base in self.bounds:
+            return self.bounds[base]
+        domain = self.file.variables[base].domain
+        if not isinstance(domain, IntSet):
+            return -inf, inf
+        return (Fraction(domain.ranges[0][0]), Fraction(domain.ranges[-1][1])) if domain.ranges else (ONE, ONE)
+
+    def _tighter(self, name: str, bounds: Bounds) -> tuple[Fraction | None, Fraction | None]:
+        """The declared bounds as far as they cut off values within `bounds`."""
+        low, high = self._declared(name)
+        return (
+            Fraction(low) if bounds[0] < low - TIGHTER * max(1, low, -low) else None,
+            Fraction(high) if bounds[1] > high + TIGHTER * max(1, high, -high) else None,
+        )
+
+    def _declared(self, name: str) -> Bounds:
+        variable = self.file.variables.get(name)
+        if variable is None or not isinstance(variable.domain, FloatSet):
+            return -inf, inf
+        low, high = variable.domain.low, variable.domain.high
+        return fraction(low) if isfinite(low) else low, fraction(high) if isfinite(high) else high
