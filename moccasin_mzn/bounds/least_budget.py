@@ -40,10 +40,13 @@ class LeastBudget:
 
 
 @functools.lru_cache(maxsize=4)  # a sweep over budgets asks for each
-def least_budget_bound(graph: ComputationGraph, *, nodes: int = _NODES, work: int = _WORK) -> LeastBudget:
+def least_budget_bound(
+    graph: ComputationGraph, enough: int = 0, *, nodes: int = _NODES, work: int = _WORK
+) -> LeastBudget:
     """The largest of the bounds for single nodes: working sets for all, the search for the most promising ones.
 
     Args:
+        enough: bounds up to this are of no interest, and are found faster.
         nodes: how many to search from.
         work: elements of sets handled in all searches together; what is left for a node is shared evenly.
     """
@@ -51,9 +54,9 @@ def least_budget_bound(graph: ComputationGraph, *, nodes: int = _NODES, work: in
     candidates = heapq.nlargest(nodes, range(len(working)), key=lambda v: (working[v], -v))
     best = LeastBudget(working[candidates[0]], candidates[0])
     for number, v in enumerate(candidates):
-        memory, used = _memory_of(graph, v, best.memory, work // (len(candidates) - number))
+        memory, used = _memory_of(graph, v, max(enough, best.memory), work // (len(candidates) - number))
         work = max(0, work - used)
-        if memory > best.memory:
+        if memory > max(enough, best.memory):
             best = LeastBudget(memory, v)
     return best
 

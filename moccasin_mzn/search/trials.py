@@ -131,7 +131,8 @@ class Trials:
 
     def _all_helps(self) -> list[Help]:
         """Those tried; if none found a schedule, the others as well."""
-        if least_budget_bound(self.record.instance.graph).memory > self.record.instance.budget:
+        budget = self.record.instance.budget
+        if least_budget_bound(self.record.instance.graph, budget).memory > budget:
             return []
         if any(one.outcome == FOUND for one in self.helps):
             return list(self.helps)

@@ -23,7 +23,7 @@ def known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None]
         return "infeasible", reason, None
     from moccasin_mzn.bounds.least_budget import least_budget_bound
 
-    least = least_budget_bound(graph)
+    least = least_budget_bound(graph, budget)
     if least.memory > budget:
         reason = (
             f"to compute node {node_text(graph, least.node)} takes {memory_text(least.memory, unit)}, however its "
