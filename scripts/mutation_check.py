@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = (
     "strategies/test_rivals.py",
-    *(f"formulations/test_{name}.py" for name in ("cross_check", "checkers", "formulations", "windows")),
+    *(f"formulations/test_{name}.py" for name in ("cross_check", "checkers", "models", "formulations", "windows")),
 )
 MOST_FAILURES = 4
 """After so many the slip is caught, and the other tests are left out."""
@@ -39,16 +39,16 @@ class Slip:
 SLIPS = (
     Slip(
         "interval end off by one, served-by",
-        "served_by.mzn",
-        "(serves[e, i, j] -> start[c] <= end[d])",
-        "(serves[e, i, j] -> start[c] <= end[d] + 1)",
+        "is_held.mzn",
+        "(serves -> at <= end)",
+        "(serves -> at <= end + 1)",
     ),
-    Slip("interval end off by one, reservoir", "reservoir.mzn", "[end[c] + 1 | c in", "[end[c] + 2 | c in"),
+    Slip("interval end off by one, reservoir", "reservoir.mzn", "[end[c] + 1 | c in IN", "[end[c] + 2 | c in IN"),
     Slip(
         "missing last use, served-by",
         "served_by.mzn",
-        "constraint forall(e in EDGE, c in readings_of(head[e]))(",
-        "constraint forall(e in 1..edges - 1, c in readings_of(head[e]))(",
+        "constraint forall(e in SERVED, c in readings_of(head[e]))(",
+        "constraint forall(e in SERVED diff {edges}, c in readings_of(head[e]))(",
     ),
     Slip(
         "missing last use, FREE",
@@ -62,27 +62,36 @@ SLIPS = (
         "then A[t, e + 1] else kept_on(t, tail[e]) endif",
         "then A[t, e + 1] else 0 endif",
     ),
-    Slip("wrong stage order, staged", "staged.mzn", "nodes * (k - 1) + v;", "nodes * (k - 1) + nodes + 1 - v;"),
+    Slip(
+        "wrong stage order, staged",
+        "staged.mzn",
+        "nodes * (stage[c] - 1) + node[c] else",
+        "nodes * (stage[c] - 1) + nodes + 1 - node[c] else",
+    ),
     Slip(
         "wrong stage order, FREE",
         "checkmate_free.mzn",
         "k < head[d] /\\ head[d] <= t}",
         "k > head[d] /\\ head[d] <= t}",
     ),
-    Slip("budget one too large", "minimize_duration.mzn", "capacity = budget;", "capacity = budget + 1;"),
-    Slip("budget one too small", "minimize_duration.mzn", "capacity = budget;", "capacity = budget - 1;"),
+    Slip("budget one too large", "objective.mzn", "DURATION then budget else", "DURATION then budget + 1 else"),
+    Slip("budget one too small", "retention.mzn", "c in COMPUTATION], capacity);", "c in COMPUTATION], capacity - 1);"),
+    Slip("excess too cheap, elastic", "objective.mzn", "1 + LONGEST - DURATION_ONCE", "1"),
+    Slip("default C too small", "instance.mzn", "then 2 else 1 endif | v", "then 1 else 1 endif | v"),
+    Slip("default memory one stage short", "instance.mzn", "where last_use[v] >= k", "where last_use[v] > k"),
+    Slip("too much dropped, cover", "cover.mzn", "number, -x)", "number, -x - 1)"),
     Slip("budget one too large, Checkmate", "checkmate.mzn", "var 0..budget: U", "var 0..budget + 1: U"),
     Slip(
         "interval-length domain one too small",
-        "stages.mzn",
-        "event(latest_stage[v], latest_stage[v]));",
-        "event(latest_stage[v], latest_stage[v]) - 1);",
+        "staged.mzn",
+        "event(LATEST[v], LATEST[v]));",
+        "event(LATEST[v], LATEST[v]) - 1);",
     ),
     Slip(
         "start domain one stage too small",
-        "stages.mzn",
-        "min(latest_stage[v], nodes - exit);",
-        "min(latest_stage[v] - 1, nodes - exit);",
+        "staged.mzn",
+        "min(LATEST[v], nodes - EXIT)",
+        "min(LATEST[v] - 1, nodes - EXIT)",
     ),
 )
 

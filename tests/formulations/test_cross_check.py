@@ -160,11 +160,13 @@ def test_a_warm_start_is_a_solution(tmp_path, seed, precedence, index):
 
 
 @pytest.mark.parametrize("seed", few(few(range(12), keep=range(4), mark=pytest.mark.slow), keep={0, 2}))
-def test_two_phases_end_where_one_does(seed):
+@pytest.mark.parametrize("two_phase", [True, None])  # None: both in one run
+def test_two_phases_end_where_one_does(seed, two_phase):
     case = draw_case(seed)
     limits = {"max_computations": case.max_computations, "threads": 1}
-    result = solve(case.graph, case.budget, two_phase=True, search="off", **limits)
-    assert result.duration == least_duration(case, "staged")
+    result = solve(case.graph, case.budget, two_phase=two_phase, search="off", **limits)
+    expected = least_duration(case, "staged")
+    assert (result.status, result.duration) == ("infeasible" if expected is None else "optimal", expected)
 
 
 @pytest.mark.full
