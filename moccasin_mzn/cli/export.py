@@ -35,14 +35,28 @@ from moccasin_mzn.search.options import own_options
            help="Data for the model; a folder: model, data and checker, which need nothing of this package."),
     option("--fzn", is_flag=True, help="Write what a solver gets, FlatZinc, into the file instead."),
     option("--solver", metavar="NAME", help="For --fzn: whose FlatZinc.  [default: cp-sat]"),
+    option("--format", "program", type=click.Choice(["mps", "lp"]),
+           help="Write a mixed-integer program into the file instead, for the formulations that are one."),
 )  # fmt: skip
-def export(graph: Path, output: Path, fzn: bool, solver: str | None, **options: Any) -> int:
+def export(
+    graph: Path, output: Path, fzn: bool, solver: str | None, program: str | None, **options: Any
+) -> int:  # fmt: skip
     """Write GRAPH and a budget as files that plain MiniZinc solves, and say how.
 
     `validate --arrays` reads what MiniZinc prints, decodes it and judges it.
     """
     from moccasin_mzn.extensions.asking import instance_of
-    from moccasin_mzn.formulations.exporting import CHECKER, DATA, MODEL, comment, data_items, standalone
+    from moccasin_mzn.formulations.exporting import (
+        CHECKER,
+        DATA,
+        MODEL,
+        comment,
+        configurations,
+        data_items,
+        mixed_integer_program,
+        standalone,
+        too_wide,
+    )  # fmt: skip
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.solvers.minizinc.compile import compile_model
     from moccasin_mzn.solvers.minizinc.dzn import dzn_text, json_text
@@ -50,10 +64,13 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, **options: 
 
     if solver is not None and not fzn:
         raise InputError("--solver is for --fzn: data and models are the same for all solvers")
+    if fzn and program is not None:
+        raise InputError("--fzn and --format: give one of them")
     others = {"a limit of computations": options["max_computations"], "the warm start": options["warm_start"]}
     others["the model"] = options["model"]
     inputs = {"the graph": graph, "the order": options["order"], **others}
-    is_file = fzn or output.suffix in (".dzn", ".json")
+    is_compiled = fzn or program is not None
+    is_file = is_compiled or output.suffix in (".dzn", ".json")
     if is_file:
         check_outputs({"--output": output}, inputs)
     problem = {name: options.pop(name) for name in ("budget", "order", "count_fixed")}
@@ -62,19 +79,23 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, **options: 
     if start is not None:
         form.check_start(instance, start)
     items = data_items(instance, form, start)
-    as_json = output.suffix == ".json" and not fzn
+    as_json = output.suffix == ".json" and not is_compiled
     data = json_text(items) if as_json else comment(instance, form, command_line()) + dzn_text(items)
-    if fzn:
+    if program is not None:
+        made = {output: mixed_integer_program(form, data, program)}
+    elif fzn:
         made = {output: compile_model(find_backend(solver or "cp-sat"), form.program, data)}
     elif is_file:
         made = {output: data}
     else:
         output.mkdir(parents=True, exist_ok=True)
-        texts = {**standalone(form), DATA: data}
+        texts = {**standalone(form), **configurations(start is not None), DATA: data}
         made = {output / name: text for name, text in texts.items()}
     if not write_files(file_jobs(*((path, lambda text=text: text) for path, text in made.items()))):
         return EXIT_BAD_INPUT
-    if not fzn:
+    if not is_compiled:
+        if wide := too_wide(instance, form):
+            click.echo(f"note: {wide}", err=True)
         place = (MODEL, CHECKER, DATA) if not is_file else (form.file, form.checker_file, output)
         click.echo(f"minizinc --solver cp-sat {shlex.join(map(str, place))}")
     return EXIT_FOUND

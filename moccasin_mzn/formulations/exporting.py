@@ -15,6 +15,10 @@ from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.models import included, includes
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.solvers.linear.isolated import program_text
+from moccasin_mzn.solvers.minizinc.compile import compile_model
+from moccasin_mzn.solvers.minizinc.integers import LARGEST, NARROW_TITLES
+from moccasin_mzn.solvers.minizinc.solvers import find_backend
 from moccasin_mzn.words import count_text, memory_text
 
 MODEL, DATA = "model.mzn", "data.dzn"
@@ -49,9 +53,41 @@ def comment(instance: Instance, form: Formulation, command: str = "") -> str:
         f"{graph.name or 'a graph'}: {count_text(len(graph.nodes), 'node')}, {count_text(len(graph.edges), 'edge')}",
         f"budget {memory}, computations per node {most if isinstance(most, int | str) else 'given for each'}",
         f"made by: {command}" if command else "",
+        too_wide(instance, form),
         f"for {form.file.name}; 1 of size stands for {data.size_scale:,}, 1 of duration for {data.duration_scale:,}",
     ]
     return "".join(f"% {' '.join(line.split())}\n" for line in lines if line)
+
+
+def too_wide(instance: Instance, form: Formulation) -> str:
+    """Which solvers cannot count as far as the model may, and how far that is; empty: all can."""
+    largest = max(form.sums(form.data(instance)), key=lambda one: sum(one.terms))
+    total = sum(largest.terms)
+    if total <= LARGEST:
+        return ""
+    return f"{' and '.join(NARROW_TITLES)} count up to {LARGEST:,}, the total {largest.what} may be {total:,}"
+
+
+def mixed_integer_program(form: Formulation, data: str, kind: str) -> str:
+    """A formulation with its data as a file of a mixed-integer program, "mps" or "lp".
+
+    Raises:
+        InputError: the formulation is none.
+    """
+    if form.limited:
+        raise InputError(f"{form.called} is no mixed-integer program: checkmate-milp is one")
+    return program_text(compile_model(find_backend("highs"), form.program, data), kind)
+
+
+def configurations(warm: bool) -> dict[str, str]:
+    """Settings of solvers as files that `minizinc` and its IDE take, by name.
+
+    Args:
+        warm: is there a schedule to start from? Then Chuffed must not search freely, see `models/README.md`.
+    """
+    free = {"cp-sat": True, "gecode": False, "chuffed": not warm}
+    told = {name: {"solver": name, **({"free-search": True} if on else {})} for name, on in free.items()}
+    return {f"{name}.mpc": json.dumps(one, indent=2) + "\n" for name, one in told.items()}
 
 
 def standalone(form: Formulation) -> dict[str, str]:

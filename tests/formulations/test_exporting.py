@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -39,6 +40,28 @@ def minizinc(folder, *arguments):
     return run.stdout
 
 
+def test_a_mixed_integer_program_is_what_it_says(tmp_path, command, graph):
+    """Solved as a file, by HiGHS in a process of its own."""
+    for kind in ("mps", "lp"):
+        file = tmp_path / f"made.{kind}"
+        arguments = ("--formulation", "checkmate-milp", "--format", kind, "-o", file)
+        assert command("export", graph, "--budget", 9, *arguments)[::2] == (0, "")
+        script = (
+            "import sys, highspy; h = highspy.Highs(); h.setOptionValue('output_flag', False); "
+            "h.readModel(sys.argv[1]); h.run(); print(h.getInfo().objective_function_value)"
+        )
+        solved = subprocess.run([sys.executable, "-c", script, str(file)], capture_output=True, text=True, check=True)
+        assert float(solved.stdout) == 14
+
+
+def test_numbers_too_large_for_some_solvers_are_told(tmp_path, command):
+    big = mz.ComputationGraph(GRAPH.nodes, [10**9 + k for k in range(5)], GRAPH.sizes, GRAPH.edges)
+    mz.write_graph(big, tmp_path / "big.json")
+    status, _, told = command("export", tmp_path / "big.json", "--budget", 9, "-o", tmp_path / "big.dzn")
+    note = "Gecode and Chuffed count up to 2,147,483,646, the total duration may be 9,000,000,016"
+    assert (status, told) == (0, f"note: {note}\n") and f"% {note}\n" in (tmp_path / "big.dzn").read_text()
+
+
 @pytest.mark.parametrize("solver", ["gecode", "cp-sat"])
 @pytest.mark.parametrize("mode", ["item", "json"])
 @pytest.mark.parametrize("form", FORMS, ids=" ".join)
@@ -51,7 +74,9 @@ def test_a_folder_stands_by_itself_and_its_solution_is_read_back(tmp_path, comma
         included = re.findall(r'^include "(.*)";', file.read_text(), re.M)
         assert set(included) <= {*os.listdir(folder), "ide/vis.mzn", "cumulative.mzn", "all_different.mzn"}
     with find_backend(solver).solver.configuration() as name:
-        printed = minizinc(folder, "--solver", name, "--output-mode", mode, "model.mzn", "data.dzn")
+        settings = folder / "own.mpc"  # the same for a solver that MiniZinc is told of
+        settings.write_text((folder / f"{solver}.mpc").read_text().replace(f'"{solver}"', json.dumps(str(name))))
+        printed = minizinc(folder, settings, "--output-mode", mode, "model.mzn", "data.dzn")
         checked = minizinc(folder, "--solver", name, "model.mzn", "model.mzc.mzn", "data.dzn")
     assert "CORRECT" in checked and "INCORRECT" not in checked
     (tmp_path / "printed.txt").write_text(printed)
@@ -90,6 +115,8 @@ def test_a_warm_start_and_flatzinc(tmp_path, command, graph):
     ("arguments", "message"),
     [
         (("export", "GRAPH", "--budget", 9, "--solver", "gecode", "-o", "x.dzn"), "--solver is for --fzn"),
+        (("export", "GRAPH", "--budget", 9, "--format", "lp", "-o", "x.lp"), "staged is no mixed-integer program"),
+        (("export", "GRAPH", "--budget", 9, "--format", "lp", "--fzn", "-o", "x.lp"), "--fzn and --format: give one"),
         (("export", "GRAPH", "--budget", 9, "--formulation", "x", "-o", "x.dzn"), "unknown formulation 'x'"),
         (("export", "GRAPH", "--budget", 9, "-o", "GRAPH"), "is the graph, and would be lost"),
         (("export", "GRAPH", "--budget", 9, "--warm-start", "GRAPH", "-o", "x.dzn"), "graph.json: expected a key "),

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from cases import MODELS, Case, draw_case, least_duration
 from few import few
+from solving import solve
 
 from moccasin_mzn.formulations.formulation import header
 from moccasin_mzn.formulations.presolve import as_given
+from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 
@@ -62,10 +64,35 @@ def test_the_two_checkers_of_schedules_are_one():
     assert (MODELS / "staged.mzc.mzn").read_text() == (MODELS / "general.mzc.mzn").read_text()
 
 
-def by_minizinc(folder: Path, model: str, items: dict) -> str:
+def test_what_models_derive_is_what_is_left_to_them(tmp_path):
+    """Memory of the input order and C of a graph, as Python knows them."""
+    case = draw_case(14)
+    graph, order = case.graph, case.graph.input_order()
+    data = as_given(Instance.build(graph, case.budget, max_computations=2))
+    model = tmp_path / "derived.mzn"
+    model.write_text(f"""include "{MODELS}/lib/instance.mzn";
+solve satisfy;
+output ["\\(MEMORY_ONCE)|\\(C)|\\(card(HILLS))"];
+""")
+    items = header(graph, order, data.duration, data.size, data.edges, case.budget)
+    memory, counts, hills = by_minizinc(tmp_path, model, items).splitlines()[-2].split("|")
+    assert memory == str(list(data.input_order_memory)) and int(hills) > 0
+    most = zip(data.max_computations, data.size, strict=True)
+    assert counts == str([count if size else 1 for count, size in most])
+
+
+def test_elastic_memory_is_dearer_than_any_recomputation():
+    """To compute x again takes longer than the memory over the budget would cost by the unit."""
+    durations, sizes, edges = (50, 3, 3, 3, 1), (4, 4, 4, 4, 1), ((0, 1), (1, 2), (2, 3), (0, 4), (3, 4))
+    graph = ComputationGraph(("x", "a", "b", "c", "z"), durations, sizes, edges)
+    result = solve(graph, 9, search="off", time_limit=60)
+    assert (result.status, result.duration) == ("optimal", 110)
+
+
+def by_minizinc(folder: Path, model: Path, items: dict) -> str:
     data = folder / "data.dzn"
     data.write_text(dzn_text(items))
-    command = ["minizinc", "--solver", "gecode", str(MODELS / f"{model}.mzn"), str(data)]
+    command = ["minizinc", "--solver", "gecode", str(model), str(data)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
@@ -76,7 +103,9 @@ def test_graph_and_budget_are_enough_and_people_can_read_the_answer(tmp_path, mo
     case = Case(case.graph, case.budget, 2)
     graph, order = case.graph, case.graph.input_order()
     data = as_given(Instance.build(graph, case.budget))
-    told = by_minizinc(tmp_path, model, header(graph, order, data.duration, data.size, data.edges, case.budget))
+    told = by_minizinc(
+        tmp_path, MODELS / f"{model}.mzn", header(graph, order, data.duration, data.size, data.edges, case.budget)
+    )
     once, best = graph.total_duration, least_duration(case, model)
     assert f"duration {best} = {once} + {best - once}, TDI {100 * (best - once) / once:.4f} %\n" in told
     assert f", budget {case.budget}\n" in told

@@ -1,8 +1,8 @@
-"""A linear relaxation solved in a process of its own.
+"""A linear relaxation solved, or a program written as a file, in a process of its own.
 
 OR-Tools and highspy each bring a HiGHS library, and the second one that a process loads does not find its own
 functions. So a process that may use OR-Tools asks another one,
-`python -m moccasin_mzn.solvers.linear.isolated FILE.fzn ANSWER.json`.
+`python -m moccasin_mzn.solvers.linear.isolated FILE.fzn ANSWER.json`, or `ANSWER.mps`, `ANSWER.lp`.
 """
 
 from __future__ import annotations
@@ -29,24 +29,45 @@ def relaxed_values(flat: str, stop: Callable[[], bool] = lambda: False) -> dict[
         RelaxationError: it cannot be read or solved.
         StoppedError: `stop` said so.
     """
+    return json.loads(_answer(flat, "json", stop))
+
+
+def program_text(flat: str, kind: str) -> str:
+    """A FlatZinc text as a mixed-integer program, a file that any MIP solver reads: "mps" or "lp".
+
+    Raises:
+        RelaxationError: it cannot be read, or is not linear.
+    """
+    return _answer(flat, kind, lambda: False)
+
+
+def _answer(flat: str, kind: str, stop: Callable[[], bool]) -> str:
     with tempfile.TemporaryDirectory(prefix="moccasin-") as folder:
-        file, answer = Path(folder) / "model.fzn", Path(folder) / "answer.json"
+        file, answer = Path(folder) / "model.fzn", Path(folder) / f"answer.{kind}"
         file.write_text(flat, encoding="utf-8")
         command = [sys.executable, "-P", "-m", "moccasin_mzn.solvers.linear.isolated", str(file), str(answer)]
         status, _, complaints = ended(command, stop, own_environment())
         if status:
             lines = complaints.strip().splitlines()
             raise RelaxationError(lines[-1] if lines else f"the process ended with {status}")
-        return json.loads(answer.read_text(encoding="utf-8"))
+        return answer.read_text(encoding="utf-8")
 
 
 def main(path: str, answer: str) -> None:
-    """Solve the relaxation of a FlatZinc file and write the values of its variables, or null, as JSON."""
+    """Solve the relaxation of a FlatZinc file and write the values of its variables, or null, as JSON; or write its
+    program as it is."""
     from moccasin_mzn.solvers.flatzinc.parser import parse
+    from moccasin_mzn.solvers.linear.highs_model import load
     from moccasin_mzn.solvers.linear.program import linear_program
     from moccasin_mzn.solvers.linear.relaxation import solve_relaxation
 
     program = linear_program(parse(Path(path).read_text(encoding="utf-8"), path))
+    if Path(answer).suffix != ".json":
+        highs = load(program, integer=True)
+        for column, name in enumerate(program.names):
+            highs.passColName(column, name)
+        highs.writeModel(answer)
+        return
     values = solve_relaxation(program).values
     told = None if values is None else dict(zip(program.names, values.tolist(), strict=True))
     Path(answer).write_text(json.dumps(told), encoding="utf-8")

@@ -16,6 +16,7 @@ from moccasin_mzn.solvers.minizinc.solvers import OWN, Backend
 LARGEST = 2**31 - 2
 NARROW = frozenset(("gecode", "gecode_presolver", "gist", "chuffed"))
 """The last parts of their ids."""
+NARROW_TITLES = ("Gecode", "Chuffed")
 
 
 @dataclass(frozen=True)
