@@ -88,6 +88,7 @@ def tiny(tmp_path_factory):
     return folder
 
 
+@pytest.mark.full
 def test_plain_minizinc_solves_and_checks_what_is_in_a_package(tiny):
     known = best_known(tiny / "out")
     assert set(known) == {"chain_9_0.9.dzn", "u_0.9.dzn"} == {path.name for path in (tiny / "out").glob("*.dzn")}
@@ -95,6 +96,7 @@ def test_plain_minizinc_solves_and_checks_what_is_in_a_package(tiny):
     check(tiny / "out", known)
 
 
+@pytest.mark.full
 def test_a_package_tells_all_that_others_need(tiny):
     out = tiny / "out"
     readme = (out / "README.md").read_text()
@@ -109,6 +111,7 @@ def test_a_package_tells_all_that_others_need(tiny):
     assert str(tiny) not in readme + (out / "u_0.9.dzn").read_text()
 
 
+@pytest.mark.full
 def test_an_entry_of_csplib_is_what_csplib_reads(tiny):
     entry = tiny / "out" / "csplib"
     head = (entry / "specification.md").read_text().split("---\n")[1]
@@ -125,6 +128,7 @@ def test_an_entry_of_csplib_is_what_csplib_reads(tiny):
     }
 
 
+@pytest.mark.full
 def test_what_is_done_is_not_done_again_and_a_full_folder_stays(tiny, command, tmp_path):
     asked = ("bench", "package", tiny / "experiment.toml", "--store", tiny / "s.sqlite", "-o")
     status, told, _ = command(*asked, tmp_path / "again", "--instances", 1)

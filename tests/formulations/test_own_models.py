@@ -66,6 +66,7 @@ def test_commands_take_it(command, own, graph, tmp_path):
     assert "left out" in (tmp_path / "made" / "model.mzn").read_text()
 
 
+@pytest.mark.full
 def test_it_is_benched_beside_staged_on_five_graphs(command, own, tmp_path):
     """One experiment: a copy of staged.mzn without a redundant group, by the file's text; a change is another run."""
     graphs = "\n".join(
