@@ -12,7 +12,7 @@ from moccasin_mzn.extensions.paging import PAGING
 from moccasin_mzn.extensions.paging.arrays import PagedIntervals, decode_plan, encode_plan
 from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
 from moccasin_mzn.extensions.paging.data import PagingData, can_page, local_instance, totals_of
-from moccasin_mzn.formulations import find_formulation, models_folder
+from moccasin_mzn.formulations import Intervals, find_formulation, models_folder
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
@@ -81,7 +81,8 @@ class PagingFormulation(PlanFormulation):
         start = PagedIntervals()
         if incumbent is not None:
             start = encode_plan(platform, model, incumbent, self.staged)
-        items = find_formulation("general").data_items(platform.graph, model, start if start.active else None)
+        local = Intervals(start.active, start.start, start.end) if start.active else None
+        items = find_formulation("general").data_items(platform.graph, model, local)
         limits = [total.limit for total in data.totals]
         if limit is not None:
             limits[0] = min(limits[0], limit // data.totals[0].scale)

@@ -22,6 +22,9 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Goal
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.plan_search import solve_plan
+from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+from moccasin_mzn.solvers.minizinc.run import Limits, Listener, run_model
+from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 GRAPHS = 200
 WITH_PAGING = (5,)
@@ -137,3 +140,18 @@ def test_scarce_slow_memory_is_kept_to():
         values[capacity] = result.value
         assert result.value == best(problem, "staged").totals[0]
     assert values[0] > values[2]
+
+
+@pytest.mark.parametrize("form", ["staged", "general"])
+def test_a_plan_to_start_from_reaches_the_model(form):
+    """As the only solution allowed it is one, with the best total."""
+    problem, formulation = draw_problem(17), PagingFormulation(form)
+    found = best(problem, form)
+    data = formulation.data(problem)
+    items = formulation.data_items(data, tuple(Action(*action) for action in found.plan))
+    fixed = "constraint active = hint_active /\\ start = hint_start /\\ end = hint_end /\\ paged = incumbent_paged;"
+    model = f'include "{formulation.file}";\n{fixed}\n'
+    totals = []
+    listener = Listener(solution=lambda values: totals.append(values.objective), bound=lambda bound: None)
+    assert run_model(find_backend("cp-sat"), model, dzn_text(items), Limits(60, 1), listener).status == "optimal"
+    assert formulation.objective(data, totals[-1]) == found.totals[OBJECTIVES.index(problem.goal.objective)]
