@@ -31,7 +31,7 @@ class CheckError(InputError):
 
 
 def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simulation) -> str:
-    """The verdict of `models/schedule.mzc.mzn` on a schedule in any order, as retention intervals of free events: one
+    """The verdict of `models/general.mzc.mzn` on a schedule in any order, as retention intervals of free events: one
     line, in the units of the graph.
 
     Raises:

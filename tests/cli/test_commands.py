@@ -70,7 +70,7 @@ def test_checkmate_is_solved_and_checked(command, skip, name, solver):
     assert (status, told["status"], told["duration"], told["peak"]) == (0, "optimal", 14, 8)
     assert told["formulation"] == name and told["solver"] == solver and told["precedence"] is None
     assert told["checks"] == [
-        "schedule.mzc.mzn: CORRECT: duration 14, peak 8",
+        "general.mzc.mzn: CORRECT: duration 14, peak 8",
         "checkmate.mzc.mzn: CORRECT, the solver's own solution",
     ]
     assert "with any number of recomputations" in told["reason"]
@@ -84,8 +84,8 @@ def test_a_budget_too_small_for_checkmate_is_an_answer(command, skip):
 def test_moccasins_own_solution_is_checked(command, skip):
     status, out, _ = command("solve", skip, "--budget", 8, "--search", "off", "--check")
     assert status == 0
-    assert "checked by schedule.mzc.mzn: CORRECT: duration 14, peak 8" in out
-    assert "checked by schedule.mzc.mzn: CORRECT, the solver's own solution" in out
+    assert "checked by general.mzc.mzn: CORRECT: duration 14, peak 8" in out
+    assert "checked by staged.mzc.mzn: CORRECT, the solver's own solution" in out
 
 
 # strategies

@@ -34,7 +34,6 @@ from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 Sequence = tuple[int, ...]
 STAGED = find_formulation("staged")
-NO_HINT = Intervals((), (), ())
 ALL = Freedom(max_nodes=100, depth=100, spare=100)
 SEEDS_OF_WINDOWS = [29, 40, 101, 171, 197, 219, 264]
 """Windows of the middle that need recomputations: with absent outputs, an exit, stages over the budget."""
@@ -199,9 +198,7 @@ def test_solvers_and_precedences_agree(seed):
             check(cut, Solved(cut, solver, form), expected)
     for precedence in ("served-by", "reservoir"):  # another index: events cannot be decoded, durations agree
         solved = Solved(
-            replace(cut, incumbent=NO_HINT),
-            "gecode",
-            find_formulation("staged", precedence=precedence, index="triangular"),
+            cut, "gecode", find_formulation("staged", precedence=precedence, index="triangular"), hint=False
         )
         assert (solved.status, cut.duration(solved.objective)) == ("optimal", expected)
 

@@ -119,7 +119,7 @@ def test_ctrl_c_and_polite_signals_keep_the_best_schedule(search, signal_number)
     "delay", [0.05, *(pytest.param(late, marks=pytest.mark.slow) for late in (0.0, 0.1, 0.2, 0.4))]
 )
 def test_ctrl_c_between_the_phases(search, delay):
-    process, graph, output = search("--search", "off")
+    process, graph, output = search("--search", "off", "--two-phase")
     wait_for(process, "within the budget")
     time.sleep(delay)
     os.killpg(process.pid, signal.SIGINT)

@@ -267,7 +267,7 @@ def test_a_solver_that_a_schedule_refutes_is_named_with_who_found_it(own_solver)
 @pytest.mark.full
 def test_a_solver_whose_objective_is_wrong_is_named(own_solver):
     program = f"{sys.executable} -m moccasin_mzn.solvers.cpsat"
-    liar = own_solver("liar", f"{program} \"$@\" | sed 's/^total_duration = .*/total_duration = 1;/'")
+    liar = own_solver("liar", f"{program} \"$@\" | sed -E 's/^(total_duration|goal) = .*/\\1 = 1;/'")
     sleeper = own_solver("sleeper", "sleep 60")
     with pytest.raises(JudgeError, match="^liar: liar reports 1, but the simulator finds a duration of [0-9]+$"):
         solve(SKIP, 8, solver=f"{liar},{sleeper}", search="off", threads=2)
@@ -319,7 +319,7 @@ def test_the_command_line(tmp_path, command):
     assert status == 0, err
     told = json.loads(out)
     assert (told["status"], told["solver"], told["duration"]) == ("optimal", "gecode,cp-sat", 14)
-    assert told["checks"] == ["schedule.mzc.mzn: CORRECT: duration 14, peak 8"]
+    assert told["checks"] == ["general.mzc.mzn: CORRECT: duration 14, peak 8"]
     keys = {"solver", "status", "duration", "bound", "seconds", "cpu_seconds", "ending"}
     assert [set(racer) for racer in told["racers"]] == [keys] * 3
     assert Counter(racer["solver"] for racer in told["racers"]) == Counter(["search", "gecode", "cp-sat"])
