@@ -11,12 +11,16 @@ S was held, so S and the inputs of p were in memory together then, and the rest 
 Whatever p is, the memory for S is at least the largest set met on some such way, on the way where that is least: a
 shortest path by its largest step. From S = a node and its inputs it is exactly the least memory that computes the
 node alone.
+
+From above: compute a set one by one and each anew from nothing, as if the graph were a tree (Sethi and Ullman, "The
+generation of optimal code for arithmetic expressions", 1970). Where that takes no more than a bound, the bound is met.
 """
 
 from __future__ import annotations
 
 import functools
 import heapq
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -39,22 +43,25 @@ class LeastBudget:
     """The computation of this node, a position in `graph.nodes`, needs that much."""
 
 
-@functools.lru_cache(maxsize=4)  # a sweep over budgets asks for each
+@functools.lru_cache(maxsize=16)  # a sweep over budgets asks for each
 def least_budget_bound(
     graph: ComputationGraph, enough: int = 0, *, nodes: int = _NODES, work: int = _WORK
 ) -> LeastBudget:
     """The largest of the bounds for single nodes: working sets for all, the search for the most promising ones.
 
     Args:
-        enough: bounds up to this are of no interest, and are found faster.
+        enough: bounds up to this are of no interest, and are mostly found at once.
         nodes: how many to search from.
         work: elements of sets handled in all searches together; what is left for a node is shared evenly.
     """
     working = [graph.working_set(v) for v in range(len(graph.nodes))]
-    candidates = heapq.nlargest(nodes, range(len(working)), key=lambda v: (working[v], -v))
-    best = LeastBudget(working[candidates[0]], candidates[0])
+    anew = _anew(graph)
+    largest = max(range(len(working)), key=lambda v: (working[v], -v))
+    best = LeastBudget(working[largest], largest)
+    open_nodes = (v for v, above in enumerate(anew) if above > max(enough, best.memory))
+    candidates = heapq.nlargest(nodes, open_nodes, key=lambda v: (working[v], -v))
     for number, v in enumerate(candidates):
-        memory, used = _memory_of(graph, v, max(enough, best.memory), work // (len(candidates) - number))
+        memory, used = _memory_of(graph, anew, v, max(enough, best.memory), work // (len(candidates) - number))
         work = max(0, work - used)
         if memory > max(enough, best.memory):
             best = LeastBudget(memory, v)
@@ -74,19 +81,19 @@ def held_bound(instance: Instance) -> int:
     return max(map(sum, zip(held, here, strict=True)))
 
 
-def _memory_of(graph: ComputationGraph, node: int, enough: int, work: int) -> tuple[int, int]:
+def _memory_of(graph: ComputationGraph, anew: Sequence[int], node: int, enough: int, work: int) -> tuple[int, int]:
     """(bound on the memory to compute `node`, work done); a bound up to `enough` is not told from `enough`.
 
     A search for the way with the least largest set. Sets only ever grow towards the bound: when work runs out, the
-    least of the open ones is the bound.
+    least of the open ones is the bound. Among equals, one without the last nodes comes first.
     """
     start = frozenset((node, *graph.predecessors[node]))
-    open_sets = [(max(enough, _memory(graph, start)), len(start), 0, start)]
-    done: set[frozenset[int]] = set()
     used = tie = 0
+    open_sets = [(max(enough, _memory(graph, start)), node, 0, tie, start)]
+    done: set[frozenset[int]] = set()
     while open_sets:
-        bound, _, _, together = heapq.heappop(open_sets)
-        if not together or used > work:
+        bound, *_, together = heapq.heappop(open_sets)
+        if used > work or _one_by_one(graph, anew, together) <= bound:
             return bound, used
         if together in done:
             continue
@@ -101,10 +108,28 @@ def _memory_of(graph: ComputationGraph, node: int, enough: int, work: int) -> tu
             if before in done:
                 continue
             tie += 1
-            needed = max(bound, here + sum(graph.sizes[u] for u in inputs))
-            heapq.heappush(open_sets, (needed, len(before), tie, before))
+            needed = here + _memory(graph, inputs)
+            rest = (max(before, default=-1), needed - graph.sizes[last])
+            heapq.heappush(open_sets, (max(bound, needed), *rest, tie, before))
     return enough, used
 
 
-def _memory(graph: ComputationGraph, together: frozenset[int]) -> int:
+def _memory(graph: ComputationGraph, together: Iterable[int]) -> int:
     return sum(graph.sizes[u] for u in together)
+
+
+def _anew(graph: ComputationGraph) -> list[int]:
+    """By node: memory that is enough to compute it when nothing is held."""
+    anew = [0] * len(graph.nodes)
+    for v in graph.input_order():
+        anew[v] = max(graph.working_set(v), _one_by_one(graph, anew, graph.predecessors[v]))
+    return anew
+
+
+def _one_by_one(graph: ComputationGraph, anew: Sequence[int], together: Iterable[int]) -> int:
+    """Memory that is enough to get `together` into it, each computed anew beside those before it."""
+    held = enough = 0
+    for v in sorted(together, key=lambda v: graph.sizes[v] - anew[v]):
+        enough = max(enough, held + anew[v])
+        held += graph.sizes[v]
+    return enough

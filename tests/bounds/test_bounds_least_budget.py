@@ -29,6 +29,8 @@ def test_never_above_brute_force(start):
         bound, best = least_budget_bound(graph), least_budget(graph)
         assert graph.largest_working_set().memory <= bound.memory <= best
         assert least_budget_bound(graph, work=5).memory <= bound.memory
+        for enough in (bound.memory - 1, bound.memory, bound.memory + 1):
+            assert (least_budget_bound(graph, enough).memory > enough) == (bound.memory > enough)
         exact += bound.memory == best
     assert exact > 0.9 * (300 if start else 40)
 
