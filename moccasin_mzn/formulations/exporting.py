@@ -16,7 +16,7 @@ from moccasin_mzn.formulations.models import included, includes
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.linear.isolated import program_text
+from moccasin_mzn.solvers.linear.isolated import RelaxationError, program_text
 from moccasin_mzn.solvers.minizinc.compile import compile_model
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.integers import LARGEST, NARROW_TITLES, too_wide
@@ -70,11 +70,15 @@ def mixed_integer_program(form: Formulation, data: str, kind: str) -> str:
     """A formulation with its data as a file of a mixed-integer program, "mps" or "lp".
 
     Raises:
-        InputError: the formulation is none.
+        InputError: the formulation is none, or its model cannot be written as one.
     """
     if form.limited:
         raise InputError(f"{form.called} is no mixed-integer program: checkmate-milp is one")
-    return program_text(compile_model(find_backend("highs"), form.program, data), kind)
+    flat = compile_model(find_backend("highs"), form.program, data)
+    try:
+        return program_text(flat, kind)
+    except RelaxationError as error:
+        raise InputError(f"{form.called} as a mixed-integer program: {error}") from None
 
 
 def configurations(warm: bool) -> dict[str, str]:
