@@ -14,9 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from moccasin_mzn.bench.graphs import instance_within
-from moccasin_mzn.bench.package import data_files, data_text, is_of_package, places
+from moccasin_mzn.bench.package import FORMULATION, data_files, is_of_package, places
 from moccasin_mzn.cli.bench_run import planned
 from moccasin_mzn.files import replace_file
+from moccasin_mzn.formulations.catalogue import find_formulation
+from moccasin_mzn.formulations.exporting import data_text
 from moccasin_mzn.graphs.formats.node_link import graph_text
 from moccasin_mzn.graphs.generators.catalogue import generate_network
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -110,11 +112,11 @@ def instances() -> dict[str, str]:
     files = dict(zip(data_files((label, budget) for label, budget, _, _ in asked), asked, strict=True))
     with open(DATA / "instances" / "best_known.csv", encoding="utf-8", newline="") as file:
         names = [row["instance"] for row in csv.DictReader(file)]
-    made = {}
+    made, form = {}, find_formulation(FORMULATION)
     for name in names:
         label, _, _, amount = files[name]
         instance = instance_within(by_label[label], amount, rows[0]["max_computations"])
-        made[f"instances/{name}"] = data_text(instance, PACKAGE_COMMAND)
+        made[f"instances/{name}"] = data_text(instance, form, form.data(instance), PACKAGE_COMMAND)
     return made
 
 

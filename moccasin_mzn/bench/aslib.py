@@ -17,7 +17,7 @@ from typing import Any
 from moccasin_mzn.bench.export import distinct_names, empty_folder
 from moccasin_mzn.bench.features import STEPS, features
 from moccasin_mzn.bench.graphs import instance_within, parsed, unpacked
-from moccasin_mzn.bench.rows import Row
+from moccasin_mzn.bench.rows import Row, took
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.errors import InputError, require, shown
 from moccasin_mzn.files import replace_file
@@ -169,8 +169,7 @@ class _Scenario:
         seeds = sorted({row["seed"] for row in self.rows} - {None})
         found: dict[tuple[Any, ...], list[Any]] = {}
         for row in self.rows:
-            seconds = row["seconds"] if row["solve_seconds"] is None else row["solve_seconds"]
-            status = RUN_STATUS[row["status"]]
+            seconds, status = took(row), RUN_STATUS[row["status"]]
             status = "timeout" if status == "ok" and seconds > self.cutoff else status
             turn = 1 if row["seed"] is None else seeds.index(row["seed"]) + 1
             place = (row["graph_digest"], row["budget_amount"]), row["method"], turn

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.bench.rows import COLUMNS, TRACE_COLUMNS, Row
+from moccasin_mzn.bench.rows import COLUMNS, TRACE_COLUMNS, Row, took
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.errors import InputError, require
 from moccasin_mzn.files import check_writable, replace_file
@@ -153,7 +153,7 @@ def _solutions(row: Row, trace: list[Row]) -> Iterator[dict[str, Any]]:
         yield {**_standard(row, "SATISFIED"), "time": point["seconds"], "solution": solution}
     status = _status(row)
     if status != "SATISFIED":
-        yield {**_standard(row, status), "time": row["solve_seconds"] or row["seconds"]}
+        yield {**_standard(row, status), "time": took(row)}
 
 
 def _status(row: Row) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from moccasin_mzn.bench.rows import Row
+from moccasin_mzn.bench.rows import Row, took
 from moccasin_mzn.search.best_known import INSTANT
 
 
@@ -62,7 +62,6 @@ def _seconds(rows: Sequence[Row]) -> dict[str, float | None]:
     found: dict[str, list[float]] = {}
     for row in rows:
         proven = row["status"] in ("optimal", "infeasible")
-        seconds = row["seconds"] if row["solve_seconds"] is None else row["solve_seconds"]
-        found.setdefault(row["method"], []).append(seconds if proven else float("inf"))
+        found.setdefault(row["method"], []).append(took(row) if proven else float("inf"))
     medians = {method: sorted(all_seeds)[len(all_seeds) // 2] for method, all_seeds in found.items()}
     return {method: None if median == float("inf") else median for method, median in medians.items()}

@@ -22,11 +22,10 @@ from moccasin_mzn.bench.rows import Row
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations.catalogue import find_formulation
-from moccasin_mzn.formulations.exporting import CHECKER, MODEL, comment, data_items, standalone
+from moccasin_mzn.formulations.exporting import CHECKER, MODEL, data_text, standalone
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.minizinc.dzn import dzn_text
-from moccasin_mzn.solvers.minizinc.integers import LARGEST
+from moccasin_mzn.solvers.minizinc.integers import too_wide
 
 FORMULATION = "staged"
 MODEL_FILE, CHECKER_FILE = "moccasin.mzn", "moccasin.mzc.mzn"
@@ -124,7 +123,7 @@ def _unfit(instance: Instance, data: ModelData, known: Known) -> str:
         return "the input order fits"
     if known.infeasible:
         return "there is no schedule"
-    if any(sum(one.terms) > LARGEST for one in find_formulation(FORMULATION).sums(data)):
+    if too_wide(find_formulation(FORMULATION).sums(data)):
         return "sums of more than 32 bits"
     return ""
 
@@ -169,12 +168,6 @@ def models() -> dict[str, str]:
     }
 
 
-def data_text(instance: Instance, command: str) -> str:
-    """An instance as a `.dzn` file that says what made it."""
-    form = find_formulation(FORMULATION)
-    return comment(instance, form, command) + dzn_text(data_items(instance, form))
-
-
 @dataclass(frozen=True)
 class Package:
     """Instances with their names."""
@@ -190,7 +183,8 @@ class Package:
 
     def data(self) -> dict[str, str]:
         """The instances, by name."""
-        texts = (data_text(one.instance, self.command) for one in self.instances)
+        form = find_formulation(FORMULATION)
+        texts = (data_text(one.instance, form, one.data, self.command) for one in self.instances)
         return dict(zip(self.files, texts, strict=True))
 
     def best_known(self) -> str:

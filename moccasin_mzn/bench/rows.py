@@ -87,3 +87,8 @@ Row = dict[str, Any]
 def empty_row() -> Row:
     """A line of `runs` with nothing in it."""
     return dict.fromkeys(COLUMNS)
+
+
+def took(row: Row) -> float:
+    """Seconds, as the run itself says; of its processes, if it did not."""
+    return row["seconds"] if row["solve_seconds"] is None else row["solve_seconds"]

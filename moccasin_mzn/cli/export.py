@@ -38,9 +38,7 @@ from moccasin_mzn.search.options import own_options
     option("--format", "program", type=click.Choice(["mps", "lp"]),
            help="Write a mixed-integer program into the file instead, for the formulations that are one."),
 )  # fmt: skip
-def export(
-    graph: Path, output: Path, fzn: bool, solver: str | None, program: str | None, **options: Any
-) -> int:  # fmt: skip
+def export(graph: Path, output: Path, fzn: bool, solver: str | None, program: str | None, **options: Any) -> int:
     """Write GRAPH and a budget as files that plain MiniZinc solves, and say how.
 
     `validate --arrays` reads what MiniZinc prints, decodes it and judges it.
@@ -50,16 +48,15 @@ def export(
         CHECKER,
         DATA,
         MODEL,
-        comment,
         configurations,
-        data_items,
+        data_text,
         mixed_integer_program,
         standalone,
-        too_wide,
-    )  # fmt: skip
+        uncounted,
+    )
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.solvers.minizinc.compile import compile_model
-    from moccasin_mzn.solvers.minizinc.dzn import dzn_text, json_text
+    from moccasin_mzn.solvers.minizinc.dzn import json_text
     from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
     if solver is not None and not fzn:
@@ -78,23 +75,25 @@ def export(
     instance, form, start = instance_of(given, read_graph(graph), **problem)
     if start is not None:
         form.check_start(instance, start)
-    items = data_items(instance, form, start)
-    as_json = output.suffix == ".json" and not is_compiled
-    data = json_text(items) if as_json else comment(instance, form, command_line()) + dzn_text(items)
+    data = form.data(instance)
+    if output.suffix == ".json" and not is_compiled:
+        text = json_text(form.items(instance, data, start, None))
+    else:
+        text = data_text(instance, form, data, command_line(), start)
     if program is not None:
-        made = {output: mixed_integer_program(form, data, program)}
+        made = {output: mixed_integer_program(form, text, program)}
     elif fzn:
-        made = {output: compile_model(find_backend(solver or "cp-sat"), form.program, data)}
+        made = {output: compile_model(find_backend(solver or "cp-sat"), form.program, text)}
     elif is_file:
-        made = {output: data}
+        made = {output: text}
     else:
         output.mkdir(parents=True, exist_ok=True)
-        texts = {**standalone(form), **configurations(start is not None), DATA: data}
-        made = {output / name: text for name, text in texts.items()}
+        texts = {**standalone(form), **configurations(start is not None), DATA: text}
+        made = {output / name: content for name, content in texts.items()}
     if not write_files(file_jobs(*((path, lambda text=text: text) for path, text in made.items()))):
         return EXIT_BAD_INPUT
     if not is_compiled:
-        if wide := too_wide(instance, form):
+        if wide := uncounted(form, data):
             click.echo(f"note: {wide}", err=True)
         place = (MODEL, CHECKER, DATA) if not is_file else (form.file, form.checker_file, output)
         click.echo(f"minizinc --solver cp-sat {shlex.join(map(str, place))}")

@@ -81,7 +81,8 @@ def formulations() -> tuple[Formulation, ...]:
         try:
             form = entry.load()
         except Exception as error:  # whatever a package of someone else's does
-            raise InputError(f"entry point {entry.value} of {GROUP}: {error}") from None
+            told = str(error) or type(error).__name__
+            raise InputError(f"entry point {entry.value} of {GROUP}: {told}") from None
         if not isinstance(form, Formulation):
             raise InputError(f"entry point {entry.value} of {GROUP}: {shown(form)} is no Formulation")
         if form.name in [other.name for other in found]:
@@ -91,18 +92,21 @@ def formulations() -> tuple[Formulation, ...]:
 
 
 def find_formulation(name: str, **own: str) -> Formulation:
-    """The formulation of this name, with options of its own; those not given have its defaults.
+    """The formulation of this name, with options of its own; those not given have its defaults. Other packages are
+    asked for what is not ours only, so that a broken one is in nobody's way.
 
     Raises:
         InputError: an unknown name, where the message lists the known ones; an option that is unknown or that the
-            formulation does not have, or a value that is unknown; a model that cannot be read.
+            formulation does not have, or a value that is unknown; a model that cannot be read; see `formulations`.
     """
-    known = {form.name: form for form in formulations()}
+    known = {form.name: form for form in FORMULATIONS}
+    if name not in known:
+        known = {form.name: form for form in formulations()}
     if name not in known:
         raise InputError(f"unknown formulation {shown(name)}, expected one of {', '.join(known)}")
     for what, value in own.items():
         if what not in known[name].own_options:
-            owners = [form.name for form in formulations() if what in form.own_options]
+            owners = [form.name for form in known.values() if what in form.own_options]
             hint = f": that is for {' and '.join(owners)}" if owners else ""
             raise InputError(f"{name} has no {what.replace('_', ' ')} {shown(value)}{hint}")
     form = replace(known[name], **own)  # type: ignore[arg-type]

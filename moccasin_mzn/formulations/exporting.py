@@ -13,11 +13,13 @@ from typing import Any
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.models import included, includes
+from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.linear.isolated import program_text
+from moccasin_mzn.solvers.linear.isolated import RelaxationError, program_text
 from moccasin_mzn.solvers.minizinc.compile import compile_model
-from moccasin_mzn.solvers.minizinc.integers import LARGEST, NARROW_TITLES
+from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+from moccasin_mzn.solvers.minizinc.integers import LARGEST, NARROW_TITLES, too_wide
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 from moccasin_mzn.words import count_text, memory_text
 
@@ -32,51 +34,51 @@ _VALUES = {"true": True, "false": False}
 _END = "----------"
 
 
-def data_items(instance: Instance, form: Formulation, start: Sequence[int] | None = None) -> dict[str, Any]:
-    """The items of the instance for the model of a formulation.
+def data_text(
+    instance: Instance, form: Formulation, data: ModelData, command: str, start: Sequence[int] | None = None
+) -> str:
+    """An instance as a `.dzn` file for the model of a formulation, which says of itself at its top what it is.
 
     Args:
+        data: of the instance, as the formulation has them.
+        command: what makes the file.
         start: a schedule to start from, positions in `graph.nodes`.
     """
-    return form.items(instance, form.data(instance), start, None)
-
-
-def comment(instance: Instance, form: Formulation, command: str = "") -> str:
-    """What a `.dzn` file says of itself in the lines at its top.
-
-    Args:
-        command: what made the file.
-    """
-    graph, data = instance.graph, form.data(instance)
+    graph = instance.graph
     memory, most = memory_text(instance.budget, graph.size_unit), instance.counts
     lines = [
         f"{graph.name or 'a graph'}: {count_text(len(graph.nodes), 'node')}, {count_text(len(graph.edges), 'edge')}",
         f"budget {memory}, computations per node {most if isinstance(most, int | str) else 'given for each'}",
-        f"made by: {command}" if command else "",
-        too_wide(instance, form),
+        f"made by: {command}",
+        uncounted(form, data),
         f"for {form.file.name}; 1 of size stands for {data.size_scale:,}, 1 of duration for {data.duration_scale:,}",
     ]
-    return "".join(f"% {' '.join(line.split())}\n" for line in lines if line)
+    comment = "".join(f"% {' '.join(line.split())}\n" for line in lines if line)
+    return comment + dzn_text(form.items(instance, data, start, None))
 
 
-def too_wide(instance: Instance, form: Formulation) -> str:
+def uncounted(form: Formulation, data: ModelData) -> str:
     """Which solvers cannot count as far as the model may, and how far that is; empty: all can."""
-    largest = max(form.sums(form.data(instance)), key=lambda one: sum(one.terms))
-    total = sum(largest.terms)
-    if total <= LARGEST:
+    wide = too_wide(form.sums(data))
+    if not wide:
         return ""
-    return f"{' and '.join(NARROW_TITLES)} count up to {LARGEST:,}, the total {largest.what} may be {total:,}"
+    largest = max(wide, key=lambda one: one.total)
+    return f"{' and '.join(NARROW_TITLES)} count up to {LARGEST:,}, the total {largest.what} may be {largest.total:,}"
 
 
 def mixed_integer_program(form: Formulation, data: str, kind: str) -> str:
     """A formulation with its data as a file of a mixed-integer program, "mps" or "lp".
 
     Raises:
-        InputError: the formulation is none.
+        InputError: the formulation is none, or its model cannot be written as one.
     """
     if form.limited:
         raise InputError(f"{form.called} is no mixed-integer program: checkmate-milp is one")
-    return program_text(compile_model(find_backend("highs"), form.program, data), kind)
+    flat = compile_model(find_backend("highs"), form.program, data)
+    try:
+        return program_text(flat, kind)
+    except RelaxationError as error:
+        raise InputError(f"{form.called} as a mixed-integer program: {error}") from None
 
 
 def configurations(warm: bool) -> dict[str, str]:

@@ -137,7 +137,7 @@ class FreeSearch(Search):
         limits = Limits(self.options.time_limit, self.options.threads, self.options.seed)
         search = ModelSearch(self.record, form, backend, limits, self._over)
         self.outcomes = search.outcomes
-        search.run(backend.is_cp_sat if self.options.two_phase is None else self.options.two_phase)
+        search.run(self.options.two_phase)
 
     def _slice(self, share: float) -> float:
         """Seconds."""

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formulations import Formulation, find_formulation, formulations
+from moccasin_mzn.formulations import FORMULATIONS, Formulation, find_formulation
 from moccasin_mzn.option import Option, flag, option, options_of, values_of, words_of
 
 SEARCHES = ("on", "off", "only")
@@ -189,8 +189,8 @@ class Options(SearchOptions):
 
 
 def own_options() -> dict[str, Option]:
-    """Those options of models that only some formulations have, by name."""
-    return {name: one for form in formulations() for name, one in form.own_options.items()}
+    """Those options of models that only some of our formulations have, by name; commands have these."""
+    return {name: one for form in FORMULATIONS for name, one in form.own_options.items()}
 
 
 def model_options() -> dict[str, Option]:

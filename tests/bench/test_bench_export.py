@@ -10,7 +10,7 @@ import yaml
 from minizinc.result import Status
 
 from moccasin_mzn.bench.export import MZN_BENCH_STATUS
-from moccasin_mzn.bench.rows import COLUMNS, STATUSES, TRACE_COLUMNS, empty_row
+from moccasin_mzn.bench.rows import COLUMNS, STATUSES, TRACE_COLUMNS, empty_row, took
 from moccasin_mzn.bench.store import Store
 
 BIG = 2**53 + 1
@@ -97,6 +97,17 @@ def test_mzn_bench_finds_its_files_and_keys(store, command, tmp_path):
     failed = yaml.safe_load((output / "a_b-once/2_dtr_stats.yml").read_text())
     assert (failed["status"], failed["error"], failed["model"]) == ("ERROR", "exit status -9", "dtr")
     assert failed["problem"] == "rematerialization, dtr" and failed["objective"] is None
+
+
+@pytest.mark.parametrize(("told", "seconds"), [(None, 2.5), (0.0, 0.0), (2.25, 2.25)])
+def test_seconds_of_a_run_are_its_own_if_it_told_them(told, seconds, tmp_path, command):
+    row = {**FIRST, "solve_seconds": told}
+    assert took(row) == seconds
+    with Store.create(tmp_path / "s.sqlite") as made:
+        made.add(row, POINTS)
+    assert command("bench", "export", tmp_path / "s.sqlite", "--format", "mzn-bench", "-o", tmp_path / "out")[0] == 0
+    (solutions,) = (tmp_path / "out").rglob("*_sol.yml")
+    assert yaml.safe_load(solutions.read_text())[-1]["time"] == seconds
 
 
 def test_all_statuses_are_known_to_minizinc():

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from cases import MODELS
 
 import moccasin_mzn as mz
 from moccasin_mzn.formulations.exporting import read_solution
@@ -52,6 +53,23 @@ def test_a_mixed_integer_program_is_what_it_says(tmp_path, command, graph):
         )
         solved = subprocess.run([sys.executable, "-c", script, str(file)], capture_output=True, text=True, check=True)
         assert float(solved.stdout) == 14
+
+
+@pytest.mark.parametrize("kind", ["mps", "lp"])
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("predicate ours(var int: x); constraint ours(total_duration);", "unsupported constraint ours"),
+        ("var 0..1: b; constraint 9007199254740993 * b + total_duration >= 1;", "9007199254740993 is no exact double"),
+        ("var 0.0..9.0: x; constraint x * x >= 2.0;", "Unable to create linear formulation"),
+    ],
+)
+def test_a_model_that_is_no_mixed_integer_program_is_one_line(tmp_path, command, graph, more, message, kind):
+    (tmp_path / "odd.mzn").write_text(f'include "{MODELS}/checkmate.mzn";\n{more}\n')
+    arguments = ("--model", tmp_path / "odd.mzn", "--like", "checkmate-milp", "--format", kind)
+    status, out, err = command("export", graph, "--budget", 9, *arguments, "-o", tmp_path / "made.txt")
+    assert (status, out, err.count("\n")) == (2, "", 1) and message in err and "Traceback" not in err, err
+    assert not (tmp_path / "made.txt").exists()
 
 
 def test_numbers_too_large_for_some_solvers_are_told(tmp_path, command):

@@ -91,7 +91,7 @@ def test_decode_is_the_inverse_of_encode(graph, drawn):
 
 
 def test_staged_events():
-    """The two indices, on the pictures in `models/lib/staged.mzn` and `models/lib/staged_triangular.mzn`."""
+    """The two indices, on the picture in `models/lib/staged.mzn`."""
     graph = ComputationGraph(range(4), [1] * 4, [1] * 4, [(0, 1), (1, 2), (2, 3)])
     data = presolve(Instance.build(graph, 2), staged=True)
     everything = [0, 0, 1, 0, 1, 2, 0, 1, 2, 3]

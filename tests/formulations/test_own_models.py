@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from cases import MODELS
@@ -169,6 +172,7 @@ def test_another_package_may_have_a_formulation(entry, own):
     ("loaded", "message"),
     [
         (ImportError("no module named other"), "another_package:FORM of moccasin_mzn.formulations: no module named"),
+        (AssertionError(), "another_package:FORM of moccasin_mzn.formulations: AssertionError"),
         (3, "3 is no Formulation"),
         (find_formulation("general"), "the name 'general' is taken"),
     ],
@@ -176,4 +180,33 @@ def test_another_package_may_have_a_formulation(entry, own):
 def test_what_another_package_offers_is_checked(entry, loaded, message):
     entry(loaded)
     with pytest.raises(mz.InputError, match=message):
-        find_formulation("staged")
+        find_formulation("lean")
+    assert find_formulation("staged").name == "staged"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("import another_package_of_it", "No module named 'another_package_of_it'"),
+        ("raise ValueError('so\\nit is')", "so it is"),
+    ],
+)
+def test_a_broken_package_is_in_the_way_of_nothing_else(tmp_path, graph, code, message):
+    """One that is really installed."""
+    (tmp_path / "broken_package.py").write_text(f"{code}\n")
+    told = tmp_path / "broken_package-1.0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: broken_package\nVersion: 1.0\n")
+    (told / "entry_points.txt").write_text(f"[{GROUP}]\nlean = broken_package:FORM\n")
+
+    def run(*arguments):
+        line = [sys.executable, "-m", "moccasin_mzn", *map(str, arguments)]
+        made = subprocess.run(line, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+        return made.returncode, made.stderr
+
+    assert run("--help") == (0, "")
+    assert run("export", graph, "--budget", 9, "-o", tmp_path / "made.dzn") == (0, "")
+    for asked in (("list",), ("export", graph, "--budget", 9, "--formulation", "lean", "-o", tmp_path / "lean.dzn")):
+        status, err = run(*asked)
+        assert (status, err.count("\n")) == (2, 1) and message in err, err
+        assert err.startswith("error: entry point broken_package:FORM of moccasin_mzn.formulations: ")

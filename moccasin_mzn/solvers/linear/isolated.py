@@ -57,11 +57,15 @@ def main(path: str, answer: str) -> None:
     """Solve the relaxation of a FlatZinc file and write the values of its variables, or null, as JSON; or write its
     program as it is."""
     from moccasin_mzn.solvers.flatzinc.parser import parse
+    from moccasin_mzn.solvers.flatzinc.syntax import FlatZincError
     from moccasin_mzn.solvers.linear.highs_model import load
     from moccasin_mzn.solvers.linear.program import linear_program
     from moccasin_mzn.solvers.linear.relaxation import solve_relaxation
 
-    program = linear_program(parse(Path(path).read_text(encoding="utf-8"), path))
+    try:
+        program = linear_program(parse(Path(path).read_text(encoding="utf-8"), Path(path).name))
+    except FlatZincError as error:
+        sys.exit(str(error))
     if Path(answer).suffix != ".json":
         highs = load(program, integer=True)
         for column, name in enumerate(program.names):

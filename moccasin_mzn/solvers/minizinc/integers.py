@@ -32,6 +32,16 @@ class Sum:
     scale: int
     """Terms times this are in the problem's unit."""
 
+    @property
+    def total(self) -> int:
+        """As large as it may become."""
+        return sum(self.terms)
+
+
+def too_wide(sums: Iterable[Sum]) -> list[Sum]:
+    """Those that integers of 32 bits cannot hold."""
+    return [one for one in sums if one.total > LARGEST]
+
 
 def check_integers(backends: Iterable[Backend], sums: Callable[[], Iterable[Sum]], nodes: Sequence[str | int]) -> None:
     """Check that the sums of a model fit the integers of its solvers.
@@ -45,13 +55,11 @@ def check_integers(backends: Iterable[Backend], sums: Callable[[], Iterable[Sum]
     """
     *own, last = OWN
     narrow = [backend for backend in backends if backend.solver.id.rpartition(".")[2] in NARROW]
-    for one in sums() if narrow else ():
-        total = sum(one.terms)
-        if total > LARGEST:
-            largest = max(range(len(one.terms)), key=one.terms.__getitem__)
-            unit = f" in units of {one.scale}" if one.scale != 1 else ""
-            raise InputError(
-                f"solver {narrow[0].name} has integers of 32 bits, up to {LARGEST}: the total {one.what} in the model "
-                f"may be {total}{unit}, {one.terms[largest]} of it of node {nodes[one.order[largest]]}; "
-                f"{', '.join(own)} and {last} can count that far"
-            )
+    for one in too_wide(sums()) if narrow else ():
+        largest = max(range(len(one.terms)), key=one.terms.__getitem__)
+        unit = f" in units of {one.scale}" if one.scale != 1 else ""
+        raise InputError(
+            f"solver {narrow[0].name} has integers of 32 bits, up to {LARGEST}: the total {one.what} in the model "
+            f"may be {one.total}{unit}, {one.terms[largest]} of it of node {nodes[one.order[largest]]}; "
+            f"{', '.join(own)} and {last} can count that far"
+        )
