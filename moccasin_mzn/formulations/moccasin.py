@@ -25,6 +25,11 @@ REDUNDANT = Option(
     "Redundant constraints: cover,critical,order, or -cover for all but these.  [default: all]",
     choices=(ALL, NONE),
 )
+BRANCHING = Option(
+    "density|by-solver",
+    "Decide first without what takes longest for the memory it spares; of use to solvers that do not learn.",
+    choices=("density", "by-solver"),
+)
 PRESOLVE = Option("on|off", "Reduce the data of the model, or leave it to derive them.", choices=("on", "off"))
 GROUPS = ("cover", "critical", "order")
 """Of redundant constraints; the first two are of stages."""
@@ -71,6 +76,9 @@ class Moccasin(IntervalFormulation):
     index: str = "affine"
     """How staged events are numbered. "affine": starts without holes, and redundant constraints; "triangular": as
     published (2.3), and no redundant constraints of stages."""
+    branching: str = "density"
+    """The search annotation. "density": first without the recomputations that take longest for the memory they spare;
+    "by-solver": none."""
     redundant: str = ALL
     """Which groups of redundant constraints the model has: "all", "none", or names with commas between them; with "-"
     before them, all but these."""
@@ -78,12 +86,12 @@ class Moccasin(IntervalFormulation):
     """"on": presolved data; "off": the graph and the budget as they are."""
 
     own_options: ClassVar[Mapping[str, Option]] = {
-        "precedence": PRECEDENCE, "index": INDEX, "redundant": REDUNDANT, "presolve": PRESOLVE,
+        "precedence": PRECEDENCE, "index": INDEX, "branching": BRANCHING, "redundant": REDUNDANT, "presolve": PRESOLVE,
         **Formulation.own_options,
     }  # fmt: skip
 
     def __post_init__(self) -> None:
-        for what in ("precedence", "index", "presolve"):
+        for what in ("precedence", "index", "branching", "presolve"):
             option, value = self.own_options[what], getattr(self, what)
             if value not in option.choices:
                 raise InputError(f"unknown {what} {shown(value)}, expected one of {', '.join(option.choices)}")
@@ -132,10 +140,10 @@ class Moccasin(IntervalFormulation):
 
     def choices(self, objective: str) -> dict[str, Any]:
         told: dict[str, Any] = {} if objective == "duration" else {"phase": Member(objective.upper())}
-        for name in ("precedence", "index"):
+        for name in ("precedence", "index", "branching"):
             value = getattr(self, name)
             if value != self.own_options[name].choices[0]:
-                told[name] = Member(value.upper())
+                told[name] = Member(value.upper().replace("-", "_"))
         if self.redundant != ALL:
             told["redundant"] = frozenset(Member(name.upper()) for name in self.groups())
         return told

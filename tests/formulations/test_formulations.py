@@ -26,6 +26,7 @@ def test_the_forms_of_a_model_are_told_to_it():
     published = choices("staged", "peak", precedence="reservoir", index="triangular")
     assert published == {"phase": "PEAK", "precedence": "RESERVOIR", "index": "TRIANGULAR"}
     assert dzn_text(published) == "phase = PEAK;\nprecedence = RESERVOIR;\nindex = TRIANGULAR;\n"
+    assert dzn_text(choices("general", branching="by-solver")) == "branching = BY_SOLVER;\n"
     assert choices("checkmate-milp-strengthened") == {"memory": "ALIVE"}
 
 

@@ -267,11 +267,13 @@ def _check_silence(backend: Backend, stderr: Path) -> None:
 def _options(backend: Backend, limits: Limits, warm_start: bool = True) -> dict[str, Any]:
     """Flags, as far as the solver has them.
 
-    Chuffed must not search freely from a warm start: it then returns solutions that violate constraints, and calls them
-    optimal (libminizinc issue 928). Without a warm start it is much slower if it may not.
+    Gecode searches as the model says, others freely. Chuffed must not search freely from a warm start: it then returns
+    solutions that violate constraints, and calls them optimal (libminizinc issue 928). Without a warm start it is much
+    slower if it may not.
     """
     flags = backend.solver.stdFlags
-    options: dict[str, Any] = {"free_search": "-f" in flags and not (warm_start and backend.is_chuffed)}
+    free = "-f" in flags and backend.learns and not (warm_start and backend.is_chuffed)
+    options: dict[str, Any] = {"free_search": free}
     if {"-i", "-a"} & set(flags):
         options["intermediate_solutions"] = True
     if limits.seconds is not None:

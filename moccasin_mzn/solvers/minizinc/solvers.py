@@ -76,6 +76,11 @@ class Backend:
         return self.solver.id.rpartition(".")[2] == "chuffed"
 
     @property
+    def learns(self) -> bool:
+        """False for Gecode, which follows a model's search annotation to better effect than its own search."""
+        return self.solver.id.rpartition(".")[2] != "gecode"
+
+    @property
     def is_cp_sat(self) -> bool:
         """True for this package's own solver."""
         return self.solver.id == CP_SAT.identifier

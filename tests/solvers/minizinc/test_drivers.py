@@ -236,6 +236,10 @@ def test_chuffed_searches_freely_only_without_a_warm_start():
     assert _options(find_backend("cp-sat"), Limits(), warm_start=True)["free_search"]
 
 
+def test_gecode_searches_as_the_model_says():
+    assert not _options(find_backend("gecode"), Limits())["free_search"]
+
+
 @webassembly
 @pytest.mark.parametrize("name", OTHERS)
 def test_webassembly_gets_no_threads_which_it_has_not(name):
