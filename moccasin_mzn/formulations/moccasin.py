@@ -26,9 +26,10 @@ REDUNDANT = Option(
     choices=(ALL, NONE),
 )
 BRANCHING = Option(
-    "density|by-solver",
-    "Decide first without what takes longest for the memory it spares; of use to solvers that do not learn.",
-    choices=("density", "by-solver"),
+    "density|from-below|by-solver",
+    "What solvers that do not learn decide first: not to compute again what takes longest for the memory it spares; "
+    "a short duration; or what they like.",
+    choices=("density", "from-below", "by-solver"),
 )
 PRESOLVE = Option("on|off", "Reduce the data of the model, or leave it to derive them.", choices=("on", "off"))
 GROUPS = ("cover", "critical", "order")
@@ -78,7 +79,7 @@ class Moccasin(IntervalFormulation):
     published (2.3), and no redundant constraints of stages."""
     branching: str = "density"
     """The search annotation. "density": first without the recomputations that take longest for the memory they spare;
-    "by-solver": none."""
+    "from-below": the shorter durations before that; "by-solver": none."""
     redundant: str = ALL
     """Which groups of redundant constraints the model has: "all", "none", or names with commas between them; with "-"
     before them, all but these."""

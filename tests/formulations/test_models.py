@@ -106,10 +106,11 @@ def test_what_takes_longest_for_the_memory_it_spares_is_decided_first():
         arrays = dict(re.findall(r"^array .*?: (\w+) *(?:::.*)? = \[(.*)\];", text, re.MULTILINE))
         place = {name: c for c, name in enumerate(arrays["active"].split(","))}
         searched = re.search(r"solve.*bool_search\((\w+),input_order,indomain_min", text)
+        assert ("int_search([]" in text) == (own.get("branching") != "from-below" and searched is not None)
         nodes = [v for v, most in zip(names, form.data(instance).max_computations, strict=True) for _ in range(most)]
         return searched and "".join(nodes[place[name]] for name in arrays[searched[1]].split(","))
 
-    assert decided("gecode") == "ebacd"
+    assert decided("gecode") == decided("gecode", branching="from-below") == "ebacd"
     assert decided("gecode", branching="by-solver") is None and decided("cp-sat") is None
 
 
