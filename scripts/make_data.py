@@ -8,8 +8,8 @@ The same program writes the same bytes on every platform.
 
 from __future__ import annotations
 
+import argparse
 import csv
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -157,4 +157,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else DATA)
+    parser = argparse.ArgumentParser(description=__doc__.partition(";")[0])
+    parser.add_argument("folder", type=Path, nargs="?", default=DATA)
+    main(parser.parse_args().folder)
