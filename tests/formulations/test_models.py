@@ -101,14 +101,16 @@ def test_what_takes_longest_for_the_memory_it_spares_is_decided_first():
 
     def decided(solver: str, **own: str) -> str | None:
         form = find_formulation("staged", redundant="none", presolve="off", **own)
-        items = form.items(instance, form.data(instance), None, None)
-        text = compile_model(find_backend(solver), form.file, dzn_text(items))
+        data = form.data(instance)
+        text = compile_model(find_backend(solver), form.file, dzn_text(form.items(instance, data, None, None)))
         arrays = dict(re.findall(r"^array .*?: (\w+) *(?:::.*)? = \[(.*)\];", text, re.MULTILINE))
-        place = {name: c for c, name in enumerate(arrays["active"].split(","))}
-        searched = re.search(r"solve.*bool_search\((\w+),input_order,indomain_min", text)
-        assert ("int_search([]" in text) == (own.get("branching") != "from-below" and searched is not None)
-        nodes = [v for v, most in zip(names, form.data(instance).max_computations, strict=True) for _ in range(most)]
-        return searched and "".join(nodes[place[name]] for name in arrays[searched[1]].split(","))
+        nodes = [v for v, most in zip(names, data.max_computations, strict=True) for _ in range(most)]
+        node_of = dict(zip(arrays["active"].split(","), nodes, strict=True))
+        as_integer = dict(re.findall(r"bool2int\((\w+),(\w+)\)", text))
+        node_of |= {number: node_of[flag] for flag, number in as_integer.items() if flag in node_of}
+        searched = re.search(r"solve.*int_search\((\w+),input_order,indomain_min", text)
+        assert ("indomain_split" in text) == (own.get("branching") == "from-below")
+        return searched and "".join(node_of[name] for name in arrays[searched[1]].split(","))
 
     assert decided("gecode") == decided("gecode", branching="from-below") == "ebacd"
     assert decided("gecode", branching="by-solver") is None and decided("cp-sat") is None
