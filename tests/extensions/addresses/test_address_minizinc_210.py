@@ -61,8 +61,8 @@ def test_the_joint_models(tmp_path, seed, name):
     instance, alignment = draw_instance(seed)
     data, step = joint_data(instance, alignment, name == "staged")
     items = find_formulation(name).data_items(instance.graph, data)
-    items |= {"alignment": step, "incumbent_offset": []}
-    found = objective(answer(tmp_path, f"addresses_{name}.mzn", items))
+    items |= {"alignment": step}
+    found = objective(answer(tmp_path, f"{name}.mzn", items))
     most, staged = instance.max_computations[0], name == "staged"
     least = shortest_in_arena(instance.graph, instance.budget, alignment, most, staged)
     assert (None if found is None else found * data.duration_scale) == least
