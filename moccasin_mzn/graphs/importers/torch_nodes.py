@@ -113,6 +113,13 @@ def is_masked(node: fx.Node) -> bool:
     return _mask_position(node) is not None
 
 
+def with_mask(node: fx.Node, mask: Sequence[bool]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments to call such an operator with for some of its gradients."""
+    at = _mask_position(node)
+    args = tuple(list(mask) if position == at else argument for position, argument in enumerate(node.args))
+    return args, dict(node.kwargs)
+
+
 def group_tensors(node: fx.Node, group: Sequence[int]) -> list[Any] | None:
     """The tensors that the operator allocates for a group of its outputs; all of them for an empty group."""
     if not group or not isinstance(node.meta.get("val"), (tuple, list)):

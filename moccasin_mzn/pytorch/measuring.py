@@ -1,0 +1,407 @@
+"""How much memory a call of PyTorch takes, by two meters that know nothing of each other, and how long.
+
+- *Storages* (`storage_peak`): the live storages that operators have returned. Exact, on any device, in pure Python.
+- *Allocator* (`allocator_peak`): what the allocator has given out, so also what operators take while they work, their
+  workspaces. This is what a budget is about.
+
+Both count from the beginning of the call: parameters, buffers, inputs and whatever else was there before are left out,
+and count for nothing when they are freed. Gradients that a call makes are counted.
+
+`measure_operators` has both for each operator of a traced network, without running the network: the operators are
+called one by one, on tensors made for that, so that it takes no more memory than the largest of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import statistics
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.graphs.importers.torch_memory import STATE, Member
+from moccasin_mzn.graphs.importers.torch_nodes import group_bytes, is_masked, with_mask
+from moccasin_mzn.graphs.importers.torch_profile import REPEATS, member_shares, real_tensor
+from moccasin_mzn.graphs.importers.torch_trace import quiet
+
+if TYPE_CHECKING:
+    import torch
+    from torch import fx
+
+_LOG_LEVEL, _SILENT = "KINETO_LOG_LEVEL", "10"
+"""The profiler's library reads this once, when it is used first; otherwise it writes lines to stderr."""
+
+
+_ENOUGH = 0.5
+"""Seconds after which an operator is not called once more."""
+_SHORTEST = 50_000
+"""Nanoseconds: short calls are timed so many at once that they take about as long."""
+
+
+@dataclass(frozen=True)
+class StepPeaks:
+    """What a step takes."""
+
+    storage: int
+    """Bytes, see `storage_peak`."""
+    allocator: int
+    """Bytes, see `allocator_peak`."""
+    seconds: float
+    """CPU time of the process, of a step without a meter; on another device the time on the clock."""
+
+
+@dataclass(frozen=True)
+class OperatorCost:
+    """What one call of an operator takes, or one operation of several."""
+
+    nanoseconds: int
+    """CPU time of the calling thread, the median of several calls."""
+    workspace: int
+    """Bytes that it takes at the worst beside its inputs and the outputs that the operation keeps."""
+    measured: bool = True
+    """False: it could not be called on tensors made for that, and its time is told by the bytes it reads and writes."""
+
+
+@dataclass
+class OperatorCosts:
+    """Costs of operators by what tells calls apart: a table to measure each but once, for several networks too."""
+
+    known: dict[object, OperatorCost | None] = field(default_factory=dict)
+    """None: the call failed."""
+
+    def of(self, node: fx.Node, mask: Sequence[bool] | None = None, repeats: int = REPEATS) -> OperatorCost | None:
+        """What a traced operator costs, its workspace beside all its outputs; None if it cannot be called.
+
+        Args:
+            mask: instead of its own `output_mask`.
+        """
+        args, kwargs = (node.args, node.kwargs) if mask is None else with_mask(node, mask)
+        key = _key(node, args, kwargs)
+        if key not in self.known:
+            self.known[key] = _measured(node.target, args, kwargs, repeats)
+        return self.known[key]
+
+
+def storage_peak(call: Callable[[], object]) -> int:
+    """The most bytes of storages that operators returned during a call and that lived at once.
+
+    Compiled code does not pass by here: of `torch.compile`d networks only `allocator_peak` is told.
+
+    Raises:
+        Exception: whatever the call raises.
+    """
+    with _meter() as meter:
+        call()
+    return meter.peak
+
+
+def allocator_peak(call: Callable[[], object], device: str = "cpu") -> int:
+    """The most bytes that the allocator had given out during a call, beyond what it had before.
+
+    Args:
+        device: "cpu", or one of CUDA.
+
+    Raises:
+        Exception: whatever the call raises.
+    """
+    if not _is_cpu(device):
+        return _cuda_peak(call, device)
+    _, events = allocations(call)
+    return _highest(events)
+
+
+def eager_peaks(step: Callable[[], object], device: str = "cpu") -> StepPeaks:
+    """What a training step takes: it is run four times, the first time to warm up.
+
+    Args:
+        step: leaves no gradients behind (`set_to_none` at its end), so that all runs are alike.
+    """
+    step()
+    began = time_of(device)
+    step()
+    seconds = time_of(device) - began
+    return StepPeaks(storage_peak(step), allocator_peak(step, device), seconds)
+
+
+def measure_operators(
+    nodes: Iterable[fx.Node],
+    members: Mapping[str, Sequence[Member]],
+    *,
+    repeats: int = REPEATS,
+    costs: OperatorCosts | None = None,
+) -> dict[str, OperatorCost]:
+    """What each operation of a traced network takes on this machine, with the threads and libraries that are set now.
+
+    Args:
+        nodes: of the traced graph.
+        members: traced nodes of each operation, see `torch_memory.Accounted`.
+        costs: what is known already, added to.
+
+    Returns:
+        By operation. Groups of outputs that can be computed alone share the operator's time as in `torch_profile`, of
+        others the first has all. The workspace of an operation of several operators is the largest of theirs.
+    """
+    import torch
+
+    by_name = {node.name: node for node in nodes}
+    costs = costs or OperatorCosts()
+    with quiet(), torch.random.fork_rng(devices=[]), torch.no_grad():
+        called = dict.fromkeys(member.node for operation in members.values() for member in operation)
+        whole = {name: costs.of(by_name[name], None, repeats) for name in called}
+        rate = _nanoseconds_per_byte(by_name, whole)
+        found = {}
+        for name, shares in member_shares(members, by_name).items():
+            nanoseconds, workspaces = 0.0, []
+            for member, share in shares:
+                node, cost = by_name[member.node], whole[member.node]
+                one = rate * _bytes_touched(node) if cost is None else cost.nanoseconds
+                nanoseconds += _share(node, member, share) * one
+                workspaces.append(_workspace(node, member, cost, costs, repeats))
+            all_measured = all(whole[member.node] is not None for member, _ in shares)
+            found[name] = OperatorCost(max(1, round(nanoseconds)), max(workspaces), all_measured)
+    return found
+
+
+def allocations(call: Callable[[], Any]) -> tuple[Any, list[int]]:
+    """What a call returns, and bytes in the order of the CPU allocator's work: given out above 0, taken back below.
+
+    Blocks that were given out before the call are no part of it.
+    """
+    from torch.profiler import ProfilerActivity, profile
+
+    with (
+        quiet(), _no_lines(),
+        profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=False) as profiler,
+    ):  # fmt: skip
+        returned = call()
+    seen = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
+    seen.sort(key=lambda event: event.start_ns())
+    return returned, [event.nbytes() for event in seen]
+
+
+def time_of(device: str = "cpu") -> float:
+    """Seconds to take the difference of: CPU time of this process, or the clock's when the device has done all."""
+    if _is_cpu(device):
+        return time.process_time()
+    import torch
+
+    torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def _is_cpu(device: str) -> bool:
+    return device.partition(":")[0] == "cpu"
+
+
+def _highest(events: Iterable[int]) -> int:
+    held = peak = 0
+    for amount in events:
+        held += amount
+        peak = max(peak, held)
+    return peak
+
+
+def _cuda_peak(call: Callable[[], object], device: str) -> int:
+    import torch
+
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    call()
+    torch.cuda.synchronize(device)
+    return torch.cuda.max_memory_allocated(device) - before
+
+
+@contextlib.contextmanager
+def _no_lines() -> Iterator[None]:
+    """The profiler writes nothing to stderr, unless the environment says what it shall write."""
+    told = _LOG_LEVEL in os.environ
+    os.environ.setdefault(_LOG_LEVEL, _SILENT)
+    try:
+        yield
+    finally:
+        if not told:
+            del os.environ[_LOG_LEVEL]
+
+
+def _meter() -> Any:
+    """A mode that sees every operator and follows the storages that they return, until they are freed."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Meter(TorchDispatchMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self.held = self.peak = 0
+            self.live: dict[int, int] = {}
+            """Bytes of the storages that are followed, by the id of the storage."""
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            given = {id(storage): storage for storage in _storages((args, kwargs))}
+            returned = func(*args, **(kwargs or {}))
+            for storage in _storages(returned):
+                if id(storage) in self.live or id(storage) not in given:
+                    self._follow(storage)
+            self.peak = max(self.peak, self.held)
+            return returned
+
+        def _follow(self, storage: Any) -> None:
+            key, size = id(storage), storage.nbytes()
+            if key not in self.live:
+                weakref.finalize(storage, self._free, key).atexit = False
+            self.held += size - self.live.get(key, 0)  # it may have been resized
+            self.live[key] = size
+
+        def _free(self, key: int) -> None:
+            self.held -= self.live.pop(key)
+
+    return Meter()
+
+
+def _storages(values: Any) -> Iterator[torch.UntypedStorage]:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    for leaf in tree_leaves(values):
+        if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided:
+            yield leaf.untyped_storage()
+
+
+# --- operators -------------------------------------------------------------------------------------------------
+
+
+def _measured(target: Any, args: Any, kwargs: Any, repeats: int) -> OperatorCost | None:
+    """Call an operator on tensors like those of the trace."""
+    from torch import fx
+
+    made: dict[fx.Node, Any] = {}
+
+    def real(node: fx.Node) -> Any:
+        if node not in made:
+            made[node] = _real(node.meta.get("val"))
+        return made[node]
+
+    args, kwargs = fx.node.map_arg((args, kwargs), real)
+    try:
+        target(*args, **kwargs)  # the first call may prepare something that is kept
+        began = time.monotonic()
+        returned, events = allocations(lambda: target(*args, **kwargs))
+        workspace = _highest(events) - sum(events)
+        del returned
+        return OperatorCost(_median_time(lambda: target(*args, **kwargs), repeats, began), max(0, workspace))
+    except Exception:  # on made-up numbers: indices out of range, a matrix that is not positive definite
+        return None
+
+
+def _median_time(call: Callable[[], object], repeats: int, began: float) -> int:
+    """Nanoseconds of this thread."""
+    samples: list[float] = []
+    calls = 1
+    while len(samples) < max(1, repeats) and (not samples or time.monotonic() - began < _ENOUGH):
+        start = time.thread_time_ns()
+        for _ in range(calls):
+            call()
+        took = (time.thread_time_ns() - start) / calls
+        if calls == 1 and not samples and took < _SHORTEST:
+            calls = math.ceil(_SHORTEST / max(took, 1000))
+        else:
+            samples.append(took)
+    return max(1, round(statistics.median(samples)))
+
+
+def _real(value: Any) -> Any:
+    import torch
+    from torch.utils._pytree import tree_map
+
+    return tree_map(lambda leaf: real_tensor(leaf, STATE) if isinstance(leaf, torch.Tensor) else leaf, value)
+
+
+def _key(node: fx.Node, args: Any, kwargs: Any) -> object:
+    """What tells calls apart: the operator, shapes, strides and types of its arguments, which of them are the same
+    tensor, its constants, and how PyTorch is set to compute.
+    """
+    import torch
+    from torch import fx
+    from torch.utils._pytree import tree_flatten
+
+    leaves, shape = tree_flatten((args, dict(kwargs)), is_leaf=lambda leaf: isinstance(leaf, (fx.Node, slice)))
+    seen: dict[fx.Node, int] = {}
+    parts = []
+    for leaf in leaves:
+        if isinstance(leaf, fx.Node):
+            parts.append((seen.setdefault(leaf, len(seen)), _likeness(leaf.meta.get("val"))))
+        else:
+            parts.append((type(leaf).__name__, repr(leaf)))
+    settings = torch.get_num_threads(), torch.backends.mkldnn.enabled
+    return str(node.target), tuple(parts), str(shape), settings
+
+
+def _likeness(value: Any) -> object:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    return tuple(
+        (tuple(leaf.shape), leaf.stride(), str(leaf.dtype), str(leaf.device))
+        if isinstance(leaf, torch.Tensor)
+        else repr(leaf)
+        for leaf in tree_leaves(value)
+    )
+
+
+def _others(node: fx.Node, member: Member) -> list[int]:
+    """Outputs that the operator makes besides a group of them."""
+    values = node.meta.get("val")
+    if not member.outputs or not isinstance(values, (tuple, list)):
+        return []
+    return [at for at, value in enumerate(values) if value is not None and at not in member.outputs]
+
+
+def _is_first(node: fx.Node, member: Member) -> bool:
+    """True for the group of outputs that the others are beside: it has the largest one."""
+    sizes = {at: group_bytes(node, (at,)) or 0 for at in (*_others(node, member), *member.outputs)}
+    return max(sizes, key=lambda at: (sizes[at], -at)) in member.outputs
+
+
+def _share(node: fx.Node, member: Member, share: float) -> float:
+    """Of an operator's time: without a mask all that it makes is made with the first group, and once more with it."""
+    return share if is_masked(node) or not _others(node, member) else float(_is_first(node, member))
+
+
+def _workspace(node: fx.Node, member: Member, cost: OperatorCost | None, costs: OperatorCosts, repeats: int) -> int:
+    """What the operator takes beside the outputs that an operation keeps of it.
+
+    Without a mask the first group is made with all the others, and these are made together with it. With one it is told
+    which to make; but where the groups are computed one after the other, it is called once for all, when the first is
+    in memory.
+    """
+    if cost is None:
+        return 0
+    others = _others(node, member)
+    if not others:
+        return cost.workspace
+    if not is_masked(node):
+        return cost.workspace + (group_bytes(node, others) or 0) if _is_first(node, member) else 0
+    alone = costs.of(node, [at in member.outputs for at in range(len(node.meta["val"]))], repeats)
+    here = alone.workspace if alone is not None else cost.workspace
+    return here if 0 in member.outputs else max(here, cost.workspace)
+
+
+def _bytes_touched(node: fx.Node) -> int:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    values = [node.meta.get("val"), *(read.meta.get("val") for read in node.all_input_nodes)]
+    tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _nanoseconds_per_byte(nodes: Mapping[str, fx.Node], costs: Mapping[str, OperatorCost | None]) -> float:
+    rates = [
+        cost.nanoseconds / _bytes_touched(nodes[name])
+        for name, cost in costs.items()
+        if cost is not None and _bytes_touched(nodes[name])
+    ]
+    return statistics.median(rates) if rates else 1.0
