@@ -329,7 +329,7 @@ def _key(node: fx.Node, args: Any, kwargs: Any) -> object:
 
     leaves, shape = tree_flatten((args, dict(kwargs)), is_leaf=lambda leaf: isinstance(leaf, (fx.Node, slice)))
     seen: dict[fx.Node, int] = {}
-    parts = []
+    parts: list[object] = []
     for leaf in leaves:
         if isinstance(leaf, fx.Node):
             parts.append((seen.setdefault(leaf, len(seen)), _likeness(leaf.meta.get("val"))))

@@ -94,14 +94,13 @@ def output_groups(node: fx.Node, needed: frozenset[fx.Node] | set[fx.Node]) -> l
     sizes = _output_sizes(node)
     used = {user.args[1] for user in node.users if user.target is operator.getitem and user in needed}
     tensors = [number for number, size in enumerate(sizes) if size is not None]
-    made = [number for number in tensors if sizes[number]]
+    made = {number: size for number, size in enumerate(sizes) if size}
     if len(made) < 2:
         return [tuple(tensors)]
     if is_masked(node):
-        main = [0] if 0 in made else made
+        main = [0] if 0 in made else list(made)
     else:
-        largest = max(sizes[number] for number in made)
-        main = [number for number in made if sizes[number] * _SIDE_SHARE > largest]
+        main = [number for number, size in made.items() if size * _SIDE_SHARE > max(made.values())]
     side = [number for number in made if number not in main]
     if not used.intersection(main) or not used.intersection(side):
         return [tuple(tensors)]

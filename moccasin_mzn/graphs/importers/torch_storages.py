@@ -23,14 +23,13 @@ def storage_elements(node: fx.Node, number: int | None) -> int:
     from torch.utils._pytree import tree_map
 
     schema = getattr(node.target, "_schema", None)
-    rule = _RULES.get(schema.name) if schema is not None else None
-    if rule is None:
+    if schema is None or schema.name not in _RULES:
         return 0
     args, kwargs = tree_map(lambda leaf: getattr(leaf, "meta", {}).get("val", leaf), (tuple(node.args), node.kwargs))
     given = {argument.name: argument.default_value for argument in schema.arguments if argument.has_default_value()}
     given |= dict(zip((argument.name for argument in schema.arguments), args, strict=False)) | kwargs
     try:
-        room = rule(given, node.meta["val"], number)
+        room = _RULES[schema.name](given, node.meta["val"], number)
     except (KeyError, AttributeError):  # an argument that the trace does not know
         return 0
     return room if type(room) is int else 0
