@@ -149,7 +149,7 @@ def measure_operators(
 
     by_name = {node.name: node for node in nodes}
     costs = costs or OperatorCosts()
-    with quiet(), torch.random.fork_rng(devices=[]), torch.no_grad():
+    with quiet(), torch.random.fork_rng(devices=[]), torch.no_grad(), _no_denormals():
         called = dict.fromkeys(member.node for operation in members.values() for member in operation)
         whole = {name: costs.of(by_name[name], None, repeats) for name in called}
         rate = _nanoseconds_per_byte(by_name, whole)
@@ -273,6 +273,19 @@ def _storages(values: Any) -> Iterator[torch.UntypedStorage]:
 # --- operators -------------------------------------------------------------------------------------------------
 
 
+@contextlib.contextmanager
+def _no_denormals() -> Iterator[None]:
+    """An operator that overwrites its input, called again and again, would come to numbers that take very long."""
+    import torch
+
+    flushed = float(torch.tensor(1e-38, dtype=torch.float32) * 1e-3) == 0
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(flushed)
+
+
 def _measured(target: Any, args: Any, kwargs: Any, repeats: int) -> OperatorCost | None:
     """Call an operator on tensors like those of the trace."""
     from torch import fx
@@ -284,8 +297,8 @@ def _measured(target: Any, args: Any, kwargs: Any, repeats: int) -> OperatorCost
             made[node] = _real(node.meta.get("val"))
         return made[node]
 
-    args, kwargs = fx.node.map_arg((args, kwargs), real)
     try:
+        args, kwargs = fx.node.map_arg((args, kwargs), real)
         target(*args, **kwargs)  # the first call may prepare something that is kept
         began = time.monotonic()
         returned, events = allocations(lambda: target(*args, **kwargs))

@@ -279,6 +279,18 @@ def test_expanded_tensors_and_lists_are_made_as_they_were():
     assert all(cost.measured for cost in measure_operators(nodes, members, repeats=1).values())
 
 
+@pytest.mark.parametrize("flushed", [False, True])
+def test_numbers_close_to_zero_stay_as_they_were(flushed):
+    nodes, members = traced(lambda x, w: (x + w).mul_(w).mul_(w), torch.rand(8, 8), torch.rand(8, 8))
+    torch.set_flush_denormal(flushed)
+    try:
+        costs = measure_operators(nodes, members, repeats=1)
+        assert (float(torch.tensor(1e-38) * 1e-3) == 0) == flushed
+    finally:
+        torch.set_flush_denormal(False)
+    assert list(costs) == ["add"] and costs["add"].measured
+
+
 def test_the_random_state_stays():
     torch.manual_seed(5)
     expected = torch.rand(3)
