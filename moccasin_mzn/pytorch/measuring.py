@@ -14,7 +14,6 @@ called one by one, on tensors made for that, so that it takes no more memory tha
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import statistics
 import time
@@ -73,17 +72,23 @@ class OperatorCosts:
     known: dict[object, OperatorCost | None] = field(default_factory=dict)
     """None: the call failed."""
 
-    def of(self, node: fx.Node, mask: Sequence[bool] | None = None, repeats: int = REPEATS) -> OperatorCost | None:
+    def of(self, node: fx.Node, mask: Sequence[bool] | None = None) -> OperatorCost | None:
         """What a traced operator costs, its workspace beside all its outputs; None if it cannot be called.
 
         Args:
             mask: instead of its own `output_mask`.
         """
-        args, kwargs = (node.args, node.kwargs) if mask is None else with_mask(node, mask)
-        key = _key(node, args, kwargs)
-        if key not in self.known:
-            self.known[key] = _measured(node.target, args, kwargs, repeats)
-        return self.known[key]
+        self.measure([(node, mask)])
+        return self.known[_Call.of(node, mask).key]
+
+    def measure(self, wanted: Iterable[tuple[fx.Node, Sequence[bool] | None]], repeats: int = REPEATS) -> None:
+        """Measure what is not known yet, in turns, so that a machine that is slower for a while is so for all."""
+        calls = {call.key: call for call in (_Call.of(node, mask) for node, mask in wanted)}
+        new = [call for key, call in calls.items() if key not in self.known]
+        for _ in range(max(1, repeats)):
+            for call in new:
+                call.sample()
+        self.known.update((call.key, call.cost) for call in new)
 
 
 def storage_peak(call: Callable[[], object]) -> int:
@@ -150,8 +155,11 @@ def measure_operators(
     by_name = {node.name: node for node in nodes}
     costs = costs or OperatorCosts()
     with quiet(), torch.random.fork_rng(devices=[]), torch.no_grad(), _no_denormals():
-        called = dict.fromkeys(member.node for operation in members.values() for member in operation)
-        whole = {name: costs.of(by_name[name], None, repeats) for name in called}
+        called = dict.fromkeys(member for operation in members.values() for member in operation)
+        costs.measure(
+            ((by_name[each.node], mask) for each in called for mask in _masks(by_name[each.node], each)), repeats
+        )
+        whole = {each.node: costs.of(by_name[each.node]) for each in called}
         rate = _nanoseconds_per_byte(by_name, whole)
         found = {}
         for name, shares in member_shares(members, by_name).items():
@@ -160,7 +168,7 @@ def measure_operators(
                 node, cost = by_name[member.node], whole[member.node]
                 one = rate * _bytes_touched(node) if cost is None else cost.nanoseconds
                 nanoseconds += _share(node, member, share) * one
-                workspaces.append(_workspace(node, member, cost, costs, repeats))
+                workspaces.append(_workspace(node, member, cost, costs))
             all_measured = all(whole[member.node] is not None for member, _ in shares)
             found[name] = OperatorCost(max(1, round(nanoseconds)), max(workspaces), all_measured)
     return found
@@ -286,43 +294,73 @@ def _no_denormals() -> Iterator[None]:
         torch.set_flush_denormal(flushed)
 
 
-def _measured(target: Any, args: Any, kwargs: Any, repeats: int) -> OperatorCost | None:
-    """Call an operator on tensors like those of the trace."""
-    from torch import fx
+@dataclass
+class _Call:
+    """A call of an operator as in a trace, and what has been measured of it."""
 
-    made: dict[fx.Node, Any] = {}
-
-    def real(node: fx.Node) -> Any:
-        if node not in made:
-            made[node] = _real(node.meta.get("val"))
-        return made[node]
-
-    try:
-        args, kwargs = fx.node.map_arg((args, kwargs), real)
-        target(*args, **kwargs)  # the first call may prepare something that is kept
-        began = time.monotonic()
-        returned, events = allocations(lambda: target(*args, **kwargs))
-        workspace = _highest(events) - sum(events)
-        del returned
-        return OperatorCost(_median_time(lambda: target(*args, **kwargs), repeats, began), max(0, workspace))
-    except Exception:  # on made-up numbers: indices out of range, a matrix that is not positive definite
-        return None
-
-
-def _median_time(call: Callable[[], object], repeats: int, began: float) -> int:
+    target: Callable[..., Any]
+    args: Any
+    kwargs: Any
+    key: object
+    workspace: int | None = None
+    samples: list[float] = field(default_factory=list)
     """Nanoseconds of this thread."""
-    samples: list[float] = []
+    spent: float = 0
+    """Seconds."""
+    failed: bool = False
+
+    @classmethod
+    def of(cls, node: fx.Node, mask: Sequence[bool] | None) -> _Call:
+        args, kwargs = (node.args, node.kwargs) if mask is None else with_mask(node, mask)
+        return cls(node.target, args, kwargs, _key(node, args, kwargs))  # type: ignore[arg-type]
+
+    @property
+    def cost(self) -> OperatorCost | None:
+        if self.failed or self.workspace is None:
+            return None
+        return OperatorCost(max(1, round(statistics.median(self.samples))), self.workspace)
+
+    def sample(self) -> None:
+        """Call the operator on tensors like those of the trace, once more if that takes not too long."""
+        if self.failed or self.spent > _ENOUGH:
+            return
+        began = time.monotonic()
+        try:
+            args, kwargs = self._made()
+            self.target(*args, **kwargs)  # the first call may prepare something that is kept
+            if self.workspace is None:
+                returned, events = allocations(lambda: self.target(*args, **kwargs))
+                self.workspace = max(0, _highest(events) - sum(events))
+                del returned
+            self.samples.append(_nanoseconds(lambda: self.target(*args, **kwargs)))
+        except Exception:  # on made-up numbers: indices out of range, lengths that do not fit
+            self.failed = True
+        self.spent += time.monotonic() - began
+
+    def _made(self) -> Any:
+        from torch import fx
+
+        made: dict[fx.Node, Any] = {}
+
+        def real(node: fx.Node) -> Any:
+            if node not in made:
+                made[node] = _real(node.meta.get("val"))
+            return made[node]
+
+        return fx.node.map_arg((self.args, self.kwargs), real)
+
+
+def _nanoseconds(call: Callable[[], object]) -> float:
+    """CPU time of this thread for a call, of many for a short one."""
     calls = 1
-    while len(samples) < max(1, repeats) and (not samples or time.monotonic() - began < _ENOUGH):
+    while True:
         start = time.thread_time_ns()
         for _ in range(calls):
             call()
-        took = (time.thread_time_ns() - start) / calls
-        if calls == 1 and not samples and took < _SHORTEST:
-            calls = math.ceil(_SHORTEST / max(took, 1000))
-        else:
-            samples.append(took)
-    return max(1, round(statistics.median(samples)))
+        took = time.thread_time_ns() - start
+        if calls > 1 or took >= _SHORTEST:
+            return took / calls
+        calls = 1 + _SHORTEST // max(took, 1000)
 
 
 def _real(value: Any) -> Any:
@@ -372,6 +410,13 @@ def _others(node: fx.Node, member: Member) -> list[int]:
     return [at for at, value in enumerate(values) if value is not None and at not in member.outputs]
 
 
+def _masks(node: fx.Node, member: Member) -> list[list[bool] | None]:
+    """How an operation may call an operator: as it is, and where that can be for its own outputs only."""
+    if not is_masked(node) or not _others(node, member):
+        return [None]
+    return [None, [at in member.outputs for at in range(len(node.meta["val"]))]]
+
+
 def _is_first(node: fx.Node, member: Member) -> bool:
     """True for the group of outputs that the others are beside: it has the largest one."""
     sizes = {at: group_bytes(node, (at,)) or 0 for at in (*_others(node, member), *member.outputs)}
@@ -383,7 +428,7 @@ def _share(node: fx.Node, member: Member, share: float) -> float:
     return share if is_masked(node) or not _others(node, member) else float(_is_first(node, member))
 
 
-def _workspace(node: fx.Node, member: Member, cost: OperatorCost | None, costs: OperatorCosts, repeats: int) -> int:
+def _workspace(node: fx.Node, member: Member, cost: OperatorCost | None, costs: OperatorCosts) -> int:
     """What the operator takes beside the outputs that an operation keeps of it.
 
     Without a mask the first group is made with all the others, and these are made together with it. With one it is told
@@ -397,7 +442,7 @@ def _workspace(node: fx.Node, member: Member, cost: OperatorCost | None, costs: 
         return cost.workspace
     if not is_masked(node):
         return cost.workspace + (group_bytes(node, others) or 0) if _is_first(node, member) else 0
-    alone = costs.of(node, [at in member.outputs for at in range(len(node.meta["val"]))], repeats)
+    alone = costs.of(node, _masks(node, member)[1])
     here = alone.workspace if alone is not None else cost.workspace
     return here if 0 in member.outputs else max(here, cost.workspace)
 
