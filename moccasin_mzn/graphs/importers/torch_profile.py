@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, shown
@@ -50,7 +51,7 @@ def measure(trace: Trace, *, warm_ups: int = WARM_UPS, repeats: int = REPEATS) -
     nodes = {node.name: node for node in trace.graph_module.graph.nodes}
     clock = _clock(trace.graph_module)
     where = f"{trace.facts['network']} on {', '.join(trace.facts['inputs'])}, executed"
-    with quiet(), users_code(where), torch.random.fork_rng(devices=[]), torch.no_grad():
+    with quiet(), users_code(where), torch.random.fork_rng(devices=[]), torch.no_grad(), no_denormals():
         torch.manual_seed(0)
         tensors = [
             real_tensor(node.meta["val"], trace.kinds[node.name]) for node in nodes.values() if node.op == "placeholder"
@@ -93,6 +94,19 @@ def _clock(graph_module: fx.GraphModule) -> Any:
             return real_tensor(found, INPUT) if isinstance(found, FakeTensor) else found
 
     return Clock(graph_module)
+
+
+@contextlib.contextmanager
+def no_denormals() -> Iterator[None]:
+    """Meanwhile numbers very close to zero are zero: random parameters make many of them, and they take very long."""
+    import torch
+
+    flushed = float(torch.tensor(1e-38, dtype=torch.float32) * 1e-3) == 0
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(flushed)
 
 
 def real_tensor(fake: torch.Tensor, kind: str) -> torch.Tensor:

@@ -15,7 +15,8 @@ from moccasin_mzn.graphs.importers import torch_module, torch_trace
 from moccasin_mzn.graphs.importers.torch_memory import STATE
 from moccasin_mzn.graphs.importers.torch_profile import real_tensor
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.pytorch.measuring import allocator_peak, measure_operators, storage_peak
+from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak
+from moccasin_mzn.pytorch.operator_costs import measure_operators
 
 pytestmark = pytest.mark.filterwarnings("ignore:TF32 acceleration:UserWarning")
 WEIGHT = 4
@@ -23,7 +24,7 @@ WEIGHT = 4
 
 
 def network(name):
-    """Makes one, for the importer: `test_workspaces:resnet`."""
+    """Makes one, for the importer: `test_run_of_a_trace:resnet`."""
     torch.manual_seed(0)
     return NETS[name].make(True)
 
