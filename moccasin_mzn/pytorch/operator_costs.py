@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.torch_memory import STATE, Member
-from moccasin_mzn.graphs.importers.torch_nodes import group_bytes, is_masked, with_mask
+from moccasin_mzn.graphs.importers.torch_nodes import (
+    allocated_tensors,
+    group_bytes,
+    is_masked,
+    viewed_argument,
+    with_mask,
+)
 from moccasin_mzn.graphs.importers.torch_profile import REPEATS, member_shares, no_denormals, real_tensor
 from moccasin_mzn.graphs.importers.torch_trace import quiet
 from moccasin_mzn.pytorch.measuring import allocations, highest
@@ -35,6 +41,8 @@ class OperatorCost:
     """CPU time of the calling thread, the median of several calls."""
     workspace: int
     """Bytes that it takes at the worst beside its inputs and the outputs that the operation keeps."""
+    held: int = 0
+    """Of an operator: bytes that it leaves given out, the storages of its outputs."""
     measured: bool = True
     """False: it could not be called on tensors made for that, and its time is told by the bytes it reads and writes."""
 
@@ -103,8 +111,32 @@ def measure_operators(
                 nanoseconds += _share(node, member, share) * one
                 workspaces.append(_workspace(node, member, cost, costs))
             all_measured = all(whole[member.node] is not None for member, _ in shares)
-            found[name] = OperatorCost(max(1, round(nanoseconds)), max(workspaces), all_measured)
+            found[name] = OperatorCost(max(1, round(nanoseconds)), max(workspaces), measured=all_measured)
     return found
+
+
+def unexpected_bytes(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[str, int]:
+    """Where operators that are measured keep other storages than the trace says: by traced node, bytes more (or less).
+
+    What is found here makes every prediction of memory wrong by as much; see `torch_storages` for what is known.
+    """
+    import torch
+
+    found = {}
+    with quiet(), torch.random.fork_rng(devices=[]), torch.no_grad():
+        for node in nodes:
+            if node.op != "call_function" or viewed_argument(node) is not None:
+                continue
+            cost = costs.of(node)
+            expected = group_bytes(node, range(len(_output_values(node)))) if allocated_tensors(node) else 0
+            if cost is not None and expected is not None and cost.held != expected:
+                found[node.name] = cost.held - expected
+    return found
+
+
+def _output_values(node: fx.Node) -> Sequence[Any]:
+    values = node.meta.get("val")
+    return values if isinstance(values, (tuple, list)) and all(value is not None for value in values) else ()
 
 
 @dataclass
@@ -116,6 +148,7 @@ class _Call:
     kwargs: Any
     key: object
     workspace: int | None = None
+    held: int = 0
     samples: list[float] = field(default_factory=list)
     """Nanoseconds of this thread."""
     spent: float = 0
@@ -131,7 +164,7 @@ class _Call:
     def cost(self) -> OperatorCost | None:
         if self.failed or self.workspace is None:
             return None
-        return OperatorCost(max(1, round(statistics.median(self.samples))), self.workspace)
+        return OperatorCost(max(1, round(statistics.median(self.samples))), self.workspace, self.held)
 
     def sample(self) -> None:
         """Call the operator on tensors like those of the trace, once more if that takes not too long."""
@@ -143,7 +176,8 @@ class _Call:
             self.target(*args, **kwargs)  # the first call may prepare something that is kept
             if self.workspace is None:
                 returned, events = allocations(lambda: self.target(*args, **kwargs))
-                self.workspace = max(0, highest(events) - sum(events))
+                self.held = sum(events)
+                self.workspace = max(0, highest(events) - self.held)
                 del returned
             self.samples.append(_nanoseconds(lambda: self.target(*args, **kwargs)))
         except Exception:  # on made-up numbers: indices out of range, lengths that do not fit

@@ -11,8 +11,9 @@ torch = pytest.importorskip("torch", minversion="2.6")
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from moccasin_mzn.graphs.importers import torch_storages
 from moccasin_mzn.graphs.importers.torch_memory import INPUT, STATE, Traced, account
-from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators
+from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators, unexpected_bytes
 
 SIDE = 64
 pytestmark = pytest.mark.filterwarnings("ignore:TF32 acceleration:UserWarning")
@@ -149,3 +150,34 @@ def test_the_random_state_stays():
     torch.manual_seed(5)
     measure_operators(nodes, members, repeats=1)
     assert torch.equal(torch.rand(3), expected)
+
+
+def losses(x, y):
+    names = ("mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "binary_cross_entropy", "l1_loss")
+    return sum(getattr(nn.functional, name)(x.sigmoid(), y) for name in names) + x.sort()[0].cumsum(0)[0, 0]
+
+
+def bags(x, table):
+    words = torch.zeros(24, dtype=torch.int64)
+    made = torch.ops.aten._embedding_bag(table, words, torch.arange(4), False, 1)
+    return x.sum() + made[0].sum() + made[1].sum()
+
+
+def in_place(x, y):
+    made = (x @ y).relu_()
+    made[0].copy_(y[0])
+    return made.unsqueeze(0).repeat(3, 1, 1), torch.conv2d(x.view(1, 1, SIDE, SIDE), y[:3, :9].reshape(3, 1, 3, 3))
+
+
+@pytest.mark.parametrize("function", [losses, bags, in_place])
+def test_operators_keep_what_the_trace_says(function):
+    nodes, _ = traced(function, torch.rand(SIDE, SIDE), torch.rand(SIDE, SIDE))
+    assert unexpected_bytes(nodes, OperatorCosts()) == {}
+
+
+def test_a_storage_that_the_trace_does_not_know_is_found(monkeypatch):
+    monkeypatch.setattr(torch_storages, "_RULES", {})
+    nodes, _ = traced(losses, torch.rand(SIDE, SIDE), torch.rand(SIDE, SIDE))
+    more = SIDE * SIDE * 4 - 4
+    names = ("mse_loss", "smooth_l1_loss", "soft_margin_loss", "binary_cross_entropy")
+    assert unexpected_bytes(nodes, OperatorCosts()) == dict.fromkeys(names, more)
