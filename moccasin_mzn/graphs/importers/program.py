@@ -28,6 +28,10 @@ DURATION_UNKNOWN = "duration unknown"
 """How lines about durations begin in a graph's attribute "assumed"."""
 STOP = "stop"
 ELEMENTS = "elements"
+COMPUTED_ONCE = "computed_once"
+"""A graph's attribute: ids of the nodes that are `Operation.once`."""
+_OF_THE_RUN = ("constants", "tangents")
+"""Fixed memory that a run takes beside parameters, buffers and inputs, which are there before and after it."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,9 @@ class Operation:
     """Its output is memory of its first input (or, without inputs, of what is no node); it takes no time."""
     backward: bool = False
     """In the backward pass; the loss counts as backward."""
+    once: bool = False
+    """To compute it again would take much more time and memory than this says: whoever executes a schedule wants it
+    computed once."""
 
     def __post_init__(self) -> None:
         for what in ("size", "elements", "duration"):
@@ -127,7 +134,8 @@ def program_graph(
         merge_views: if not, views are nodes with memory of their own, as if they copied.
         keep_results: of several results, keep all to the end: a last node of no size and no duration reads them. A
             single result is computed last in any case.
-        attributes: for the graph; "assumed" is added if something was, a list of lines.
+        attributes: for the graph; "assumed" is added if something was, a list of lines, and `COMPUTED_ONCE` if there
+            are such nodes.
 
     Returns:
         Ids are the names of operations, labels their kinds; the input order is that of execution.
@@ -151,6 +159,8 @@ def program_graph(
         kept.append(Operation(last, "results", results, size=0, elements=0, duration=0, backward=in_backward))
     assumed: list[str] = []
     sizes, durations = _sizes(kept, missing, assumed), _durations(kept, missing, assumed)
+    once = [operation.name for operation in kept if operation.once]
+    added = {**({COMPUTED_ONCE: once} if once else {}), **({"assumed": assumed} if assumed else {})}
     position = {operation.name: at for at, operation in enumerate(kept)}
     return ComputationGraph(
         nodes=tuple(position),
@@ -162,10 +172,25 @@ def program_graph(
         labels=tuple(operation.kind for operation in kept),
         duration_unit=program.duration_unit,
         size_unit="byte",
-        attributes={**(attributes or {}), **({"assumed": assumed} if assumed else {})},
+        attributes={**(attributes or {}), **added},
         backward=tuple(operation.backward for operation in kept) if in_backward else None,
         fixed_memory=program.fixed_memory,
     )
+
+
+def for_execution(graph: ComputationGraph) -> ComputationGraph:
+    """The graph with the fixed memory that a run takes of a budget, which then counts fixed memory in.
+
+    Parameters, buffers and inputs are there before the run, and the budget is what it may take on top of them.
+    """
+    held = {what: amount for what, amount in graph.fixed_memory.items() if what in _OF_THE_RUN}
+    return replace(graph, fixed_memory=held)
+
+
+def computation_limits(graph: ComputationGraph, most: int) -> tuple[int, ...]:
+    """C_v for the execution of an imported graph: `most`, but 1 for nodes that `COMPUTED_ONCE` names."""
+    once = set(graph.attributes.get(COMPUTED_ONCE, ()))
+    return tuple(1 if node in once else most for node in graph.nodes)
 
 
 def unique_names(names: Iterable[str]) -> list[str]:

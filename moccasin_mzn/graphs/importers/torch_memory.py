@@ -13,7 +13,8 @@ a random relu, running statistics that are computed) does the same, and its outp
 buffers or parameters, the write is no more than a part of the operation.
 
 An operator with several outputs is one operation, but for two exceptions; see `torch_nodes.output_groups`. Each of its
-outputs is a memory of its own, which may be overwritten without the others.
+outputs is a memory of its own, which may be overwritten without the others. Sizes are those of storages, which may have
+more room than the tensor; see `torch_storages`.
 
 What depends on no input of the network (transposes of weights, masks, positions) is no operation here: it is computed
 once beforehand. The memory of what is read of it is given as `constants`.
@@ -29,13 +30,14 @@ from moccasin_mzn.graphs.importers.program import Operation, known_total, unique
 from moccasin_mzn.graphs.importers.torch_nodes import (
     allocated_tensors,
     elements_of,
+    group_bytes,
     group_duration,
     group_tensors,
+    is_masked,
     kind_of,
     needed_nodes,
     output_groups,
     storage_bytes,
-    tensor_bytes,
     viewed_argument,
     written_arguments,
 )
@@ -80,7 +82,8 @@ class Accounted:
     members: Mapping[str, tuple[Member, ...]] = field(hash=False)
     """For each operation that is no view the traced nodes it is made of, the first one giving its name."""
     constants: int
-    """Bytes of all that depends on no input of the network and is neither parameter nor buffer, but is read."""
+    """Bytes of all that depends on no input of the network and is neither parameter nor buffer, but is read, copied
+    before it is overwritten, or a result."""
 
 
 @dataclass(eq=False)
@@ -158,8 +161,9 @@ class _Accountant:
                 kind = self.kinds.get(node.name, CONSTANT)
                 self._set(node, _Value(_Memory(kind, storage_bytes(node.meta.get("val")))))
             elif node.op == "output":
-                sources = (value.source for read in node.all_input_nodes for value in self._of(read))
-                self.results = [source for source in dict.fromkeys(sources) if source is not None]
+                values = [value for read in node.all_input_nodes for value in self._of(read)]
+                self._read(value.memory for value in values)
+                self.results = [source for source in dict.fromkeys(v.source for v in values) if source is not None]
             else:
                 self._call(node)
         constants = sum(memory.size for memory in self.constants.values())
@@ -190,7 +194,7 @@ class _Accountant:
         elif written and not allocated:  # a counter of batches, a mask being filled: as fixed as it was
             self._set(node, _Value(written[0].memory))
         else:
-            self._set(node, _Value(_Memory(CONSTANT, known_total(map(tensor_bytes, allocated or [])) or 0)))
+            self._set(node, _Value(_Memory(CONSTANT, (group_bytes(node, ()) if allocated else 0) or 0)))
 
     def _view(self, node: fx.Node, base: _Value) -> None:
         memory, source = base.memory, base.source
@@ -273,9 +277,7 @@ class _Accountant:
             elements=known_total((first.elements, elements_of(values))),
         )
         self.writers[first.name] = first
-        for memory in memories:
-            if memory.write is not None:
-                memory.write.read = True
+        self._read(memories)
         writes = [_Write(writer) for writer in (first, *side)]
         writes[0].bind(memories)
         return writes
@@ -289,10 +291,11 @@ class _Accountant:
             name=self._side_name(node, group) if side else self.names[node],
             kind=f"{kind_of(node)} [output{'s' * (len(group) > 1)} {numbers}]" if side else kind_of(node),
             inputs=tuple(dict.fromkeys(read.source for read in reads if read.source is not None)),
-            size=None if tensors is None else known_total(map(tensor_bytes, tensors)),
+            size=0 if tensors == [] else group_bytes(node, group),
             elements=elements_of(tensors),
             duration=group_duration(node, group),
             backward=node.name in self.backward,
+            once=side and not is_masked(node),
         )
         self.writers[writer.name] = writer
         self.members[writer.name] = (Member(node.name, tuple(group)),)
@@ -322,4 +325,5 @@ def _fused(first: Operation, second: Operation, own: set[str]) -> Operation:
         size=known_total((first.size, second.size)),
         elements=known_total((first.elements, second.elements)),
         duration=known_total((first.duration, second.duration)),
+        once=first.once or second.once,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.program import known_total
 from moccasin_mzn.graphs.importers.torch_durations import flops, is_free
+from moccasin_mzn.graphs.importers.torch_storages import storage_elements
 
 if TYPE_CHECKING:
     from torch import fx
@@ -83,22 +84,39 @@ def output_groups(node: fx.Node, needed: frozenset[fx.Node] | set[fx.Node]) -> l
     One group but in two cases, where one node would keep much memory for the sake of little:
 
     - a backward operator that is told which gradients to compute (`output_mask`): that of its input, and those of
-      parameters. To call it twice is as much work.
-    - small outputs that are needed, such as the statistics of a batch norm, beside a large one.
+      parameters. To call it twice is as much work. Without the first there is one group, because some kernels
+      compute the gradients of all parameters whichever are asked for.
+    - small outputs that are needed, such as the statistics of a batch norm, beside a large one. They are not to be
+      computed again: that would take the time and, for a moment, the memory of the large one.
+
+    Outputs of size 0 are in the first group, those that are not made (None) in none.
     """
     sizes = _output_sizes(node)
     used = {user.args[1] for user in node.users if user.target is operator.getitem and user in needed}
-    made = [number for number, size in enumerate(sizes) if size]
+    tensors = [number for number, size in enumerate(sizes) if size is not None]
+    made = {number: size for number, size in enumerate(sizes) if size}
     if len(made) < 2:
-        return [tuple(made)]
-    if _mask_position(node) is not None:
-        main = [0] if 0 in made else made[:1]
+        return [tuple(tensors)]
+    if is_masked(node):
+        main = [0] if 0 in made else list(made)
     else:
-        main = [number for number in made if sizes[number] * _SIDE_SHARE > max(sizes)]
+        main = [number for number, size in made.items() if size * _SIDE_SHARE > max(made.values())]
     side = [number for number in made if number not in main]
     if not used.intersection(main) or not used.intersection(side):
-        return [tuple(made)]
-    return [tuple(main), tuple(side)]
+        return [tuple(tensors)]
+    return [tuple(number for number in tensors if number not in side), tuple(side)]
+
+
+def is_masked(node: fx.Node) -> bool:
+    """True for a backward operator that is told which gradients to compute: each group can be computed by itself."""
+    return _mask_position(node) is not None
+
+
+def with_mask(node: fx.Node, mask: Sequence[bool]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments to call such an operator with for some of its gradients."""
+    at = _mask_position(node)
+    args = tuple(list(mask) if position == at else argument for position, argument in enumerate(node.args))
+    return args, dict(node.kwargs)
 
 
 def group_tensors(node: fx.Node, group: Sequence[int]) -> list[Any] | None:
@@ -106,6 +124,19 @@ def group_tensors(node: fx.Node, group: Sequence[int]) -> list[Any] | None:
     if not group or not isinstance(node.meta.get("val"), (tuple, list)):
         return allocated_tensors(node)
     return [node.meta["val"][number] for number in group]
+
+
+def group_bytes(node: fx.Node, group: Sequence[int]) -> int | None:
+    """Bytes of the storages that the operator allocates for a group of its outputs; see `group_tensors`."""
+    tensors = group_tensors(node, group)
+    if tensors is None:
+        return None
+    numbers = group if len(group) == len(tensors) else (None,) * len(tensors)
+    elements = (storage_elements(node, number) for number in numbers)
+    return known_total(
+        None if (least := tensor_bytes(tensor)) is None else max(least, room * tensor.element_size())
+        for tensor, room in zip(tensors, elements, strict=True)
+    )
 
 
 def group_duration(node: fx.Node, group: Sequence[int]) -> int | None:
@@ -181,8 +212,8 @@ def _undeclared_writes(node: fx.Node) -> tuple[str, ...]:
     return names if _argument(node, at, "training") else ()
 
 
-def _output_sizes(node: fx.Node) -> list[int]:
-    """Bytes of each output of an operator with several, all of them memory of its own; else nothing."""
+def _output_sizes(node: fx.Node) -> list[int | None]:
+    """Bytes of each output of an operator with several, all memory of its own, None if it is not made; else nothing."""
     import torch
 
     schema, values = getattr(node.target, "_schema", None), node.meta.get("val")
@@ -190,7 +221,7 @@ def _output_sizes(node: fx.Node) -> list[int]:
         return []
     if any(returned.alias_info is not None for returned in schema.returns):
         return []
-    return [(tensor_bytes(value) or 0) if isinstance(value, torch.Tensor) else 0 for value in values]
+    return [(tensor_bytes(value) or 0) if isinstance(value, torch.Tensor) else None for value in values]
 
 
 def _mask_position(node: fx.Node) -> int | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, shown
@@ -50,10 +51,10 @@ def measure(trace: Trace, *, warm_ups: int = WARM_UPS, repeats: int = REPEATS) -
     nodes = {node.name: node for node in trace.graph_module.graph.nodes}
     clock = _clock(trace.graph_module)
     where = f"{trace.facts['network']} on {', '.join(trace.facts['inputs'])}, executed"
-    with quiet(), users_code(where), torch.random.fork_rng(devices=[]), torch.no_grad():
+    with quiet(), users_code(where), torch.random.fork_rng(devices=[]), torch.no_grad(), no_denormals():
         torch.manual_seed(0)
         tensors = [
-            _real(node.meta["val"], trace.kinds[node.name]) for node in nodes.values() if node.op == "placeholder"
+            real_tensor(node.meta["val"], trace.kinds[node.name]) for node in nodes.values() if node.op == "placeholder"
         ]  # fmt: skip
         runs = []
         for run in range(warm_ups + repeats):
@@ -64,7 +65,7 @@ def measure(trace: Trace, *, warm_ups: int = WARM_UPS, repeats: int = REPEATS) -
     medians = {name: statistics.median(times[name] for times in runs) for name in runs[0]}
     return {
         operation: max(1, round(sum(medians[member.node] * share for member, share in shares)))
-        for operation, shares in _shares(trace, nodes).items()
+        for operation, shares in member_shares(trace.members, nodes).items()
     }
 
 
@@ -90,33 +91,53 @@ def _clock(graph_module: fx.GraphModule) -> Any:
 
         def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
             found = super().get_attr(target, args, kwargs)
-            return _real(found, INPUT) if isinstance(found, FakeTensor) else found
+            return real_tensor(found, INPUT) if isinstance(found, FakeTensor) else found
 
     return Clock(graph_module)
 
 
-def _real(fake: torch.Tensor, kind: str) -> torch.Tensor:
+@contextlib.contextmanager
+def no_denormals() -> Iterator[None]:
+    """Meanwhile numbers very close to zero are zero: random parameters make many of them, and they take very long."""
+    import torch
+
+    flushed = float(torch.tensor(1e-38, dtype=torch.float32) * 1e-3) == 0
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(flushed)
+
+
+def real_tensor(fake: torch.Tensor, kind: str) -> torch.Tensor:
     """A tensor with memory: normal numbers for inputs, small ones over 0 for the rest (a variance is no less)."""
     import torch
 
-    made = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype)
+    made = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device)
+    places = made.as_strided((made.untyped_storage().nbytes() // made.element_size(),), (1,), 0)  # expanded: each once
     if not (fake.dtype.is_floating_point or fake.dtype.is_complex):
-        return made.zero_()
-    return made.normal_() if kind == INPUT else made.uniform_(0, _PARAMETER_SCALE)
+        places.zero_()
+    elif kind == INPUT or fake.dtype.is_complex:
+        places.normal_()
+    else:
+        places.uniform_(0, _PARAMETER_SCALE)
+    return made
 
 
-def _shares(trace: Trace, nodes: dict[str, fx.Node]) -> dict[str, list[tuple[Member, float]]]:
+def member_shares(
+    members: Mapping[str, Sequence[Member]], nodes: Mapping[str, fx.Node]
+) -> dict[str, list[tuple[Member, float]]]:
     """For each operation its traced nodes, each with the operation's share of it, by FLOPs or elements written."""
     weights: dict[str, dict[Member, int]] = defaultdict(dict)
-    for members in trace.members.values():
-        for member in members:
+    for operation in members.values():
+        for member in operation:
             weights[member.node][member] = group_duration(nodes[member.node], member.outputs) or 0
     return {
-        operation: [
+        name: [
             (member, weights[member.node][member] / (sum(weights[member.node].values()) or 1))
             if len(weights[member.node]) > 1
             else (member, 1.0)
-            for member in members
+            for member in operation
         ]
-        for operation, members in trace.members.items()
-    }  # fmt: skip
+        for name, operation in members.items()
+    }

@@ -1,0 +1,185 @@
+"""How much memory a call of PyTorch takes, by two meters that know nothing of each other, and how long.
+
+- *Storages* (`storage_peak`): the live storages that operators have returned. Exact, on any device, in pure Python.
+- *Allocator* (`allocator_peak`): what the allocator has given out, so also what operators take while they work, their
+  workspaces. This is what a budget is about.
+
+Both count from the beginning of the call: parameters, buffers, inputs and whatever else was there before are left out,
+and count for nothing when they are freed. Gradients that a call makes are counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.graphs.importers.torch_trace import quiet
+
+if TYPE_CHECKING:
+    import torch
+
+_LOG_LEVEL, _SILENT = "KINETO_LOG_LEVEL", "10"
+"""The profiler's library reads this once, when it is used first; otherwise it writes lines to stderr."""
+
+
+@dataclass(frozen=True)
+class StepPeaks:
+    """What a step takes."""
+
+    storage: int
+    """Bytes, see `storage_peak`."""
+    allocator: int
+    """Bytes, see `allocator_peak`."""
+    seconds: float
+    """CPU time of the process, of a step without a meter; on another device the time on the clock."""
+
+
+def storage_peak(call: Callable[[], object]) -> int:
+    """The most bytes of storages that operators returned during a call and that lived at once.
+
+    Compiled code does not pass by here: of `torch.compile`d networks only `allocator_peak` is told.
+
+    Raises:
+        Exception: whatever the call raises.
+    """
+    with _meter() as meter:
+        call()
+    return meter.peak
+
+
+def allocator_peak(call: Callable[[], object], device: str = "cpu") -> int:
+    """The most bytes that the allocator had given out during a call, beyond what it had before.
+
+    Args:
+        device: "cpu", or one of CUDA.
+
+    Raises:
+        Exception: whatever the call raises.
+    """
+    if not _is_cpu(device):
+        return _cuda_peak(call, device)
+    _, events = allocations(call)
+    return highest(events)
+
+
+def eager_peaks(step: Callable[[], object], device: str = "cpu") -> StepPeaks:
+    """What a training step takes: it is run four times, the first time to warm up.
+
+    Args:
+        step: leaves no gradients behind (`set_to_none` at its end), so that all runs are alike.
+    """
+    step()
+    began = time_of(device)
+    step()
+    seconds = time_of(device) - began
+    return StepPeaks(storage_peak(step), allocator_peak(step, device), seconds)
+
+
+def allocations(call: Callable[[], Any]) -> tuple[Any, list[int]]:
+    """What a call returns, and bytes in the order of the CPU allocator's work: given out above 0, taken back below.
+
+    Blocks that were given out before the call are no part of it.
+    """
+    from torch.profiler import ProfilerActivity, profile
+
+    with (
+        quiet(), _no_lines(),
+        profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=False) as profiler,
+    ):  # fmt: skip
+        returned = call()
+    seen = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
+    seen.sort(key=lambda event: event.start_ns())
+    return returned, [event.nbytes() for event in seen]
+
+
+def time_of(device: str = "cpu") -> float:
+    """Seconds to take the difference of: CPU time of this process, or the clock's when the device has done all."""
+    if _is_cpu(device):
+        return time.process_time()
+    import torch
+
+    torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def _is_cpu(device: str) -> bool:
+    return device.partition(":")[0] == "cpu"
+
+
+def highest(events: Iterable[int]) -> int:
+    """The most bytes held at once, of what `allocations` tells."""
+    held = peak = 0
+    for amount in events:
+        held += amount
+        peak = max(peak, held)
+    return peak
+
+
+def _cuda_peak(call: Callable[[], object], device: str) -> int:
+    import torch
+
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    call()
+    torch.cuda.synchronize(device)
+    return torch.cuda.max_memory_allocated(device) - before
+
+
+@contextlib.contextmanager
+def _no_lines() -> Iterator[None]:
+    """The profiler writes nothing to stderr, unless the environment says what it shall write."""
+    told = _LOG_LEVEL in os.environ
+    os.environ.setdefault(_LOG_LEVEL, _SILENT)
+    try:
+        yield
+    finally:
+        if not told:
+            del os.environ[_LOG_LEVEL]
+
+
+def _meter() -> Any:
+    """A mode that sees every operator and follows the storages that they return, until they are freed."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Meter(TorchDispatchMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self.held = self.peak = 0
+            self.live: dict[int, int] = {}
+            """Bytes of the storages that are followed, by the id of the storage."""
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            given = {id(storage): storage for storage in _storages((args, kwargs))}
+            returned = func(*args, **(kwargs or {}))
+            for storage in _storages(returned):
+                if id(storage) in self.live or id(storage) not in given:
+                    self._follow(storage)
+            self.peak = max(self.peak, self.held)
+            return returned
+
+        def _follow(self, storage: Any) -> None:
+            key, size = id(storage), storage.nbytes()
+            if key not in self.live:
+                weakref.finalize(storage, self._free, key).atexit = False
+            self.held += size - self.live.get(key, 0)  # it may have been resized
+            self.live[key] = size
+
+        def _free(self, key: int) -> None:
+            self.held -= self.live.pop(key)
+
+    return Meter()
+
+
+def _storages(values: Any) -> Iterator[torch.UntypedStorage]:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    for leaf in tree_leaves(values):
+        if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided:
+            yield leaf.untyped_storage()

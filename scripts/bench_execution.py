@@ -1,0 +1,235 @@
+"""Training steps within a memory budget: eager, checkpoints, torch.compile and plans beside each other.
+
+    python scripts/bench_execution.py [NET ...] [--budgets 0.9,0.7,0.5] [--aot 1.0,0.5,0.1] [--steps 9] [--small]
+                                      [--plot FILE]
+
+NET is mlp, resnet, gpt, unet, llama or lstm, by default each of them. One thread, on the CPU.
+
+- predicted: bytes that a plan says it takes at the allocator
+- storages: measured peak of what operators return; not for compiled code
+- allocator: measured peak with the operators' workspaces, without parameters, buffers and inputs
+- ms: CPU time of a step, the median of `--steps`, all methods in turns; over: percent over eager
+- equal: loss and gradients are those of eager, bit for bit
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from execution_nets import NETS, Net
+from matplotlib.figure import Figure
+
+import moccasin_mzn.pytorch
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak, time_of
+from moccasin_mzn.report.tables import console, plain_table, print_table
+
+PLAN = getattr(moccasin_mzn.pytorch, "plan", None)
+"""Makes plans, where this version has them."""
+NO_PLAN = (InputError, getattr(moccasin_mzn.pytorch, "PlanError", InputError))
+MEGABYTE = 10**6
+STYLES = {"eager": "ko", "checkpoint": "s-", "aot_eager": "^:", "plan": "o-"}
+_HEADINGS = ("net", "method", "budget", "predicted MB", "storages MB", "allocator MB", "ms", "over %", "equal")
+
+
+@dataclass
+class Run:
+    """One method on one network."""
+
+    net: str
+    method: str
+    budget: str
+    call: Callable[..., torch.Tensor] | None
+    """From inputs to the loss; None: there is no such schedule."""
+    state: torch.nn.Module | None = None
+    """Whose parameters are trained, with the names that eager has."""
+    predicted: int | None = None
+    storage: int | None = None
+    allocator: int | None = None
+    equal: bool | None = None
+    times: list[float] = field(default_factory=list)
+    """Seconds."""
+
+    @property
+    def seconds(self) -> float | None:
+        return statistics.median(self.times) if self.times else None
+
+
+def main() -> None:
+    arguments = parse()
+    torch.set_num_threads(1)
+    runs = []
+    for name in arguments.nets or NETS:
+        runs += measured(name, NETS[name], arguments)
+    out = console(sys.stdout)
+    print_table(out, table_of(runs))
+    if PLAN is None:
+        print("plans: not in this version")
+    if arguments.plot:
+        draw(runs, arguments.plot)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nets", nargs="*", metavar="NET", choices=[*NETS, []])
+    parser.add_argument("--budgets", default="0.9,0.7,0.5", help="of plans, as `plan` takes them")
+    parser.add_argument("--aot", default="1.0,0.5,0.1", help="activation_memory_budget of aot_eager; empty: without")
+    parser.add_argument("--steps", type=int, default=9)
+    parser.add_argument("--small", action="store_true", help="tiny networks, to see whether all works")
+    parser.add_argument("--plot", metavar="FILE", help="time against memory, as a picture")
+    return parser.parse_args()
+
+
+# --- methods ---------------------------------------------------------------------------------------------------
+
+
+def measured(name: str, net: Net, arguments: argparse.Namespace) -> list[Run]:
+    """All methods on one network, from the same parameters, data and random numbers."""
+    torch.manual_seed(0)
+    model, data = net.make(arguments.small), net.data(arguments.small)
+    with torch.backends.mkldnn.flags(enabled=net.onednn):
+        runs = [Run(name, "eager", "", eager := copy.deepcopy(model), eager), checkpoints(name, model)]
+        for budget in filter(None, arguments.aot.split(",")) if net.onednn else ():
+            runs.append(compiled(name, model, data, budget))
+        for budget in filter(None, arguments.budgets.split(",")) if PLAN is not None else ():
+            runs.append(planned(name, model, data, budget))
+        expected = None
+        for run in runs:
+            if run.call is None:
+                continue
+            answer = results(run, data)
+            expected = expected or answer
+            run.equal = same(answer, expected)
+            if run.method != "aot_eager":
+                run.storage = storage_peak(lambda run=run: step(run, data))
+            run.allocator = allocator_peak(lambda run=run: step(run, data))
+        for _ in range(arguments.steps):
+            for run in runs:
+                if run.call is not None:
+                    began = time_of()
+                    step(run, data)
+                    run.times.append(time_of() - began)
+    return runs
+
+
+def checkpoints(name: str, model: Any) -> Run:
+    own = copy.deepcopy(model)
+    own.checkpointed = True
+    return Run(name, "checkpoint", "block", own, own)
+
+
+def compiled(name: str, model: Any, data: Any, budget: str) -> Run:
+    """PyTorch's own choice of what to keep; it is made when the network is called first."""
+    own = copy.deepcopy(model)
+    run = Run(name, "aot_eager", budget, torch.compile(own, backend="aot_eager"), own)
+    torch.compiler.reset()
+    with memory_budget(float(budget)):
+        step(run, data)
+    return run
+
+
+@contextlib.contextmanager
+def memory_budget(share: float) -> Iterator[None]:
+    from torch._functorch import config
+
+    with config.patch(activation_memory_budget=share, enable_autograd_cache=False):
+        yield
+
+
+def planned(name: str, model: Any, data: Any, budget: str) -> Run:
+    own = copy.deepcopy(model)
+    wanted: float | str = float(budget) if budget.replace(".", "", 1).isdigit() else budget
+    try:
+        plan = PLAN(own, data, budget=wanted)
+    except NO_PLAN as error:
+        print(f"{name} {budget}: {error}", file=sys.stderr)
+        return Run(name, "plan", budget, None)
+    return Run(name, "plan", budget, plan.module(), own, predicted=plan.predicted_peak)
+
+
+def step(run: Run, data: Any) -> None:
+    """One step of training without the optimizer; no gradients are left."""
+    assert run.call is not None and run.state is not None
+    run.call(*data).backward()
+    run.state.zero_grad(set_to_none=True)
+
+
+def results(run: Run, data: Any) -> dict[str, torch.Tensor]:
+    """Loss and gradients by name, of the same random numbers for all methods."""
+    assert run.call is not None and run.state is not None
+    torch.manual_seed(1)
+    loss = run.call(*data)
+    loss.backward()
+    found = {name: parameter.grad.clone() for name, parameter in run.state.named_parameters()}
+    run.state.zero_grad(set_to_none=True)
+    return {**found, "loss": loss.detach()}
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+# --- what comes of it ------------------------------------------------------------------------------------------
+
+
+def over(run: Run, runs: list[Run]) -> float | None:
+    """Percent of the time of eager on the same network that a run takes more."""
+    eager = next(each.seconds for each in runs if each.net == run.net and each.method == "eager")
+    return None if run.seconds is None or not eager else 100 * (run.seconds / eager - 1)
+
+
+def table_of(runs: list[Run]) -> Any:
+    """One row for each run."""
+    table = plain_table(None, _HEADINGS, left=("net", "method", "equal"))
+    for run in runs:
+        table.add_row(
+            run.net,
+            run.method,
+            run.budget,
+            *(number(amount, MEGABYTE, 3) for amount in (run.predicted, run.storage, run.allocator)),
+            number(run.seconds, 0.001, 2),
+            number(over(run, runs), 1, 1),
+            "no schedule" if run.call is None else "yes" if run.equal else "no",
+        )
+    return table
+
+
+def number(value: float | None, unit: float, decimals: int) -> str:
+    """The number, or a dash."""
+    return "-" if value is None else f"{value / unit:,.{decimals}f}"
+
+
+def draw(runs: list[Run], path: str) -> None:
+    """Time over memory, a panel for each network: low and to the left is better."""
+    nets = list(dict.fromkeys(run.net for run in runs))
+    figure = Figure(figsize=(4 * min(3, len(nets)), 3.2 * -(-len(nets) // 3)), layout="constrained")
+    panels = figure.subplots(-(-len(nets) // 3), min(3, len(nets)), squeeze=False).flat
+    for panel in panels:
+        panel.set_visible(False)
+    for net, panel in zip(nets, figure.axes, strict=False):
+        panel.set_visible(True)
+        for method, style in STYLES.items():
+            points = sorted(
+                (run.allocator / MEGABYTE, over(run, runs))
+                for run in runs
+                if run.net == net and run.method == method and run.allocator is not None and run.times
+            )
+            if points:
+                panel.plot(*zip(*points, strict=True), style, label=method)
+        panel.set(title=net, xlabel="peak at the allocator, MB", ylabel="CPU time over eager, %")
+        panel.set_xlim(0, 1.05 * panel.get_xlim()[1])
+        panel.grid(alpha=0.3)
+    figure.axes[0].legend()
+    figure.savefig(path)
+
+
+if __name__ == "__main__":
+    main()

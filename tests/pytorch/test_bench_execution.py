@@ -1,0 +1,68 @@
+"""The comparison of methods, on networks so small that figures mean nothing."""
+
+# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.6")
+pytest.importorskip("matplotlib")
+
+import bench_execution
+from execution_nets import NETS
+
+pytestmark = pytest.mark.filterwarnings("ignore:TF32 acceleration:UserWarning")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def options(**changed):
+    return argparse.Namespace(**{"small": True, "aot": "", "budgets": "", "steps": 2, **changed})
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_checkpoints_are_equal_to_eager(name):
+    eager, checkpointed = bench_execution.measured(name, NETS[name], options())
+    assert (eager.method, checkpointed.method) == ("eager", "checkpoint")
+    assert eager.equal and checkpointed.equal
+    for run in (eager, checkpointed):
+        assert 0 < run.storage <= run.allocator
+        assert len(run.times) == 2
+    assert checkpointed.state is not eager.state
+
+
+def test_the_table_and_the_picture_have_every_run(tmp_path):
+    runs = [run for name in ("mlp", "unet") for run in bench_execution.measured(name, NETS[name], options())]
+    table = bench_execution.table_of(runs)
+    assert table.row_count == len(runs) == 4
+    cells = list(zip(*(column.cells for column in table.columns), strict=True))
+    assert [row[:2] for row in cells[:2]] == [("mlp", "eager"), ("mlp", "checkpoint")]
+    assert cells[0][-2:] == ("0.0", "yes")
+    bench_execution.draw(runs, str(tmp_path / "all.svg"))
+    picture = (tmp_path / "all.svg").read_text()
+    assert picture.count("<svg") == 1
+
+
+def test_no_schedule_is_a_row_without_figures():
+    eager = bench_execution.Run("mlp", "eager", "", lambda: None, equal=True, times=[0.5, 0.25, 0.75])
+    none = bench_execution.Run("mlp", "plan", "0.1", None)
+    table = bench_execution.table_of([eager, none])
+    cells = list(zip(*(column.cells for column in table.columns), strict=True))
+    assert cells[1] == ("mlp", "plan", "0.1", "-", "-", "-", "-", "-", "no schedule")
+    assert cells[0][6] == "500.00"
+
+
+def test_other_numbers_are_not_equal():
+    one = {"loss": torch.tensor(1.0), "w": torch.ones(3)}
+    assert bench_execution.same(one, {name: value.clone() for name, value in one.items()})
+    assert not bench_execution.same(one, {**one, "w": torch.ones(3) + 1e-7})
+    assert not bench_execution.same(one, {"loss": one["loss"]})
