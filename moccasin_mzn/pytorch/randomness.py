@@ -1,0 +1,51 @@
+"""Random numbers drawn once: what is computed again draws what it drew the first time, and the stream stays as it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from torch import fx
+
+
+def draws(node: fx.Node) -> bool:
+    """True if an operator takes random numbers."""
+    import torch
+
+    tags = getattr(node.target, "tags", ())
+    if torch.Tag.nondeterministic_seeded not in tags:
+        return False
+    schema = node.target._schema
+    named = {each.name: node.args[at] for at, each in enumerate(schema.arguments) if at < len(node.args)}
+    return any(type(named.get(name, 1.0)) not in (int, float) or named.get(name, 1.0) > 0 for name in ("dropout_p",))
+
+
+def takes_generator(node: fx.Node) -> bool:
+    """True if an operator can be told where its random numbers come from."""
+    return any(argument.name == "generator" for argument in node.target._schema.arguments)
+
+
+def state_now() -> torch.Generator:
+    """A copy of the generator that operators draw from by default."""
+    import torch
+
+    return torch.default_generator.clone_state()
+
+
+def copy_of(state: torch.Generator) -> torch.Generator:
+    """A generator that gives the numbers that followed a state; the state is not changed."""
+    return state.clone_state()
+
+
+def replayed(state: torch.Generator, operator: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call an operator that has no argument for a generator as if the default generator were in a state."""
+    import torch
+
+    generator = torch.default_generator
+    before = generator.get_state()
+    generator.set_state(state.get_state())
+    try:
+        return operator(*args, **kwargs)
+    finally:
+        generator.set_state(before)
