@@ -14,13 +14,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from moccasin_mzn.pytorch.plan import Plan, plan
+    from moccasin_mzn.pytorch.planning import Plan, plan
     from moccasin_mzn.pytorch.refusal import PlanError
     from moccasin_mzn.pytorch.verifying import Verification
 
 __all__ = ["Plan", "PlanError", "Verification", "plan"]
 
-_HOMES = {"Plan": "plan", "PlanError": "refusal", "Verification": "verifying", "plan": "plan"}
+_HOMES = {"Plan": "planning", "PlanError": "refusal", "Verification": "verifying", "plan": "planning"}
 
 
 def __getattr__(name: str) -> Any:

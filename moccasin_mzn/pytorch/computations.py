@@ -16,6 +16,7 @@ What depends on no input and on no random number is a constant: it is computed o
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -141,7 +142,6 @@ class _Follower:
 
     def run(self) -> Computations:
         at_cut: dict[Root, Computation | None] = {}
-        results = self.nodes[-1].all_input_nodes
         for node in self.nodes:
             if node.op in ("placeholder", "get_attr"):
                 root = Root(node, given=self.joint.given.get(node, _attribute(node)))
@@ -156,8 +156,8 @@ class _Follower:
         self._check(at_cut)
         own = {root for node in self.joint.outputs for root in self.roots[node].values()}
         outputs = {root: at_cut.get(root) for root in own}
-        for made in (*outputs.values(), *(self.current[r] for n in results for r in self.roots[n].values())):
-            if made is not None and made in outputs.values():
+        for made in outputs.values():
+            if made is not None:
                 made.once = True
         return Computations(
             self.joint, tuple(self.order), self.reads, self.roots, self.aliases, self.current, outputs,
@@ -206,8 +206,6 @@ class _Follower:
         if any(other is not viewed for other in node.all_input_nodes):
             raise PlanError(f"{where(node)} is a view by more than one tensor: it cannot be planned")
         roots = self.roots[viewed]
-        import operator
-
         if node.target is operator.getitem and len(roots) > 1:
             self.roots[node] = {ALL: roots[node.args[1]]} if node.args[1] in roots else {}
         else:
