@@ -268,6 +268,8 @@ class _Follower:
         self, node: fx.Node, groups: Any, made: list[Computation], allocated: Any, arguments: list[Any], written: Any
     ) -> None:
         """Note what the computations make."""
+        import torch
+
         for root in written:
             self.current[root] = made[0]
             if root not in made[0].makes:
@@ -277,13 +279,9 @@ class _Follower:
         value = node.meta.get("val")
         if allocated:
             own = self.roots.setdefault(node, {})
-            for group, each in zip(groups, made, strict=True):
-                for number in group or (range(len(value)) if isinstance(value, (tuple, list)) else (ALL,)):
-                    own[number] = Root(node, number)
-            if isinstance(value, (tuple, list)):  # an empty output belongs to the first
-                for number in range(len(value)):
-                    own.setdefault(number, Root(node, number))
-            for number, root in own.items():
+            tensors = enumerate(value) if isinstance(value, (tuple, list)) else [(ALL, value)]
+            own.update({number: Root(node, number) for number, each in tensors if isinstance(each, torch.Tensor)})
+            for number, root in own.items():  # empty outputs belong to the first
                 owner = next((m for g, m in zip(groups, made, strict=True) if number in g), made[0])
                 self.current[root] = owner
                 owner.makes.append(root)
