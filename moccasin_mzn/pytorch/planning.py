@@ -29,7 +29,7 @@ from moccasin_mzn.pytorch.sequences import meant
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
-from moccasin_mzn.words import memory_text
+from moccasin_mzn.words import exact_memory_text, memory_text
 
 if TYPE_CHECKING:
     import torch
@@ -149,7 +149,8 @@ def _none(result: Result, amount: int, asked: int) -> str:
         return f"budget {_bytes(amount)}: no plan was found ({result.status})"
     floor = lacking.scope_floor + amount - asked
     if result.status == "infeasible":
-        return f"budget {_bytes(amount)}: no plan is within it, the least budget is proven to be at least {_bytes(floor)}"
+        least = exact_memory_text(floor, "byte")
+        return f"budget {exact_memory_text(amount, 'byte')}: no plan is within it, a budget is proven to be at least {least}"
     return (
         f"budget {_bytes(amount)}: no plan was found, none is below {_bytes(floor)}, "
         f"the least peak seen is {_bytes(lacking.least_peak + amount - asked)}"

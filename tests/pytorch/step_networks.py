@@ -13,7 +13,7 @@ def seeded(seed: int) -> torch.Generator:
 
 def mlp():
     layers = [layer for _ in range(4) for layer in (nn.Linear(24, 24), nn.GELU(), nn.Dropout(0.2))]
-    return nn.Sequential(*layers, nn.Linear(24, 5)), [torch.randn(16, 24, generator=seeded(1))]
+    return nn.Sequential(*layers, nn.Linear(24, 5)), [torch.randn(96, 24, generator=seeded(1))]
 
 
 class Block(nn.Module):
@@ -36,7 +36,7 @@ def resnet():
         nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.MaxPool2d(2),
         Block(4, 4), Block(4, 8), Block(8, 8), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 3),
     )  # fmt: skip
-    return network, [torch.randn(4, 3, 16, 16, generator=seeded(2))]
+    return network, [torch.randn(4, 3, 24, 24, generator=seeded(2))]
 
 
 class Attention(nn.Module):
@@ -58,7 +58,7 @@ class Attention(nn.Module):
 class GPT(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.tokens, self.places = nn.Embedding(30, 16), nn.Embedding(8, 16)
+        self.tokens, self.places = nn.Embedding(20, 16), nn.Embedding(16, 16)
         self.blocks, self.norm = nn.ModuleList(Attention(16, 2) for _ in range(2)), nn.LayerNorm(16)
         self.drop = nn.Dropout(0.1)
 
@@ -67,11 +67,11 @@ class GPT(nn.Module):
         for block in self.blocks:
             x = block(x)
         logits = self.norm(x) @ self.tokens.weight.t()  # tied
-        return functional.cross_entropy(logits.view(-1, 30), targets.view(-1))
+        return functional.cross_entropy(logits.view(-1, 20), targets.view(-1))
 
 
 def gpt():
-    tokens = torch.randint(30, (4, 9), generator=seeded(3))
+    tokens = torch.randint(20, (8, 17), generator=seeded(3))
     return GPT(), [tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()]
 
 
@@ -93,7 +93,7 @@ class UNet(nn.Module):
 
 
 def unet():
-    return UNet(), [torch.randn(2, 1, 16, 16, generator=seeded(4))]
+    return UNet(), [torch.randn(4, 1, 32, 32, generator=seeded(4))]
 
 
 class LlamaBlock(nn.Module):
@@ -125,7 +125,7 @@ class Llama(nn.Module):
         super().__init__()
         self.embed, self.blocks = nn.Embedding(20, 16), nn.ModuleList(LlamaBlock(16) for _ in range(2))
         self.head = nn.Linear(16, 20, bias=False)
-        angles = torch.outer(torch.arange(6.0), 1 / 10 ** (torch.arange(0, 8, 2) / 8)).repeat(1, 2)
+        angles = torch.outer(torch.arange(12.0), 1 / 10 ** (torch.arange(0, 8, 2) / 8)).repeat(1, 2)
         self.register_buffer("cos", angles.cos())
         self.register_buffer("sin", angles.sin())
 
@@ -137,7 +137,7 @@ class Llama(nn.Module):
 
 
 def llama():
-    return Llama(), [torch.randint(20, (4, 6), generator=seeded(5))]
+    return Llama(), [torch.randint(20, (8, 12), generator=seeded(5))]
 
 
 class Recurrent(nn.Module):
@@ -150,7 +150,7 @@ class Recurrent(nn.Module):
 
 
 def lstm():
-    return Recurrent(nn.LSTM), [torch.randn(3, 5, 6, generator=seeded(6))]
+    return Recurrent(nn.LSTM), [torch.randn(12, 8, 6, generator=seeded(6))]
 
 
 NETWORKS = {made.__name__: made for made in (mlp, resnet, gpt, unet, llama, lstm)}

@@ -12,8 +12,8 @@ from torch.utils._pytree import tree_leaves
 
 from moccasin_mzn.pytorch import plan
 
-QUICK = {"search": "only", "time_limit": 1.0, "seed": 0, "threads": 1}
-"""Options of a search that is over at once."""
+QUICK = {"search": "only", "time_limit": 30.0, "until_gap": 0.9, "seed": 0, "threads": 1}
+"""Options of a search that ends with the first schedule that it finds."""
 
 
 def made(factory: Any, seed: int = 0) -> tuple[torch.nn.Module, list[Any]]:

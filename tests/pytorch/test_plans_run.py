@@ -11,8 +11,6 @@ torch = pytest.importorskip("torch", minversion="2.6")
 from step_networks import NETWORKS
 from step_runs import excess, made, planned, same, steps, twin
 
-from moccasin_mzn.pytorch import PlanError
-
 
 @pytest.fixture(autouse=True)
 def one_thread_and_plain_recurrent_layers():
@@ -21,16 +19,16 @@ def one_thread_and_plain_recurrent_layers():
         yield
 
 
-@pytest.mark.parametrize("budget", [0.9, 0.7, 0.5])
-@pytest.mark.parametrize("name", NETWORKS)
+BUDGETS = {"mlp": (0.9, 0.7, 0.5), "resnet": (0.9, 0.7, 0.5), "gpt": (0.9, 0.7, 0.5), "unet": (0.9, 0.7, 0.6),
+           "llama": (0.9, 0.7, 0.6), "lstm": (0.9, 0.8, 0.7)}  # fmt: skip
+"""The least are near what is possible for these."""
+
+
+@pytest.mark.parametrize(("name", "budget"), [(name, budget) for name in NETWORKS for budget in BUDGETS[name]])
 def test_three_steps_are_those_without_a_plan(name, budget):
     model, inputs = made(NETWORKS[name])
     other, fresh = twin(model, inputs)
-    try:
-        found = planned(model, inputs, budget)
-    except PlanError as error:
-        assert name in ("lstm", "gpt", "llama") and budget == 0.5, error  # what they return is half of it
-        return
+    found = planned(model, inputs, budget)
     assert found.predicted_peak <= found.budget
     assert found.recomputations > 0
     step = found.module()

@@ -1,0 +1,51 @@
+"""Sequences that no search would find: anything is computed again anywhere, and nothing changes."""
+
+# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.6")
+
+from odd_modules import ODD
+from step_networks import NETWORKS
+from step_runs import excess, made, planned, same, steps, twin
+
+from moccasin_mzn.pytorch.liveness import peaks
+
+EVERY = {**NETWORKS, **ODD}
+
+
+@pytest.fixture(autouse=True)
+def one_thread_and_plain_recurrent_layers():
+    torch.set_num_threads(1)
+    with torch.backends.mkldnn.flags(enabled=False):
+        yield
+
+
+def drawn(problem, chance):
+    """The input order, with what has been computed before computed again at random."""
+    sequence, again = [], []
+    for node in problem.graph.input_order():
+        sequence += [again[chance.randrange(len(again))] for _ in range(chance.choice([0, 0, 1, 2])) if again]
+        sequence.append(node)
+        if problem.most[node]:
+            again.append(node)
+    return tuple(sequence)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("name", EVERY)
+def test_what_is_computed_again_changes_nothing(name, seed):
+    model, inputs = made(EVERY[name])
+    whole = planned(model, inputs, 1.0)
+    sequence = drawn(whole.traced.problem, random.Random(seed))
+    found = replace(whole, sequence=sequence, peaks=peaks(whole.traced.linear(sequence)))
+    other, fresh = twin(model, inputs)
+    step = found.module()
+    assert same(steps(model, step, inputs), steps(other, other, fresh))
+    assert excess(found, step, inputs) == 0
