@@ -246,7 +246,7 @@ class _Follower:
         made = Computation(
             members, dict.fromkeys(self._inputs(node)), [], self._live(node), node in self.joint.backward
         )
-        made.once = (main and any(_of(root, BUFFER) for root in written)) or (not main and not _masked(node))
+        made.once = (main and any(_of(root, BUFFER) for root in written)) or (not main and not masked(node))
         self.order[made] = None
         if self._effect(node):
             self.latest_effect = made
@@ -297,7 +297,8 @@ def _of(root: Root, kind: str) -> bool:
     return root.given is not None and root.given.kind == kind
 
 
-def _masked(node: fx.Node) -> bool:
+def masked(node: fx.Node) -> bool:
+    """True if an operator can be told which of its outputs to make."""
     schema = getattr(node.target, "_schema", None)
     return schema is not None and any(argument.name == "output_mask" for argument in schema.arguments)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.torch_nodes import viewed_argument
 from moccasin_mzn.pytorch import randomness
-from moccasin_mzn.pytorch.computations import ALL, BATCH_NORM, Computation, Computations, Member, Root
+from moccasin_mzn.pytorch.computations import ALL, BATCH_NORM, Computation, Computations, Member, Root, masked
 from moccasin_mzn.pytorch.hidden import hidden_bytes
 from moccasin_mzn.pytorch.joint import PARAMETER
 from moccasin_mzn.pytorch.problem import Cut
@@ -220,7 +220,7 @@ class _Writer:
                 args = (*args[:3], None, None, *args[5:])
         target, args, kwargs = self._random(node, args, kwargs)
         self.called.add(node)
-        self._results(node, target, args, kwargs, local)
+        self._results(member, target, args, kwargs, local)
 
     def _random(self, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
         if not randomness.draws(node) or self.calls[node] < 2:
@@ -234,16 +234,16 @@ class _Writer:
             return node.target, args, {**kwargs, "generator": generator}
         return randomness.replayed, (state, node.target, *args), kwargs
 
-    def _results(self, node: fx.Node, target: Any, args: Any, kwargs: Any, local: dict[Root, Value]) -> None:
+    def _results(self, member: Member, target: Any, args: Any, kwargs: Any, local: dict[Root, Value]) -> None:
         """The call, its outputs one by one."""
-        import torch
-
+        node = member.node
         if node in self.program.aliases or not self.program.roots.get(node):
             self._emit(target, args, kwargs, Value(None), node=node)
             return
         roots = self.program.roots[node]
-        storages = {number: Storage(hidden_bytes(node, root.value) or root.bytes) for number, root in roots.items()
-                    if isinstance(root.value, torch.Tensor)}  # fmt: skip
+        if masked(node) and member.outputs:  # those that are masked out are not made
+            roots = {number: root for number, root in roots.items() if number in member.outputs}
+        storages = {number: Storage(hidden_bytes(node, root.value) or root.bytes) for number, root in roots.items()}
         if isinstance(node.meta.get("val"), (tuple, list)):
             whole = self._emit(target, args, kwargs, Value(None), tuple(storages.values()), node=node)
             for number, storage in storages.items():

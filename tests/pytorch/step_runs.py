@@ -26,11 +26,11 @@ def planned(model: torch.nn.Module, inputs: Any, budget: float, **options: Any) 
 
 
 def backward(outputs: Any) -> None:
-    """As somebody's own loop does it: a loss of each output, the weights different and random."""
+    """As somebody's own loop does it: a loss of each output, the weights different and random and laid out as the output."""
     tensors = [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     generator = torch.Generator().manual_seed(9)
     torch.autograd.backward(
-        tensors, [torch.randn(each.shape, generator=generator).to(each.dtype).reshape(each.shape) for each in tensors]
+        tensors, [torch.empty_like(each).copy_(torch.randn(each.shape, generator=generator)) for each in tensors]
     )
 
 

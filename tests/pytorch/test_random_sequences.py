@@ -18,6 +18,8 @@ from step_runs import excess, made, planned, same, steps, twin
 from moccasin_mzn.pytorch.liveness import peaks
 
 EVERY = {**NETWORKS, **ODD}
+UNKNOWN_TO_TRACES = {"embedding_bag": 8}
+"""Bytes of outputs that are larger than those of fake tensors."""
 
 
 @pytest.fixture(autouse=True)
@@ -38,14 +40,18 @@ def drawn(problem, chance):
     return tuple(sequence)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("name", EVERY)
-def test_what_is_computed_again_changes_nothing(name, seed):
+def test_what_is_computed_again_changes_nothing(name):
     model, inputs = made(EVERY[name])
     whole = planned(model, inputs, 1.0)
-    sequence = drawn(whole.traced.problem, random.Random(seed))
-    found = replace(whole, sequence=sequence, peaks=peaks(whole.traced.linear(sequence)))
     other, fresh = twin(model, inputs)
-    step = found.module()
-    assert same(steps(model, step, inputs), steps(other, other, fresh))
-    assert excess(found, step, inputs) == 0
+    wanted = steps(other, other, fresh, 2)
+    for seed in (1, 2):
+        _, inputs = twin(model, inputs)
+        sequence = drawn(whole.traced.problem, random.Random(seed))
+        found = replace(whole, sequence=sequence, peaks=peaks(whole.traced.linear(sequence)))
+        before = {key: value.clone() for key, value in model.state_dict().items()}
+        step = found.module()
+        assert same(steps(model, step, inputs, 2), wanted)
+        assert excess(found, step, inputs) == UNKNOWN_TO_TRACES.get(name, 0)
+        model.load_state_dict(before)
