@@ -304,10 +304,18 @@ def masked(node: fx.Node) -> bool:
 
 
 def _attribute(node: fx.Node) -> Placeholder | None:
+    import torch
+
     from moccasin_mzn.pytorch.call import Form
 
     value = node.meta.get("val")
-    return None if value is None else Placeholder(node.target, "constant", Form.of(value))
+    if isinstance(value, torch.Generator):
+        raise PlanError("the network draws from a generator of its own: it cannot be planned")
+    if not isinstance(value, torch.Tensor):
+        return None
+    if value.requires_grad:
+        raise PlanError("a tensor that is no parameter requires a gradient: make it a parameter")
+    return Placeholder(node.target, "constant", Form.of(value))
 
 
 def _only_statistics(node: fx.Node) -> bool:
@@ -342,8 +350,6 @@ def _check_operator(node: fx.Node) -> None:
     import torch
 
     schema = getattr(node.target, "_schema", None)
-    if any(isinstance(argument, torch.Generator) for argument in (*node.args, *node.kwargs.values())):
-        raise PlanError(f"{where(node)} draws from a generator of its own: it cannot be planned")
     if schema is None:
         return
     tags = getattr(node.target, "tags", ())
