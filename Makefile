@@ -29,7 +29,7 @@ test-all: test
 # PyTorch is large, so that only this installs it; the release is the one the tests were written for.
 test-torch: .venv/ready
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m 'not slow' tests/graphs/pytorch
+	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m 'not slow' tests/graphs/pytorch tests/pytorch
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m slow

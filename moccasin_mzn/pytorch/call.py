@@ -1,6 +1,6 @@
-"""What a planned step is called with and gives back: tensors in a flat row, everything else as it was.
+"""What a planned step is called with and gives back: tensors in a flat row, everything else as it was. ::
 
-    step(x, mask=None, scale=2.0)  --->  tensors [x], the rest {mask: None, scale: 2.0} as it was when planned
+step(x, mask=None, scale=2.0)  --->  tensors [x], the rest {mask: None, scale: 2.0} as it was when planned
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
 
 Every memory, a `Root`, is allocated by one traced node or given (a parameter, an input). Who overwrites it makes a new
 version, in a copy unless nothing has read the old one, so that any computation can be done again at any time. What is
-written to buffers is a version too, and goes back into the buffer once, at the end of the forward pass; but a batch norm
-whose running statistics nothing else reads updates them in place, the first time it is computed.
+written to buffers is a version too, and goes back into the buffer once, at the end of the forward pass; but a batch
+norm whose running statistics nothing else reads updates them in place, the first time it is computed.
 
 What depends on no input and on no random number is a constant: it is computed once in each step, when first read.
 """
@@ -52,7 +52,7 @@ class Root:
     @property
     def value(self) -> Any:
         """The fake tensor that it was allocated as."""
-        made = self.node.meta.get("val")
+        made: Any = self.node.meta.get("val")
         return made if self.output == ALL else made[self.output]
 
     @property
@@ -166,8 +166,9 @@ class _Follower:
 
     def _check(self, at_cut: dict[Root, Computation | None]) -> None:
         for root, made in self.current.items():
-            if _of(root, BUFFER) and made is not at_cut.get(root):
-                raise PlanError(f"the backward pass overwrites buffer '{root.given.name}': it cannot be planned")
+            given = root.given
+            if given is not None and given.kind == BUFFER and made is not at_cut.get(root):
+                raise PlanError(f"the backward pass overwrites buffer '{given.name}': it cannot be planned")
         for node in self.joint.outputs:
             for root in self.roots[node].values():
                 if self.current[root] is not at_cut.get(root):
@@ -194,10 +195,10 @@ class _Follower:
                 made.read = True
         groups = output_groups(node, self.needed) if allocated else [()]
         if previous is not None:
-            made = [self._fuse(node, groups[0], previous)]
+            making = [self._fuse(node, groups[0], previous)]
         else:
-            made = [self._new(node, group, written, main=at == 0) for at, group in enumerate(groups)]
-        self._bind(node, groups, made, allocated, arguments, written)
+            making = [self._new(node, group, written, main=at == 0) for at, group in enumerate(groups)]
+        self._bind(node, groups, making, allocated, arguments, written)
 
     def _roots(self, node: fx.Node) -> list[Root]:
         return list(self.roots.get(node, {}).values())
@@ -207,12 +208,13 @@ class _Follower:
             raise PlanError(f"{where(node)} is a view by more than one tensor: it cannot be planned")
         roots = self.roots[viewed]
         if node.target is operator.getitem and len(roots) > 1:
-            self.roots[node] = {ALL: roots[node.args[1]]} if node.args[1] in roots else {}
+            number: Any = node.args[1]
+            self.roots[node] = {ALL: roots[number]} if number in roots else {}
         else:
             self.roots[node] = {ALL: next(iter(roots.values()))} if roots else {}
-        if getattr(getattr(node.target, "_schema", None), "name", "") == "aten::as_strided":
-            if any(root.given is not None for root in self._roots(node)):
-                raise PlanError(f"{where(node)} reads a given tensor by its place in memory: it cannot be planned")
+        strided = getattr(getattr(node.target, "_schema", None), "name", "") == "aten::as_strided"
+        if strided and any(root.given is not None for root in self._roots(node)):
+            raise PlanError(f"{where(node)} reads a given tensor by its place in memory: it cannot be planned")
 
     def _fusible(self, node: fx.Node, written: Sequence[Root]) -> Computation | None:
         """The computation that a node which overwrites becomes part of, because nothing has read what that made."""
@@ -309,13 +311,9 @@ def _attribute(node: fx.Node) -> Placeholder | None:
     from moccasin_mzn.pytorch.call import Form
 
     value = node.meta.get("val")
-    if isinstance(value, torch.Generator):
-        raise PlanError("the network draws from a generator of its own: it cannot be planned")
     if not isinstance(value, torch.Tensor):
         return None
-    if value.requires_grad:
-        raise PlanError("a tensor that is no parameter requires a gradient: make it a parameter")
-    return Placeholder(node.target, "constant", Form.of(value))
+    return Placeholder(str(node.target), "constant", Form.of(value))
 
 
 def _only_statistics(node: fx.Node) -> bool:
@@ -326,7 +324,8 @@ def _only_statistics(node: fx.Node) -> bool:
         if schema is None or schema.name not in names:
             return False
         mean, variance, training = names[schema.name]
-        if not user.args[training] or any(each is node for at, each in enumerate(user.args) if at not in (mean, variance)):
+        others = (each for at, each in enumerate(user.args) if at not in (mean, variance))
+        if not user.args[training] or any(each is node for each in others):
             return False
     return bool(node.users)
 

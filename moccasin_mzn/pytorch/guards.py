@@ -78,8 +78,8 @@ class Guards:
         for given, tensor in zip(self.given, tensors, strict=True):
             form = given.form
             if (
-                tensor.shape != form.shape or tensor.stride() != form.stride or tensor.requires_grad != form.requires_grad
-                or tensor.dtype != _dtype(form.dtype) or str(tensor.device) != form.device
+                tensor.shape != form.shape or tensor.stride() != form.stride or tensor.dtype != _dtype(form.dtype)
+                or tensor.requires_grad != form.requires_grad or str(tensor.device) != form.device
             ):  # fmt: skip
                 raise PlanError(_difference(given, Form.of(tensor)))
         for name, module, training in self.training:

@@ -30,7 +30,8 @@ PARAMETER, BUFFER, INPUT, TANGENT = "parameter", "buffer", "input", "tangent"
 """What a placeholder is."""
 _FORWARD = "moccasin_forward"
 _DEPENDS_ON_VALUES = {
-    "GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException", "UnsupportedOperatorException",
+    "GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException",
+    "UnsupportedOperatorException",
 }  # fmt: skip
 """Exceptions of PyTorch."""
 
@@ -90,17 +91,21 @@ def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form]) -> Join
     """
     import torch
 
-    with quiet(), torch.random.fork_rng(devices=[]), torch.backends.mkldnn.flags(enabled=False):
-        with fake_state(step.model) as mode, plain_checkpoints(), torch.enable_grad():
-            with mode:
-                inputs = [form.empty() for form in forms]
-            try:
-                return _trace(step, arguments, inputs, mode)
-            except Exception as error:
-                if type(error).__name__ not in _DEPENDS_ON_VALUES:
-                    raise
-                told = f"{type(error).__name__}: {one_line(error)}"
-                raise PlanError(f"the network's course depends on values, it cannot be planned ({told})") from error
+    with (
+        quiet(), torch.random.fork_rng(devices=[]), torch.backends.mkldnn.flags(enabled=False),
+        fake_state(step.model) as mode, plain_checkpoints(), torch.enable_grad(),
+    ):  # fmt: skip
+        with mode:
+            inputs = [form.empty() for form in forms]
+        try:
+            joint = _trace(step, arguments, inputs, mode)
+        except Exception as error:
+            if type(error).__name__ not in _DEPENDS_ON_VALUES:
+                raise
+            told = f"{type(error).__name__}: {one_line(error)}"
+            raise PlanError(f"the network's course depends on values, it cannot be planned ({told})") from error
+    _check_captured(joint, step.model)
+    return joint
 
 
 def _trace(step: Step, arguments: Structure, inputs: list[Any], mode: Any) -> Joint:
@@ -150,6 +155,23 @@ def _trace(step: Step, arguments: Structure, inputs: list[Any], mode: Any) -> Jo
     kinds = [PARAMETER] * len(parameters) + [BUFFER] * len(buffers) + [INPUT] * len(inputs) + [TANGENT] * len(tangents)
     names = [*state, *names, *(f"gradient of output {at}" for at, has in enumerate(differentiable) if has)]
     return _joint(graph_module, [*map(Placeholder, names, kinds, map(Form.of, given))], differentiable, structures[-1])
+
+
+def _check_captured(joint: Joint, model: torch.nn.Module) -> None:
+    """Refuse tensors that a network holds by other means, where a plan could not follow them."""
+    import torch
+
+    state = (*model.named_parameters(), *model.named_buffers())
+    known = {tensor.untyped_storage()._cdata: name for name, tensor in state}
+    for node in joint.nodes:
+        captured = operator.attrgetter(str(node.target))(joint.graph_module) if node.op == "get_attr" else None
+        if isinstance(captured, torch.Generator):
+            raise PlanError("the network draws from a generator of its own: it cannot be planned")
+        if isinstance(captured, torch.Tensor) and captured.requires_grad:
+            raise PlanError("a tensor that is no parameter requires a gradient: make it a parameter")
+        if isinstance(captured, torch.Tensor) and captured.untyped_storage()._cdata in known:
+            name = known[captured.untyped_storage()._cdata]
+            raise PlanError(f"a tensor that is no parameter or buffer shares the memory of '{name}': use that instead")
 
 
 def _joint(
@@ -212,4 +234,3 @@ def where(node: fx.Node) -> str:
     name = str(node.target).removesuffix(".default")
     path = node.meta.get(PATH)
     return f"{name} in '{path}'" if path else name
-

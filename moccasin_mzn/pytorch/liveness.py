@@ -1,7 +1,7 @@
 """The peak of a plan's memory, to the byte: what is live at each instruction, as Python frees it.
 
-Parameters, buffers and inputs do not count. Outputs count from the cut to the end, and so do the tangents, which whoever
-calls the backward pass holds; gradients stay once they are made.
+Parameters, buffers and inputs do not count. Outputs count from the cut to the end, and so do the tangents, as whoever
+calls the backward pass holds them; gradients stay once they are made.
 """
 
 from __future__ import annotations

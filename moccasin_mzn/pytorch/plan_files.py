@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,8 @@ from moccasin_mzn.files import load_json, replace_file
 from moccasin_mzn.graphs.importers.torch_trace import require_torch
 from moccasin_mzn.pytorch.call import TENSOR, Form, Step, Structure
 from moccasin_mzn.pytorch.joint import Joint
-from moccasin_mzn.pytorch.liveness import peaks
-from moccasin_mzn.pytorch.planning import Plan, Traced
 from moccasin_mzn.pytorch.refusal import PlanError
+from moccasin_mzn.pytorch.tracing import Traced
 
 if TYPE_CHECKING:
     import torch
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 _FORMAT = "moccasin_mzn plan 1"
 
 
-def write_plan(plan: Plan, path: str | PathLike[str]) -> None:
-    """Write a plan.
+def write_plan(path: str | PathLike[str], traced: Traced, sequence: Sequence[int], found: Mapping[str, Any]) -> None:
+    """Write a plan, and what was found with it.
 
     Raises:
         PlanError: the network is called with something that JSON cannot tell.
@@ -34,11 +33,10 @@ def write_plan(plan: Plan, path: str | PathLike[str]) -> None:
     import torch
     from torch.utils._pytree import treespec_dumps
 
-    traced = plan.traced
     rest = [None if leaf is TENSOR else [leaf] for leaf in traced.arguments.rest]
     if not all(each is None or each[0] is None or type(each[0]) in (bool, int, float, str) for each in rest):
         raise PlanError("the network is called with an argument that a file cannot hold: this plan cannot be saved")
-    nodes = plan.graph.nodes
+    nodes = traced.problem.graph.nodes
     document = {
         "format": _FORMAT,
         "torch": str(torch.__version__),
@@ -46,28 +44,34 @@ def write_plan(plan: Plan, path: str | PathLike[str]) -> None:
         "arguments": {"tree": json.loads(treespec_dumps(traced.arguments.tree)), "rest": rest},
         "inputs": [asdict(form) for form in traced.forms],
         "loss": traced.step.loss is not None,
-        "budget": plan.budget,
-        "status": plan.status,
-        "predicted_increase": plan.predicted_increase,
-        "bound": plan.bound,
-        "sequence": [nodes[v] for v in plan.sequence],
+        **found,
+        "sequence": [nodes[v] for v in sequence],
     }
     replace_file(path, json.dumps(document, indent=1) + "\n")
 
 
-def read_plan(path: str | PathLike[str], model: torch.nn.Module, loss: Callable[[Any, Any], Any] | None) -> Plan:
-    """Read a plan; see `Plan.load`."""
+def read_plan(
+    path: str | PathLike[str], model: torch.nn.Module, loss: Callable[[Any, Any], Any] | None, found: Sequence[str]
+) -> tuple[Traced, tuple[int, ...], dict[str, Any]]:
+    """Read a plan: the step, traced anew, the sequence, and what was found with it, by these names.
+
+    Raises:
+        InputError: the file cannot be read, or is no plan.
+        PlanError: it is a plan for another network, or another version of PyTorch.
+    """
     require_torch()
     document = load_json(path)
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise InputError(f'{path}: no plan: expected an object whose "format" is "{_FORMAT}"')
     try:
-        return _plan(document, model, loss)
+        traced = _traced(document, model, loss)
+        sequence = tuple(traced.problem.graph.position_of(node) for node in document["sequence"])
+        return traced, sequence, {name: document[name] for name in found}
     except KeyError as error:
         raise InputError(f"{path}: no plan: {error} is missing") from None
 
 
-def _plan(document: dict[str, Any], model: torch.nn.Module, loss: Callable[[Any, Any], Any] | None) -> Plan:
+def _traced(document: dict[str, Any], model: torch.nn.Module, loss: Callable[[Any, Any], Any] | None) -> Traced:
     import torch
     from torch.utils._pytree import treespec_loads
 
@@ -75,22 +79,19 @@ def _plan(document: dict[str, Any], model: torch.nn.Module, loss: Callable[[Any,
         raise PlanError(f"saved with torch {document['torch']}, this is {torch.__version__}: make a new plan")
     if document["loss"] != (loss is not None):
         raise PlanError("saved with a loss: give it" if document["loss"] else "saved without a loss: give none")
-    kept = document["arguments"]
-    tree = treespec_loads(json.dumps(kept["tree"]))
-    arguments = Structure(tree, tuple(TENSOR if each is None else each[0] for each in kept["rest"]))
+    called = document["arguments"]
+    tree = treespec_loads(json.dumps(called["tree"]))
+    arguments = Structure(tree, tuple(TENSOR if each is None else each[0] for each in called["rest"]))
     forms = [
-        Form(**{name: tuple(value) if isinstance(value, list) else value for name, value in each.items()})
+        Form(tuple(each["shape"]), tuple(each["stride"]), each["dtype"], each["device"], each["requires_grad"])
         for each in document["inputs"]
     ]
     traced = Traced.of(Step(model, loss), arguments, forms)
     found = digest(traced.joint)
     if found != document["graph"]:
-        raise PlanError(f"saved for the graph {document['graph'][:12]}, this network's is {found[:12]}: make a new plan")
-    graph = traced.problem.graph
-    sequence = tuple(graph.position_of(node) for node in document["sequence"])
-    amounts = [document[name] for name in ("budget", "status", "predicted_increase", "bound")]
-    unplanned = peaks(traced.linear(graph.input_order()))
-    return Plan(traced, sequence, peaks(traced.linear(sequence)), unplanned, *amounts)
+        kept = document["graph"][:12]
+        raise PlanError(f"saved for the graph {kept}, this network's is {found[:12]}: make a new plan")
+    return traced
 
 
 def digest(joint: Joint) -> str:

@@ -16,16 +16,11 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.call import Form, Step, Structure
-from moccasin_mzn.pytorch.computations import Computations, computations
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
-from moccasin_mzn.pytorch.guards import Guards
-from moccasin_mzn.pytorch.joint import Joint, trace_joint
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
-from moccasin_mzn.pytorch.problem import Planned, planned
-from moccasin_mzn.pytorch.program import Linear, linear
 from moccasin_mzn.pytorch.refusal import PlanError
-from moccasin_mzn.pytorch.sequences import meant
+from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
@@ -37,31 +32,8 @@ if TYPE_CHECKING:
     from moccasin_mzn.pytorch.verifying import Verification
 
 _TRIES = 3
-
-
-@dataclass(frozen=True, eq=False)
-class Traced:
-    """A step, traced, and the graph that it comes to."""
-
-    step: Step
-    arguments: Structure
-    forms: tuple[Form, ...]
-    """Of the inputs."""
-    joint: Joint = field(repr=False)
-    program: Computations = field(repr=False)
-    problem: Planned = field(repr=False)
-    guards: Guards = field(repr=False)
-
-    @classmethod
-    def of(cls, step: Step, arguments: Structure, forms: Sequence[Form]) -> Traced:
-        joint = trace_joint(step, arguments, forms)
-        program = computations(joint)
-        guards = Guards.of(step.model, joint, arguments)
-        return cls(step, arguments, tuple(forms), joint, program, planned(program), guards)
-
-    def linear(self, sequence: Sequence[int]) -> Linear:
-        """The instructions of a schedule."""
-        return linear(self.program, meant(self.problem, sequence))
+_FOUND = ("budget", "status", "predicted_increase", "bound")
+"""What is kept in files of what the search has found, besides the sequence."""
 
 
 def plan(
@@ -149,8 +121,8 @@ def _none(result: Result, amount: int, asked: int) -> str:
         return f"budget {_bytes(amount)}: no plan was found ({result.status})"
     floor = lacking.scope_floor + amount - asked
     if result.status == "infeasible":
-        least = exact_memory_text(floor, "byte")
-        return f"budget {exact_memory_text(amount, 'byte')}: no plan is within it, a budget is proven to be at least {least}"
+        given, least = exact_memory_text(amount, "byte"), exact_memory_text(floor, "byte")
+        return f"budget {given}: no plan is within it, a budget is proven to be at least {least}"
     return (
         f"budget {_bytes(amount)}: no plan was found, none is below {_bytes(floor)}, "
         f"the least peak seen is {_bytes(lacking.least_peak + amount - asked)}"
@@ -163,7 +135,7 @@ def _bytes(amount: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a training step computes again, and what that comes to; memory in bytes above parameters, buffers, inputs."""
+    """What a training step computes again, and what it takes: bytes above parameters, buffers and inputs."""
 
     traced: Traced = field(repr=False)
     sequence: tuple[int, ...] = field(repr=False)
@@ -238,15 +210,16 @@ class Plan:
         """Run the step with the plan and without, from the same state, and compare; see `verifying`."""
         from moccasin_mzn.pytorch.verifying import verified
 
-        return verified(self, inputs, kwargs or {})
+        return verified(self.traced, self.runtime(), self.predicted_peak, inputs, kwargs or {})
 
     def report(self) -> str:
         """A few lines for people."""
         proven = "proven least" if self.status == "optimal" else f"at least {100 * self.bound:.2f} %"
+        peak, before = _bytes(self.predicted_peak), _bytes(self.unplanned.whole)
         return "\n".join(
             [
                 f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are done again",
-                f"peak      {_bytes(self.predicted_peak)} of {_bytes(self.budget)}, {_bytes(self.unplanned.whole)} before",
+                f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan",
                 f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
                 f"duration  +{100 * self.predicted_increase:.2f} % ({proven})",
             ]
@@ -256,7 +229,7 @@ class Plan:
         """Write the plan as JSON; the network is not part of it."""
         from moccasin_mzn.pytorch.plan_files import write_plan
 
-        write_plan(self, path)
+        write_plan(path, self.traced, self.sequence, {name: getattr(self, name) for name in _FOUND})
 
     @classmethod
     def load(
@@ -270,4 +243,6 @@ class Plan:
         """
         from moccasin_mzn.pytorch.plan_files import read_plan
 
-        return read_plan(path, model, loss)
+        traced, sequence, found = read_plan(path, model, loss, _FOUND)
+        unplanned = peaks(traced.linear(traced.problem.graph.input_order()))
+        return cls(traced, sequence, peaks(traced.linear(sequence)), unplanned, **found)

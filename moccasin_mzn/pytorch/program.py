@@ -16,9 +16,12 @@ from moccasin_mzn.pytorch.computations import ALL, BATCH_NORM, Computation, Comp
 from moccasin_mzn.pytorch.hidden import hidden_bytes
 from moccasin_mzn.pytorch.joint import PARAMETER
 from moccasin_mzn.pytorch.problem import Cut
+from moccasin_mzn.pytorch.randomness import schema_of
 
 if TYPE_CHECKING:
     from torch import fx
+
+_MOST_GROUPS = 8
 
 Meaning = Computation | Cut | Root | None
 
@@ -115,17 +118,15 @@ class _Writer:
         at, forward, outputs = 0, list[Instruction](), tuple[Value, ...]()
         while at < len(self.sequence):
             each = self.sequence[at]
-            together = [each]
-            if isinstance(each, Computation):
-                while at + len(together) < len(self.sequence) and self._one_call(each, self.sequence[at + len(together)]):
-                    together.append(self.sequence[at + len(together)])
-                self._compute(together)  # type: ignore[arg-type]
+            together = _one_call(self.sequence[at : at + _MOST_GROUPS])
+            if together:
+                self._compute(together)
             elif isinstance(each, Cut):
                 outputs = tuple(self._output(node) for node in joint.outputs)
                 for root, made in self.program.written_back.items():
                     self._write_back(root, made)
                 forward, self.instructions = self.instructions, []
-            at += len(together)
+            at += max(1, len(together))
         gradients = self._gradients(outputs)
         backward = _needed(self.instructions, [value for value in gradients if value is not None])
         used = [value for instruction in backward for value in instruction.reads]
@@ -172,7 +173,6 @@ class _Writer:
                 continue
             value = self._resolve(node, self.program.final.__getitem__, {}, {})
             fake, given = node.meta["val"], self.program.joint.given[wanted]
-            assert value.storage is not None
             if given.kind == PARAMETER and tuple(fake.stride()) != given.form.stride:
                 storage = Storage(fake.numel() * fake.element_size())
                 empty = self._emit(
@@ -180,7 +180,7 @@ class _Writer:
                     Value(storage), (storage,),
                 )  # fmt: skip
                 value = self._emit(aten.copy_.default, (empty, value), {}, Value(storage))
-            elif value.storage.given is not None or value.storage in taken:
+            elif value.storage is None or value.storage.given is not None or value.storage in taken:
                 storage = Storage(fake.numel() * fake.element_size())
                 value = self._emit(aten.clone.default, (value,), {}, Value(storage), (storage,))
             taken.add(value.storage)
@@ -188,13 +188,6 @@ class _Writer:
         return tuple(found)
 
     # --- computations ---------------------------------------------------------------------------------------------
-
-    def _one_call(self, first: Computation, other: Meaning) -> bool:
-        """Are two computations groups of outputs of the same node?"""
-        return (
-            isinstance(other, Computation) and len(first.members) == len(other.members) == 1
-            and first is not other and first.members[0].node is other.members[0].node
-        )  # fmt: skip
 
     def _compute(self, together: Sequence[Computation]) -> None:
         """An instance of a computation, or of several that one call of a node makes."""
@@ -215,9 +208,9 @@ class _Writer:
             (node.args, dict(node.kwargs)), lambda read: self._resolve(read, reads.__getitem__, local, views)
         )
         args = _with_mask(node, args, member.outputs)
-        if node in self.called and node.target._schema.name == BATCH_NORM:
-            if any(root in self.program.in_place for root in reads):
-                args = (*args[:3], None, None, *args[5:])
+        statistics = schema_of(node).name == BATCH_NORM and any(root in self.program.in_place for root in reads)
+        if statistics and node in self.called:
+            args = (*args[:3], None, None, *args[5:])
         target, args, kwargs = self._random(node, args, kwargs)
         self.called.add(node)
         self._results(member, target, args, kwargs, local)
@@ -286,8 +279,9 @@ class _Writer:
         def resolve(node: fx.Node) -> Value:
             if node in views:
                 return views[node]
-            if node.target is operator.getitem and node.args[0] in program.reads:
-                base, number = node.args[0], node.args[1]
+            base: Any = node.args[0] if node.target is operator.getitem else None
+            number: Any = node.args[1] if base is not None else ALL
+            if base in program.reads:
                 if base in program.aliases:
                     return resolve(program.aliases[base][number])
                 root = program.roots[base][number]
@@ -298,9 +292,10 @@ class _Writer:
                 root = program.roots[node][ALL]
                 return self._fetch(root, version(root), local)
             viewed = viewed_argument(node)
-            base = resolve(viewed)
-            args, kwargs = self._arguments((node.args, dict(node.kwargs)), lambda _: base)
-            views[node] = self._emit(node.target, args, kwargs, Value(base.storage), pure=True)
+            assert viewed is not None
+            whole = resolve(viewed)
+            args, kwargs = self._arguments((node.args, dict(node.kwargs)), lambda _: whole)
+            views[node] = self._emit(node.target, args, kwargs, Value(whole.storage), pure=True)
             return views[node]
 
         return resolve(node)
@@ -323,6 +318,20 @@ class _Writer:
         return value
 
 
+def _one_call(sequence: Sequence[Meaning]) -> list[Computation]:
+    """The computations at the beginning of a sequence that one call makes: groups of outputs of the same node."""
+    found: list[Computation] = []
+    for each in sequence:
+        if not isinstance(each, Computation) or each in found:
+            break
+        if found and not len(found[0].members) == len(each.members) == 1:
+            break
+        if found and found[0].members[0].node is not each.members[0].node:
+            break
+        found.append(each)
+    return found
+
+
 def _calls(sequence: Sequence[Meaning]) -> dict[fx.Node, int]:
     """How often each node is called, at most."""
     found: dict[fx.Node, int] = {}
@@ -335,7 +344,7 @@ def _calls(sequence: Sequence[Meaning]) -> dict[fx.Node, int]:
 
 def _with_mask(node: fx.Node, args: tuple[Any, ...], outputs: Iterable[int]) -> tuple[Any, ...]:
     """The arguments with a mask of those outputs only that are made."""
-    names = [argument.name for argument in node.target._schema.arguments]
+    names = [argument.name for argument in schema_of(node).arguments]
     at = names.index("output_mask") if "output_mask" in names else len(args)
     if at >= len(args) or not outputs:
         return args
@@ -352,5 +361,3 @@ def _needed(instructions: Sequence[Instruction], results: Iterable[Value]) -> li
             found.append(instruction)
             read.update(instruction.reads)
     return found[::-1]
-
-

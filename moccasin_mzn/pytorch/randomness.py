@@ -1,4 +1,4 @@
-"""Random numbers drawn once: what is computed again draws what it drew the first time, and the stream stays as it was."""
+"""Random numbers drawn once: what is computed again draws what it drew before, and the stream goes on as it would."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     from torch import fx
 
 
+def schema_of(node: fx.Node) -> Any:
+    """What PyTorch knows of an operator; None of anything else."""
+    return getattr(node.target, "_schema", None)
+
+
 def draws(node: fx.Node) -> bool:
     """True if an operator takes random numbers."""
     import torch
@@ -16,14 +21,17 @@ def draws(node: fx.Node) -> bool:
     tags = getattr(node.target, "tags", ())
     if torch.Tag.nondeterministic_seeded not in tags:
         return False
-    schema = node.target._schema
-    named = {each.name: node.args[at] for at, each in enumerate(schema.arguments) if at < len(node.args)}
-    return any(type(named.get(name, 1.0)) not in (int, float) or named.get(name, 1.0) > 0 for name in ("dropout_p",))
+    schema = schema_of(node)
+    at = [argument.name for argument in schema.arguments].index("dropout_p") if "dropout_p" in str(schema) else -1
+    if at < 0:
+        return True
+    share: Any = node.args[at] if at < len(node.args) else node.kwargs.get("dropout_p", 0.0)
+    return bool(share)
 
 
 def takes_generator(node: fx.Node) -> bool:
     """True if an operator can be told where its random numbers come from."""
-    return any(argument.name == "generator" for argument in node.target._schema.arguments)
+    return any(argument.name == "generator" for argument in schema_of(node).arguments)
 
 
 def state_now() -> torch.Generator:

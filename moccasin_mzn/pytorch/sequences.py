@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -23,9 +24,9 @@ def meant(problem: Planned, sequence: Sequence[int]) -> list[Meaning]:
     first = list(dict.fromkeys(sequence))
     position = {node: at for at, node in enumerate(problem.graph.input_order())}
     if any(position[one] > position[other] for one, other in zip(first, first[1:], strict=False)):
-        raise PlanError("a plan computes everything for the first time in the order of the trace: plan with order input")
-    for node in set(sequence):
-        if not problem.most[node] and sequence.count(node) > 1:
+        raise PlanError("a plan computes all for the first time in the order of the trace: plan with order input")
+    for node, count in Counter(sequence).items():
+        if count > 1 and not problem.most[node]:
             raise PlanError(f"node {problem.graph.nodes[node]} may be computed once only")
     found = [problem.meanings[node] for node in sequence]
     assert any(isinstance(each, Cut) for each in found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.pytorch.call import Structure
@@ -13,7 +14,7 @@ from moccasin_mzn.pytorch.function import Runtime
 if TYPE_CHECKING:
     import torch
 
-    from moccasin_mzn.pytorch.planning import Plan
+    from moccasin_mzn.pytorch.tracing import Traced
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,9 @@ class Verification:
     """Measured, without."""
 
 
-def verified(plan: Plan, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Verification:
+def verified(
+    traced: Traced, planned: Runtime, predicted: int, inputs: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Verification:
     """Run one step each way from the same state, which is left as it was.
 
     The gradients of the outputs are random numbers, the same both times. Without a plan the step runs as it is: what it
@@ -42,19 +45,18 @@ def verified(plan: Plan, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Ve
     Raises:
         PlanError: the plan is not for these inputs.
     """
-    model = plan.traced.step.model
-    planned = plan.runtime()
+    model = traced.step.model
     installed = model.__dict__.get("forward")
-    eager = installed.original if isinstance(installed, Runtime) else plan.traced.step
+    eager = installed.original if isinstance(installed, Runtime) else traced.step
     results: list[dict[str, Any]] = []
     peaks = []
     for call in (planned, eager):
         with _unchanged(model):
-            results.append(_step(plan, call, inputs, kwargs))
+            results.append(_step(traced, call, inputs, kwargs))
         with _unchanged(model):
-            peaks.append(_storage_peak(lambda call=call: _step(plan, call, inputs, kwargs)))
+            peaks.append(_storage_peak(partial(_step, traced, call, inputs, kwargs)))
     unequal, largest = _differences(*results)
-    return Verification(not unequal, largest, tuple(unequal), plan.predicted_peak, peaks[0], peaks[1])
+    return Verification(not unequal, largest, tuple(unequal), predicted, peaks[0], peaks[1])
 
 
 def _storage_peak(call: Callable[[], Any]) -> int:
@@ -63,11 +65,11 @@ def _storage_peak(call: Callable[[], Any]) -> int:
     return int(storage_peak(call))
 
 
-def _step(plan: Plan, call: Callable[..., Any], inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _step(traced: Traced, call: Callable[..., Any], inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Forward and backward pass: all that they leave behind, by name."""
     import torch
 
-    model, joint = plan.traced.step.model, plan.traced.joint
+    model, joint = traced.step.model, traced.joint
     outputs = Structure.of(call(*inputs, **kwargs))[1]
     chosen = [each for each, has in zip(outputs, joint.differentiable, strict=True) if has]
     generator = torch.Generator().manual_seed(0)

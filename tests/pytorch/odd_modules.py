@@ -262,23 +262,58 @@ def make_tied() -> nn.Module:
     return made
 
 
+NORM = nn.BatchNorm1d
 net("tied_weights", make_tied, number(4, 6))
-net("weight_norm", lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(6, 6)), nn.Tanh(),
-    nn.utils.parametrizations.spectral_norm(nn.Linear(6, 4))), number(4, 6))  # fmt: skip
-net("shared_norm", lambda: Called(lambda self, x: self.norm(self.line(self.norm(self.norm(x).relu_()))),
-    norm=nn.BatchNorm1d(6), line=nn.Linear(6, 6)), number(5, 6, grad=True))  # fmt: skip
-net("frozen_norm", lambda: nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6).eval(), nn.Linear(6, 2)), number(4, 6))
-net("statistics_read", lambda: Called(lambda self, x: self.norm(x) + self.norm.running_mean * 2, norm=nn.BatchNorm1d(6)),
-    number(5, 6, grad=True))  # fmt: skip
-net("instance_norm", lambda: nn.Sequential(nn.Conv1d(3, 4, 3), nn.InstanceNorm1d(4, affine=True, track_running_stats=True),
-    nn.ReLU(inplace=True)), number(2, 3, 9))  # fmt: skip
-net("group_norm_depthwise", lambda: nn.Sequential(nn.Conv2d(4, 4, 3, groups=4), nn.GroupNorm(2, 4), nn.SiLU(inplace=True),
-    nn.Conv2d(4, 2, 1)), number(2, 4, 6, 6))  # fmt: skip
-net("channels_last", lambda: nn.Sequential(nn.Conv2d(4, 8, 3), nn.ReLU(), nn.Conv2d(8, 2, 3)).to(
-    memory_format=torch.channels_last), number(2, 4, 7, 7).to(memory_format=torch.channels_last))  # fmt: skip
+net(
+    "weight_norm",
+    lambda: nn.Sequential(
+        nn.utils.parametrizations.weight_norm(nn.Linear(6, 6)), nn.Tanh(),
+        nn.utils.parametrizations.spectral_norm(nn.Linear(6, 4)),
+    ),
+    number(4, 6),
+)  # fmt: skip
+net(
+    "shared_norm",
+    lambda: Called(lambda self, x: self.norm(self.one(self.norm(self.norm(x).relu_()))), norm=NORM(6),
+                   one=nn.Linear(6, 6)),
+    number(5, 6, grad=True),
+)  # fmt: skip
+net("frozen_norm", lambda: nn.Sequential(nn.Linear(6, 6), NORM(6).eval(), nn.Linear(6, 2)), number(4, 6))
+net(
+    "statistics_read",
+    lambda: Called(lambda self, x: self.norm(x) + self.norm.running_mean * 2, norm=NORM(6)),
+    number(5, 6, grad=True),
+)
+net(
+    "instance_norm",
+    lambda: nn.Sequential(
+        nn.Conv1d(3, 4, 3), nn.InstanceNorm1d(4, affine=True, track_running_stats=True), nn.ReLU(inplace=True)
+    ),
+    number(2, 3, 9),
+)
+net(
+    "group_norm_depthwise",
+    lambda: nn.Sequential(
+        nn.Conv2d(4, 4, 3, groups=4), nn.GroupNorm(2, 4), nn.SiLU(inplace=True), nn.Conv2d(4, 2, 1)
+    ),
+    number(2, 4, 6, 6),
+)  # fmt: skip
+LAST = torch.channels_last
+net(
+    "channels_last",
+    lambda: nn.Sequential(nn.Conv2d(4, 8, 3), nn.ReLU(), nn.Conv2d(8, 2, 3)).to(memory_format=LAST),
+    number(2, 4, 7, 7).to(memory_format=LAST),
+)
 net("encoder_layer", lambda: nn.TransformerEncoderLayer(8, 2, 12, batch_first=True), number(2, 5, 8))
 net("gru", lambda: Called(lambda self, x: self.cells(x)[0], cells=nn.GRU(4, 5, bidirectional=True)), number(3, 2, 4))
 net("embedding_bag", lambda: nn.Sequential(nn.EmbeddingBag(9, 4), nn.Linear(4, 2)), torch.arange(8).view(2, 4))
-net("frozen_parameter", lambda: nn.Sequential(nn.Linear(6, 6).requires_grad_(False), nn.ReLU(), nn.Linear(6, 2)),
-    number(4, 6))  # fmt: skip
-net("unused_parameter", lambda: Called(lambda self, x: self.one(x), one=nn.Linear(6, 6), two=nn.Linear(6, 6)), number(4, 6))
+net(
+    "frozen_parameter",
+    lambda: nn.Sequential(nn.Linear(6, 6).requires_grad_(False), nn.ReLU(), nn.Linear(6, 2)),
+    number(4, 6),
+)
+net(
+    "unused_parameter",
+    lambda: Called(lambda self, x: self.one(x), one=nn.Linear(6, 6), two=nn.Linear(6, 6)),
+    number(4, 6),
+)

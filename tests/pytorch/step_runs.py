@@ -26,7 +26,7 @@ def planned(model: torch.nn.Module, inputs: Any, budget: float, **options: Any) 
 
 
 def backward(outputs: Any) -> None:
-    """As somebody's own loop does it: a loss of each output, the weights different and random and laid out as the output."""
+    """As somebody's own loop does it: gradients of the outputs are random, laid out as these."""
     tensors = [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     generator = torch.Generator().manual_seed(9)
     torch.autograd.backward(

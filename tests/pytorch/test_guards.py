@@ -170,7 +170,7 @@ def refused(function, message, x, **parts):
             super().__init__()
             self.line = nn.Linear(6, 6)
             self.register_buffer("memory", torch.zeros(6))
-            self.generator = torch.Generator()
+            self.generator, self.alias = torch.Generator(), self.memory.view(1, 6)
 
         def forward(self, x):
             return function(self, x)
@@ -215,7 +215,8 @@ class BackwardWrites(torch.autograd.Function):
         (lambda self, x: self.line(x) if x.sum() > 0 else x, "course depends on values, it cannot be planned"),
         (lambda self, x: (self.line(x) * 1).t_().sin(), "changes the shape of a tensor in place"),
         (lambda self, x: self.line(x) + torch.rand(6, generator=self.generator), "draws from a generator of its own"),
-        (lambda self, x: BackwardWrites.apply(self.line(x), self.memory), "the backward pass overwrites buffer 'memory'"),
+        (lambda self, x: BackwardWrites.apply(self.line(x), self.memory), "backward pass overwrites buffer 'memory'"),
+        (lambda self, x: self.line(x) + self.alias, "no parameter or buffer shares the memory of 'memory'"),
         (attribute_that_requires_a_gradient, "a tensor that is no parameter requires a gradient"),
         (lambda self, x: x * 2, "no output depends on what requires a gradient"),
     ],

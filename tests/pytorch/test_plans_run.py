@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch", minversion="2.6")
 
 from step_networks import NETWORKS
 from step_runs import excess, made, planned, same, steps, twin
+from storage_meter import StorageMeter
 
 
 @pytest.fixture(autouse=True)
@@ -34,3 +35,46 @@ def test_three_steps_are_those_without_a_plan(name, budget):
     step = found.module()
     assert same(steps(model, step, inputs), steps(other, other, fresh))
     assert excess(found, step, inputs) == 0
+
+
+def test_a_plan_verifies_itself(monkeypatch):
+    from moccasin_mzn.pytorch import verifying
+
+    model, inputs = made(NETWORKS["resnet"])
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+
+    def storage_peak(call):
+        with StorageMeter([*model.parameters(), *model.buffers(), *inputs]) as meter:
+            result = call()
+        assert result
+        return meter.peak
+
+    monkeypatch.setattr(verifying, "_storage_peak", storage_peak)
+    found = planned(model, inputs, 0.6)
+    told = found.verify(inputs)
+    assert (told.equal, told.largest_difference, told.unequal) == (True, 0.0, ())
+    assert told.storage_peak == told.predicted_peak == found.predicted_peak
+    assert told.eager_storage_peak > 1.4 * told.storage_peak
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    with torch.no_grad():
+        model[1].running_mean += 1  # harmless
+    assert found.verify(inputs).equal
+
+
+def test_what_is_traced_otherwise_than_it_runs_is_told_by_verifying(monkeypatch):
+    from moccasin_mzn.pytorch import verifying
+
+    class Product(torch.nn.Module):  # its derivative is computed by other operators where values are not known
+        def __init__(self):
+            super().__init__()
+            self.line = torch.nn.Linear(6, 6)
+
+        def forward(self, x):
+            return self.line(x).prod()
+
+    torch.manual_seed(0)
+    model, x = Product(), torch.rand(2, 6)
+    monkeypatch.setattr(verifying, "_storage_peak", lambda call: 0)
+    told = planned(model, [x], 1.0).verify([x])
+    assert not told.equal and 0 < told.largest_difference < 1e-6
+    assert "gradient of line.weight" in told.unequal
