@@ -113,7 +113,6 @@ def chance_that_is_lost(self, x):
 def masks_overwritten_later(self, x):
     first, second = torch.rand(4, 6), torch.rand(4, 6)
     first.mul_(2)
-    second.sub_(first)
     return self.two(self.one(x) * first) * second
 
 
@@ -234,6 +233,11 @@ def losses_in_hidden_memory(self, x):
     return loss + functional.binary_cross_entropy(y.sigmoid(), z.sigmoid().detach())
 
 
+@odd
+def loss_in_hidden_memory_returned(self, x):
+    return functional.mse_loss(self.two(self.one(x).relu()), x.detach())
+
+
 def net(name: str, factory: Callable[[], nn.Module], *inputs: Any) -> None:
     ODD[name] = lambda: (factory(), list(inputs))
 
@@ -281,7 +285,9 @@ net(
 net("frozen_norm", lambda: nn.Sequential(nn.Linear(6, 6), NORM(6).eval(), nn.Linear(6, 2)), number(4, 6))
 net(
     "statistics_read",
-    lambda: Called(lambda self, x: self.norm(x) + self.norm.running_mean * 2, norm=NORM(6)),
+    lambda: Called(
+        lambda self, x: self.norm((x + self.norm.running_mean).sin()) + self.norm.running_mean * 2, norm=NORM(6)
+    ),
     number(5, 6, grad=True),
 )
 net(
