@@ -347,8 +347,12 @@ def _check_overwritten(root: Root, node: fx.Node) -> None:
 
 def _check_operator(node: fx.Node) -> None:
     import torch
+    from torch.utils._pytree import tree_leaves
 
     schema = getattr(node.target, "_schema", None)
+    made = (leaf for leaf in tree_leaves(node.meta.get("val")) if isinstance(leaf, torch.Tensor))
+    if any(tensor.layout != torch.strided for tensor in made):
+        raise PlanError(f"{where(node)} gives a tensor that is sparse: it cannot be planned")
     if schema is None:
         return
     tags = getattr(node.target, "tags", ())

@@ -9,7 +9,7 @@ whoever calls the step holds them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -18,6 +18,7 @@ from moccasin_mzn.graphs.importers.torch_nodes import elements_of, group_duratio
 from moccasin_mzn.graphs.importers.torch_paths import PATH
 from moccasin_mzn.pytorch.computations import Computation, Computations, Root
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, TANGENT
+from moccasin_mzn.pytorch.randomness import draws
 
 if TYPE_CHECKING:
     from torch import fx
@@ -67,11 +68,8 @@ def planned(program: Computations) -> Planned:
         kind + "s": sum(root.bytes for node in joint.of_kind(kind) for root in program.roots[node].values())
         for kind in (PARAMETER, BUFFER, INPUT)
     }
-    name = type(joint.graph_module).__name__
-    graph = program_graph(
-        Program(tuple(operations), tuple(dict.fromkeys(last)), name, "FLOP", fixed), Missing(), attributes={}
-    )
-    graph = replace(graph, name="training step")
+    traced = Program(tuple(operations), tuple(dict.fromkeys(last)), "training step", "FLOP", fixed)
+    graph = program_graph(traced, Missing())
     by_name: dict[Any, Any] = {name: each for each, name in names.items()}
     meanings = tuple(by_name.get(node) for node in graph.nodes)
     return Planned(graph, meanings, tuple(isinstance(each, Computation) and not each.once for each in meanings))
@@ -99,7 +97,7 @@ def _operation(program: Computations, made: Computation, names: dict[Any, str]) 
 
 
 def _sources(program: Computations, made: Computation) -> Iterable[Computation | Root]:
-    """What a computation reads, constants followed to what they are made of: that is given, and no tangent."""
+    """What a computation reads: what others make, and what is given."""
     for member in made.members:
         for root, version in program.reads[member.node].items():
             if version is not made:
@@ -114,7 +112,6 @@ def _other(each: Cut | Root, ends: Sequence[Computation], names: dict[Any, str])
 
 def _lost_effects(program: Computations, results: list[Computation]) -> list[Computation]:
     """What takes random numbers or updates statistics, but is needed for nothing."""
-    from moccasin_mzn.pytorch.randomness import draws
 
     def effect(node: fx.Node) -> bool:
         return draws(node) or any(root in program.in_place for root in program.reads[node])

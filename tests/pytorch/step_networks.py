@@ -150,7 +150,7 @@ class Recurrent(nn.Module):
 
 
 def lstm():
-    return Recurrent(nn.LSTM), [torch.randn(12, 8, 6, generator=seeded(6))]
+    return Recurrent(nn.LSTM), [torch.randn(12, 5, 6, generator=seeded(6))]
 
 
 NETWORKS = {made.__name__: made for made in (mlp, resnet, gpt, unet, llama, lstm)}

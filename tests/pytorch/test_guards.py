@@ -168,8 +168,9 @@ def refused(function, message, x, **parts):
     class Network(nn.Module):
         def __init__(self):
             super().__init__()
-            self.line = nn.Linear(6, 6)
+            self.line, self.rows = nn.Linear(6, 6), nn.Embedding(4, 6, sparse=True)
             self.register_buffer("memory", torch.zeros(6))
+            self.scaled = nn.Embedding(4, 6, max_norm=1.0)
             self.generator, self.alias = torch.Generator(), self.memory.view(1, 6)
 
         def forward(self, x):
@@ -217,6 +218,8 @@ class BackwardWrites(torch.autograd.Function):
         (lambda self, x: self.line(x) + torch.rand(6, generator=self.generator), "draws from a generator of its own"),
         (lambda self, x: BackwardWrites.apply(self.line(x), self.memory), "backward pass overwrites buffer 'memory'"),
         (lambda self, x: self.line(x) + self.alias, "no parameter or buffer shares the memory of 'memory'"),
+        (lambda self, x: self.line(x) + self.rows(torch.arange(4)), "aten.*gives a tensor that is sparse"),
+        (lambda self, x: self.line(x) + self.scaled(torch.arange(4)), "parameter 'scaled.weight' is overwritten"),
         (attribute_that_requires_a_gradient, "a tensor that is no parameter requires a gradient"),
         (lambda self, x: x * 2, "no output depends on what requires a gradient"),
     ],
@@ -269,3 +272,17 @@ def test_a_plan_of_another_network_or_version_is_refused(tmp_path, model, x):
     file.write_text("[]")
     with pytest.raises(ValueError, match="no plan: expected an object"):
         Plan.load(file, model)
+
+
+def test_a_damaged_file_is_told_in_one_line(tmp_path, model, x):
+    file = tmp_path / "plan.json"
+    planned(model, [x], 1.0).save(file)
+    whole = file.read_text()
+    for old, new, message in (
+        ('"sequence"', '"sequences"', "plan.json: no plan: 'sequence' is missing"),
+        ('"native_batch_norm"', '"nothing"', "nothing"),
+    ):
+        file.write_text(whole.replace(old, new))
+        with pytest.raises(ValueError, match=message) as told:
+            Plan.load(file, model)
+        assert "\n" not in str(told.value)

@@ -154,6 +154,8 @@ def test_installed_and_removed(model, x):
         assert model(x[:2]).shape == (2, 5)
     with pytest.raises(PlanError, match="has a plan already"):
         found.install()
+    with pytest.raises(PlanError, match="has a plan already"):
+        planned(model, [x], 0.9)
     with pytest.raises(PlanError, match="this is not the network"):
         found.install(other)
     found.remove()
