@@ -234,6 +234,41 @@ def losses_in_hidden_memory(self, x):
 
 
 @odd
+def dropout_in_place(self, x):
+    y = functional.dropout(self.one(x) * 1, 0.5, inplace=True)
+    return y + functional.alpha_dropout(self.two(x) * 1, 0.2, training=True, inplace=True)
+
+
+@odd
+def scattered(self, x):
+    y = torch.zeros(4, 6).scatter_add_(1, x.argsort(1), self.one(x))
+    return y.index_add(0, torch.tensor([0, 2, 1, 0]), self.two(x))
+
+
+@odd
+def written_through_data(self, x):
+    y = self.one(x)
+    y.data.mul_(0.5)
+    return y.exp() + self.two.weight.detach()[0] + self.two(x)
+
+
+@odd
+def places_in_memory(self, x):
+    return self.one(x).as_strided((3, 3), (6, 1), 2) + self.two(x).diagonal()[:3]
+
+
+@odd
+def outputs_that_are_constants(self, x):
+    return self.one(x), torch.arange(3), torch.ones(2) * self.two.bias[0]
+
+
+@odd
+def experts(self, x):
+    shares = functional.softmax(self.one(x), 1)
+    return sum(shares[:, at : at + 1] * self.two(x * at) for at in range(3))
+
+
+@odd
 def loss_in_hidden_memory_returned(self, x):
     return functional.mse_loss(self.two(self.one(x).relu()), x.detach())
 
