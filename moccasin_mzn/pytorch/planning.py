@@ -111,7 +111,9 @@ def _searched(
 def _plan(traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount: int) -> Plan:
     least = result.instance.baseline.duration
     increase, bound = ((value / least - 1) if least else 0.0 for value in (result.duration, result.bound))
-    status = result.status if result.status != "optimal" or result.instance.budget >= amount else "feasible"
+    status = result.status
+    if result.instance.budget < amount:  # what is proven is proven for less than there is
+        status, bound = "feasible", 0.0
     return Plan(traced, tuple(result.sequence), found, unplanned, amount, status, increase, max(0.0, bound))
 
 
@@ -119,8 +121,8 @@ def _none(result: Result, amount: int, asked: int) -> str:
     lacking = result.shortfall
     if lacking is None:
         return f"budget {_bytes(amount)}: no plan was found ({result.status})"
-    floor = lacking.scope_floor + amount - asked
-    if result.status == "infeasible":
+    floor = lacking.scope_floor
+    if floor > amount:
         given, least = exact_memory_text(amount, "byte"), exact_memory_text(floor, "byte")
         return f"budget {given}: no plan is within it, a budget is proven to be at least {least}"
     return (
@@ -149,7 +151,7 @@ class Plan:
     predicted_increase: float
     """Of the duration over that without recomputation, as a fraction, by FLOP."""
     bound: float
-    """Proven: no plan for this budget has a smaller one."""
+    """Proven of the graph: no schedule within the budget has less; 0 where constants take a part of the budget."""
 
     @property
     def predicted_peak(self) -> int:
