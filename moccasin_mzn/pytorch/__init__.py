@@ -1,1 +1,33 @@
-"""Training PyTorch networks within a budget: what steps and operators really take, measured."""
+"""Plans that run: train a PyTorch network within a memory budget. ::
+
+from moccasin_mzn.pytorch import plan
+
+found = plan(model, (x, y), loss=cross_entropy, budget="8GiB")
+step = found.module()
+loss = step(x, y)
+loss.backward()  # gradients as without the plan, bit for bit
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from moccasin_mzn.pytorch.planning import Plan, plan
+    from moccasin_mzn.pytorch.refusal import PlanError
+    from moccasin_mzn.pytorch.verifying import Verification
+
+__all__ = ["Plan", "PlanError", "Verification", "plan"]
+
+_HOMES = {"Plan": "planning", "PlanError": "refusal", "Verification": "verifying", "plan": "planning"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

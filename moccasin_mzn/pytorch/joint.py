@@ -1,0 +1,236 @@
+"""Forward and backward pass of a step as one traced graph, where the gradients of its outputs are inputs.
+
+    placeholders: parameters, buffers, inputs, tangents (the gradient of something with respect to each output)
+    results: outputs, then gradients of parameters and inputs
+
+So a loss may be scaled, summed over several calls or computed outside, and what belongs to the backward pass is known.
+Functions under `torch.utils.checkpoint` are called plainly: what is computed again is for the plan to say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from moccasin_mzn.graphs.importers.torch_paths import PATH, Paths, traced_so_far
+from moccasin_mzn.graphs.importers.torch_spec import one_line
+from moccasin_mzn.graphs.importers.torch_trace import fake_state, quiet
+from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names
+from moccasin_mzn.pytorch.refusal import PlanError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import fx
+
+PARAMETER, BUFFER, INPUT, TANGENT = "parameter", "buffer", "input", "tangent"
+"""What a placeholder is."""
+_FORWARD = "moccasin_forward"
+_DEPENDS_ON_VALUES = {
+    "GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException",
+    "UnsupportedOperatorException",
+}  # fmt: skip
+"""Exceptions of PyTorch."""
+
+
+@dataclass(frozen=True)
+class Placeholder:
+    """One of the tensors that a traced step takes."""
+
+    name: str
+    """Of a parameter or buffer in the network; of an input or a tangent for people."""
+    kind: str
+    form: Form
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """A traced step."""
+
+    graph_module: fx.GraphModule
+    given: Mapping[fx.Node, Placeholder] = field(repr=False)
+    """In the order of the placeholders: parameters, buffers, inputs, tangents."""
+    outputs: tuple[fx.Node, ...]
+    """The tensors that the step returns."""
+    differentiable: tuple[bool, ...]
+    """For each output: is there a tangent?"""
+    gradients: tuple[fx.Node | None, ...]
+    """For each placeholder that requires a gradient, in their order; None: the outputs do not depend on it."""
+    backward: frozenset[fx.Node]
+    """The traced nodes of the backward pass."""
+    returned: Structure
+    """What the outputs stand in."""
+
+    @property
+    def nodes(self) -> list[fx.Node]:
+        return list(self.graph_module.graph.nodes)
+
+    def of_kind(self, *kinds: str) -> list[fx.Node]:
+        """The placeholders of some kinds."""
+        return [node for node, placeholder in self.given.items() if placeholder.kind in kinds]
+
+    @property
+    def wanted(self) -> list[fx.Node]:
+        """The placeholders that require a gradient."""
+        return [node for node, given in self.given.items() if given.form.requires_grad and given.kind != TANGENT]
+
+
+def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form]) -> Joint:
+    """Trace a step with fake tensors: nothing of the network's size is made.
+
+    Args:
+        arguments: positional ones and those by name, as a pair.
+        forms: of the tensors among them.
+
+    Raises:
+        PlanError: the network's course depends on values, or nothing in it requires a gradient.
+        Exception: whatever the network raises.
+    """
+    import torch
+
+    with (
+        quiet(), torch.random.fork_rng(devices=[]), torch.backends.mkldnn.flags(enabled=False),
+        fake_state(step.model) as mode, plain_checkpoints(), torch.enable_grad(),
+    ):  # fmt: skip
+        with mode:
+            inputs = [form.empty() for form in forms]
+        try:
+            joint = _trace(step, arguments, inputs, mode)
+        except Exception as error:
+            if type(error).__name__ not in _DEPENDS_ON_VALUES:
+                raise
+            told = f"{type(error).__name__}: {one_line(error)}"
+            raise PlanError(f"the network's course depends on values, it cannot be planned ({told})") from error
+    _check_captured(joint, step.model)
+    return joint
+
+
+def _trace(step: Step, arguments: Structure, inputs: list[Any], mode: Any) -> Joint:
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    parameters, buffers = dict(step.model.named_parameters()), dict(step.model.named_buffers())
+    state = {**parameters, **buffers}
+    wanted = [tensor for tensor in (*state.values(), *inputs) if tensor.requires_grad]
+    if not wanted:
+        raise PlanError("nothing requires a gradient: there is no backward pass to plan")
+    outputs = _outputs(step, arguments, inputs, mode)
+    differentiable = tuple(bool(output.requires_grad) for output in outputs)
+    if not any(differentiable):
+        raise PlanError("no output depends on what requires a gradient: there is no backward pass to plan")
+    with mode:
+        tangents = [torch.empty_like(each, requires_grad=False) for each in outputs if each.requires_grad]
+    given = [*state.values(), *inputs, *tangents]
+    structures: list[Structure] = []
+
+    class Joined(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = step.model
+
+        def forward(self, tensors: Sequence[Any]) -> list[Any]:
+            paths = Paths(self.model)
+            positions = len(state) + len(inputs)
+            with paths.forward():
+                args, kwargs = arguments.filled(tensors[len(state) : positions])
+                structure, made = Structure.of(step(*args, **kwargs))
+            structures.append(structure)
+            for node in traced_so_far().nodes:
+                node.meta[_FORWARD] = True
+            sources = [output for output in made if output.requires_grad]
+            leaves = [tensor for tensor in tensors[:positions] if tensor.requires_grad]
+            with _backward_paths(paths, sources):
+                gradients = torch.autograd.grad(sources, leaves, tensors[positions:], allow_unused=True)
+            return [*made, *gradients]
+
+    def joint(*tensors: Any) -> list[Any]:
+        replaced = {f"model.{name}": tensor for name, tensor in zip(state, tensors, strict=False)}
+        return torch.func.functional_call(Joined(), replaced, (tensors,))
+
+    graph_module = make_fx(joint, tracing_mode="fake")(*given)
+    names = argument_names(*arguments.filled(inputs))
+    kinds = [PARAMETER] * len(parameters) + [BUFFER] * len(buffers) + [INPUT] * len(inputs) + [TANGENT] * len(tangents)
+    names = [*state, *names, *(f"gradient of output {at}" for at, has in enumerate(differentiable) if has)]
+    return _joint(graph_module, [*map(Placeholder, names, kinds, map(Form.of, given))], differentiable, structures[-1])
+
+
+def _check_captured(joint: Joint, model: torch.nn.Module) -> None:
+    """Refuse tensors that a network holds by other means, where a plan could not follow them."""
+    import torch
+
+    state = (*model.named_parameters(), *model.named_buffers())
+    known = {tensor.untyped_storage()._cdata: name for name, tensor in state}
+    for node in joint.nodes:
+        captured = operator.attrgetter(str(node.target))(joint.graph_module) if node.op == "get_attr" else None
+        if isinstance(captured, torch.Generator):
+            raise PlanError("the network draws from a generator of its own: it cannot be planned")
+        if isinstance(captured, torch.Tensor) and captured.requires_grad:
+            raise PlanError("a tensor that is no parameter requires a gradient: make it a parameter")
+        if isinstance(captured, torch.Tensor) and captured.untyped_storage()._cdata in known:
+            name = known[captured.untyped_storage()._cdata]
+            raise PlanError(f"a tensor that is no parameter or buffer shares the memory of '{name}': use that instead")
+
+
+def _joint(
+    graph_module: fx.GraphModule, given: list[Placeholder], differentiable: tuple[bool, ...], returned: Structure
+) -> Joint:
+    nodes = list(graph_module.graph.nodes)
+    for node in nodes:
+        if node.op == "get_attr" and "val" not in node.meta:
+            node.meta["val"] = operator.attrgetter(node.target)(graph_module)
+    results = nodes[-1].args[0]
+    placeholders = [node for node in nodes if node.op == "placeholder"]
+    return Joint(
+        graph_module,
+        dict(zip(placeholders, given, strict=True)),
+        tuple(results[: len(differentiable)]),
+        differentiable,
+        tuple(results[len(differentiable) :]),
+        frozenset(node for node in nodes if node.op == "call_function" and _FORWARD not in node.meta),
+        returned,
+    )
+
+
+def _outputs(step: Step, arguments: Structure, inputs: list[Any], mode: Any) -> list[Any]:
+    """What the step returns, as fake tensors; those of the state have no values to spoil."""
+    with mode:
+        args, kwargs = arguments.filled(inputs)
+        return Structure.of(step(*args, **kwargs))[1]
+
+
+@contextlib.contextmanager
+def _backward_paths(paths: Paths, sources: Sequence[Any]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for source in sources[:1]:
+            stack.enter_context(paths.backward(source))
+        yield
+
+
+@contextlib.contextmanager
+def plain_checkpoints() -> Iterator[None]:
+    """Meanwhile `torch.utils.checkpoint` calls what it is given, and does nothing else."""
+    from torch.utils import checkpoint
+
+    class Plainly:
+        @staticmethod
+        def apply(function: Any, preserve: bool, *args: Any) -> Any:
+            return function(*args)
+
+    def around(*args: Any, **kwargs: Any) -> Iterator[None]:
+        yield
+
+    with (
+        mock.patch.object(checkpoint, "CheckpointFunction", Plainly),
+        mock.patch.object(checkpoint, "_checkpoint_without_reentrant_generator", around),
+    ):
+        yield
+
+
+def where(node: fx.Node) -> str:
+    """The operator and its module, for messages."""
+    name = str(node.target).removesuffix(".default")
+    path = node.meta.get(PATH)
+    return f"{name} in '{path}'" if path else name

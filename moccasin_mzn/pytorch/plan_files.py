@@ -1,0 +1,100 @@
+"""Plans as JSON files: the sequence, what it is for, and how the traced network is known again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.files import load_json, replace_file
+from moccasin_mzn.graphs.importers.torch_trace import require_torch
+from moccasin_mzn.pytorch.call import TENSOR, Form, Step, Structure
+from moccasin_mzn.pytorch.joint import Joint
+from moccasin_mzn.pytorch.refusal import PlanError
+from moccasin_mzn.pytorch.tracing import Traced
+
+if TYPE_CHECKING:
+    import torch
+
+_FORMAT = "moccasin_mzn plan 1"
+
+
+def write_plan(path: str | PathLike[str], traced: Traced, sequence: Sequence[int], found: Mapping[str, Any]) -> None:
+    """Write a plan, and what was found with it.
+
+    Raises:
+        PlanError: the network is called with something that JSON cannot tell.
+        InputError: the file cannot be written.
+    """
+    import torch
+    from torch.utils._pytree import treespec_dumps
+
+    rest = [None if leaf is TENSOR else [leaf] for leaf in traced.arguments.rest]
+    if not all(each is None or each[0] is None or type(each[0]) in (bool, int, float, str) for each in rest):
+        raise PlanError("the network is called with an argument that a file cannot hold: this plan cannot be saved")
+    nodes = traced.problem.graph.nodes
+    document = {
+        "format": _FORMAT,
+        "torch": str(torch.__version__),
+        "graph": digest(traced.joint),
+        "arguments": {"tree": json.loads(treespec_dumps(traced.arguments.tree)), "rest": rest},
+        "inputs": [asdict(form) for form in traced.forms],
+        "loss": traced.step.loss is not None,
+        **found,
+        "sequence": [nodes[v] for v in sequence],
+    }
+    replace_file(path, json.dumps(document, indent=1) + "\n")
+
+
+def read_plan(
+    path: str | PathLike[str], model: torch.nn.Module, loss: Callable[[Any, Any], Any] | None, found: Sequence[str]
+) -> tuple[Traced, tuple[int, ...], dict[str, Any]]:
+    """Read a plan: the step, traced anew, the sequence, and what was found with it, by these names.
+
+    Raises:
+        InputError: the file cannot be read, or is no plan.
+        PlanError: it is a plan for another network, or another version of PyTorch.
+    """
+    require_torch()
+    document = load_json(path)
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise InputError(f'{path}: no plan: expected an object whose "format" is "{_FORMAT}"')
+    try:
+        traced = _traced(document, model, loss)
+        sequence = tuple(traced.problem.graph.position_of(node) for node in document["sequence"])
+        return traced, sequence, {name: document[name] for name in found}
+    except KeyError as error:
+        raise InputError(f"{path}: no plan: {error} is missing") from None
+
+
+def _traced(document: dict[str, Any], model: torch.nn.Module, loss: Callable[[Any, Any], Any] | None) -> Traced:
+    import torch
+    from torch.utils._pytree import treespec_loads
+
+    if document["torch"] != str(torch.__version__):
+        raise PlanError(f"saved with torch {document['torch']}, this is {torch.__version__}: make a new plan")
+    if document["loss"] != (loss is not None):
+        raise PlanError("saved with a loss: give it" if document["loss"] else "saved without a loss: give none")
+    called = document["arguments"]
+    tree = treespec_loads(json.dumps(called["tree"]))
+    arguments = Structure(tree, tuple(TENSOR if each is None else each[0] for each in called["rest"]))
+    forms = [
+        Form(tuple(each["shape"]), tuple(each["stride"]), each["dtype"], each["device"], each["requires_grad"])
+        for each in document["inputs"]
+    ]
+    traced = Traced.of(Step(model, loss), arguments, forms)
+    found = digest(traced.joint)
+    if found != document["graph"]:
+        kept = document["graph"][:12]
+        raise PlanError(f"saved for the graph {kept}, this network's is {found[:12]}: make a new plan")
+    return traced
+
+
+def digest(joint: Joint) -> str:
+    """What tells one traced step from another: all its operators, and the forms of what it is given."""
+    text = f"{joint.graph_module.graph}\n{list(joint.given.values())}\n{joint.differentiable}"
+    return hashlib.sha256(text.encode()).hexdigest()

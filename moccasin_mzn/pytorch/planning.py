@@ -1,0 +1,250 @@
+"""Plans: found, shown, run, kept in files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.checks import check_time_limit
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graphs.importers.torch_trace import require_torch
+from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.pytorch.call import Form, Step, Structure
+from moccasin_mzn.pytorch.emission import emitted
+from moccasin_mzn.pytorch.function import Runtime, planned_module
+from moccasin_mzn.pytorch.liveness import Peaks, peaks
+from moccasin_mzn.pytorch.refusal import PlanError
+from moccasin_mzn.pytorch.tracing import Traced
+from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.result import Result
+from moccasin_mzn.search.solve import solve_instance
+from moccasin_mzn.words import exact_memory_text, memory_text
+
+if TYPE_CHECKING:
+    import torch
+
+    from moccasin_mzn.pytorch.verifying import Verification
+
+_TRIES = 3
+_FOUND = ("budget", "status", "predicted_increase", "bound")
+"""What is kept in files of what the search has found, besides the sequence."""
+
+
+def plan(
+    model: torch.nn.Module,
+    inputs: Sequence[Any],
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    loss: Callable[[Any, Any], Any] | None = None,
+    budget: str | int | float | Fraction | Budget,
+    time_limit: float | None = 60.0,
+    threads: int | None = None,
+    seed: int | None = None,
+    order: str = "input",
+    max_computations: int = 2,
+    on_progress: Callable[[Any], None] | None = None,
+    **how: Any,
+) -> Plan:
+    """Find what to compute again in a training step, so that it keeps within a budget. THIS RUNS THE NETWORK'S CODE.
+
+    The network is traced as it is: in training mode or not, under autocast or not, with these parameters to train.
+
+    Args:
+        inputs: tensors and whatever else the network is called with; only the forms of tensors matter.
+        kwargs: the same by name.
+        loss: of the network's outputs and a target, which is then the last of the inputs. None: the loss is an output
+            of the network, or computed from its outputs by whoever calls the step.
+        budget: of memory above parameters, buffers and inputs: bytes, or a fraction of the traced step's own peak.
+        time_limit: seconds for the search.
+        order: "input", that of the trace.
+        max_computations: how often anything may be computed, if that is enough.
+        on_progress: called with every new incumbent and bound.
+        how: further options of `moccasin_mzn.solve`.
+
+    Raises:
+        PlanError: the network cannot be planned, or no plan within the budget was found; the message says what is
+            proven.
+        InputError: nonsense in an argument.
+    """
+    require_torch()
+    if order != "input":
+        raise InputError(f"order {shown(order)}: plans are for the order of the trace, input")
+    check_time_limit(time_limit)
+    arguments, tensors = Structure.of((tuple(inputs), dict(kwargs or {})))
+    amount = Budget.of(budget)
+    traced = Traced.of(Step(model, loss), arguments, [Form.of(tensor) for tensor in tensors])
+    options = Options.of({"time_limit": time_limit, "threads": threads, "seed": seed, "if_none": "more", **how})
+    return _searched(traced, amount, options, max_computations, on_progress)
+
+
+def _searched(
+    traced: Traced, budget: Budget, options: Options, most: int, on_progress: Callable[[Any], None] | None
+) -> Plan:
+    graph = traced.problem.graph
+    order = graph.input_order()
+    unplanned = peaks(traced.linear(order))
+    amount = budget.resolve(unplanned.whole)
+    begin = time.monotonic()
+    if unplanned.whole <= amount:
+        return Plan(traced, order, unplanned, unplanned, amount, "optimal", 0.0, 0.0)
+    asked = amount - max(0, unplanned.whole - simulate(graph, order).peak)
+    for _ in range(_TRIES):
+        if asked < 1:
+            break
+        instance = Instance.build(graph, asked, max_computations=traced.problem.counts(most))
+        result = solve_instance(instance, options, on_progress, begin)
+        if not result.found or result.sequence is None:
+            raise PlanError(_none(result, amount, asked))
+        found = peaks(traced.linear(result.sequence))
+        if found.whole <= amount:
+            return _plan(traced, result, found, unplanned, amount)
+        asked -= found.whole - amount
+    raise PlanError(f"budget {_bytes(amount)}: constants and copies take more than it leaves")
+
+
+def _plan(traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount: int) -> Plan:
+    least = result.instance.baseline.duration
+    increase, bound = ((value / least - 1) if least else 0.0 for value in (result.duration, result.bound))
+    status = result.status
+    if result.instance.budget < amount:  # what is proven is proven for less than there is
+        status, bound = "feasible", 0.0
+    return Plan(traced, tuple(result.sequence), found, unplanned, amount, status, increase, max(0.0, bound))
+
+
+def _none(result: Result, amount: int, asked: int) -> str:
+    lacking = result.shortfall
+    if lacking is None:
+        return f"budget {_bytes(amount)}: no plan was found ({result.status})"
+    floor = lacking.scope_floor
+    if floor > amount:
+        given, least = exact_memory_text(amount, "byte"), exact_memory_text(floor, "byte")
+        return f"budget {given}: no plan is within it, a budget is proven to be at least {least}"
+    return (
+        f"budget {_bytes(amount)}: no plan was found, none is below {_bytes(floor)}, "
+        f"the least peak seen is {_bytes(lacking.least_peak + amount - asked)}"
+    )
+
+
+def _bytes(amount: int) -> str:
+    return memory_text(amount, "byte")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a training step computes again, and what it takes: bytes above parameters, buffers and inputs."""
+
+    traced: Traced = field(repr=False)
+    sequence: tuple[int, ...] = field(repr=False)
+    """Positions of nodes of `graph`, in the order of computing them."""
+    peaks: Peaks
+    unplanned: Peaks
+    """Without recomputation."""
+    budget: int
+    status: str
+    """"optimal" or "feasible"."""
+    predicted_increase: float
+    """Of the duration over that without recomputation, as a fraction, by FLOP."""
+    bound: float
+    """Proven of the graph: no schedule within the budget has less; 0 where constants take a part of the budget."""
+
+    @property
+    def predicted_peak(self) -> int:
+        """Bytes of storages at the worst moment."""
+        return self.peaks.whole
+
+    @property
+    def graph(self) -> Any:
+        """The computation graph that was planned."""
+        return self.traced.problem.graph
+
+    @property
+    def recomputations(self) -> int:
+        """How many computations are done again."""
+        return len(self.sequence) - len(set(self.sequence))
+
+    def runtime(self, original: Callable[..., Any] | None = None) -> Runtime:
+        """What runs the plan; `original` is called instead where no gradient is asked for."""
+        code = emitted(self.traced.joint, self.traced.linear(self.sequence))
+        return Runtime(self.traced.joint, self.traced.guards, code, original or self.traced.step)
+
+    def module(self) -> torch.nn.Module:
+        """A module to train with in place of the network, whose parameters it shares: `loss = plan.module()(x, y)`."""
+        return planned_module(self.traced.step.model, self.runtime())
+
+    def install(self, model: torch.nn.Module | None = None) -> None:
+        """Let the network's own `forward` run the plan, until `remove`.
+
+        Raises:
+            PlanError: it is another network, has a plan already, the loss is part of the plan, or it has hooks.
+        """
+        own = self.traced.step.model
+        if model is not None and model is not own:
+            raise PlanError("this is not the network that was planned: make a plan for it")
+        if self.traced.step.loss is not None:
+            raise PlanError("the loss is part of the plan, the network returns none: use module()")
+        if own._forward_hooks or own._forward_pre_hooks:
+            raise PlanError("the network has forward hooks, which would be called twice: use module()")
+        if isinstance(own.__dict__.get("forward"), Runtime):
+            raise PlanError("the network has a plan already: remove it first")
+        own.__dict__["forward"] = self.runtime(own.forward)
+
+    def remove(self) -> None:
+        """Give the network its own `forward` back.
+
+        Raises:
+            PlanError: no plan is installed.
+        """
+        installed = self.traced.step.model.__dict__.get("forward")
+        if not isinstance(installed, Runtime):
+            raise PlanError("no plan is installed")
+        if getattr(installed.original, "__self__", None) is self.traced.step.model:
+            del self.traced.step.model.__dict__["forward"]
+        else:
+            self.traced.step.model.__dict__["forward"] = installed.original
+
+    def verify(self, inputs: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Verification:
+        """Run the step with the plan and without, from the same state, and compare; see `verifying`."""
+        from moccasin_mzn.pytorch.verifying import verified
+
+        return verified(self.traced, self.runtime(), self.predicted_peak, inputs, kwargs or {})
+
+    def report(self) -> str:
+        """A few lines for people."""
+        proven = "proven least" if self.status == "optimal" else f"at least {100 * self.bound:.2f} %"
+        peak, before = _bytes(self.predicted_peak), _bytes(self.unplanned.whole)
+        return "\n".join(
+            [
+                f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are done again",
+                f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan",
+                f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
+                f"duration  +{100 * self.predicted_increase:.2f} % ({proven})",
+            ]
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the plan as JSON; the network is not part of it."""
+        from moccasin_mzn.pytorch.plan_files import write_plan
+
+        write_plan(path, self.traced, self.sequence, {name: getattr(self, name) for name in _FOUND})
+
+    @classmethod
+    def load(
+        cls, path: str | PathLike[str], model: torch.nn.Module, *, loss: Callable[[Any, Any], Any] | None = None
+    ) -> Plan:
+        """Read a plan of a network, which is traced again to see that it is the same.
+
+        Raises:
+            InputError: the file cannot be read or is no plan.
+            PlanError: the plan is for another network, or from another version of PyTorch.
+        """
+        from moccasin_mzn.pytorch.plan_files import read_plan
+
+        traced, sequence, found = read_plan(path, model, loss, _FOUND)
+        unplanned = peaks(traced.linear(traced.problem.graph.input_order()))
+        return cls(traced, sequence, peaks(traced.linear(sequence)), unplanned, **found)

@@ -1,0 +1,363 @@
+"""A plan as a list of instructions: what is called in which order with which values, views beside those who read them.
+
+Values that share memory have the same `Storage`. Nothing here runs or measures anything; see `liveness` and `emission`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.graphs.importers.torch_nodes import viewed_argument
+from moccasin_mzn.pytorch import randomness
+from moccasin_mzn.pytorch.computations import ALL, BATCH_NORM, Computation, Computations, Member, Root, masked
+from moccasin_mzn.pytorch.hidden import hidden_bytes
+from moccasin_mzn.pytorch.joint import PARAMETER
+from moccasin_mzn.pytorch.problem import Cut
+from moccasin_mzn.pytorch.randomness import schema_of
+
+if TYPE_CHECKING:
+    from torch import fx
+
+_MOST_GROUPS = 8
+
+Meaning = Computation | Cut | Root | None
+
+
+@dataclass(eq=False)
+class Storage:
+    """Some memory."""
+
+    bytes: int
+    given: str | None = None
+    """What kind of placeholder it belongs to; None: the program makes it."""
+
+
+@dataclass(eq=False)
+class Value:
+    """What an instruction gives, or what is given."""
+
+    storage: Storage | None
+    """None: it is no tensor."""
+    given: fx.Node | None = None
+    """The placeholder or attribute that it is."""
+
+
+@dataclass(eq=False)
+class Instruction:
+    """One call."""
+
+    target: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    value: Value
+    """What it gives: a tensor, or several, which further instructions take apart."""
+    makes: tuple[Storage, ...] = ()
+    """The memory that it allocates."""
+    pure: bool = False
+    """It need not be called if nothing reads what it gives."""
+    node: fx.Node | None = None
+    """The traced node that it is an instance of."""
+
+    @property
+    def reads(self) -> list[Value]:
+        return values_in((self.args, self.kwargs))
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """A plan."""
+
+    forward: tuple[Instruction, ...]
+    outputs: tuple[Value, ...]
+    backward: tuple[Instruction, ...]
+    gradients: tuple[Value | None, ...]
+    given: Mapping[fx.Node, Value] = field(repr=False)
+    """Placeholders and attributes."""
+
+
+def values_in(arguments: Any) -> list[Value]:
+    """The values among arguments, however deep."""
+    if isinstance(arguments, Value):
+        return [arguments]
+    if isinstance(arguments, Mapping):
+        arguments = arguments.values()
+    elif not isinstance(arguments, (tuple, list)):
+        return []
+    return [value for each in arguments for value in values_in(each)]
+
+
+def linear(program: Computations, sequence: Sequence[Meaning]) -> Linear:
+    """The instructions of a sequence of computations, in which the cut and what it reads stand before the tangents."""
+    return _Writer(program, sequence).run()
+
+
+class _Writer:
+    def __init__(self, program: Computations, sequence: Sequence[Meaning]) -> None:
+        self.program, self.sequence = program, sequence
+        self.calls = _calls(sequence)
+        self.instructions: list[Instruction] = []
+        self.store: dict[Computation, dict[Root, Value]] = {}
+        self.states: dict[fx.Node, Value] = {}
+        """Of the generator, before a node has drawn from it."""
+        self.called: set[fx.Node] = set()
+        self.given: dict[fx.Node, Value] = {}
+        self.initial: dict[Root, Value] = {}
+        """The memory that is given, buffers that will be overwritten as copies."""
+        for roots in program.roots.values():
+            for root in roots.values():
+                if root.given is not None and root not in self.initial:
+                    value = Value(Storage(root.bytes, root.given.kind), root.node)
+                    self.initial[root] = self.given[root.node] = value
+
+    def run(self) -> Linear:
+        joint = self.program.joint
+        self._snapshots()
+        at, forward, outputs = 0, list[Instruction](), tuple[Value, ...]()
+        while at < len(self.sequence):
+            each = self.sequence[at]
+            together = _one_call(self.sequence[at : at + _MOST_GROUPS])
+            if together:
+                self._compute(together)
+            elif isinstance(each, Cut):
+                outputs = tuple(self._output(node) for node in joint.outputs)
+                for root, made in self.program.written_back.items():
+                    self._write_back(root, made)
+                forward, self.instructions = self.instructions, []
+            at += max(1, len(together))
+        gradients = self._gradients(outputs)
+        backward = _needed(self.instructions, [value for value in gradients if value is not None])
+        used = [value for instruction in backward for value in instruction.reads]
+        return Linear(tuple(_needed(forward, [*outputs, *used])), outputs, tuple(backward), gradients, self.given)
+
+    # --- what is given, and what is returned ----------------------------------------------------------------------
+
+    def _snapshots(self) -> None:
+        """Copies of buffers that are overwritten at the cut, where something reads what they held before."""
+        back = self.program.written_back
+        readers = [member for made in self.program.all for member in made.members]
+        for root in back:
+            if any(
+                root in self.program.reads[member.node]
+                and self.program.reads[member.node][root] is None
+                and root not in member.copied
+                for member in readers
+            ):
+                self.initial[root] = self._clone(self.initial[root], root)
+
+    def _output(self, node: fx.Node) -> Value:
+        import torch
+
+        value = self._resolve(node, self.program.outputs.__getitem__, {}, {})
+        return self._emit(torch.ops.aten.detach.default, (value,), {}, Value(value.storage))
+
+    def _write_back(self, root: Root, made: Computation) -> None:
+        import torch
+
+        value = self._fetch(root, made, {})
+        buffer = self.given[root.node]
+        self._emit(torch.ops.aten.copy_.default, (buffer, value), {}, Value(None))
+
+    def _gradients(self, outputs: Sequence[Value]) -> tuple[Value | None, ...]:
+        """Each in memory of its own, laid out as autograd wants it: then it is taken, not copied."""
+        import torch
+
+        aten = torch.ops.aten
+        taken = {value.storage for value in outputs}
+        found: list[Value | None] = []
+        for node, wanted in zip(self.program.joint.gradients, self.program.joint.wanted, strict=True):
+            if node is None:
+                found.append(None)
+                continue
+            value = self._resolve(node, self.program.final.__getitem__, {}, {})
+            fake, given = node.meta["val"], self.program.joint.given[wanted]
+            if given.kind == PARAMETER and tuple(fake.stride()) != given.form.stride:
+                storage = Storage(fake.numel() * fake.element_size())
+                empty = self._emit(
+                    aten.new_empty_strided.default, (value, list(given.form.shape), list(given.form.stride)), {},
+                    Value(storage), (storage,),
+                )  # fmt: skip
+                value = self._emit(aten.copy_.default, (empty, value), {}, Value(storage))
+            elif value.storage is None or value.storage.given is not None or value.storage in taken:
+                storage = Storage(fake.numel() * fake.element_size())
+                value = self._emit(aten.clone.default, (value,), {}, Value(storage), (storage,))
+            taken.add(value.storage)
+            found.append(value)
+        return tuple(found)
+
+    # --- computations ---------------------------------------------------------------------------------------------
+
+    def _compute(self, together: Sequence[Computation]) -> None:
+        """An instance of a computation, or of several that one call of a node makes."""
+        local: dict[Root, Value] = {}
+        for at, member in enumerate(together[0].members):
+            outputs = tuple(number for made in together for number in made.members[at].outputs)
+            self._call(Member(member.node, outputs, member.copied), local)
+        for made in together:
+            self.store[made] = {root: local[root] for root in made.makes}
+
+    def _call(self, member: Member, local: dict[Root, Value]) -> None:
+        node = member.node
+        reads = self.program.reads[node]
+        views: dict[fx.Node, Value] = {}
+        for root in member.copied:
+            local[root] = self._clone(self._fetch(root, reads[root], {}), root)
+        args, kwargs = self._arguments(
+            (node.args, dict(node.kwargs)), lambda read: self._resolve(read, reads.__getitem__, local, views)
+        )
+        args = _with_mask(node, args, member.outputs)
+        statistics = schema_of(node).name == BATCH_NORM and any(root in self.program.in_place for root in reads)
+        if statistics and node in self.called:
+            args = (*args[:3], None, None, *args[5:])
+        target, args, kwargs = self._random(node, args, kwargs)
+        self.called.add(node)
+        self._results(member, target, args, kwargs, local)
+
+    def _random(self, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
+        if not randomness.draws(node) or self.calls[node] < 2:
+            return node.target, args, kwargs
+        if node not in self.called:
+            self.states[node] = self._emit(randomness.state_now, (), {}, Value(None))
+            return node.target, args, kwargs
+        state = self.states[node]
+        if randomness.takes_generator(node):
+            generator = self._emit(randomness.copy_of, (state,), {}, Value(None))
+            return node.target, args, {**kwargs, "generator": generator}
+        return randomness.replayed, (state, node.target, *args), kwargs
+
+    def _results(self, member: Member, target: Any, args: Any, kwargs: Any, local: dict[Root, Value]) -> None:
+        """The call, its outputs one by one."""
+        node = member.node
+        if node in self.program.aliases or not self.program.roots.get(node):
+            self._emit(target, args, kwargs, Value(None), node=node)
+            return
+        roots = self.program.roots[node]
+        if masked(node) and member.outputs:  # those that are masked out are not made
+            roots = {number: root for number, root in roots.items() if number in member.outputs}
+        storages = {number: Storage(hidden_bytes(node, root.value) or root.bytes) for number, root in roots.items()}
+        if isinstance(node.meta.get("val"), (tuple, list)):
+            whole = self._emit(target, args, kwargs, Value(None), tuple(storages.values()), node=node)
+            for number, storage in storages.items():
+                value = self._emit(operator.getitem, (whole, number), {}, Value(storage), pure=True)
+                local[roots[number]] = value
+            return
+        value = self._emit(target, args, kwargs, Value(storages[ALL]), (storages[ALL],), node=node)
+        if storages[ALL].bytes != roots[ALL].bytes:
+            value = self._clone(value, roots[ALL])
+        local[roots[ALL]] = value
+
+    def _clone(self, value: Value, root: Root) -> Value:
+        import torch
+
+        storage = Storage(root.bytes)
+        return self._emit(torch.ops.aten.clone.default, (value,), {}, Value(storage), (storage,), pure=True)
+
+    # --- values ---------------------------------------------------------------------------------------------------
+
+    def _arguments(self, arguments: Any, value: Callable[[fx.Node], Value]) -> Any:
+        from torch import fx
+
+        if isinstance(arguments, fx.Node):
+            return value(arguments)
+        if isinstance(arguments, tuple):
+            return tuple(self._arguments(each, value) for each in arguments)
+        if isinstance(arguments, list):
+            return [self._arguments(each, value) for each in arguments]
+        if isinstance(arguments, dict):
+            return {name: self._arguments(each, value) for name, each in arguments.items()}
+        return arguments
+
+    def _resolve(
+        self, node: fx.Node, version: Callable[[Root], Computation | None], local: dict[Root, Value],
+        views: dict[fx.Node, Value],
+    ) -> Value:  # fmt: skip
+        """The value of a traced node as one who reads it now sees it: views of the latest version, made anew."""
+        program = self.program
+
+        def resolve(node: fx.Node) -> Value:
+            if node in views:
+                return views[node]
+            base: Any = node.args[0] if node.target is operator.getitem else None
+            number: Any = node.args[1] if base is not None else ALL
+            if base in program.reads:
+                if base in program.aliases:
+                    return resolve(program.aliases[base][number])
+                root = program.roots[base][number]
+                return self._fetch(root, version(root), local)
+            if node in program.aliases:
+                return resolve(program.aliases[node][ALL])
+            if node in program.reads or node.op != "call_function":
+                root = program.roots[node][ALL]
+                return self._fetch(root, version(root), local)
+            viewed = viewed_argument(node)
+            assert viewed is not None
+            whole = resolve(viewed)
+            args, kwargs = self._arguments((node.args, dict(node.kwargs)), lambda _: whole)
+            views[node] = self._emit(node.target, args, kwargs, Value(whole.storage), pure=True)
+            return views[node]
+
+        return resolve(node)
+
+    def _fetch(self, root: Root, made: Computation | None, local: dict[Root, Value]) -> Value:
+        if root in local:
+            return local[root]
+        if made is None:
+            return self.initial[root]
+        if made not in self.store:
+            assert not made.live, f"{made.name} is read before it is computed"
+            self._compute([made])
+        return self.store[made][root]
+
+    def _emit(
+        self, target: Any, args: Any, kwargs: Any, value: Value, makes: tuple[Storage, ...] = (), *,
+        pure: bool = False, node: fx.Node | None = None,
+    ) -> Value:  # fmt: skip
+        self.instructions.append(Instruction(target, args, kwargs, value, makes, pure, node))
+        return value
+
+
+def _one_call(sequence: Sequence[Meaning]) -> list[Computation]:
+    """The computations at the beginning of a sequence that one call makes: groups of outputs of the same node."""
+    found: list[Computation] = []
+    for each in sequence:
+        if not isinstance(each, Computation) or each in found:
+            break
+        if found and not len(found[0].members) == len(each.members) == 1:
+            break
+        if found and found[0].members[0].node is not each.members[0].node:
+            break
+        found.append(each)
+    return found
+
+
+def _calls(sequence: Sequence[Meaning]) -> dict[fx.Node, int]:
+    """How often each node is called, at most."""
+    found: dict[fx.Node, int] = {}
+    for each in sequence:
+        if isinstance(each, Computation):
+            for member in each.members:
+                found[member.node] = found.get(member.node, 0) + 1
+    return found
+
+
+def _with_mask(node: fx.Node, args: tuple[Any, ...], outputs: Iterable[int]) -> tuple[Any, ...]:
+    """The arguments with a mask of those outputs only that are made."""
+    names = [argument.name for argument in schema_of(node).arguments]
+    at = names.index("output_mask") if "output_mask" in names else len(args)
+    if at >= len(args) or not outputs:
+        return args
+    mask = [made and number in tuple(outputs) for number, made in enumerate(args[at])]
+    return (*args[:at], mask, *args[at + 1 :])
+
+
+def _needed(instructions: Sequence[Instruction], results: Iterable[Value]) -> list[Instruction]:
+    """Without the pure ones whose value nothing reads."""
+    read = set(results)
+    found = []
+    for instruction in reversed(instructions):
+        if not instruction.pure or instruction.value in read:
+            found.append(instruction)
+            read.update(instruction.reads)
+    return found[::-1]

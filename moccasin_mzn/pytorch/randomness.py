@@ -1,0 +1,59 @@
+"""Random numbers drawn once: what is computed again draws what it drew before, and the stream goes on as it would."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from torch import fx
+
+
+def schema_of(node: fx.Node) -> Any:
+    """What PyTorch knows of an operator; None of anything else."""
+    return getattr(node.target, "_schema", None)
+
+
+def draws(node: fx.Node) -> bool:
+    """True if an operator takes random numbers."""
+    import torch
+
+    tags = getattr(node.target, "tags", ())
+    if torch.Tag.nondeterministic_seeded not in tags:
+        return False
+    schema = schema_of(node)
+    at = [argument.name for argument in schema.arguments].index("dropout_p") if "dropout_p" in str(schema) else -1
+    if at < 0:
+        return True
+    share: Any = node.args[at] if at < len(node.args) else node.kwargs.get("dropout_p", 0.0)
+    return bool(share)
+
+
+def takes_generator(node: fx.Node) -> bool:
+    """True if an operator can be told where its random numbers come from."""
+    return any(argument.name == "generator" for argument in schema_of(node).arguments)
+
+
+def state_now() -> torch.Generator:
+    """A copy of the generator that operators draw from by default."""
+    import torch
+
+    return torch.default_generator.clone_state()
+
+
+def copy_of(state: torch.Generator) -> torch.Generator:
+    """A generator that gives the numbers that followed a state; the state is not changed."""
+    return state.clone_state()
+
+
+def replayed(state: torch.Generator, operator: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call an operator that has no argument for a generator as if the default generator were in a state."""
+    import torch
+
+    generator = torch.default_generator
+    before = generator.get_state()
+    generator.set_state(state.get_state())
+    try:
+        return operator(*args, **kwargs)
+    finally:
+        generator.set_state(before)

@@ -1,0 +1,14 @@
+"""The exception for what a plan cannot do, or is not for."""
+
+from __future__ import annotations
+
+from moccasin_mzn.errors import InputError
+
+
+class PlanError(InputError):
+    """A network that cannot be planned, a budget that cannot be kept, or a call that a plan is not for.
+
+    The message is one sentence.
+    """
+
+    kind = "plan"

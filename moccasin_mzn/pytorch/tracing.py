@@ -1,0 +1,56 @@
+"""A step with all that is known of it before there is a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from moccasin_mzn.pytorch.call import Form, Step, Structure
+from moccasin_mzn.pytorch.computations import Computations, computations
+from moccasin_mzn.pytorch.function import Runtime
+from moccasin_mzn.pytorch.guards import Guards
+from moccasin_mzn.pytorch.joint import Joint, trace_joint
+from moccasin_mzn.pytorch.problem import Planned, planned
+from moccasin_mzn.pytorch.program import Linear, linear
+from moccasin_mzn.pytorch.refusal import PlanError
+from moccasin_mzn.pytorch.sequences import meant
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """A step, traced, and the graph that it comes to."""
+
+    step: Step
+    arguments: Structure
+    forms: tuple[Form, ...]
+    """Of the inputs."""
+    joint: Joint = field(repr=False)
+    program: Computations = field(repr=False)
+    problem: Planned = field(repr=False)
+    guards: Guards = field(repr=False)
+
+    @classmethod
+    def of(cls, step: Step, arguments: Structure, forms: Sequence[Form]) -> Traced:
+        _check(step.model, forms)
+        joint = trace_joint(step, arguments, forms)
+        program = computations(joint)
+        guards = Guards.of(step.model, joint, arguments)
+        return cls(step, arguments, tuple(forms), joint, program, planned(program), guards)
+
+    def linear(self, sequence: Sequence[int]) -> Linear:
+        """The instructions of a schedule."""
+        return linear(self.program, meant(self.problem, sequence))
+
+
+def _check(model: torch.nn.Module, forms: Sequence[Form]) -> None:
+    if isinstance(model.__dict__.get("forward"), Runtime):
+        raise PlanError("the network has a plan already: remove it first")
+    state = (*model.named_parameters(), *model.named_buffers())
+    places = [*((name, str(tensor.device)) for name, tensor in state), *(("an input", form.device) for form in forms)]
+    for name, device in places:
+        if device.partition(":")[0] not in ("cpu", "meta"):
+            raise PlanError(f"{name} is on {device}: plans are for the CPU as yet")
