@@ -6,8 +6,8 @@ states, which are all that the past means to the future:
     resident      the outputs in memory, a set of nodes as the bits of an int
     counts        how often each node has been computed so far
 
-Computing v from a state needs v's inputs among the residents and, with them, v's own output and v's workspace, if it has
-one, room within the budget.
+Computing v from a state needs v's inputs among the residents and, with them, v's own output and v's workspace, room
+within the budget.
 Of the other residents some may be dropped first. Dropping is free and can be done at any later time, so only the
 largest sets that fit need to be tried, and computing what is in memory is never tried. This is the memory of the
 definition: an interval that ends with the last read of a copy is a resident that is dropped right after that read.
