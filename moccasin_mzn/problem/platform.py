@@ -21,7 +21,6 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.checks import TOTAL_LIMIT, as_tuple
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
-from moccasin_mzn.graphs.workspaces import refuse_workspaces
 from moccasin_mzn.words import count_text
 
 OBJECTIVES = ("duration", "energy", "traffic")
@@ -100,8 +99,7 @@ class Platform:
 
     Raises:
         InputError: no memory, or two of one name; lists that are not as long as the graph has nodes; a link from a
-            memory to itself, to an unknown one, or given twice; a node that cannot be computed anywhere, by name; a
-            graph with workspaces.
+            memory to itself, to an unknown one, or given twice; a node that cannot be computed anywhere, by name.
     """
 
     graph: ComputationGraph
@@ -109,7 +107,6 @@ class Platform:
     links: tuple[Link, ...] = ()
 
     def __post_init__(self) -> None:
-        refuse_workspaces(self.graph, "plans for several memories")
         object.__setattr__(self, "memories", tuple(self.memories))
         object.__setattr__(self, "links", tuple(self.links))
         names = [memory.name for memory in self.memories]

@@ -14,6 +14,7 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Memory, Platform
 from moccasin_mzn.problem.stages import Stages
 
@@ -41,8 +42,8 @@ def test_schedules_of_brute_force_are_the_judges_and_no_bound_is_above_them(firs
 @pytest.mark.parametrize("most", [1, 2, 3])
 @pytest.mark.parametrize("first_seed", few(range(0, 100, 5), keep=1))
 def test_in_any_order_a_workspace_is_a_node_that_is_computed_right_before(first_seed, most):
-    """From the least working set to the peak. In stages that is another problem: one more stage, and so one more batch of
-    recomputations, for each node with a workspace."""
+    """In stages that is another problem, with a stage more for each such node, before which a batch of recomputations may
+    come. Budgets from the least working set to the peak."""
     for seed in range(first_seed, first_seed + 5):
         graph = draw_case(seed, most_nodes=4, workspaces=True).graph
         nodes, order = as_nodes(graph), graph.input_order()
@@ -83,9 +84,10 @@ def test_the_largest_working_set_has_its_workspace():
     assert (GRAPH.largest_working_set().node, GRAPH.largest_working_set().memory) == (1, 10)
 
 
-def test_platforms_refuse_them():
+def test_what_plans_for_several_memories_is_refused():
+    platform = Platform(GRAPH, (Memory("local", 9, (1, 1)),))
     with pytest.raises(InputError) as error:
-        Platform(GRAPH, (Memory("local", 9, (1, 1), (0, 0)),))
+        PlanProblem(Instance.build(GRAPH, 9), platform)
     assert str(error.value) == (
         "plans for several memories know no workspaces, and 1 node of the graph has one, the largest 5 of node b (conv)"
     )
