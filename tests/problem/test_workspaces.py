@@ -42,8 +42,8 @@ def test_schedules_of_brute_force_are_the_judges_and_no_bound_is_above_them(firs
 @pytest.mark.parametrize("most", [1, 2, 3])
 @pytest.mark.parametrize("first_seed", few(range(0, 100, 5), keep=1))
 def test_in_any_order_a_workspace_is_a_node_that_is_computed_right_before(first_seed, most):
-    """In stages that is another problem, with a stage more for each such node, before which a batch of recomputations may
-    come. Budgets from the least working set to the peak."""
+    """In stages that is another problem: each such node is a stage more, before which recomputations may come. Budgets
+    from the least working set to the peak."""
     for seed in range(first_seed, first_seed + 5):
         graph = draw_case(seed, most_nodes=4, workspaces=True).graph
         nodes, order = as_nodes(graph), graph.input_order()
