@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import oracle
 import pytest
 from cases import draw_case
 from few import few
 from working import as_nodes
 
+from moccasin_mzn.bench.graphs import graph_digest
 from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.least_budget import held_bound, least_budget_bound
 from moccasin_mzn.errors import InputError
@@ -56,6 +59,21 @@ def test_in_any_order_a_workspace_is_a_node_that_is_computed_right_before(first_
             assert in_stages is None or with_more_stages <= in_stages
 
 
+def test_in_stages_a_node_for_a_workspace_would_allow_more():
+    """Nothing can be held across x, so a and c must come again before v, within 8.
+
+    ::
+
+        p 6 -> c 1 -> v      batch before v, in the input order     p q a c     p and q are held together: 12
+        q 6 -> a 1 -> v      two batches                            p c, q a    at most 8
+    """
+    sizes, edges = [6, 6, 1, 1, 8, 1], [(0, 3), (1, 2), (2, 5), (3, 5)]
+    graph = ComputationGraph(["p", "q", "a", "c", "x", "v"], [1] * 6, sizes, edges, workspaces=[0, 0, 0, 0, 0, 1])
+    nodes, order = as_nodes(graph), range(6)
+    assert oracle.best_fixed_order(graph, order, 8, 3) is None
+    assert oracle.best_fixed_order(nodes, nodes.input_order(), 8, 3) is not None
+
+
 def test_zeros_for_all_are_no_workspaces():
     graph = ComputationGraph(["a", "b"], [1, 1], [2, 3], [(0, 1)], workspaces=[0, 0])
     assert graph.workspaces is None
@@ -91,3 +109,9 @@ def test_what_plans_for_several_memories_is_refused():
     assert str(error.value) == (
         "plans for several memories know no workspaces, and 1 node of the graph has one, the largest 5 of node b (conv)"
     )
+
+
+def test_a_digest_has_them_only_if_there_are_any():
+    plain = replace(GRAPH, workspaces=None)
+    assert graph_digest(plain) == graph_digest(replace(GRAPH, workspaces=(0, 0)))
+    assert len({graph_digest(plain), graph_digest(GRAPH), graph_digest(replace(GRAPH, workspaces=(5, 0)))}) == 3
