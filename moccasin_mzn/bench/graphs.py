@@ -45,7 +45,7 @@ def graph_digest(graph: ComputationGraph) -> str:
     """A digest of what a solver can see of a graph, ids included; its name, labels and provenance are no part of it."""
     content = [
         graph.nodes, graph.durations, graph.sizes, sorted(graph.edges), graph.input_order(), graph.backward,
-        graph.total_fixed_memory,
+        graph.total_fixed_memory, *([] if graph.workspaces is None else [graph.workspaces]),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()[:16]
 

@@ -21,7 +21,7 @@ _STAGES = 16
 def cover_bound(stages: Stages) -> int | None:
     """Least duration of recomputations, in the unit of `stages`, rounded up; None: no schedule fits the budget."""
     for k in range(stages.n):
-        if stages.size[k] + sum(stages.size[u] for u in stages.inputs[k]) > stages.budget:
+        if stages.size[k] + stages.workspace[k] + sum(stages.size[u] for u in stages.inputs[k]) > stages.budget:
             return None
     best = 0
     for k in highest_maxima(stages.memory, stages.budget, _STAGES):

@@ -1,7 +1,8 @@
 """A lower bound on the least feasible budget, for any order and any number of computations.
 
 Let all outputs of a set S be in memory together. The one of S that was computed last, p, was computed while the rest of
-S was held, so S and the inputs of p were in memory together then, and the rest of S and the inputs of p just before:
+S was held, so S, the inputs of p and its workspace were in memory together then, and the rest of S and the inputs of p
+just before:
 
 ::
 
@@ -71,13 +72,16 @@ def least_budget_bound(
 def held_bound(instance: Instance) -> int:
     """No schedule with first computations in the input order fits less, in the graph's size unit.
 
-    Each stage holds the inputs and the output of its node, and what may be computed only once and is read later.
+    Each stage holds inputs, output and workspace of its node, and what may be computed only once and is read later.
     """
     graph, stage = instance.graph, {v: k for k, v in enumerate(instance.order)}
     once = [count == 1 for count in instance.max_computations]
     lives = ((k, max((stage[x] for x in graph.successors[v]), default=k)) for v, k in stage.items())
     held = sums_of_ranges([graph.sizes[v] * once[v] for v in instance.order], lives)
-    here = (sum(graph.sizes[u] for u in (v, *graph.predecessors[v]) if not once[u]) for v in instance.order)
+    here = (
+        graph.workspace_of[v] + sum(graph.sizes[u] for u in (v, *graph.predecessors[v]) if not once[u])
+        for v in instance.order
+    )
     return max(map(sum, zip(held, here, strict=True)))
 
 
@@ -89,7 +93,7 @@ def _memory_of(graph: ComputationGraph, anew: Sequence[int], node: int, enough: 
     """
     start = frozenset((node, *graph.predecessors[node]))
     used = tie = 0
-    open_sets = [(max(enough, _memory(graph, start)), node, 0, tie, start)]
+    open_sets = [(max(enough, graph.working_set(node)), node, 0, tie, start)]
     done: set[frozenset[int]] = set()
     while open_sets:
         bound, *_, together = heapq.heappop(open_sets)
@@ -110,7 +114,7 @@ def _memory_of(graph: ComputationGraph, anew: Sequence[int], node: int, enough: 
             tie += 1
             needed = here + _memory(graph, inputs)
             rest = (max(before, default=-1), needed - graph.sizes[last])
-            heapq.heappush(open_sets, (max(bound, needed), *rest, tie, before))
+            heapq.heappush(open_sets, (max(bound, needed + graph.workspace_of[last]), *rest, tie, before))
     return enough, used
 
 

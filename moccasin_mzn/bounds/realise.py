@@ -61,4 +61,5 @@ def _memory(relaxation: Relaxation, sequence: Sequence[int]) -> list[int]:
         for u in s.inputs[v]:
             end[latest[u]] = t
         latest[v] = t
-    return sums_of_ranges([s.size[v] for v in sequence], enumerate(end))
+    held = sums_of_ranges([s.size[v] for v in sequence], enumerate(end))
+    return [memory + s.workspace[v] for memory, v in zip(held, sequence, strict=True)]

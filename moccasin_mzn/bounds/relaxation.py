@@ -149,7 +149,7 @@ class Relaxation:
     def _add_memory(self, j: int) -> None:
         """What is held at k_j fits, and comes from somewhere."""
         s, before, k = self.stages, self.before(j), self.chosen[j]
-        self.capacity(((held, s.size[u]) for u, held in self.held[j].items()), s.budget - s.size[k])
+        self.capacity(((held, s.size[u]) for u, held in self.held[j].items()), s.budget - s.size[k] - s.workspace[k])
         for u, held in self.held[j].items():
             if u <= before:
                 self.clause((self.at_start(j, u), self.again[j].get(u)), premise=held)
@@ -205,7 +205,7 @@ class Relaxation:
             self._fits(v, kept, last[v])
 
     def _fits(self, v: int, others: dict[int, Literal], when: int) -> None:
-        """`v`, its inputs and the others fit together."""
+        """`v`, its inputs, its workspace and the others fit together."""
         s, own = self.stages, (v, *self.stages.inputs[v])
         weighted = [(literal, s.size[u]) for u, literal in others.items() if u not in own]
-        self.capacity(weighted, s.budget - sum(s.size[u] for u in own), when)
+        self.capacity(weighted, s.budget - s.workspace[v] - sum(s.size[u] for u in own), when)

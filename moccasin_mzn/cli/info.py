@@ -55,6 +55,14 @@ def info(
         "least_budget_node": computation_graph.nodes[need.node],
         "order_peak_bound": order_bound,
     }
+    if computation_graph.workspaces is not None:
+        largest = computation_graph.largest_workspace()
+        plain = Instance.build(computation_graph.without_workspaces(), "100%", order=instance.order)
+        facts |= {
+            "largest_workspace": computation_graph.workspaces[largest],
+            "largest_workspace_node": computation_graph.nodes[largest],
+            "peak_without_workspaces": plain.baseline.peak,
+        }
     click.echo(json.dumps(facts))
     return EXIT_FOUND
 

@@ -15,6 +15,7 @@ from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.workspaces import refuse_workspaces
 from moccasin_mzn.problem.files.counts import parse_count, read_counts
 from moccasin_mzn.problem.files.plans import read_plan
 from moccasin_mzn.problem.files.schedules import read_schedule
@@ -48,7 +49,11 @@ class StrategyOptions(Effort):
 
 @dataclass(frozen=True)
 class Question:
-    """What one call of `solve` is to answer."""
+    """What one call of `solve` is to answer.
+
+    Raises:
+        InputError: an alignment for a graph with workspaces.
+    """
 
     problem: Instance | PlanProblem
     how: SearchOptions | StrategyOptions
@@ -58,6 +63,10 @@ class Question:
     """A schedule or a plan within the budget to start from."""
     alignment: int | None = None
     """If given, outputs get offsets that are multiples of it, and the budget is for the arena."""
+
+    def __post_init__(self) -> None:
+        if self.alignment is not None:
+            refuse_workspaces(self.problem.instance.graph, "arenas")
 
     def answer(self, listener: Listener | None = None, begin: float | None = None) -> Result:
         """Search, and return the best that is found.

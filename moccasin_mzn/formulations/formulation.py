@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import add
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -130,7 +131,7 @@ class Formulation(Searched):
 
     @abstractmethod
     def copies_counted(self, data: ModelData) -> tuple[int, ...]:
-        """How many times the size of each node may occur in one sum of the model."""
+        """How many times the size of each node, and its workspace, may occur in one sum of the model."""
 
     def answer(self, data: ModelData, values: Any) -> tuple[int, ...]:
         return self.sequence(data, values)
@@ -165,7 +166,8 @@ class Formulation(Searched):
 
     def sums(self, data: ModelData) -> tuple[Sum, ...]:
         durations = tuple(w * most for w, most in zip(data.duration, data.max_computations, strict=True))
-        sizes = tuple(m * times for m, times in zip(data.size, self.copies_counted(data), strict=True))
+        amounts = map(add, data.size, data.workspace) if data.workspace else data.size
+        sizes = tuple(m * times for m, times in zip(amounts, self.copies_counted(data), strict=True))
         return (
             Sum("duration", durations, data.order, data.duration_scale),
             Sum("size", sizes, data.order, data.size_scale),
@@ -187,6 +189,7 @@ class Formulation(Searched):
             objective: see `choices`.
         """
         items = header(graph, data.order, data.duration, data.size, data.edges, data.budget)
+        items |= {"workspace": data.workspace} if data.workspace else {}
         items |= {name: getattr(data, name) for name in _PRESOLVED[: None if data.presolved else 1]}
         if data.entry or data.exit:
             items |= {"entry": data.entry, "absent": data.absent, "exit": data.exit}

@@ -29,6 +29,8 @@ class ModelData:
     """Durations times this are in the graph's duration unit."""
     duration: tuple[int, ...]
     size: tuple[int, ...]
+    workspace: tuple[int, ...]
+    """Empty if no node has one."""
     edges: tuple[tuple[int, int], ...]
     """(tail, head), sorted."""
     budget: int
@@ -72,6 +74,8 @@ class Stages:
     order: Sequence[int]
     duration: Sequence[int]
     size: Sequence[int]
+    workspace: Sequence[int]
+    """Of each node; empty if none has one."""
     readers: Sequence[Sequence[int]]
     """Of each node, ascending numbers."""
     budget: int
@@ -110,6 +114,7 @@ def as_given(instance: Instance) -> ModelData:
         duration_scale=1,
         duration=tuple(stages.duration),
         size=tuple(stages.size),
+        workspace=tuple(stages.workspace),
         edges=tuple((k, x) for k, heads in enumerate(stages.readers, 1) for x in heads),
         budget=instance.budget,
         input_order_memory=memory,
@@ -128,6 +133,7 @@ def _stages(instance: Instance) -> Stages:
         order=order,
         duration=[graph.durations[v] for v in order],
         size=[graph.sizes[v] for v in order],
+        workspace=[] if graph.workspaces is None else [graph.workspaces[v] for v in order],
         readers=[sorted(number[x] for x in graph.successors[v]) for v in order],
         budget=instance.budget,
         most=[instance.max_computations[v] for v in order],
@@ -137,7 +143,7 @@ def _stages(instance: Instance) -> Stages:
 def reduced(stages: Stages, staged: bool = True) -> ModelData:
     """The data of the models; see `presolve`."""
     n = len(stages.size)
-    size_scale = math.gcd(*stages.size) or 1
+    size_scale = math.gcd(*stages.size, *stages.workspace) or 1
     duration_scale = math.gcd(*stages.duration) or 1
     size = tuple(amount // size_scale for amount in stages.size)
     budget = stages.budget // size_scale
@@ -153,6 +159,7 @@ def reduced(stages: Stages, staged: bool = True) -> ModelData:
         duration_scale=duration_scale,
         duration=tuple(amount // duration_scale for amount in stages.duration),
         size=size,
+        workspace=tuple(amount // size_scale for amount in stages.workspace),
         edges=tuple((k, x) for k, heads in enumerate(stages.readers, 1) for x in heads),
         budget=budget,
         input_order_memory=memory,
@@ -175,7 +182,11 @@ def _input_order_memory(stages: Stages) -> list[int]:
             ranges.append((uses[0] - 1, uses[-1] - 1) if uses else (0, -1))
         else:
             ranges.append((v - 1, uses[-1] - 1 if uses else v - 1))
-    return sums_of_ranges(stages.size, ranges)
+    held = sums_of_ranges(stages.size, ranges)
+    if stages.workspace:  # nodes from before the window are not computed at their places
+        for k in range(stages.entry, len(held)):
+            held[k] += stages.workspace[k]
+    return held
 
 
 def _useful_stages(stages: Stages) -> tuple[list[int], list[int], list[int]]:
@@ -183,6 +194,7 @@ def _useful_stages(stages: Stages) -> tuple[list[int], list[int], list[int]]:
     counts, earliest, latest = useful_stages(
         stages.size, [[x - 1 for x in heads] for heads in stages.readers], stages.most, stages.budget, once=True,
         entry=stages.entry, absent={v - 1 for v in stages.absent}, last=stages.last - 1,
+        workspace=stages.workspace,
     )  # fmt: skip
     first = [late if count == 1 else early for count, early, late in zip(counts, earliest, latest, strict=True)]
     return counts, [k + 1 for k in first], [k + 1 for k in latest]

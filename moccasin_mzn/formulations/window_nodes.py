@@ -163,6 +163,7 @@ def _stages(cut: Cut, choice: _Choice) -> Stages:
         order=order,
         duration=[graph.durations[v] if v != EXIT else 0 for v in order],
         size=[graph.sizes[v] if v != EXIT else 0 for v in order],
+        workspace=[graph.workspace_of[v] if v != EXIT else 0 for v in order] if graph.workspaces else [],
         readers=readers,
         budget=cut.instance.budget - sum(graph.sizes[v] for v in choice.held),
         most=[1 + choice.again.get(v, 0) for v in order],

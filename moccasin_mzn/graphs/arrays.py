@@ -26,6 +26,7 @@ Array = np.ndarray
 _TYPES = {
     "duration": np.int64,
     "size": np.int64,
+    "workspace": np.int64,
     "pred_ptr": np.int64,
     "pred": np.int32,
     "succ_ptr": np.int64,
@@ -49,6 +50,8 @@ class GraphArrays:
     """int64[n], in the graph's duration unit."""
     size: Array
     """int64[n], in the graph's size unit."""
+    workspace: Array
+    """int64[n], the same unit: memory that a computation of each node takes beside its inputs and its output."""
     pred_ptr: Array
     """int64[n + 1]: where the inputs of each node begin in `pred`; the last one is m."""
     pred: Array
@@ -60,7 +63,7 @@ class GraphArrays:
 
     def __post_init__(self) -> None:
         n, m = len(self.duration), len(self.pred)
-        lengths = {"duration": n, "size": n, "pred_ptr": n + 1, "pred": m, "succ_ptr": n + 1, "succ": m}
+        lengths = {"duration": n, "size": n, "workspace": n, "pred_ptr": n + 1, "pred": m, "succ_ptr": n + 1, "succ": m}
         for name, kind in _TYPES.items():
             array = getattr(self, name)
             if array.dtype != kind or array.shape != (lengths[name],) or not array.flags.c_contiguous:
@@ -96,6 +99,7 @@ def graph_arrays(graph: ComputationGraph, order: Sequence[int]) -> GraphArrays:
     return GraphArrays(
         duration=np.array(graph.durations, np.int64)[along],
         size=np.array(graph.sizes, np.int64)[along],
+        workspace=np.array(graph.workspace_of, np.int64)[along],
         pred_ptr=pred_ptr,
         pred=pred,
         succ_ptr=succ_ptr,

@@ -64,6 +64,16 @@ def check_amounts(nodes: tuple[NodeId, ...], what: str, values: tuple[int, ...])
         raise InputError(f"the {what}s sum to {sum(values)}, over the limit 2**53; use a larger unit")
 
 
+def check_workspaces(nodes: tuple[NodeId, ...], sizes: tuple[int, ...], given: tuple | None) -> tuple[int, ...] | None:
+    """What `given` stands for: None where all are 0. The largest, beside all sizes, is within `TOTAL_LIMIT` too."""
+    if given is None:
+        return None
+    check_amounts(nodes, "workspace", given)
+    if sum(sizes) + max(given) > TOTAL_LIMIT:
+        raise InputError("all sizes and the largest workspace sum to more than 2**53; use a larger unit")
+    return given if any(given) else None
+
+
 def check_optional(nodes: tuple[NodeId, ...], what: str, values: tuple | None, kind: type, expected: str) -> None:
     """Check what is given to all nodes, or to none (None)."""
     if values is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from moccasin_mzn.graphs.checks import (
     check_ids,
     check_optional,
     check_texts,
+    check_workspaces,
 )
 from moccasin_mzn.words import count_text
 
@@ -38,7 +39,7 @@ _CYCLE_NODES_SHOWN = 8
 
 @dataclass(frozen=True)
 class WorkingSet:
-    """What must be in memory together while one node is computed: its inputs and its output."""
+    """What must be in memory together while one node is computed: its inputs, its output and its workspace."""
 
     node: int
     """Position of the node in `ComputationGraph.nodes`."""
@@ -68,7 +69,8 @@ class ComputationGraph:
     Raises:
         InputError: an empty graph; an id that is not an int or a printable non-empty str, is given twice, or is
             written like another (1 and "1"); a size or duration that is not an int (bool, float and str are
-            refused) or is negative; a total over `TOTAL_LIMIT`; a label that is no str, a `backward` that is no bool;
+            refused) or is negative; a total over `TOTAL_LIMIT`; a workspace that
+            is no size; a label that is no str, a `backward` that is no bool;
             an amount of fixed memory that is no int >= 0; durations of a device that are not one int >= 0 or None for
             each node;
             an edge to an unknown node, from a node to itself, or given twice; a cycle; an order that is not a
@@ -99,9 +101,12 @@ class ComputationGraph:
     part of any node's size, nor of any peak; a budget counts it in only where that is asked for."""
     device_durations: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict, hash=False)
     """By name of a device, time one computation of each node takes there, in `duration_unit`; None: not possible."""
+    workspaces: tuple[int, ...] | None = None
+    """Memory that each computation of a node takes while it goes on, beside its inputs and its output, in `size_unit`;
+    before and after it takes none. None: no node has a workspace, which is also what zeros for all become."""
 
     def __post_init__(self) -> None:
-        for name in ("nodes", "durations", "sizes", "order", "labels", "backward"):
+        for name in ("nodes", "durations", "sizes", "order", "labels", "backward", "workspaces"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, as_tuple(name, getattr(self, name)))
         edges = as_tuple("edges", self.edges)
@@ -115,6 +120,7 @@ class ComputationGraph:
         object.__setattr__(self, "device_durations", check_device_durations(self.nodes, self.device_durations))
         check_amounts(self.nodes, "duration", self.durations)
         check_amounts(self.nodes, "size", self.sizes)
+        object.__setattr__(self, "workspaces", check_workspaces(self.nodes, self.sizes, self.workspaces))
         check_optional(self.nodes, "label", self.labels, str, "a string")
         check_optional(self.nodes, "backward flag", self.backward, bool, "true or false")
         check_texts(name=self.name, duration_unit=self.duration_unit, size_unit=self.size_unit)
@@ -229,9 +235,22 @@ class ComputationGraph:
         """All of `fixed_memory` together, in `size_unit`."""
         return sum(self.fixed_memory.values())
 
+    @cached_property
+    def workspace_of(self) -> tuple[int, ...]:
+        """The workspace of each node, in `size_unit`; 0 where there is none."""
+        return self.workspaces or (0,) * len(self.nodes)
+
+    def largest_workspace(self) -> int:
+        """The position of the node (the first of equals) with the largest workspace."""
+        return max(range(len(self.nodes)), key=self.workspace_of.__getitem__)
+
+    def without_workspaces(self) -> ComputationGraph:
+        """The same graph as if no computation took a workspace."""
+        return self if self.workspaces is None else replace(self, workspaces=None)
+
     def working_set(self, node: int) -> int:
-        """Memory of the inputs and the output of the node at this position, in `size_unit`."""
-        return self.sizes[node] + sum(self.sizes[u] for u in self.predecessors[node])
+        """Memory of the inputs, the output and the workspace of the node at this position, in `size_unit`."""
+        return self.sizes[node] + self.workspace_of[node] + sum(self.sizes[u] for u in self.predecessors[node])
 
     def largest_working_set(self) -> WorkingSet:
         """The node (the first of equals) that needs most memory for itself: no budget below it is feasible."""
@@ -241,6 +260,8 @@ class ComputationGraph:
     def told_of(self, node: int) -> dict[str, Any]:
         """What files and networkx tell of the node at this position, besides its id; what is not given is left out."""
         told: dict[str, Any] = {"duration": self.durations[node], "size": self.sizes[node]}
+        if self.workspaces is not None:
+            told["workspace"] = self.workspaces[node]
         if self.labels is not None:
             told["label"] = self.labels[node]
         if self.backward is not None:
@@ -263,8 +284,9 @@ class ComputationGraph:
 
         Args:
             g: directed, no multigraph. Node attributes `label`, `backward` and `device_durations` (a mapping), each on
-                every node, become `labels`, `backward` and `device_durations`; of the graph attributes `name`,
-                `duration_unit`, `size_unit` and `fixed_memory` are fields, the others become `attributes`.
+                every node, become `labels`, `backward` and `device_durations`; `workspace`, 0 where it is missing,
+                `workspaces`; of the graph attributes `name`, `duration_unit`, `size_unit` and `fixed_memory` are
+                fields, the others become `attributes`.
             duration, size: node attributes to read.
             order: ids in input order; default: the graph attribute `order`, if there.
 
@@ -301,6 +323,7 @@ class ComputationGraph:
             fixed_memory=about.pop("fixed_memory", {}),
             attributes=about,
             backward=of_all("backward"),
+            workspaces=tuple(_plain(data.get("workspace", 0)) for data in values.values()),
             device_durations=by_device(tuple(values), timed) if any(of is not None for of in timed) else {},
         )
 

@@ -9,7 +9,7 @@ schedule of the graph let v be computed in place right after u each time that a 
 output stand wherever the one of u or of v stood, and drop all other computations of v. That takes no more memory at
 any time and no more computations of any node. Nor is any gained that could not be executed: u and v have the peak of
 the merged node if v runs in place. So only operations that can run in place are merged: elementwise ones, and those
-that leave their input where it is.
+that leave their input where it is; none with a workspace, which would be taken while the inputs of u are still held.
 
 The formulation `staged` knows only some of all schedules: every node follows a batch of recomputations, in the input
 order. A merged graph has fewer batches, so that of those schedules some may be lost, while `general` loses none. To
@@ -105,6 +105,7 @@ def reduce_graph(graph: ComputationGraph, *, fuse: bool = False, elementwise: It
         attributes={**graph.attributes, **_merged(graph, [members[head] for head in heads])},
         backward=None if graph.backward is None else tuple(graph.backward[head] for head in heads),
         fixed_memory=graph.fixed_memory,
+        workspaces=tuple(graph.workspace_of[head] for head in heads),
         device_durations={
             device: tuple(_sum_on_device(of, members[head]) for head in heads)
             for device, of in graph.device_durations.items()
@@ -128,7 +129,8 @@ def _groups(graph: ComputationGraph, fuse: bool, patterns: tuple[str, ...]) -> l
 
 def _can_host(graph: ComputationGraph, u: int, v: int) -> bool:
     same_pass = graph.backward is None or graph.backward[u] == graph.backward[v]
-    return graph.successors[u] == (v,) and graph.sizes[u] == graph.sizes[v] and same_pass
+    alike = graph.sizes[u] == graph.sizes[v] and not graph.workspace_of[v]
+    return graph.successors[u] == (v,) and alike and same_pass
 
 
 def _in_place(graph: ComputationGraph, v: int, patterns: tuple[str, ...]) -> bool:

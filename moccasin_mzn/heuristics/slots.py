@@ -15,10 +15,11 @@ NONE = -1
 
 
 class Problem(NamedTuple):
-    """What does not change. All arrays along the input order; sizes and durations in any integer unit."""
+    """What does not change. All arrays along the input order; sizes, workspaces and durations in any integer unit."""
 
     duration: np.ndarray
     size: np.ndarray
+    workspace: np.ndarray
     pred_ptr: np.ndarray
     pred: np.ndarray
     succ_ptr: np.ndarray
@@ -41,10 +42,11 @@ def problem_with(instance: Instance, slots_for: Callable[[np.ndarray], np.ndarra
     slots = slots_for(np.where((arrays.size > 0) & (np.diff(arrays.succ_ptr) > 0), most, 1))
     slot_ptr = np.zeros(arrays.node_count + 1, np.int64)
     np.cumsum(slots, out=slot_ptr[1:])
-    unit = size_unit(int(arrays.size.sum()), int(slot_ptr[-1]) + without * arrays.node_count)
+    unit = size_unit(int(arrays.size.sum() + arrays.workspace.max()), int(slot_ptr[-1]) + without * arrays.node_count)
     return Problem(
         duration=arrays.duration,
         size=-(-arrays.size // unit),
+        workspace=-(-arrays.workspace // unit),
         pred_ptr=arrays.pred_ptr,
         pred=arrays.pred,
         succ_ptr=arrays.succ_ptr,

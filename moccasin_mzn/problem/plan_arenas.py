@@ -16,6 +16,7 @@ from typing import Any
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.graphs.workspaces import refuse_workspaces
 from moccasin_mzn.problem.arena import Arena, Buffer
 from moccasin_mzn.problem.judges.plans import PlacedInterval, PlanSimulation
 from moccasin_mzn.problem.judges.schedules import Simulation
@@ -69,7 +70,11 @@ def buffers_of(
     The closed interval [start, end] of positions becomes the half-open lifespan start..end + 1: an output that is read
     for the last time while another is computed does not share memory with it. Names are the node's id, with its human
     name if it has one, and, from its second copy there on, "#2", "#3" ...; a name that is taken gets "'" behind it.
+
+    Raises:
+        InputError: a graph with workspaces.
     """
+    refuse_workspaces(graph, "arenas")
     counts: Counter[int] = Counter()
     names: set[str] = set()
     buffers = []

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from operator import add
 
 from moccasin_mzn.problem.instance import Instance
 
@@ -20,6 +21,8 @@ class Stages:
 
     duration: tuple[int, ...]
     size: tuple[int, ...]
+    workspace: tuple[int, ...]
+    """Memory that a computation of each node takes beside its inputs and its output."""
     inputs: tuple[tuple[int, ...], ...]
     """Ascending."""
     readers: tuple[tuple[int, ...], ...]
@@ -48,7 +51,7 @@ class Stages:
     def memory(self) -> tuple[int, ...]:
         """Of the input order, at the first computation of each node."""
         ranges = ((v, max(heads, default=v)) for v, heads in enumerate(self.readers))
-        return tuple(sums_of_ranges(self.size, ranges))
+        return tuple(map(add, sums_of_ranges(self.size, ranges), self.workspace))
 
     @classmethod
     def of(cls, instance: Instance) -> Stages:
@@ -57,16 +60,17 @@ class Stages:
         number = [0] * len(order)
         for k, v in enumerate(order):
             number[v] = k
-        size_scale = math.gcd(*graph.sizes) or 1
+        size_scale = math.gcd(*graph.sizes, *graph.workspace_of) or 1
         duration_scale = math.gcd(*graph.durations) or 1
-        size = tuple(graph.sizes[v] // size_scale for v in order)
+        size, workspace = (tuple(of[v] // size_scale for v in order) for of in (graph.sizes, graph.workspace_of))
         readers = tuple(tuple(sorted(number[x] for x in graph.successors[v])) for v in order)
         budget = instance.budget // size_scale
         given = [instance.max_computations[v] for v in order]
-        most, earliest, latest = useful_stages(size, readers, given, budget)
+        most, earliest, latest = useful_stages(size, readers, given, budget, workspace=workspace)
         return cls(
             duration=tuple(graph.durations[v] // duration_scale for v in order),
             size=size,
+            workspace=workspace,
             inputs=tuple(tuple(sorted(number[u] for u in graph.predecessors[v])) for v in order),
             readers=readers,
             budget=budget,
@@ -79,13 +83,14 @@ class Stages:
 
 def useful_stages(
     size: Sequence[int], readers: Sequence[Sequence[int]], most: Sequence[int], budget: int, *, once: bool = False,
-    entry: int = 0, absent: Collection[int] = (), last: int | None = None,
+    entry: int = 0, absent: Collection[int] = (), last: int | None = None, workspace: Sequence[int] = (),
 ) -> tuple[list[int], list[int], list[int]]:  # fmt: skip
     """C_v, and first and last stage in which a recomputation of each node can be of use, without losing a schedule of
     least duration. Nodes and stages count from 0.
 
     An output can be in memory in stage k only if it is computed by then and can be read in k or later. A stage where
-    all such outputs fit together is never over the budget, whatever else is done. A recomputation pays only if its
+    all such outputs fit together, beside the largest workspace of what may be computed there, is never over the budget,
+    whatever else is done. A recomputation pays only if its
     output was missing in some other stage: if not, keeping the earlier copy costs nothing and drops the recomputation.
     An output that is absent when a window begins was missing before.
 
@@ -98,19 +103,31 @@ def useful_stages(
         entry: nodes computed before the window of stages that this is about.
         absent: those of them of which no copy is in memory when it begins.
         last: the last stage in which anything may be recomputed; None: the last of all.
+        workspace: of each node; none are given: 0 of all.
     """
     n = len(size)
     last = n - 1 if last is None else last
     counts = worth_counting(size, readers, most)
     while True:
         latest = _last_reads(readers, counts, entry, last)
-        crowded = next_crowded(sums_of_ranges(size, enumerate(latest)), budget)
+        crowded = next_crowded(_most_memory(size, latest, workspace, counts), budget)
         earliest = [entry if v in absent else crowded[max(v + 1, entry)] for v in range(n)]
         stages = [max(0, min(latest[v], last) - earliest[v] + 1) for v in range(n)]
         possible = [min(counts[v], 1 + (stages[v] if once else stages[v] and counts[v])) for v in range(n)]
         if possible == counts:
             return counts, earliest, latest
         counts = possible
+
+
+def _most_memory(
+    size: Sequence[int], latest: Sequence[int], workspace: Sequence[int], most: Sequence[int]
+) -> list[int]:
+    """In each stage, of all outputs that can be read then or later, and beside them of one computation there."""
+    held = sums_of_ranges(size, enumerate(latest))
+    if not any(workspace):
+        return held
+    again = accumulate((w if count > 1 else 0 for w, count in zip(workspace, most, strict=True)), max)
+    return [sum(row) for row in zip(held, map(max, workspace, again), strict=True)]
 
 
 def worth_counting(size: Sequence[int], readers: Sequence[Sequence[int]], most: Sequence[int]) -> list[int]:

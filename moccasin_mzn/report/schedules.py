@@ -207,6 +207,11 @@ def print_info(instance: Instance, order_name: str, order_bound: int, out: TextI
     table.add_row("nodes", f"{len(graph.nodes):,}")
     table.add_row("edges", f"{len(graph.edges):,}")
     table.add_row(f"peak memory, {order_name} order", memory_text(baseline.peak, graph.size_unit))
+    if graph.workspaces is not None:
+        without, largest = simulate(graph.without_workspaces(), instance.order).peak, graph.largest_workspace()
+        table.add_row("without workspaces", memory_text(without, graph.size_unit))
+        table.add_row("largest workspace", memory_text(graph.workspaces[largest], graph.size_unit))
+        table.add_row("of node", node_text(graph, largest))
     for what, amount in graph.fixed_memory.items():
         table.add_row(f"fixed memory, {what}", memory_text(amount, graph.size_unit))
     table.add_row("duration, every node once", duration_text(baseline.duration, graph.duration_unit))

@@ -16,9 +16,12 @@ def known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None]
     left = f", which fixed memory of {memory_text(instance.fixed, unit)} leaves" if instance.fixed else ""
     need = graph.largest_working_set()
     if need.memory > budget:
+        what = (
+            "its inputs, its output and its workspace" if graph.workspace_of[need.node] else "its inputs and its output"
+        )
         reason = (
-            f"node {node_text(graph, need.node)} alone needs {memory_text(need.memory, unit)} for its inputs and its "
-            f"output, {over_text(need.memory, budget, unit)}{left}"
+            f"node {node_text(graph, need.node)} alone needs {memory_text(need.memory, unit)} for {what}, "
+            f"{over_text(need.memory, budget, unit)}{left}"
         )
         return "infeasible", reason, None
     from moccasin_mzn.bounds.least_budget import least_budget_bound

@@ -41,6 +41,7 @@ class Executor:
         self._cost = rule.cost(arrays)
         self._duration: list[int] = arrays.duration.tolist()
         self._size: list[int] = arrays.size.tolist()
+        self._workspace: list[int] = arrays.workspace.tolist()
         self._divisor = arrays.size if rule.size else np.ones(n, np.int64)
         self._inputs = [arrays.pred[arrays.pred_ptr[v] : arrays.pred_ptr[v + 1]].tolist() for v in range(n)]
         self._unread: list[int] = np.diff(arrays.succ_ptr).tolist()  # first computations that will still read it
@@ -76,7 +77,9 @@ class Executor:
             if missing is not None:
                 under_way.append((missing, set()))
                 continue
-            if len(self._computed) == self._most or self._stop() or not self._make_room(self._size[v]):
+            if len(self._computed) == self._most or self._stop():
+                return False
+            if not self._make_room(self._size[v] + self._workspace[v]):
                 return False
             self._compute(v)
             self._locks[list(locked)] -= 1
@@ -115,7 +118,7 @@ class Executor:
     def _compute(self, node: int) -> None:
         self._clock += self._duration[node]
         self._memory += self._size[node]
-        self.peak = max(self.peak, self._memory)
+        self.peak = max(self.peak, self._memory + self._workspace[node])
         self._resident[node] = True
         self._accessed[node] = self._clock
         self._computed.append(node)

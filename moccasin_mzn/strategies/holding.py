@@ -80,6 +80,7 @@ class _Copies:
             change[t] += graph.sizes[v]
             change[self._end(t)] -= graph.sizes[v]
         self._memory = np.cumsum(change)
+        self._memory[:-1] += [graph.workspace_of[v] for v in sequence]
 
     def remaining(self) -> tuple[int, ...]:
         """The sequence without what was dropped."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 
@@ -19,7 +20,7 @@ def draw_graph(rng: random.Random, nodes: int) -> tuple[str, ComputationGraph]:
     edges = sorted((position[u], position[v]) for u, v in edges)
     rng.shuffle(edges)
     order = _some_order(rng, nodes, edges) if rng.random() < 0.7 else None
-    return kind, ComputationGraph(
+    graph = ComputationGraph(
         nodes=_names(rng, nodes),
         durations=_amounts(rng, nodes, 15),
         sizes=_amounts(rng, nodes, 12),
@@ -29,6 +30,14 @@ def draw_graph(rng: random.Random, nodes: int) -> tuple[str, ComputationGraph]:
         labels=[rng.choice(["conv", "relu", ""]) for _ in range(nodes)] if rng.random() < 0.2 else None,
         fixed_memory={"parameters": rng.randint(0, 9)} if rng.random() < 0.1 else {},
     )
+    return kind, _with_workspaces(rng, graph) if rng.random() < 0.2 else graph
+
+
+def _with_workspaces(rng: random.Random, graph: ComputationGraph) -> ComputationGraph:
+    """Some of them as large as outputs of other nodes."""
+    largest = TOTAL_LIMIT - graph.total_size
+    amounts = [rng.choice([0, 1, rng.choice(graph.sizes)]) for _ in graph.nodes]
+    return replace(graph, workspaces=[min(amount, largest // len(amounts)) for amount in amounts])
 
 
 def _layered(rng: random.Random, n: int) -> Edges:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import add
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -86,8 +87,9 @@ def account(graph: ComputationGraph, sequence: Sequence[int]) -> Account:
     for v, start, end in intervals:
         change[start] += graph.sizes[v]
         change[end + 1] -= graph.sizes[v]
+    used = map(add, accumulate(change[1:-1]), (graph.workspace_of[v] for v in sequence))
     duration = sum(graph.durations[v] for v in sequence)
-    return Account("", duration, max(accumulate(change)), tuple(reversed(intervals)))
+    return Account("", duration, max(used), tuple(reversed(intervals)))
 
 
 def arena_flaw(

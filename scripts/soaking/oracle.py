@@ -81,7 +81,8 @@ def least_peak(graph: ComputationGraph) -> int:
         for v in range(n):
             if done >> v & 1 or inputs[v] & ~done:
                 continue
-            peak, after = max(best[done], held + graph.sizes[v]), done | 1 << v
+            used, after = held + graph.sizes[v] + graph.workspace_of[v], done | 1 << v
+            peak = max(best[done], used)
             best[after] = peak if best[after] is None else min(best[after], peak)
     return best[-1]
 
@@ -135,9 +136,9 @@ class _Moves:
         self.n, self.budget, self.kind, self.all = n, budget, kind, (1 << n) - 1
         self.inputs = _bits(n, [(place[tail], place[head]) for tail, head in graph.edges], 1, 0)
         self.duration = [graph.durations[v] for v in order]
-        self.size = [graph.sizes[v] for v in order]
+        self.own = [graph.sizes[v] + graph.workspace_of[v] for v in order]
         self.memory = [0]
-        for size in self.size:
+        for size in (graph.sizes[v] for v in order):
             self.memory += [memory + size for memory in self.memory]
 
     def after(self, state: State) -> Iterator[tuple[int, int | None, State]]:
@@ -151,7 +152,7 @@ class _Moves:
             if resident & bit:
                 yield 0, None, (resident ^ bit, computed, cursor)
                 continue
-            if self.inputs[k] & ~resident or self.size[k] > room:
+            if self.inputs[k] & ~resident or self.own[k] > room:
                 continue
             new = not computed & bit
             if self.kind == FREE:

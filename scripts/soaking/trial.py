@@ -103,6 +103,8 @@ class Trial:
         nodes = len(problem.graph.nodes)
         if (kind == "plan" and nodes > 4) or (kind == "frontier" and nodes > SMALL):
             kind = "solve"
+        if kind in ("plan", "addresses") and problem.graph.workspaces is not None:
+            kind = "solve"
         if kind == "bad":
             return self._ask_badly(rng, problem)
         question = draw_question(rng, problem, kind, self.solvers)

@@ -61,8 +61,8 @@ def compiled(relaxation: Relaxation) -> int | None:
     return None if solved.infeasible else relaxation.stages.baseline + solved.bound
 
 
-def drawn(seed: int) -> tuple[Instance, Relaxation]:
-    case, rng = draw_case(seed, most_nodes=12), random.Random(seed)
+def drawn(seed: int, workspaces: bool = False) -> tuple[Instance, Relaxation]:
+    case, rng = draw_case(seed, 12, workspaces), random.Random(seed)
     instance = Instance.build(case.graph, case.budget, max_computations=case.max_computations)
     stages = Stages.of(instance)
     shares = rng.choice([0.2, 0.5, 0.8]), rng.choice([0, 0.7, 1])
@@ -70,9 +70,10 @@ def drawn(seed: int) -> tuple[Instance, Relaxation]:
     return instance, Relaxation.of(stages, chosen, moments)
 
 
+@pytest.mark.parametrize("workspaces", [False, True])
 @pytest.mark.parametrize("seed", seeds({0, 1} | MOMENTS))
-def test_is_the_compiled_relaxation(seed):
-    instance, relaxation = drawn(seed)
+def test_is_the_compiled_relaxation(seed, workspaces):
+    instance, relaxation = drawn(seed, workspaces)
     assert bound_of(data_of(instance, relaxation.stages) | relaxation.items()) == compiled(relaxation)
 
 
@@ -94,9 +95,10 @@ def test_is_the_same_for_a_newer_minizinc(tmp_path, solver):
     assert f"less than {compiled(relaxation)} = " in out and "==========" in out
 
 
+@pytest.mark.parametrize("workspaces", [False, True])
 @pytest.mark.parametrize("seed", seeds({2, 16, 59}))
-def test_never_above_brute_force(seed):
-    case, rng = draw_case(seed), random.Random(seed)
+def test_never_above_brute_force(seed, workspaces):
+    case, rng = draw_case(seed, workspaces=workspaces), random.Random(seed)
     graph, most = case.graph, case.max_computations
     instance = Instance.build(graph, case.budget, max_computations=most)
     every = set(range(1, len(graph.nodes) + 1))

@@ -92,9 +92,10 @@ def check_any_relaxation(stages: Stages, best: int, seed: int) -> None:
         assert (stages.baseline + solved.bound) * stages.duration_scale <= best
 
 
+@pytest.mark.parametrize("workspaces", [False, True])
 @pytest.mark.parametrize("most", [1, 2, 3])
-def test_never_above_brute_force(most):
-    exact = [check_against_brute_force(draw_case(seed), most, seed) for seed in range(60)]
+def test_never_above_brute_force(most, workspaces):
+    exact = [check_against_brute_force(draw_case(seed, workspaces=workspaces), most, seed) for seed in range(60)]
     assert sum(exact) >= 55
 
 

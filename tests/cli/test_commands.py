@@ -289,3 +289,80 @@ def test_complexity_counts_what_grows(command, skip):
     assert n * n / 2 < rival["booleans"] <= 2 * n * n + n * m
     assert rival["constraints"] > 10 * published["constraints"]
     assert "O(C n)" in command("complexity", skip)[1]
+
+
+# workspaces
+
+
+@pytest.fixture
+def working(tmp_path):
+    """The same graph with workspaces: it needs 10 with one recomputation and 12 without."""
+    nodes = [{**node, "workspace": {"a": 3, "b": 2, "z": 4}.get(node["id"], 0)} for node in SKIP["nodes"]]
+    path = tmp_path / "working.json"
+    path.write_text(json.dumps({**SKIP, "nodes": nodes}))
+    return path
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        (), ("--search", "only"), ("--order", "free"), ("--search", "off", "--solver", "gecode"),
+        ("--search", "off", "--solver", "cp-sat"), ("--search", "off", "--formulation", "general"),
+    ],
+)  # fmt: skip
+def test_workspaces_count_whatever_searches(command, working, tmp_path, how):
+    file, picture = tmp_path / "schedule.json", tmp_path / "schedule.svg"
+    given = ("--budget", 10, "--threads", 1, "--check", "--json", "--output", file)
+    status, out, _ = command("solve", working, *given, *how, *(() if how else ("--plot", picture)))
+    told = json.loads(out)
+    assert (status, told["status"], told["duration"], told["peak"]) == (0, "optimal", 14, 10)
+    assert told["checks"][0] == "general.mzc.mzn: CORRECT: duration 14, peak 10"
+    assert sorted(told["sequence"]) == sorted("xabxcz")
+    assert command("validate", working, file, "--budget", 10)[0] == 0
+    assert picture.is_file() == (not how)
+
+
+def test_a_budget_without_room_for_a_workspace_is_an_answer(command, working):
+    status, out, _ = command("solve", working, "--budget", 9, "--json")
+    reason = "node b alone needs 10 for its inputs, its output and its workspace, 1 over the budget 9"
+    assert (status, json.loads(out)["reason"]) == (1, reason)
+
+
+def test_info_tells_the_largest_workspace_and_what_they_add(command, working, skip):
+    told, plain = (json.loads(command("info", path, "--json")[1]) for path in (working, skip))
+    assert told.items() >= {"peak": 12, "peak_without_workspaces": 10, "largest_workspace": 4}.items()
+    assert told["largest_workspace_node"] == "z" and plain.keys() < told.keys()
+    out = command("info", working)[1]
+    assert "largest workspace" in out and "workspace" not in command("info", skip)[1]
+
+
+@pytest.mark.parametrize("suffix", ["graphml", "dot"])
+def test_workspaces_survive_another_format(command, working, tmp_path, suffix):
+    there, back = tmp_path / f"there.{suffix}", tmp_path / "back.json"
+    assert command("convert", working, "--to", suffix, "-o", there)[0] == 0
+    assert command("convert", there, "--to", "json", "-o", back)[0] == 0
+    assert read_graph(back).workspaces == read_graph(working).workspaces == (0, 3, 2, 0, 4)
+
+
+def test_a_strategy_that_looks_at_memory_leaves_room_for_workspaces(command, working):
+    told = json.loads(command("solve", working, "--budget", 10, "--strategy", "dtr", "--json")[1])
+    assert (told["status"], told["duration"], told["peak"]) == ("feasible", 14, 10)
+
+
+@pytest.mark.parametrize("how", [("--paging", "--page-out-time", 1), ("--addresses",)])
+def test_workspaces_are_refused_where_they_do_not_count(command, working, tmp_path, how):
+    file = tmp_path / "schedule.json"
+    status, out, err = command("solve", working, "--budget", 10, "--output", file, *how)
+    what = "arenas" if "--addresses" in how else "plans for several memories"
+    assert (status, out, file.exists()) == (2, "", False)
+    assert err == f"error: {what} know no workspaces, and 3 nodes of the graph have one, the largest 4 of node z\n"
+
+
+@pytest.mark.parametrize(("value", "shown"), [(-3, "-3"), (1.5, "1.5"), ("3", "'3'"), (None, "None"), (True, "True")])
+def test_a_workspace_that_is_no_amount_is_refused(command, tmp_path, value, shown):
+    nodes = [*SKIP["nodes"][:-1], {**SKIP["nodes"][-1], "workspace": value}]
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps({**SKIP, "nodes": nodes}))
+    status, out, err = command("info", path)
+    assert (status, out) == (2, "")
+    assert err == f"error: {path}: node z: workspace is {shown}, expected an integer >= 0\n"

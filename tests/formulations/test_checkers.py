@@ -60,10 +60,11 @@ def changed(array: str, computation: int, value) -> dict:
     return {**SOLUTION, array: values}
 
 
+@pytest.mark.parametrize("workspaces", [False, True])
 @pytest.mark.parametrize("seed", few([14, 34], keep=1))
 @pytest.mark.parametrize(("model", "form"), few(MODEL_FORMS, keep=8))
-def test_solutions_of_every_model_are_accepted(tmp_path, model, form, seed):
-    case = draw_case(seed)
+def test_solutions_of_every_model_are_accepted(tmp_path, model, form, seed, workspaces):
+    case = draw_case(seed, workspaces=workspaces)
     case = Case(case.graph, case.budget, 2)
     data = tmp_path / "data.dzn"
     data.write_text(data_text(case) + form)

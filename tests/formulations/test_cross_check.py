@@ -82,6 +82,16 @@ def test_gecode_finds_what_brute_force_finds(seed, formulation, precedence):
     check(case, formulation, precedence, "gecode")
 
 
+@pytest.mark.parametrize(
+    ("formulation", "solver"),
+    [("staged", "cp-sat"), ("staged", "gecode"), ("general", "cp-sat"), ("general", "gecode"), ("staged", "highs")],
+)
+@pytest.mark.parametrize("seed", few(seeds(QUICK_GRAPHS), keep={1, 4}))
+def test_workspaces_are_counted_in_every_model(seed, formulation, solver):
+    case = draw_case(seed, most_nodes=5, workspaces=True)
+    check(Case(case.graph, case.budget, min(2, case.max_computations)), formulation, "served-by", solver)
+
+
 @dataclass
 class Run:
     """What one run of a model gives."""
@@ -184,10 +194,11 @@ def test_the_cases_are_of_all_kinds():
     assert {most for *_, most in kinds} == {1, 2, 3}
 
 
+@pytest.mark.parametrize("workspaces", [False, True])
 @pytest.mark.parametrize("seed", few(few(range(200), keep=range(6), mark=pytest.mark.slow), keep={0, 2}))
 @pytest.mark.parametrize("formulation", ["staged", "general"])
-def test_all_searches_together_agree_with_brute_force(seed, formulation):
-    case = draw_case(seed)
+def test_all_searches_together_agree_with_brute_force(seed, formulation, workspaces):
+    case = draw_case(seed, workspaces=workspaces)
     result = solve(case.graph, case.budget, formulation=formulation, max_computations=case.max_computations, threads=2)
     expected = least_duration(case, formulation)
     assert (result.status, result.duration) == ("infeasible" if expected is None else "optimal", expected)

@@ -16,6 +16,7 @@ from moccasin_mzn.formulations.formulation import header
 from moccasin_mzn.formulations.presolve import as_given
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.solvers.minizinc.compile import compile_model
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
@@ -67,9 +68,10 @@ def test_the_two_checkers_of_schedules_are_one():
     assert (MODELS / "staged.mzc.mzn").read_text() == (MODELS / "general.mzc.mzn").read_text()
 
 
-def test_what_models_derive_is_what_is_left_to_them(tmp_path):
+@pytest.mark.parametrize("workspaces", [False, True])
+def test_what_models_derive_is_what_is_left_to_them(tmp_path, workspaces):
     """Memory of the input order and C of a graph, as Python knows them."""
-    case = draw_case(14)
+    case = draw_case(14, workspaces=workspaces)
     graph, order = case.graph, case.graph.input_order()
     data = as_given(Instance.build(graph, case.budget, max_computations=2))
     model = tmp_path / "derived.mzn"
@@ -78,6 +80,7 @@ solve satisfy;
 output ["\\(MEMORY_ONCE)|\\(C)|\\(card(HILLS))"];
 """)
     items = header(graph, order, data.duration, data.size, data.edges, case.budget)
+    items |= {"workspace": data.workspace} if workspaces else {}
     memory, counts, hills = by_minizinc(tmp_path, model, items).splitlines()[-2].split("|")
     assert memory == str(list(data.input_order_memory)) and int(hills) > 0
     most = zip(data.max_computations, data.size, strict=True)
@@ -123,18 +126,21 @@ def by_minizinc(folder: Path, model: Path, items: dict) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
+@pytest.mark.parametrize("workspaces", [False, True])
 @pytest.mark.parametrize("model", ["staged", "general", "checkmate"])
 @pytest.mark.parametrize("seed", few([14, 34, 16, 59], keep=1))
-def test_graph_and_budget_are_enough_and_people_can_read_the_answer(tmp_path, model, seed):
-    case = draw_case(seed)
+def test_graph_and_budget_are_enough_and_people_can_read_the_answer(tmp_path, model, seed, workspaces):
+    case = draw_case(seed, workspaces=workspaces)
     case = Case(case.graph, case.budget, 2)
     graph, order = case.graph, case.graph.input_order()
     data = as_given(Instance.build(graph, case.budget))
-    told = by_minizinc(
-        tmp_path, MODELS / f"{model}.mzn", header(graph, order, data.duration, data.size, data.edges, case.budget)
-    )
+    items = header(graph, order, data.duration, data.size, data.edges, case.budget)
+    items |= {"workspace": data.workspace} if workspaces else {}
+    told = by_minizinc(tmp_path, MODELS / f"{model}.mzn", items)
     once, best = graph.total_duration, least_duration(case, model)
     assert f"duration {best} = {once} + {best - once}, TDI {100 * (best - once) / once:.4f} %\n" in told
     assert f", budget {case.budget}\n" in told
     sequence = re.findall(r'^sequence \["(.*)"\]$', told, re.MULTILINE)[-1].split('", "')
     assert {str(graph.nodes[v]) for v in order} == set(sequence)
+    peak = simulate(graph, [graph.position_of(node) for node in sequence]).peak
+    assert f"peak {peak}, budget" in told or model == "checkmate"  # which may keep what it does not need

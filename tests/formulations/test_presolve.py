@@ -9,6 +9,7 @@ from strategies import graphs
 from moccasin_mzn.formulations.presolve import CRITICAL_STAGES, presolve
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import simulate
 
 
 def chain(sizes, durations=None, skips=()):
@@ -58,7 +59,7 @@ def test_critical_stages_are_the_highest_local_maxima_over_the_budget():
 
 
 @settings(max_examples=examples(150), deadline=None)
-@given(graphs(max_nodes=6), st.data())
+@given(graphs(max_nodes=6, workspaces=True), st.data())
 def test_staged_presolve_loses_no_optimal_schedule(graph, data):
     """The brute force with presolve's counts finds what it finds without them (the stages: see test_cross_check)."""
     order = graph.topological_order()
@@ -67,8 +68,9 @@ def test_staged_presolve_loses_no_optimal_schedule(graph, data):
         tuple(graph.durations[v] for v in order),
         tuple(graph.sizes[v] for v in order),
         tuple(sorted((order.index(u), order.index(v)) for u, v in graph.edges)),
+        workspaces=tuple(graph.workspace_of[v] for v in order),
     )
-    peak = Instance.build(graph, 1.0).baseline.peak if graph.total_size else 1
+    peak = simulate(graph, graph.input_order()).peak
     budget = data.draw(st.integers(1, max(1, peak)))
     instance = Instance.build(graph, budget, max_computations=2)
     reduced = presolve(instance, staged=True)

@@ -52,10 +52,10 @@ def random_schedule(graph: ComputationGraph, most: int, rng: random.Random) -> S
     return tuple(sequence)
 
 
-def draw(seed: int) -> tuple[Instance, Sequence]:
+def draw(seed: int, workspaces: bool = False) -> tuple[Instance, Sequence]:
     """A small instance and a schedule for it: a random one that needs all of the budget, or a best one made worse."""
     rng = random.Random(seed)
-    case, most = draw_case(seed), rng.choice([2, 2, 3])
+    case, most = draw_case(seed, workspaces=workspaces), rng.choice([2, 2, 3])
     graph, order = case.graph, case.graph.input_order()
     best = fixed_order_schedule(graph, order, case.budget, most)
     if best is not None and len(best.sequence) > len(order):
@@ -178,6 +178,14 @@ def test_a_window_is_solved_to_what_brute_force_finds(seed):
         check(cut, Solved(cut, ["gecode", "cp-sat"][seed % 4 == 0]), brute_force(cut))
 
 
+@pytest.mark.parametrize("seed", few(seeds(20, 200), keep=4))
+def test_a_window_of_a_graph_with_workspaces(seed):
+    instance, sequence = draw(seed, workspaces=True)
+    cut = draw_window(instance, sequence, seed)
+    if cut is not None:
+        check(cut, Solved(cut, ["gecode", "cp-sat"][seed % 4 == 0]), brute_force(cut))
+
+
 @pytest.mark.parametrize("seed", few(seeds(6, 60), keep=3))
 def test_the_whole_window_is_the_whole_instance(seed):
     instance, sequence = draw(seed)
@@ -248,7 +256,7 @@ def test_a_window_with_less_freedom_is_no_worse_than_the_incumbent(seed):
 @st.composite
 def windows(draw: st.DrawFn) -> Window | None:
     """Of graphs of up to 12 nodes; the schedule needs all of its budget."""
-    graph = draw(graphs(max_nodes=12))
+    graph = draw(graphs(max_nodes=12, workspaces=True))
     most, rng = draw(st.integers(1, 4)), random.Random(draw(st.integers(0, 2**32)))
     sequence = random_schedule(graph, most, rng)
     budget = max(1, simulate(graph, sequence).peak)
@@ -308,8 +316,9 @@ def test_the_window_of_a_large_graph_is_small_and_quickly_made():
     assert max(sizes) <= 400
 
 
-def test_memory_of_the_input_order_is_what_the_judge_finds():
-    instance, _ = draw(3)
+@pytest.mark.parametrize("workspaces", [False, True])
+def test_memory_of_the_input_order_is_what_the_judge_finds(workspaces):
+    instance, _ = draw(3, workspaces)
     data = presolve(instance, staged=True)
     assert tuple(data.size_scale * memory for memory in data.input_order_memory) == instance.baseline.memory
 

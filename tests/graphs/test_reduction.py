@@ -30,6 +30,7 @@ def labelled_graphs(draw: st.DrawFn, max_nodes: int = 6) -> ComputationGraph:
         edges=tuple(edges),
         order=tuple(range(n)),
         labels=tuple(draw(st.lists(st.sampled_from(KINDS), min_size=n, max_size=n))),
+        workspaces=draw(st.none() | st.lists(st.integers(0, 2), min_size=n, max_size=n)),
     )
 
 
@@ -47,7 +48,10 @@ def peak_in_place(graph: ComputationGraph, members: tuple[tuple[int, ...], ...],
             last[filled[buffer]] = at
     # An input from outside that a later member reads must have been there since the first one.
     starts = {at: group[0] for at, (group, v) in enumerate(steps) if v == group[0]}
-    return max(sum(size[node] for at, node in starts.items() if at <= now <= last[at]) for now in range(len(steps)))
+    return max(
+        graph.workspace_of[v] + sum(size[node] for at, node in starts.items() if at <= now <= last[at])
+        for now, (_, v) in enumerate(steps)
+    )
 
 
 @settings(max_examples=examples(300))
@@ -153,3 +157,13 @@ def test_patterns_name_more_elementwise_operators():
     graph = ComputationGraph(["conv1", "conv1_mine"], [9, 1], [4, 4], [(0, 1)])
     assert len(reduce_graph(graph).graph.nodes) == 2
     assert len(reduce_graph(graph, elementwise=["*_mine"]).graph.nodes) == 1
+
+
+def test_what_has_a_workspace_stays_a_node_of_its_own():
+    graph = ComputationGraph(
+        range(4), [1] * 4, [2] * 4, [(0, 1), (1, 2), (2, 3)], labels=["Conv", "Relu", "Relu", "Conv"],
+        workspaces=[5, 0, 3, 0],
+    )  # fmt: skip
+    reduction = reduce_graph(graph)
+    assert reduction.members == ((0, 1), (2,), (3,))
+    assert reduction.graph.workspaces == (5, 3, 0)

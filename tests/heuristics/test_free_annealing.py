@@ -10,6 +10,7 @@ from few import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs, valid_sequences
+from working import working
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.free_order.moves import Mix, move, undo_to
@@ -34,6 +35,7 @@ def instance_of(seed, nodes=9, most=3):
     edges = [(u, v) for v in range(nodes) for u in range(v) if draw.random() < (0.8 if u == v - 1 else 0.3)]
     amounts = [[draw.randint(0, 9) for _ in range(nodes)] for _ in range(2)]
     graph = ComputationGraph(range(nodes), amounts[0], amounts[1], edges)
+    graph = working(graph, seed) if seed % 2 else graph
     return Instance.build(graph, draw.choice([0.6, 0.7, 0.8, 0.9]), max_computations=most, order="free")
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import draw_case, least_duration
 from few import few
+from working import working
 
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -32,6 +33,7 @@ def instance_of(seed, nodes=9, most=3):
     edges = [(u, v) for v in range(nodes) for u in range(v) if draw.random() < (0.8 if u == v - 1 else 0.3)]
     amounts = [[draw.randint(0, 9) for _ in range(nodes)] for _ in range(2)]
     graph = ComputationGraph(range(nodes), amounts[0], amounts[1], edges)
+    graph = working(graph, seed) if seed % 2 else graph
     return Instance.build(graph, draw.choice([0.6, 0.7, 0.8, 0.9]), max_computations=most)
 
 

@@ -23,7 +23,8 @@ def tiny_graphs(draw, nodes: int = 6) -> ComputationGraph:
     pairs = [(order[i], order[j]) for i, j in combinations(range(n), 2)]
     amounts = st.lists(st.integers(0, 9), min_size=n, max_size=n)
     edges = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
-    return ComputationGraph(range(n), draw(amounts), draw(amounts), edges, order=order)
+    workspaces = draw(st.none() | amounts)
+    return ComputationGraph(range(n), draw(amounts), draw(amounts), edges, order=order, workspaces=workspaces)
 
 
 def both(graph: ComputationGraph, budget: int, most: int) -> tuple[int | None, int | None]:

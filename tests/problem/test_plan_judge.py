@@ -88,7 +88,7 @@ def test_an_unread_copy_is_held_at_its_own_position_only():
     assert simulation.memory[SLOW] == (0, 8, 0, 0, 0)
 
 
-@given(graphs(), st.data())
+@given(graphs(workspaces=True), st.data())
 def test_one_memory_is_what_simulate_says(graph, drawn):
     sequence = drawn.draw(any_sequences(graph))
     budget = drawn.draw(st.integers(0, 3000))

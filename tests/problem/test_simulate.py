@@ -30,16 +30,44 @@ def naive_memory(graph: ComputationGraph, sequence: tuple[int, ...]) -> list[int
                 break
         return end
 
-    return [sum(graph.sizes[sequence[s]] for s in range(t + 1) if s <= t <= last_read(s)) for t in range(len(sequence))]
+    return [
+        graph.workspace_of[sequence[t]] + sum(graph.sizes[sequence[s]] for s in range(t + 1) if s <= t <= last_read(s))
+        for t in range(len(sequence))
+    ]
 
 
 def kinds(simulation) -> list[tuple[str, int | None]]:
     return [(violation.kind, violation.position) for violation in simulation.violations]
 
 
+def test_a_workspace_is_taken_while_its_node_is_computed_and_at_no_other_time():
+    """a has a workspace of 3, b one of 5; b is computed twice.
+
+    ::
+
+        position      1   2   3   4   5
+        computed      a   b   c   b   d      sizes 2, 4, 1, 1
+        a            [=============]         2   2   2   2   .
+        b, first         [=====]             .   4   4   .   .
+        c                    [=========]     .   .   1   1   1
+        b, again                 [=====]     .   .   .   4   4
+        d                            [=]     .   .   .   .   1
+        workspace     a   b       b          3   5   .   5   .
+                                             5  11   7  12   6
+    """
+    edges = [(0, 1), (1, 2), (1, 3), (2, 3)]
+    graph = ComputationGraph(list("abcd"), [1] * 4, [2, 4, 1, 1], edges, workspaces=[3, 5, 0, 0])
+    simulation = judge(graph, (0, 1, 2, 1, 3), 11)
+    assert simulation.memory == (5, 11, 7, 12, 6)
+    assert [violation.message for violation in simulation.violations] == [
+        "position 4: memory 12 is 1 over the budget 11 while computing node b"
+    ]
+    assert simulate(graph.without_workspaces(), (0, 1, 2, 1, 3)).memory == (2, 6, 7, 7, 6)
+
+
 @given(st.data())
 def test_memory_is_that_of_the_definition(data):
-    graph = data.draw(graphs())
+    graph = data.draw(graphs(workspaces=True))
     sequence = data.draw(any_sequences(graph))
     simulation = simulate(graph, sequence)
     assert list(simulation.memory) == naive_memory(graph, sequence)
@@ -48,7 +76,7 @@ def test_memory_is_that_of_the_definition(data):
 
 @given(st.data())
 def test_valid_sequences_have_no_violation_and_hold_every_working_set(data):
-    graph = data.draw(graphs())
+    graph = data.draw(graphs(workspaces=True))
     sequence = data.draw(valid_sequences(graph))
     simulation = simulate(graph, sequence)
     assert simulation.feasible
@@ -59,7 +87,7 @@ def test_valid_sequences_have_no_violation_and_hold_every_working_set(data):
 
 @given(st.data())
 def test_duration_is_additive(data):
-    graph = data.draw(graphs())
+    graph = data.draw(graphs(workspaces=True))
     first, second = data.draw(any_sequences(graph)), data.draw(any_sequences(graph))
     whole = simulate(graph, first + second).duration
     assert whole == simulate(graph, first).duration + simulate(graph, second).duration
@@ -68,7 +96,7 @@ def test_duration_is_additive(data):
 
 @given(st.data())
 def test_missing_inputs_are_those_not_computed_before(data):
-    graph = data.draw(graphs())
+    graph = data.draw(graphs(workspaces=True))
     sequence = data.draw(any_sequences(graph))
     missing = [(t, v) for t, v in enumerate(sequence, 1) for u in graph.predecessors[v] if u not in sequence[: t - 1]]
     violations = simulate(graph, sequence).violations

@@ -82,7 +82,7 @@ def test_computations_at_the_end_count_as_computations():
 @settings(max_examples=examples(100))
 @given(st.data())
 def test_a_record_keeps_the_schedule_without_its_tail(data):
-    graph = data.draw(graphs())
+    graph = data.draw(graphs(workspaces=True))
     sequence = data.draw(valid_sequences(graph))
     tail = tuple(data.draw(st.lists(st.integers(0, len(graph.nodes) - 1), max_size=5)))
     budget = max(1, simulate(graph, sequence + tail).peak)

@@ -34,14 +34,14 @@ def found(schedule, budget: int | None = None) -> list[tuple[str, str]]:
 
 @given(st.data())
 def test_true_claims_are_accepted(data):
-    graph = data.draw(graphs())
+    graph = data.draw(graphs(workspaces=True))
     schedule = claimed(graph, data.draw(valid_sequences(graph)))
     assert validate_schedule(graph, schedule, None) == ()
 
 
 @given(st.data())
 def test_every_shifted_end_is_found(data):
-    graph = data.draw(graphs())
+    graph = data.draw(graphs(workspaces=True))
     schedule = claimed(graph, data.draw(valid_sequences(graph)))
     at = data.draw(st.integers(0, len(schedule.intervals) - 1))
     old = schedule.intervals[at]

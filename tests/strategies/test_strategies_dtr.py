@@ -143,7 +143,8 @@ class Naive:
                 found = [w for w in self.graph.predecessors[v] if w in self.resident and w not in mine]
                 self.lock(found)
                 mine += found
-        while sum(self.graph.sizes[u] for u in {*self.resident, v}) > self.threshold:
+        own = self.graph.workspace_of[v]
+        while own + sum(self.graph.sizes[u] for u in {*self.resident, v}) > self.threshold:
             free = [u for u in self.resident if not self.locks[u] and self.graph.sizes[u]]
             if not free:
                 raise MemoryError
@@ -175,7 +176,7 @@ class Naive:
 
 @st.composite
 def tight_instances(draw: st.DrawFn, max_nodes: int) -> Instance:
-    graph = draw(graphs(max_nodes=max_nodes))
+    graph = draw(graphs(max_nodes=max_nodes, workspaces=True))
     peak, least = simulate(graph, graph.input_order()).peak, graph.largest_working_set().memory
     return Instance.build(graph, draw(st.integers(max(1, least - 1), max(1, peak))))
 
@@ -248,7 +249,7 @@ def test_no_candidate_is_shorter_than_the_optimum(instance, strategy):
             assert simulation.duration >= oracle.best_free_order(instance.graph, simulation.peak, most)
 
 
-@given(graphs(), st.sampled_from(STRATEGIES))
+@given(graphs(workspaces=True), st.sampled_from(STRATEGIES))
 @settings(max_examples=examples(50), deadline=None)
 def test_with_memory_for_the_input_order_nothing_is_computed_twice(graph, strategy):
     instance = Instance.build(graph, max(1, simulate(graph, graph.input_order()).peak))

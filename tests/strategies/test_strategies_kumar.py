@@ -250,7 +250,7 @@ def test_it_gives_up(strategy, monkeypatch):
     assert separator_schedule(TRAINING, range(8), components, never) is None
 
 
-@given(st.data(), graphs(), st.integers(0, 120))
+@given(st.data(), graphs(workspaces=True), st.integers(0, 120))
 @settings(max_examples=examples(300), deadline=None)
 def test_holding_shortens_within_the_limit_as_far_as_it_goes(data, graph, percent):
     sequence = data.draw(valid_sequences(graph))

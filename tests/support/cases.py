@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import oracle
+from working import working
 
 from moccasin_mzn.formulations.formulation import header
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -42,10 +43,11 @@ class Case:
     max_computations: int
 
 
-def draw_case(seed: int, most_nodes: int = 6) -> Case:
+def draw_case(seed: int, most_nodes: int = 6, workspaces: bool = False) -> Case:
     """A random case of up to `most_nodes` nodes; most need recomputations, or only just fit, or only just do not.
 
-    The input order is a random one. A chain along it makes outputs that are read late worth dropping.
+    The input order is a random one. A chain along it makes outputs that are read late worth dropping. With `workspaces`
+    the graph has some, too.
     """
     rng = random.Random(seed)
     nodes = most_nodes if rng.random() < 0.8 else rng.randint(1, most_nodes - 1)
@@ -64,9 +66,10 @@ def draw_case(seed: int, most_nodes: int = 6) -> Case:
         edges=edges,
         order=order,
     )
+    graph = working(graph, seed) if workspaces else graph
     least, most = graph.largest_working_set().memory - 1, simulate(graph, order).peak
     if most - least < 4 and rng.random() < 0.9:  # hardly any budget is of interest
-        return draw_case(seed + 1_000_000, most_nodes)
+        return draw_case(seed + 1_000_000, most_nodes, workspaces)
     return Case(graph, max(1, rng.randint(least, most)), rng.choice([1, 2, 2, 2, 3]))
 
 
@@ -96,6 +99,8 @@ def data_text(case: Case) -> str:
     items = header(
         graph, order, [graph.durations[v] for v in order], [graph.sizes[v] for v in order], edges, case.budget
     )
+    if graph.workspaces is not None:
+        items["workspace"] = [graph.workspaces[v] for v in order]
     read = {tail for tail, _ in edges}
     most = [case.max_computations if k in read else 1 for k in range(1, len(order) + 1)]
     return dzn_text({**items, "max_computations": most})

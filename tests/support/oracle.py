@@ -6,7 +6,8 @@ states, which are all that the past means to the future:
     resident      the outputs in memory, a set of nodes as the bits of an int
     counts        how often each node has been computed so far
 
-Computing v from a state needs v's inputs among the residents and, with them and v's own output, room within the budget.
+Computing v from a state needs v's inputs among the residents and, with them, v's own output and v's workspace, room
+within the budget.
 Of the other residents some may be dropped first. Dropping is free and can be done at any later time, so only the
 largest sets that fit need to be tried, and computing what is in memory is never tried. This is the memory of the
 definition: an interval that ends with the last read of a copy is a resident that is dropped right after that read.
@@ -112,7 +113,6 @@ class _Rules:
 
     def __init__(self, graph: ComputationGraph, budget: int, max_computations: int | Sequence[int] | None) -> None:
         n = len(graph.nodes)
-        self.budget = budget
         self.limited = max_computations is not None
         self.most = list(max_computations) if isinstance(max_computations, Sequence) else [max_computations] * n
         self.inputs = [0] * n
@@ -121,11 +121,14 @@ class _Rules:
         self.size = [0]  # by set of nodes: memory of their outputs
         for v in range(n):
             self.size += [memory + graph.sizes[v] for memory in self.size]
+        self.room = [budget] * n  # while v is computed: for outputs, beside its workspace
+        if graph.workspaces is not None:
+            self.room = [budget - workspace for workspace in graph.workspaces]
         self.start: State = (0, (0,) * n)
 
     @property
     def some_node_never_fits(self) -> bool:
-        return any(self.size[inputs | 1 << v] > self.budget for v, inputs in enumerate(self.inputs))
+        return any(self.size[inputs | 1 << v] > self.room[v] for v, inputs in enumerate(self.inputs))
 
     def compute(self, state: State, v: int) -> Iterator[State]:
         """The states after computing `v`, none of them with less in memory than it could have."""
@@ -135,16 +138,16 @@ class _Rules:
             return
         if self.limited:
             counts = (*counts[:v], counts[v] + 1, *counts[v + 1 :])
-        for kept in self._largest(needed | own, resident & ~needed):
+        for kept in self._largest(needed | own, resident & ~needed, self.room[v]):
             yield kept, counts
 
-    def _largest(self, held: int, spare: int) -> Iterator[int]:
-        """The sets that contain `held`, are in `held | spare` and fit the budget, but with no more of `spare`."""
+    def _largest(self, held: int, spare: int, room: int) -> Iterator[int]:
+        """The sets that contain `held`, are in `held | spare` and fit into `room`, but with no more of `spare`."""
         chosen = spare
         while True:
             memory = self.size[held | chosen]
-            if memory <= self.budget and not any(
-                spare >> u & 1 and not chosen >> u & 1 and memory + self.size[1 << u] <= self.budget
+            if memory <= room and not any(
+                spare >> u & 1 and not chosen >> u & 1 and memory + self.size[1 << u] <= room
                 for u in range(len(self.inputs))
             ):
                 yield held | chosen

@@ -5,21 +5,24 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+from working import working
+
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 
 def random_graph(seed: int, most_nodes: int = 7) -> ComputationGraph:
-    """Sparse or dense, with sizes of 0 and equal sizes among others, and a random input order."""
+    """Sparse or dense, with sizes of 0 and equal sizes among others, a random input order, and mostly workspaces."""
     rng = random.Random(seed)
     nodes, density, largest = rng.randint(1, most_nodes), rng.choice([0.15, 0.3, 0.5]), rng.choice([1, 3, 20])
     order = rng.sample(range(nodes), nodes)
-    return ComputationGraph(
+    graph = ComputationGraph(
         nodes=[f"n{v}" for v in range(nodes)],
         durations=[1] * nodes,
         sizes=[rng.randint(0, largest) for _ in range(nodes)],
         edges=[(order[i], order[j]) for j in range(nodes) for i in range(j) if rng.random() < density],
         order=order,
     )
+    return working(graph, seed) if seed % 3 else graph
 
 
 def all_orders(graph: ComputationGraph, prefix: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
@@ -35,7 +38,9 @@ def memory_of(graph: ComputationGraph, order: tuple[int, ...]) -> dict[int, int]
     """Memory while each node is computed: from its computation to its last reader an output is there, both included."""
     place = {v: at for at, v in enumerate(order)}
     last = {v: max([place[v], *(place[w] for u, w in graph.edges if u == v)]) for v in order}
-    return {v: sum(graph.sizes[u] for u in order if place[u] <= place[v] <= last[u]) for v in order}
+    return {
+        v: graph.workspace_of[v] + sum(graph.sizes[u] for u in order if place[u] <= place[v] <= last[u]) for v in order
+    }
 
 
 def least_over_sets(graph: ComputationGraph) -> tuple[int, list[int]]:
@@ -47,16 +52,17 @@ def least_over_sets(graph: ComputationGraph) -> tuple[int, list[int]]:
     nodes = range(len(graph.nodes))
     inputs = [sum(1 << u for u, w in graph.edges if w == v) for v in nodes]
     readers = [sum(1 << w for u, w in graph.edges if u == v) for v in nodes]
-    least, level = [graph.total_size] * len(nodes), {0: 0}
+    most = graph.total_size + max(graph.workspace_of)
+    least, level = [most] * len(nodes), {0: 0}
     for _ in nodes:
         following: dict[int, int] = {}
         for computed, peak in level.items():
             held = sum(graph.sizes[u] for u in nodes if computed >> u & 1 and readers[u] & ~computed)
             for v in nodes:
                 if not computed >> v & 1 and not inputs[v] & ~computed:
-                    memory, after = held + graph.sizes[v], computed | 1 << v
+                    memory, after = held + graph.sizes[v] + graph.workspace_of[v], computed | 1 << v
                     least[v] = min(least[v], memory)
-                    following[after] = min(max(peak, memory), following.get(after, graph.total_size))
+                    following[after] = min(max(peak, memory), following.get(after, most))
         level = following
     return level[(1 << len(nodes)) - 1], least
 

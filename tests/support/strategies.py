@@ -13,8 +13,9 @@ _AMOUNTS = st.integers(0, 1000)
 
 
 @st.composite
-def graphs(draw: st.DrawFn, max_nodes: int = 8) -> ComputationGraph:
-    """A graph of 1 to `max_nodes` nodes with mixed ids; with an input order, labels and units, or without."""
+def graphs(draw: st.DrawFn, max_nodes: int = 8, workspaces: bool = False) -> ComputationGraph:
+    """A graph of 1 to `max_nodes` nodes with mixed ids; with an input order, labels and units, or without. With
+    `workspaces` nodes may have some."""
     ids = draw(st.lists(_IDS, min_size=1, max_size=max_nodes, unique_by=str))
     n = len(ids)
     amounts = st.lists(_AMOUNTS, min_size=n, max_size=n)
@@ -33,6 +34,7 @@ def graphs(draw: st.DrawFn, max_nodes: int = 8) -> ComputationGraph:
         size_unit=draw(st.sampled_from(["unit", "byte"])),
         attributes=draw(st.dictionaries(st.sampled_from(["made_by", "seed"]), st.integers() | st.text(max_size=3))),
         backward=draw(st.none() | st.lists(st.booleans(), min_size=n, max_size=n)),
+        workspaces=draw(st.none() | amounts) if workspaces else None,
     )
 
 
@@ -76,16 +78,19 @@ def odd_graphs(draw: st.DrawFn, max_nodes: int = 6) -> ComputationGraph:
     n = len(plain.nodes)
     largest = st.integers(0, 2**53 // n)
     amounts = st.lists(largest, min_size=n, max_size=n)
+    sizes = draw(amounts)
+    left = 2**53 - sum(sizes)
     keys = _ODD_TEXT.filter(lambda key: key not in _KEYS_OF_THE_FORMAT)
     return dataclasses.replace(
         plain,
         nodes=draw(st.lists(_ODD_IDS, min_size=n, max_size=n, unique_by=str)),
         durations=draw(amounts),
-        sizes=draw(amounts),
+        sizes=sizes,
         name=draw(_ODD_TEXT),
         labels=draw(st.none() | st.lists(_ODD_TEXT, min_size=n, max_size=n)),
         duration_unit=draw(_ODD_TEXT),
         size_unit=draw(_ODD_TEXT),
         attributes=draw(st.dictionaries(keys, _JSON_VALUES, max_size=3)),
+        workspaces=draw(st.none() | st.lists(st.integers(0, left // n), min_size=n, max_size=n)),
         fixed_memory=draw(st.dictionaries(_ODD_TEXT.filter(str.isprintable), st.integers(0, 2**40), max_size=2)),
     )

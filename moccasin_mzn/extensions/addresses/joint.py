@@ -77,6 +77,7 @@ def joint_data(instance: Instance, alignment: int, staged: bool) -> tuple[ModelD
             order=order,
             duration=[graph.durations[v] for v in order],
             size=[graph.sizes[v] for v in order],
+            workspace=[],
             readers=[sorted(number[x] for x in graph.successors[v]) for v in order],
             budget=_CROWDED,
             most=[instance.max_computations[v] for v in order],

@@ -29,7 +29,7 @@ from moccasin_mzn.graphs.formats.text_graph import (
 )
 from moccasin_mzn.graphs.graph import ComputationGraph
 
-_BARE = frozenset(("duration", "size", "backward"))
+_BARE = frozenset(("duration", "size", "workspace", "backward"))
 
 
 def matches_text(text: str) -> bool:

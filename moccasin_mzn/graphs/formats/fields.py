@@ -123,7 +123,7 @@ def resolve_order(ids: list[NodeId], about: Object) -> tuple[int, ...] | None:
 
 def graph_of(
     document: Object, node: str, duration: str, size: str, edges: tuple[str, str], ends: tuple[str, str], *,
-    label: str | None = None, backward: str | None = None, **facts: Any,
+    label: str | None = None, backward: str | None = None, workspace: str | None = None, **facts: Any,
 ) -> ComputationGraph:  # fmt: skip
     """The graph of a document.
 
@@ -131,6 +131,7 @@ def graph_of(
         node, duration, size: the keys of ids and amounts in each node.
         edges, ends: see `edge_positions`.
         label, backward: the keys of what all nodes have, or none; None: the dialect has no such key.
+        workspace: the key of workspaces, which are 0 where it is missing; None: the dialect has none.
         facts: what else the graph is made with.
 
     Raises:
@@ -153,5 +154,6 @@ def graph_of(
         name=about.get("name", ""),
         labels=where_any(label),
         backward=where_any(backward),
+        workspaces=None if workspace is None else tuple(at.get(workspace, 0) for at in nodes),
         **facts,
     )

@@ -37,7 +37,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 
 NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 
-_TYPES = {"duration": "long", "size": "long", "backward": "boolean"}
+_TYPES = {"duration": "long", "size": "long", "workspace": "long", "backward": "boolean"}
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _QUOTED_ESCAPES = {**_ESCAPES, ord('"'): "&quot;"}
 

@@ -2,7 +2,8 @@
 
 Names of attributes that hold the fields of a `ComputationGraph`:
 
-    of nodes: duration, size, label, backward (true or false); and as JSON: device_durations (by name of the device)
+    of nodes: duration, size, workspace (0 where it is missing), label, backward (true or false); and as JSON:
+    device_durations (by name of the device)
     of the graph: name, duration_unit, size_unit; and as JSON: order (a list of ids), fixed_memory and attributes
 
 Other attributes of the graph are kept among `ComputationGraph.attributes`; other ones of nodes and edges are not kept.
@@ -71,7 +72,8 @@ class Amounts:
     @property
     def wanted(self) -> frozenset[str]:
         """Names of all attributes of nodes that are read."""
-        return frozenset((self.duration, self.size, "label", "label_json", "backward", "id_json", "device_durations"))
+        own = ("label", "label_json", "backward", "workspace", "id_json", "device_durations")
+        return frozenset((self.duration, self.size, *own))
 
 
 @dataclass
@@ -148,6 +150,7 @@ def computation_graph(found: TextGraph, amounts: Amounts) -> ComputationGraph:
         order=resolve_order(ids, about),
         labels=_labels(found),
         backward=_of_all(found, "backward", _flag) or None,
+        workspaces=_amounts(found, "workspace", 0, []),
         device_durations=by_device(tuple(found.nodes), _of_all(found, "device_durations", _json_value)),
         fixed_memory=about.get("fixed_memory", {}),
         attributes={**foreign, **own, **({"assumed": assumed} if assumed else {})},

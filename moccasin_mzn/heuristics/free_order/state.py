@@ -178,14 +178,15 @@ def add(problem, state, slot, t):
     v, length = problem.slot_node[slot], state.totals[LENGTH]
     memory = np.int64(0)  # of what is held across the new position
     if t < length:
-        memory = state.memory[t] - problem.size[problem.slot_node[state.seq[t]]]
+        x = problem.slot_node[state.seq[t]]
+        memory = state.memory[t] - problem.size[x] - problem.workspace[x]
     for at in range(length, t, -1):
         moved = state.seq[at - 1]
         state.seq[at] = moved
         state.pos[moved] = at
         state.memory[at] = state.memory[at - 1]
     state.totals[LENGTH] = length + 1
-    memory += _hold(problem, state, v, t, 1)
+    memory += problem.workspace[v] + _hold(problem, state, v, t, 1)
     state.seq[t], state.pos[slot], state.memory[t] = slot, t, memory
     state.totals[EXCESS] += max(0, memory - problem.budget)
     state.totals[DURATION] += problem.duration[v]

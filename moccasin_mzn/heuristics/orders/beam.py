@@ -135,8 +135,9 @@ class Beam:
         part = (np.arange(rows.sum()) - np.repeat(first, rows)) / np.repeat(np.maximum(self._degree, 1), rows)
         part = np.where(part > 0, part**taste.power, 0.0)
         value = np.round(np.repeat(worth, rows) * part).astype(np.int64)
+        own = arrays.size + arrays.workspace
         return Net(
-            arrays.size, arrays.pred_ptr, arrays.pred, arrays.succ_ptr, arrays.succ, value, self._zobrist,
+            arrays.size, own, arrays.pred_ptr, arrays.pred, arrays.succ_ptr, arrays.succ, value, self._zobrist,
             np.zeros(n, bool), int(taste.noise * arrays.size.mean()),
         )  # fmt: skip
 

@@ -1,8 +1,8 @@
 """Beam search over frontiers, compiled: one level at a time, forwards or backwards.
 
 A state is a set D of computed nodes, closed under inputs. What is resident after D is a function of D alone: the nodes
-of D that some node outside D reads. So is its memory f(D), and computing v next takes f(D) + size(v), whatever came
-before::
+of D that some node outside D reads. So is its memory f(D), and computing v next takes f(D) + size(v), and the workspace
+of v, whatever came before::
 
     forwards    D -> D + v    v outside D with all its inputs in D      takes f(D) + size(v)
     backwards   D -> D - v    v in D with all its readers outside D     takes f(D - v) + size(v)
@@ -26,6 +26,8 @@ class Net(NamedTuple):
 
     size: np.ndarray
     """int64[n]."""
+    own: np.ndarray
+    """int64[n]: size and workspace."""
     pred_ptr: np.ndarray
     pred: np.ndarray
     succ_ptr: np.ndarray
@@ -100,7 +102,7 @@ def level(net, states, number, pool, width, limit, backward):
             if free != _EMPTY and v != free:
                 continue
             memory, plain = _after(net, states, s, v, backward)
-            taken = (memory if backward else states.memory[s]) + net.size[v]
+            taken = (memory if backward else states.memory[s]) + net.own[v]
             if taken > limit:
                 pool.notes[REFUSED] = min(pool.notes[REFUSED], taken)
                 continue
@@ -133,9 +135,9 @@ def _free_node(net, states, s, limit, backward):
             for k in range(net.pred_ptr[v], net.pred_ptr[v + 1]):
                 if states.pending[s, net.pred[k]] == 0:
                     memory += net.size[net.pred[k]]
-            taken = memory + net.size[v]
+            taken = memory + net.own[v]
         else:
-            taken = memory + net.size[v]
+            taken = memory + net.own[v]
             if net.succ_ptr[v + 1] > net.succ_ptr[v]:
                 memory += net.size[v]
             for k in range(net.pred_ptr[v], net.pred_ptr[v + 1]):

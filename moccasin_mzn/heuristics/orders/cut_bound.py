@@ -2,7 +2,8 @@
 
 Let D be the set of nodes computed before v in some order. D is closed under inputs, contains all ancestors of v, and
 neither v nor a descendant of v. While v is computed, memory is f(D) + size(v), where f(D) is the size of all nodes of
-D that some node outside D reads (the inputs of v among them). So the peak of every order is at least
+D that some node outside D reads (the inputs of v among them), and size(v) that of v and its workspace. So the peak of
+every order is at least
 
     max over v of  size(v) + min over such D of f(D).
 
@@ -55,7 +56,7 @@ class CutBound:
         return bound
 
     def size(self, v: int) -> int:
-        return int(self._arrays.size[v])
+        return int(self._arrays.size[v] + self._arrays.workspace[v])
 
     def at(self, v: int) -> int:
         """The least memory while v is computed, over all orders."""

@@ -148,8 +148,8 @@ def _fill(problem, state, change):
     level = np.int64(0)
     for k in range(n):
         level += change[k]
-        state.peak[k] = level
-        state.totals[EXCESS] += max(0, level - problem.budget)
+        state.peak[k] = level + problem.workspace[k]
+        state.totals[EXCESS] += max(0, state.peak[k] - problem.budget)
 
 
 @compiled
@@ -248,9 +248,11 @@ def add(problem, state, slot, k):
     while behind != NONE and problem.slot_node[behind] < v:
         before, behind = behind, state.after[behind]
     if behind == NONE:
-        memory = state.peak[k] - state.below[k] - problem.size[k]
+        memory = state.peak[k] - state.below[k] - problem.size[k] - problem.workspace[k]
     else:
-        memory = state.peak[k] - state.slot_below[behind] - problem.size[problem.slot_node[behind]]
+        x = problem.slot_node[behind]
+        memory = state.peak[k] - state.slot_below[behind] - problem.size[x] - problem.workspace[x]
+    memory += problem.workspace[v]
 
     start = latest_start(problem, state, v, event)
     last = last_read(problem, state, v, start, event)

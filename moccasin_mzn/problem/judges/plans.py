@@ -8,7 +8,8 @@ nothing goes on at the same time.
   the link; its traffic is the size of v.
 - Both open a retention interval [t, e] of v in the target, in place of an earlier copy there; e is the last position
   that reads this copy, e = t if nothing does. So a copy is in both memories while it is copied.
-- Memory in m at t is the sum of sizes over the intervals in m that contain t, both ends included.
+- Memory in m at t is the sum of sizes over the intervals in m that contain t, both ends included, and the workspace of
+  the node that is computed in m at t.
 
 Paging of the graph a -> b, b -> c, a -> d, c -> d, with a written to slow memory (out) and read back (in)::
 
@@ -95,7 +96,8 @@ def judge_plan(platform: Platform, plan: Sequence[Action], goal: Goal | None = N
             run.violations.append(Violation("never-computed", None, v, message))
     intervals, sizes = run.intervals(), platform.graph.sizes
     memory = tuple(
-        profile(sizes, [of for of in intervals if of.memory == m], len(plan)) for m in range(len(platform.memories))
+        run.with_workspaces(m, profile(sizes, [of for of in intervals if of.memory == m], len(plan)))
+        for m in range(len(platform.memories))
     )
     for m, used in enumerate(memory):
         run.check_budget(m, used)
@@ -172,6 +174,13 @@ class _Run:
         return tuple(
             PlacedInterval(action.node, action.memory, t, self._end[t], action.source) for t, action in self._opened
         )
+
+    def with_workspaces(self, m: int, held: Sequence[int]) -> tuple[int, ...]:
+        used, workspaces = list(held), self.platform.graph.workspace_of
+        for t, action in self._opened:
+            if action.memory == m and action.source is None:
+                used[t - 1] += workspaces[action.node]
+        return tuple(used)
 
     def check_budget(self, m: int, used: Sequence[int]) -> None:
         memory, unit = self.platform.memories[m], self.platform.graph.size_unit

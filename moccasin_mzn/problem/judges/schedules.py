@@ -14,7 +14,8 @@ The sequence a b c b d of the graph a -> b, b -> c, b -> d, c -> d, where b is c
     d                            [=]         read by nothing: freed at once
 
 Memory at a position is the sum of the sizes of the outputs whose interval contains it: while a node is
-computed its inputs and its output are all resident.
+computed its inputs and its output are all resident. The workspace of the node that is computed there, if it has one,
+comes on top, at this position only.
 """
 
 from __future__ import annotations
@@ -110,6 +111,9 @@ def simulate(graph: ComputationGraph, sequence: Sequence[int]) -> Simulation:
 
     intervals = tuple(Interval(int(v), t, end[t]) for t, v in enumerate(sequence, start=1) if end[t])
     memory = profile(graph.sizes, intervals, len(sequence))
+    if graph.workspaces is not None:
+        known = (v if _is_position(v, n) else None for v in sequence)
+        memory = tuple(m + (0 if v is None else graph.workspaces[v]) for m, v in zip(memory, known, strict=True))
     return Simulation(
         memory=memory,
         peak=max(memory, default=0),

@@ -46,6 +46,7 @@ WHOLE = ComputationGraph(
     backward=[False, True, False, True],
     fixed_memory={"parameters": 9, "optimizer": 18},
     device_durations={"gpu": [3, 0, 1, 1], 'c"pu': [12, None, 2**50, 0]},
+    workspaces=[0, 7, 0, 2**51],
 )
 
 
