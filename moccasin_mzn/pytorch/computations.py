@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.torch_nodes import (
     allocated_tensors,
+    is_masked,
     needed_nodes,
     output_groups,
+    schema_of,
     storage_bytes,
     viewed_argument,
     written_arguments,
@@ -212,7 +214,7 @@ class _Follower:
             self.roots[node] = {ALL: roots[number]} if number in roots else {}
         else:
             self.roots[node] = {ALL: next(iter(roots.values()))} if roots else {}
-        strided = getattr(getattr(node.target, "_schema", None), "name", "") == "aten::as_strided"
+        strided = getattr(schema_of(node), "name", "") == "aten::as_strided"
         if strided and any(root.given is not None for root in self._roots(node)):
             raise PlanError(f"{where(node)} reads a given tensor by its place in memory: it cannot be planned")
 
@@ -248,7 +250,7 @@ class _Follower:
         made = Computation(
             members, dict.fromkeys(self._inputs(node)), [], self._live(node), node in self.joint.backward
         )
-        made.once = (main and any(_of(root, BUFFER) for root in written)) or (not main and not masked(node))
+        made.once = (main and any(_of(root, BUFFER) for root in written)) or (not main and not is_masked(node))
         self.order[made] = None
         if self._effect(node):
             self.latest_effect = made
@@ -299,12 +301,6 @@ def _of(root: Root, kind: str) -> bool:
     return root.given is not None and root.given.kind == kind
 
 
-def masked(node: fx.Node) -> bool:
-    """True if an operator can be told which of its outputs to make."""
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and any(argument.name == "output_mask" for argument in schema.arguments)
-
-
 def _attribute(node: fx.Node) -> Placeholder | None:
     import torch
 
@@ -320,7 +316,7 @@ def _only_statistics(node: fx.Node) -> bool:
     """Is a buffer read by batch norms in training only, as their running statistics?"""
     names = {BATCH_NORM: (3, 4, 5), "aten::native_batch_norm_backward": (3, 4, 7)}
     for user in node.users:
-        schema = getattr(user.target, "_schema", None)
+        schema = schema_of(user)
         if schema is None or schema.name not in names:
             return False
         mean, variance, training = names[schema.name]
@@ -349,7 +345,7 @@ def _check_operator(node: fx.Node) -> None:
     import torch
     from torch.utils._pytree import tree_leaves
 
-    schema = getattr(node.target, "_schema", None)
+    schema = schema_of(node)
     made = (leaf for leaf in tree_leaves(node.meta.get("val")) if isinstance(leaf, torch.Tensor))
     if any(tensor.layout != torch.strided for tensor in made):
         raise PlanError(f"{where(node)} gives a tensor that is sparse: it cannot be planned")

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.torch_nodes import viewed_argument
+from moccasin_mzn.graphs.importers.torch_nodes import is_masked, mask_position, schema_of, viewed_argument
+from moccasin_mzn.graphs.importers.torch_storages import storage_elements
 from moccasin_mzn.pytorch import randomness
-from moccasin_mzn.pytorch.computations import ALL, BATCH_NORM, Computation, Computations, Member, Root, masked
-from moccasin_mzn.pytorch.hidden import hidden_bytes
+from moccasin_mzn.pytorch.computations import ALL, BATCH_NORM, Computation, Computations, Member, Root
 from moccasin_mzn.pytorch.joint import PARAMETER
 from moccasin_mzn.pytorch.problem import Cut
-from moccasin_mzn.pytorch.randomness import schema_of
 
 if TYPE_CHECKING:
     from torch import fx
@@ -234,9 +233,9 @@ class _Writer:
             self._emit(target, args, kwargs, Value(None), node=node)
             return
         roots = self.program.roots[node]
-        if masked(node) and member.outputs:  # those that are masked out are not made
+        if is_masked(node) and member.outputs:  # those that are masked out are not made
             roots = {number: root for number, root in roots.items() if number in member.outputs}
-        storages = {number: Storage(hidden_bytes(node, root.value) or root.bytes) for number, root in roots.items()}
+        storages = {number: Storage(_allocated_bytes(node, root)) for number, root in roots.items()}
         if isinstance(node.meta.get("val"), (tuple, list)):
             whole = self._emit(target, args, kwargs, Value(None), tuple(storages.values()), node=node)
             for number, storage in storages.items():
@@ -342,14 +341,19 @@ def _calls(sequence: Sequence[Meaning]) -> dict[fx.Node, int]:
     return found
 
 
-def _with_mask(node: fx.Node, args: tuple[Any, ...], outputs: Iterable[int]) -> tuple[Any, ...]:
+def _with_mask(node: fx.Node, args: tuple[Any, ...], outputs: Sequence[int]) -> tuple[Any, ...]:
     """The arguments with a mask of those outputs only that are made."""
-    names = [argument.name for argument in schema_of(node).arguments]
-    at = names.index("output_mask") if "output_mask" in names else len(args)
-    if at >= len(args) or not outputs:
+    at = mask_position(node)
+    if at is None or not outputs:
         return args
-    mask = [made and number in tuple(outputs) for number, made in enumerate(args[at])]
+    mask = [made and number in outputs for number, made in enumerate(args[at])]
     return (*args[:at], mask, *args[at + 1 :])
+
+
+def _allocated_bytes(node: fx.Node, root: Root) -> int:
+    """Of the memory of an output, where a run allocates more than the trace tells as well."""
+    elements = storage_elements(node, None if root.output == ALL else root.output)
+    return max(root.bytes, elements * root.value.element_size())
 
 
 def _needed(instructions: Sequence[Instruction], results: Iterable[Value]) -> list[Instruction]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.graphs.importers.torch_nodes import schema_of
+
 if TYPE_CHECKING:
     import torch
     from torch import fx
-
-
-def schema_of(node: fx.Node) -> Any:
-    """What PyTorch knows of an operator; None of anything else."""
-    return getattr(node.target, "_schema", None)
 
 
 def draws(node: fx.Node) -> bool:

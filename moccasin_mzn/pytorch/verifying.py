@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.function import Runtime
+from moccasin_mzn.pytorch.measuring import storage_peak
 
 if TYPE_CHECKING:
     import torch
@@ -54,15 +55,9 @@ def verified(
         with _unchanged(model):
             results.append(_step(traced, call, inputs, kwargs))
         with _unchanged(model):
-            peaks.append(_storage_peak(partial(_step, traced, call, inputs, kwargs)))
+            peaks.append(storage_peak(partial(_step, traced, call, inputs, kwargs)))
     unequal, largest = _differences(*results)
     return Verification(not unequal, largest, tuple(unequal), predicted, peaks[0], peaks[1])
-
-
-def _storage_peak(call: Callable[[], Any]) -> int:
-    from moccasin_mzn.pytorch.measuring import storage_peak  # type: ignore[import-not-found, unused-ignore]
-
-    return int(storage_peak(call))
 
 
 def _step(traced: Traced, call: Callable[..., Any], inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,10 +7,10 @@ import gc
 from typing import Any
 
 import torch
-from storage_meter import StorageMeter
 from torch.utils._pytree import tree_leaves
 
 from moccasin_mzn.pytorch import plan
+from moccasin_mzn.pytorch.measuring import storage_peak
 
 QUICK = {"search": "only", "time_limit": 30.0, "until_gap": 0.9, "seed": 0, "threads": 1}
 """Options of a search that ends with the first schedule that it finds."""
@@ -75,9 +75,10 @@ def excess(found: Any, call: Any, inputs: Any) -> int:
         leaf.grad = None
     gc.collect()
     joint = found.traced.joint
-    given = [*model.parameters(), *model.buffers(), *(leaf for leaf in inputs if isinstance(leaf, torch.Tensor))]
-    with StorageMeter(given) as meter:
+
+    def step() -> None:
         outputs = joint.returned.of(call(*inputs))[1]
         chosen = [output for output, has in zip(outputs, joint.differentiable, strict=True) if has]
         torch.autograd.backward(chosen, [torch.ones_like(each) for each in chosen])
-    return meter.peak - found.predicted_peak
+
+    return storage_peak(step) - found.predicted_peak

@@ -17,14 +17,6 @@ from execution_nets import NETS
 pytestmark = pytest.mark.filterwarnings("ignore:TF32 acceleration:UserWarning")
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def options(**changed):
     return argparse.Namespace(**{"small": True, "aot": "", "budgets": "", "steps": 2, **changed})
 

@@ -18,14 +18,6 @@ ONE = SIDE * SIDE * 4
 pytestmark = pytest.mark.filterwarnings("ignore:TF32 acceleration:UserWarning")
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture
 def matrix():
     return torch.rand(SIDE, SIDE)

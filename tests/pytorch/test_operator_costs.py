@@ -20,14 +20,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:TF32 acceleration:UserWarning")
 needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="PyTorch without oneDNN")
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def traced(function, *tensors, kinds=None):
     """Nodes and members of a function, its first argument the input."""
     module = make_fx(function, tracing_mode="fake")(*tensors)

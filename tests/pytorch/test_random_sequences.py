@@ -19,17 +19,6 @@ from moccasin_mzn.pytorch.liveness import peaks
 from moccasin_mzn.pytorch.problem import Cut
 
 EVERY = {**NETWORKS, **ODD}
-UNKNOWN_TO_TRACES = {"embedding_bag": 8}
-"""Bytes of outputs that are larger than those of fake tensors."""
-
-
-@pytest.fixture(autouse=True)
-def one_thread_and_plain_recurrent_layers(request):
-    """Recurrent layers of oneDNN have no operators that a trace could tell apart."""
-    torch.set_num_threads(1)
-    recurrent = any(name in request.node.name for name in ("lstm", "gru"))
-    with torch.backends.mkldnn.flags(enabled=not recurrent):
-        yield
 
 
 def drawn(problem, chance):
@@ -64,5 +53,5 @@ def test_what_is_computed_again_changes_nothing(name):
         before = {key: value.clone() for key, value in model.state_dict().items()}
         step = found.module()
         assert same(steps(model, step, inputs, 2), wanted)
-        assert excess(found, step, inputs) == UNKNOWN_TO_TRACES.get(name, 0)
+        assert excess(found, step, inputs) == 0
         model.load_state_dict(before)

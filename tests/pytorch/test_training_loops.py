@@ -18,11 +18,6 @@ from torch import nn
 from moccasin_mzn.pytorch import PlanError
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    torch.set_num_threads(1)
-
-
 @pytest.fixture
 def model():
     return made(mlp)[0]

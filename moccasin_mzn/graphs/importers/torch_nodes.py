@@ -21,6 +21,11 @@ _SIDE_SHARE = 16
 """An output is on the side if the largest output of the operator is at least so many times as large."""
 
 
+def schema_of(node: fx.Node) -> Any:
+    """What PyTorch knows of an operator; None of anything else."""
+    return getattr(node.target, "_schema", None)
+
+
 def kind_of(node: fx.Node) -> str:
     """The operator as PyTorch writes it, such as "aten.add.Tensor", without ".default"."""
     return str(node.target).removesuffix(".default") if node.target is not operator.getitem else "getitem"
@@ -31,7 +36,7 @@ def viewed_argument(node: fx.Node) -> fx.Node | None:
     first = next(iter(node.all_input_nodes), None)
     if node.target is operator.getitem:
         return first
-    schema = getattr(node.target, "_schema", None)
+    schema = schema_of(node)
     if schema is None:
         return None
     if schema.name in _UNDECLARED_VIEWS:
@@ -46,7 +51,7 @@ def viewed_argument(node: fx.Node) -> fx.Node | None:
 
 def written_arguments(node: fx.Node) -> list[fx.Node]:
     """The inputs that the operator overwrites."""
-    schema = getattr(node.target, "_schema", None)
+    schema = schema_of(node)
     found: list[fx.Node] = []
     undeclared = _undeclared_writes(node)
     for at, argument in enumerate(schema.arguments if schema is not None else ()):
@@ -61,7 +66,7 @@ def allocated_tensors(node: fx.Node) -> list[Any] | None:
     import torch
     from torch.utils._pytree import tree_leaves
 
-    schema = getattr(node.target, "_schema", None)
+    schema = schema_of(node)
     if node.target is operator.getitem or (schema is not None and schema.name in _UNDECLARED_VIEWS):
         return []
     if "val" not in node.meta:
@@ -109,12 +114,12 @@ def output_groups(node: fx.Node, needed: frozenset[fx.Node] | set[fx.Node]) -> l
 
 def is_masked(node: fx.Node) -> bool:
     """True for a backward operator that is told which gradients to compute: each group can be computed by itself."""
-    return _mask_position(node) is not None
+    return mask_position(node) is not None
 
 
 def with_mask(node: fx.Node, mask: Sequence[bool]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments to call such an operator with for some of its gradients."""
-    at = _mask_position(node)
+    at = mask_position(node)
     args = tuple(list(mask) if position == at else argument for position, argument in enumerate(node.args))
     return args, dict(node.kwargs)
 
@@ -143,7 +148,7 @@ def group_duration(node: fx.Node, group: Sequence[int]) -> int | None:
     """FLOPs for a group of outputs, or elements written if PyTorch has no formula; None if the trace tells neither."""
     if is_free(node):
         return 0
-    at = _mask_position(node)
+    at = mask_position(node)
     if at is None or not group:
         counted = flops(node)
     else:
@@ -204,7 +209,7 @@ def _nodes_in(argument: Any) -> list[fx.Node]:
 
 
 def _undeclared_writes(node: fx.Node) -> tuple[str, ...]:
-    schema = getattr(node.target, "_schema", None)
+    schema = schema_of(node)
     names = _UNDECLARED_WRITES.get(schema.name, ()) if schema is not None else ()
     if schema is None or not names:
         return ()
@@ -216,7 +221,7 @@ def _output_sizes(node: fx.Node) -> list[int | None]:
     """Bytes of each output of an operator with several, all memory of its own, None if it is not made; else nothing."""
     import torch
 
-    schema, values = getattr(node.target, "_schema", None), node.meta.get("val")
+    schema, values = schema_of(node), node.meta.get("val")
     if schema is None or len(schema.returns) < 2 or not isinstance(values, (tuple, list)):
         return []
     if any(returned.alias_info is not None for returned in schema.returns):
@@ -224,8 +229,9 @@ def _output_sizes(node: fx.Node) -> list[int | None]:
     return [(tensor_bytes(value) or 0) if isinstance(value, torch.Tensor) else None for value in values]
 
 
-def _mask_position(node: fx.Node) -> int | None:
-    schema = getattr(node.target, "_schema", None)
+def mask_position(node: fx.Node) -> int | None:
+    """Where the mask of such an operator stands among its arguments; None of others, see `is_masked`."""
+    schema = schema_of(node)
     if schema is None or not schema.name.endswith("_backward"):
         return None
     names = [argument.name for argument in schema.arguments]

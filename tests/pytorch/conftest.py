@@ -1,0 +1,17 @@
+"""How PyTorch computes in all of these tests."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def one_thread_and_plain_recurrent_layers(request):
+    """Workspaces depend on threads; and recurrent layers of oneDNN have no operators that a trace could tell apart."""
+    torch = pytest.importorskip("torch", minversion="2.6")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    recurrent = any(name in request.node.name for name in ("lstm", "gru"))
+    with torch.backends.mkldnn.flags(enabled=not recurrent):
+        yield
+    torch.set_num_threads(before)
