@@ -59,8 +59,9 @@ def call_until(
         if enough(out):
             process.send_signal(number)
             break
-    rest, err = process.communicate(timeout=60)
-    return process.returncode, out + rest, err
+    out += process.stdout.read()  # `communicate` would lose what has been read ahead
+    err = process.stderr.read()
+    return process.wait(timeout=60), out, err
 
 
 @pytest.mark.parametrize("engine", ENGINES)
