@@ -4,35 +4,44 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.checks import check_time_limit
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.importers.torch_trace import require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.pytorch.blame import infeasible
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
+from moccasin_mzn.pytorch.least import least_schedules
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
 from moccasin_mzn.pytorch.refusal import PlanError
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
-from moccasin_mzn.words import exact_memory_text, memory_text
+from moccasin_mzn.words import memory_text
 
 if TYPE_CHECKING:
     import torch
 
     from moccasin_mzn.pytorch.verifying import Verification
 
+LEAST = "least"
+"""The budget that asks for the plan of least peak."""
+LEAST_SHARE = 0.5
+"""Of the time, to seek it; the rest is for a shorter one of the same peak."""
+SEEK_SHARE, SEEK_LONGEST = 0.1, 10.0
+"""Of the time limit, and seconds at most, to seek the least peak where no plan is within a budget."""
 _TRIES = 3
-_FOUND = ("budget", "status", "predicted_increase", "bound")
+_FOUND = ("budget", "status", "predicted_increase", "bound", "least_proven")
 """What is kept in files of what the search has found, besides the sequence."""
 
 
@@ -60,7 +69,8 @@ def plan(
         kwargs: the same by name.
         loss: of the network's outputs and a target, which is then the last of the inputs. None: the loss is an output
             of the network, or computed from its outputs by whoever calls the step.
-        budget: of memory above parameters, buffers and inputs: bytes, or a fraction of the traced step's own peak.
+        budget: of memory above parameters, buffers and inputs: bytes, or a fraction of the traced step's own peak; or
+            "least": the least that a plan is found for in half of the time, the rest is for the shortest one within it.
         time_limit: seconds for the search.
         order: "input", that of the trace.
         max_computations: how often anything may be computed, if that is enough.
@@ -77,9 +87,11 @@ def plan(
         raise InputError(f"order {shown(order)}: plans are for the order of the trace, input")
     check_time_limit(time_limit)
     arguments, tensors = Structure.of((tuple(inputs), dict(kwargs or {})))
-    amount = Budget.of(budget)
+    amount = None if budget == LEAST else Budget.of(budget)
     traced = Traced.of(Step(model, loss), arguments, [Form.of(tensor) for tensor in tensors])
     options = Options.of({"time_limit": time_limit, "threads": threads, "seed": seed, "if_none": "more", **how})
+    if amount is None:
+        return _least(traced, options, max_computations, on_progress)
     return _searched(traced, amount, options, max_computations, on_progress)
 
 
@@ -100,12 +112,12 @@ def _searched(
         instance = Instance.build(graph, asked, max_computations=traced.problem.counts(most))
         result = solve_instance(instance, options, on_progress, begin)
         if not result.found or result.sequence is None:
-            raise PlanError(_none(result, amount, asked))
+            raise PlanError(_none(traced, most, amount, options, result))
         found = peaks(traced.linear(result.sequence))
         if found.whole <= amount:
             return _plan(traced, result, found, unplanned, amount)
         asked -= found.whole - amount
-    raise PlanError(f"budget {_bytes(amount)}: constants and copies take more than it leaves")
+    raise PlanError(_none(traced, most, amount, options))
 
 
 def _plan(traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount: int) -> Plan:
@@ -117,18 +129,37 @@ def _plan(traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount
     return Plan(traced, tuple(result.sequence), found, unplanned, amount, status, increase, max(0.0, bound))
 
 
-def _none(result: Result, amount: int, asked: int) -> str:
-    lacking = result.shortfall
-    if lacking is None:
-        return f"budget {_bytes(amount)}: no plan was found ({result.status})"
-    floor = lacking.scope_floor
-    if floor > amount:
-        given, least = exact_memory_text(amount, "byte"), exact_memory_text(floor, "byte")
-        return f"budget {given}: no plan is within it, a budget is proven to be at least {least}"
-    return (
-        f"budget {_bytes(amount)}: no plan was found, none is below {_bytes(floor)}, "
-        f"the least peak seen is {_bytes(lacking.least_peak + amount - asked)}"
-    )
+def _least(traced: Traced, options: Options, most: int, on_progress: Callable[[Any], None] | None) -> Plan:
+    """The plan of least peak that is found, and as short as is found then."""
+    begin = time.monotonic()
+    instance = _unlimited(traced, most)
+    least = least_schedules(instance, options, Deadline(options.time_limit, begin).part(LEAST_SHARE))
+    taken = {sequence: peaks(traced.linear(sequence)) for sequence in least.sequences}
+    best = min(taken, key=lambda sequence: taken[sequence].whole)
+    simulation, amount = simulate(instance.graph, best), taken[best].whole
+    within = replace(least.instance, budget=simulation.peak)
+    result = solve_instance(within, options, on_progress, begin, warm_start=best)
+    found = peaks(traced.linear(result.sequence))
+    if found.whole > amount:  # constants and copies live longer
+        result, found = replace(result, answer=best, simulation=simulation, status="feasible"), taken[best]
+    unplanned = taken.get(instance.order) or peaks(traced.linear(instance.order))
+    return replace(_plan(traced, result, found, unplanned, amount), least_proven=min(least.proven, found.whole))
+
+
+def _none(traced: Traced, most: int, amount: int, options: Options, result: Result | None = None) -> str:
+    """That there is no plan, what is proven, the least that can be found in a few seconds, and what is to blame."""
+    begin = time.monotonic()
+    seconds = Deadline(options.time_limit, begin).share(SEEK_SHARE, SEEK_LONGEST)
+    interrupted = result is not None and result.interrupted
+    least = least_schedules(_unlimited(traced, most), options, Deadline(0.0 if interrupted else seconds, begin))
+    seen = min(peaks(traced.linear(sequence)).whole for sequence in least.sequences)
+    lacking = result.shortfall if result is not None else None
+    proven = max(least.proven, lacking.floor if lacking else 0)
+    return infeasible(traced.problem, least.instance, amount, min(proven, seen), seen)
+
+
+def _unlimited(traced: Traced, most: int) -> Instance:
+    return Instance.build(traced.problem.graph, "100%", max_computations=traced.problem.counts(most))
 
 
 def _bytes(amount: int) -> str:
@@ -152,6 +183,8 @@ class Plan:
     """Of the duration over that without recomputation, as a fraction, by FLOP."""
     bound: float
     """Proven of the graph: no schedule within the budget has less; 0 where constants take a part of the budget."""
+    least_proven: int | None = None
+    """Of a plan with the least budget: bytes that are proven of the graph to be necessary; None: not sought."""
 
     @property
     def predicted_peak(self) -> int:
@@ -218,10 +251,11 @@ class Plan:
         """A few lines for people."""
         proven = "proven least" if self.status == "optimal" else f"at least {100 * self.bound:.2f} %"
         peak, before = _bytes(self.predicted_peak), _bytes(self.unplanned.whole)
+        least = "" if self.least_proven is None else f", at least {_bytes(self.least_proven)} is proven to be needed"
         return "\n".join(
             [
                 f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are done again",
-                f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan",
+                f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan{least}",
                 f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
                 f"duration  +{100 * self.predicted_increase:.2f} % ({proven})",
             ]
