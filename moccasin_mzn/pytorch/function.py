@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.pytorch.accumulating import check_parameters, targets
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.emission import Code
 from moccasin_mzn.pytorch.guards import Guards
@@ -36,8 +37,14 @@ class Runtime:
         arguments, inputs = Structure.of((args, kwargs))
         tensors = [*self.guards.state(), *inputs]
         self.guards.check(arguments, tensors)
+        check_parameters(self.added(tensors))
         outputs = _function().apply(self, *tensors)
         return self.joint.returned.filled(outputs)
+
+    def added(self, tensors: Sequence[Any]) -> list[tuple[str, torch.Tensor]]:
+        """The parameters to whose `.grad` gradients are added, by name, among what is given."""
+        names = [each.name for each in self.joint.given.values()]
+        return [(names[at], tensors[at]) for at in self.code.added]
 
     @contextlib.contextmanager
     def without_autocast(self) -> Any:
@@ -72,8 +79,10 @@ def _function() -> Any:
         @staticmethod
         def backward(ctx: Any, *tangents: Any) -> Any:
             runtime = ctx.runtime
+            added = targets([ctx.next_functions[at][0] for at in runtime.code.added])
             boxed = _kept(ctx)
-            boxed += _tangents(runtime, tangents)
+            boxed += [*_tangents(runtime, tangents), *added]
+            del added
             with runtime.without_autocast():
                 gradients = iter(runtime.code.backward(boxed))
             given = [each for each in runtime.joint.given.values() if each.kind != TANGENT]

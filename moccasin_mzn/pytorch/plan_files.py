@@ -44,6 +44,7 @@ def write_plan(path: str | PathLike[str], traced: Traced, sequence: Sequence[int
         "arguments": {"tree": json.loads(treespec_dumps(traced.arguments.tree)), "rest": rest},
         "inputs": [asdict(form) for form in traced.forms],
         "loss": traced.step.loss is not None,
+        "gradients": traced.gradients,
         **found,
         "sequence": [nodes[v] for v in sequence],
     }
@@ -86,7 +87,7 @@ def _traced(document: dict[str, Any], model: torch.nn.Module, loss: Callable[[An
         Form(tuple(each["shape"]), tuple(each["stride"]), each["dtype"], each["device"], each["requires_grad"])
         for each in document["inputs"]
     ]
-    traced = Traced.of(Step(model, loss), arguments, forms)
+    traced = Traced.of(Step(model, loss), arguments, forms, document["gradients"])
     found = digest(traced.joint)
     if found != document["graph"]:
         kept = document["graph"][:12]

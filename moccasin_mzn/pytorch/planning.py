@@ -16,6 +16,7 @@ from moccasin_mzn.graphs.importers.torch_trace import require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.pytorch.accumulating import ACCUMULATED, RETURNED, check_gradients
 from moccasin_mzn.pytorch.blame import infeasible
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.emission import emitted
@@ -57,6 +58,7 @@ def plan(
     seed: int | None = None,
     order: str = "input",
     max_computations: int = 2,
+    gradients: str = RETURNED,
     on_progress: Callable[[Any], None] | None = None,
     **how: Any,
 ) -> Plan:
@@ -73,6 +75,9 @@ def plan(
             "least": the least that a plan is found for in half of the time, the rest is for the shortest one within it.
         time_limit: seconds for the search.
         order: "input", that of the trace.
+        gradients: "returned": those of all parameters are there at the end of the backward pass; "accumulated": each is
+            added to the parameter's `.grad` when it is there, and counts as long as that takes. `.grad` itself counts
+            for nothing then: it is there before, but in the first step, see `Plan.first_peak`.
         max_computations: how often anything may be computed, if that is enough.
         on_progress: called with every new incumbent and bound.
         how: further options of `moccasin_mzn.solve`.
@@ -86,9 +91,10 @@ def plan(
     if order != "input":
         raise InputError(f"order {shown(order)}: plans are for the order of the trace, input")
     check_time_limit(time_limit)
+    check_gradients(gradients)
     arguments, tensors = Structure.of((tuple(inputs), dict(kwargs or {})))
     amount = None if budget == LEAST else Budget.of(budget)
-    traced = Traced.of(Step(model, loss), arguments, [Form.of(tensor) for tensor in tensors])
+    traced = Traced.of(Step(model, loss), arguments, [Form.of(tensor) for tensor in tensors], gradients)
     options = Options.of({"time_limit": time_limit, "threads": threads, "seed": seed, "if_none": "more", **how})
     if amount is None:
         return _least(traced, options, max_computations, on_progress)
@@ -192,6 +198,11 @@ class Plan:
         return self.peaks.whole
 
     @property
+    def first_peak(self) -> int:
+        """`predicted_peak` of a step that makes the parameters' `.grad`, where gradients are accumulated."""
+        return peaks(self.traced.linear(self.sequence), first=True).whole
+
+    @property
     def graph(self) -> Any:
         """The computation graph that was planned."""
         return self.traced.problem.graph
@@ -252,10 +263,12 @@ class Plan:
         proven = "proven least" if self.status == "optimal" else f"at least {100 * self.bound:.2f} %"
         peak, before = _bytes(self.predicted_peak), _bytes(self.unplanned.whole)
         least = "" if self.least_proven is None else f", at least {_bytes(self.least_proven)} is proven to be needed"
+        first = [f"first     {_bytes(self.first_peak)} in a step that makes the gradients' memory"]
         return "\n".join(
             [
                 f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are done again",
                 f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan{least}",
+                *(first if self.traced.gradients == ACCUMULATED else []),
                 f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
                 f"duration  +{100 * self.predicted_increase:.2f} % ({proven})",
             ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.pytorch.accumulating import ACCUMULATED, RETURNED, check_gradients
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.computations import Computations, computations
 from moccasin_mzn.pytorch.function import Runtime
@@ -32,14 +33,18 @@ class Traced:
     program: Computations = field(repr=False)
     problem: Planned = field(repr=False)
     guards: Guards = field(repr=False)
+    gradients: str = RETURNED
+    """See `accumulating`."""
 
     @classmethod
-    def of(cls, step: Step, arguments: Structure, forms: Sequence[Form]) -> Traced:
+    def of(cls, step: Step, arguments: Structure, forms: Sequence[Form], gradients: str = RETURNED) -> Traced:
+        check_gradients(gradients)
         _check(step.model, forms)
         joint = trace_joint(step, arguments, forms)
         program = computations(joint)
         guards = Guards.of(step.model, joint, arguments)
-        return cls(step, arguments, tuple(forms), joint, program, planned(program), guards)
+        problem = planned(program, gradients == ACCUMULATED)
+        return cls(step, arguments, tuple(forms), joint, program, problem, guards, gradients)
 
     def linear(self, sequence: Sequence[int]) -> Linear:
         """The instructions of a schedule."""

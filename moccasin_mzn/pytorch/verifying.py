@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.pytorch.accumulating import ACCUMULATED
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.function import Runtime
 from moccasin_mzn.pytorch.measuring import storage_peak
 
 if TYPE_CHECKING:
-    import torch
-
     from moccasin_mzn.pytorch.tracing import Traced
 
 
@@ -52,9 +51,9 @@ def verified(
     results: list[dict[str, Any]] = []
     peaks = []
     for call in (planned, eager):
-        with _unchanged(model):
+        with _unchanged(traced):
             results.append(_step(traced, call, inputs, kwargs))
-        with _unchanged(model):
+        with _unchanged(traced):
             peaks.append(storage_peak(partial(_step, traced, call, inputs, kwargs)))
     unequal, largest = _differences(*results)
     return Verification(not unequal, largest, tuple(unequal), predicted, peaks[0], peaks[1])
@@ -71,7 +70,11 @@ def _step(traced: Traced, call: Callable[..., Any], inputs: Sequence[Any], kwarg
     tangents = [torch.empty_like(each).normal_(generator=generator) for each in chosen]
     given = [*model.parameters(), *model.buffers(), *Structure.of((inputs, kwargs))[1]]
     wanted = [tensor for tensor in given if tensor.requires_grad]
-    gradients = torch.autograd.grad(chosen, wanted, tangents, allow_unused=True)
+    if traced.gradients == ACCUMULATED:
+        torch.autograd.backward(chosen, tangents)
+        gradients = tuple(each.grad.clone() if each.is_leaf and each.grad is not None else None for each in wanted)
+    else:
+        gradients = torch.autograd.grad(chosen, wanted, tangents, allow_unused=True)
     names = [each.name for each in joint.given.values() if each.form.requires_grad]
     return {
         **{f"output {at}": output.detach() for at, output in enumerate(outputs)},
@@ -82,13 +85,19 @@ def _step(traced: Traced, call: Callable[..., Any], inputs: Sequence[Any], kwarg
 
 
 @contextmanager
-def _unchanged(model: torch.nn.Module) -> Iterator[None]:
-    """Puts buffers and the random state back."""
+def _unchanged(traced: Traced) -> Iterator[None]:
+    """Puts buffers, `.grad` and the random state back; where gradients are added to `.grad`, it is 0 meanwhile."""
     import torch
 
+    model = traced.step.model
     before = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    grads = [(each, each.grad) for each in model.parameters() if traced.gradients == ACCUMULATED and each.requires_grad]
+    for parameter, _ in grads:
+        parameter.grad = torch.zeros_like(parameter)
     with torch.random.fork_rng(devices=[]):
         yield
+    for parameter, grad in grads:
+        parameter.grad = grad
     with torch.no_grad():
         for buffer, value in before:
             buffer.copy_(value)
