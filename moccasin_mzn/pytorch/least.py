@@ -14,6 +14,7 @@ from moccasin_mzn.extensions.frontier.knowledge import Knowledge
 from moccasin_mzn.extensions.frontier.least import seek_least
 from moccasin_mzn.extensions.frontier.questions import Question
 from moccasin_mzn.extensions.frontier.solving import Rematerialization
+from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.options import MORE, STOP, Options
 
@@ -49,13 +50,17 @@ def least_schedules(instance: Instance, options: Options, deadline: Deadline) ->
         options: more computations are tried if `if_none` says "more"; the time limit is not used.
         deadline: after some minutes all ends in any case.
     """
-    seconds, begin = _LONGEST if deadline.seconds is None else deadline.seconds, deadline.begin
+    seconds = _LONGEST if deadline.seconds is None else deadline.seconds
+    begin = deadline.begin + (ready(*compiled_for(free_order=False)) if options.search != "off" else 0.0)
     more = instance.with_more_computations() if options.if_none == MORE else None
-    search = _Search(instance, replace(options, if_none=STOP))
+    options = replace(options, if_none=STOP)
+    alone = replace(options, search="only", solver=options.solvers[0]) if options.search == "on" else options
+    search = _Search(instance, alone)  # a model takes longer to begin with than most of these searches
     if more is not None:
         search.run(Deadline(_FIRST_SHARE * seconds, begin), once=True)
         search = search.among(more)
     search.run(Deadline((1 - _PROOF_SHARE) * seconds, begin))
+    search.variant.options = options
     search.run(Deadline(seconds, begin), prove=True, once=True)
     found = tuple(each.schedule for each in search.knowledge.found)
     return Least(found, search.knowledge.least, search.instance, search.interrupted)

@@ -13,6 +13,7 @@ from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.importers.torch_trace import require_torch
+from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -154,10 +155,10 @@ def _least(traced: Traced, options: Options, most: int, on_progress: Callable[[A
 
 def _none(traced: Traced, most: int, amount: int, options: Options, result: Result | None = None) -> str:
     """That there is no plan, what is proven, the least that can be found in a few seconds, and what is to blame."""
-    begin = time.monotonic()
-    seconds = Deadline(options.time_limit, begin).share(SEEK_SHARE, SEEK_LONGEST)
+    ready(*compiled_for(free_order=False))
     interrupted = result is not None and result.interrupted
-    least = least_schedules(_unlimited(traced, most), options, Deadline(0.0 if interrupted else seconds, begin))
+    seconds = 0.0 if interrupted else Deadline(options.time_limit).share(SEEK_SHARE, SEEK_LONGEST)
+    least = least_schedules(_unlimited(traced, most), options, Deadline(seconds))
     seen = min(peaks(traced.linear(sequence)).whole for sequence in least.sequences)
     lacking = result.shortfall if result is not None else None
     proven = max(least.proven, lacking.floor if lacking else 0)

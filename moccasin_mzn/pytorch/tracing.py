@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.pytorch.accumulating import ACCUMULATED, RETURNED, check_gradients
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """A step, traced, and the graph that it comes to."""
+    """A step, traced, and the graph that it comes to.
+
+    What is on the meta device when it is traced has to be on the CPU when the plan runs.
+    """
 
     step: Step
     arguments: Structure
@@ -40,6 +43,7 @@ class Traced:
     def of(cls, step: Step, arguments: Structure, forms: Sequence[Form], gradients: str = RETURNED) -> Traced:
         check_gradients(gradients)
         _check(step.model, forms)
+        forms = [replace(form, device="cpu") if form.device == "meta" else form for form in forms]
         joint = trace_joint(step, arguments, forms)
         program = computations(joint)
         guards = Guards.of(step.model, joint, arguments)
