@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 LEAST = "least"
 """The budget that asks for the plan of least peak."""
-LEAST_SHARE = 0.5
+LEAST_SHARE = 0.6
 """Of the time, to seek it; the rest is for a shorter one of the same peak."""
 SEEK_SHARE, SEEK_LONGEST = 0.1, 10.0
 """Of the time limit, and seconds at most, to seek the least peak where no plan is within a budget."""
@@ -73,7 +73,7 @@ def plan(
         loss: of the network's outputs and a target, which is then the last of the inputs. None: the loss is an output
             of the network, or computed from its outputs by whoever calls the step.
         budget: of memory above parameters, buffers and inputs: bytes, or a fraction of the traced step's own peak; or
-            "least": the least that a plan is found for in half of the time, the rest is for the shortest one within it.
+            "least": the least that a plan is found for in a part of the time, the rest is for the shortest one within it.
         time_limit: seconds for the search.
         order: "input", that of the trace.
         gradients: "returned": those of all parameters are there at the end of the backward pass; "accumulated": each is
@@ -138,6 +138,7 @@ def _plan(traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount
 
 def _least(traced: Traced, options: Options, most: int, on_progress: Callable[[Any], None] | None) -> Plan:
     """The plan of least peak that is found, and as short as is found then."""
+    ready(*compiled_for(free_order=False))
     begin = time.monotonic()
     instance = _unlimited(traced, most)
     least = least_schedules(instance, options, Deadline(options.time_limit, begin).part(LEAST_SHARE))

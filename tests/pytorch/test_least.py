@@ -41,12 +41,12 @@ def test_without_time_the_input_order_is_what_is_found():
 
 
 def test_an_interrupt_keeps_what_was_found(monkeypatch):
-    from moccasin_mzn.extensions.frontier.solving import Rematerialization
+    from moccasin_mzn.pytorch import least
 
-    def interrupted(self, question):
+    def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Rematerialization, "ask", interrupted)
+    monkeypatch.setattr(least, "fitting_schedule", interrupted)
     graph = next(graph for graph in (draw_case(seed, 6).graph for seed in range(9100, 9200)) if len(graph.edges) > 6)
     instance = Instance.build(graph, "100%", max_computations=2)
     found = least_schedules(instance, OPTIONS, Deadline(20.0))
