@@ -73,7 +73,7 @@ def plan(
         loss: of the network's outputs and a target, which is then the last of the inputs. None: the loss is an output
             of the network, or computed from its outputs by whoever calls the step.
         budget: of memory above parameters, buffers and inputs: bytes, or a fraction of the traced step's own peak; or
-            "least": the least that a plan is found for in a part of the time, the rest is for the shortest one within it.
+            "least": the least that a plan is found for in a part of the time; the rest is for the shortest one.
         time_limit: seconds for the search.
         order: "input", that of the trace.
         gradients: "returned": those of all parameters are there at the end of the backward pass; "accumulated": each is
