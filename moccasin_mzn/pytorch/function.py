@@ -26,6 +26,8 @@ class Runtime:
     joint: Joint
     guards: Guards
     code: Code
+    reached: tuple[frozenset[int], ...]
+    """For each gradient the tangents that it depends on."""
     original: Callable[..., Any]
     """The step without the plan, for calls without gradients."""
 
@@ -40,6 +42,13 @@ class Runtime:
         check_parameters(self.added(tensors))
         outputs = _function().apply(self, *tensors)
         return self.joint.returned.filled(outputs)
+
+    @property
+    def reached_added(self) -> list[frozenset[int]]:
+        """For each gradient that is added to `.grad` the tangents that it depends on."""
+        given = list(self.joint.given)
+        of = dict(zip(self.joint.wanted, self.reached, strict=True))
+        return [of[given[at]] for at in self.code.added]
 
     def added(self, tensors: Sequence[Any]) -> list[tuple[str, torch.Tensor]]:
         """The parameters to whose `.grad` gradients are added, by name, among what is given."""
@@ -79,12 +88,15 @@ def _function() -> Any:
         @staticmethod
         def backward(ctx: Any, *tangents: Any) -> Any:
             runtime = ctx.runtime
+            there = {at for at, tangent in enumerate(_wanted(runtime, tangents)) if tangent is not None}
             added = targets([ctx.next_functions[at][0] for at in runtime.code.added])
             boxed = _kept(ctx)
-            boxed += [*_tangents(runtime, tangents), *added]
+            boxed += _tangents(runtime, tangents)
+            boxed += (each if on & there else None for each, on in zip(added, runtime.reached_added, strict=True))
             del added
             with runtime.without_autocast():
-                gradients = iter(runtime.code.backward(boxed))
+                made = runtime.code.backward(boxed)
+            gradients = (each if on & there else None for each, on in zip(made, runtime.reached, strict=True))
             given = [each for each in runtime.joint.given.values() if each.kind != TANGENT]
             return (None, *(next(gradients) if each.form.requires_grad else None for each in given))
 
@@ -125,14 +137,17 @@ def _tangents(runtime: Runtime, tangents: tuple[Any, ...]) -> list[Any]:
     import torch
 
     forms = [each.form for each in runtime.joint.given.values() if each.kind == TANGENT]
-    given = [tangent for tangent, has in zip(tangents, runtime.joint.differentiable, strict=True) if has]
     found = []
-    for tangent, form in zip(given, forms, strict=True):
+    for tangent, form in zip(_wanted(runtime, tangents), forms, strict=True):
         if tangent is None or tangent.stride() != form.stride:
-            like = torch.empty_strided(form.shape, form.stride, dtype=getattr(torch, form.dtype))
+            like = torch.empty_strided(form.shape, form.stride, dtype=getattr(torch, form.dtype), device=form.device)
             tangent = like.zero_() if tangent is None else like.copy_(tangent)
         found.append(tangent)
     return found
+
+
+def _wanted(runtime: Runtime, tangents: tuple[Any, ...]) -> list[Any]:
+    return [tangent for tangent, has in zip(tangents, runtime.joint.differentiable, strict=True) if has]
 
 
 def planned_module(model: torch.nn.Module, runtime: Runtime) -> torch.nn.Module:

@@ -1,4 +1,4 @@
-"""The peak of a plan's memory, to the byte: what is live at each instruction, as Python frees it.
+"""The peak of a plan's memory, to the byte: what is live at each instruction, as Python frees it, and its workspace.
 
 Parameters, buffers and inputs do not count. Outputs count from the cut to the end, and so do the tangents, as whoever
 calls the backward pass holds them; gradients stay once they are made. What gradients are added to, `.grad`, is there
@@ -7,7 +7,7 @@ before and does not count; if it is not, the gradients become it, and stay.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from moccasin_mzn.pytorch.joint import TANGENT
 from moccasin_mzn.pytorch.program import Instruction, Linear, Storage
@@ -18,22 +18,29 @@ class Peaks:
     """Bytes."""
 
     forward: int
+    """With workspaces, as the allocator has it."""
     backward: int
     kept: int
     """Live at the cut: outputs, and what the backward pass reads."""
     tangents: int
+    storages: int
+    """The most of both passes without workspaces: what operators have returned."""
+    first: int
+    """With workspaces, in a step that makes the `.grad` that gradients are added to; without such as any step."""
 
     @property
     def whole(self) -> int:
+        """With workspaces."""
         return max(self.forward, self.backward)
 
 
-def peaks(plan: Linear, *, first: bool = False) -> Peaks:
-    """The most memory that a plan's storages take together, in each of its halves.
+def peaks(plan: Linear) -> Peaks:
+    """The most memory that a plan takes, in each of its halves."""
+    found = _peaks(plan, first=False)
+    return replace(found, first=_peaks(plan, first=True).whole) if plan.added else found
 
-    Args:
-        first: no parameter has a `.grad` yet.
-    """
+
+def _peaks(plan: Linear, first: bool) -> Peaks:
     instructions = [*plan.forward, *plan.backward]
     end = len(instructions)
     last: dict[Storage, int] = {}
@@ -51,14 +58,16 @@ def peaks(plan: Linear, *, first: bool = False) -> Peaks:
         if storage.given is None:
             ending[at] = ending.get(at, 0) + storage.bytes
     tangents = sum(v.storage.bytes for v in plan.given.values() if v.storage and v.storage.given == TANGENT)
-    cut, live, most, kept = len(plan.forward), 0, [0, 0], 0
-    for at, made in enumerate(makes):
+    cut, live, most, storages, kept = len(plan.forward), 0, [0, 0], 0, 0
+    for at, instruction in enumerate(instructions):
         if at == cut:
             kept, live = live, live + tangents
-        live += sum(storage.bytes for storage in made)
-        most[at >= cut] = max(most[at >= cut], live)
+        live += sum(storage.bytes for storage in makes[at])
+        most[at >= cut] = max(most[at >= cut], live + instruction.workspace)
+        storages = max(storages, live)
         live -= ending.get(at, 0)
-    return Peaks(most[0], max(most[1], live), kept, tangents)
+    most[1] = max(most[1], live)
+    return Peaks(most[0], most[1], kept, tangents, max(storages, live), max(most))
 
 
 def _keep_grads(instructions: list[Instruction], makes: list[tuple[Storage, ...]], last: dict[Storage, int]) -> None:

@@ -5,9 +5,10 @@ The operators are called one by one, on tensors made for that, so that it takes 
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,8 @@ from moccasin_mzn.graphs.importers.torch_nodes import (
 )
 from moccasin_mzn.graphs.importers.torch_profile import REPEATS, member_shares, no_denormals, real_tensor
 from moccasin_mzn.graphs.importers.torch_trace import quiet
-from moccasin_mzn.pytorch.measuring import allocations, highest
+from moccasin_mzn.pytorch.devices import device_of, forked_random_state
+from moccasin_mzn.pytorch.measuring import peak_and_held, time_of
 
 if TYPE_CHECKING:
     from torch import fx
@@ -91,17 +93,15 @@ def measure_operators(
         By operation. Groups of outputs that can be computed alone share the operator's time as in `torch_profile`, of
         others the first has all. The workspace of an operation of several operators is the largest of theirs.
     """
-    import torch
-
     by_name = {node.name: node for node in nodes}
-    costs = costs or OperatorCosts()
-    with quiet(), torch.random.fork_rng(devices=[]), torch.no_grad(), no_denormals():
+    costs = costs if costs is not None else OperatorCosts()
+    with prepared():
         called = dict.fromkeys(member for operation in members.values() for member in operation)
         costs.measure(
             ((by_name[each.node], mask) for each in called for mask in _masks(by_name[each.node], each)), repeats
         )
         whole = {each.node: costs.of(by_name[each.node]) for each in called}
-        rate = _nanoseconds_per_byte(by_name, whole)
+        rate = nanoseconds_per_byte((by_name[each.node] for each in called), costs)
         found = {}
         for name, shares in member_shares(members, by_name).items():
             nanoseconds, workspaces = 0.0, []
@@ -120,10 +120,8 @@ def unexpected_bytes(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[str
 
     What is found here makes every prediction of memory wrong by as much; see `torch_storages` for what is known.
     """
-    import torch
-
     found = {}
-    with quiet(), torch.random.fork_rng(devices=[]), torch.no_grad():
+    with prepared():
         for node in nodes:
             if node.op != "call_function" or viewed_argument(node) is not None:
                 continue
@@ -132,6 +130,15 @@ def unexpected_bytes(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[str
             if cost is not None and expected is not None and cost.held != expected:
                 found[node.name] = cost.held - expected
     return found
+
+
+@contextlib.contextmanager
+def prepared() -> Iterator[None]:
+    """Meanwhile operators can be measured: `OperatorCosts` asks for it."""
+    import torch
+
+    with quiet(), forked_random_state(), torch.no_grad(), no_denormals():
+        yield
 
 
 def _output_values(node: fx.Node) -> Sequence[Any]:
@@ -147,10 +154,11 @@ class _Call:
     args: Any
     kwargs: Any
     key: object
+    device: str = "cpu"
     workspace: int | None = None
     held: int = 0
     samples: list[float] = field(default_factory=list)
-    """Nanoseconds of this thread."""
+    """Nanoseconds of this thread, or of another device."""
     spent: float = 0
     """Seconds."""
     failed: bool = False
@@ -158,7 +166,7 @@ class _Call:
     @classmethod
     def of(cls, node: fx.Node, mask: Sequence[bool] | None) -> _Call:
         args, kwargs = (node.args, node.kwargs) if mask is None else with_mask(node, mask)
-        return cls(node.target, args, kwargs, _key(node, args, kwargs))  # type: ignore[arg-type]
+        return cls(node.target, args, kwargs, _key(node, args, kwargs), device_of(node))  # type: ignore[arg-type]
 
     @property
     def cost(self) -> OperatorCost | None:
@@ -175,11 +183,9 @@ class _Call:
             args, kwargs = self._made()
             self.target(*args, **kwargs)  # the first call may prepare something that is kept
             if self.workspace is None:
-                returned, events = allocations(lambda: self.target(*args, **kwargs))
-                self.held = sum(events)
-                self.workspace = max(0, highest(events) - self.held)
-                del returned
-            self.samples.append(_nanoseconds(lambda: self.target(*args, **kwargs)))
+                peak, self.held = peak_and_held(lambda: self.target(*args, **kwargs), self.device)
+                self.workspace = max(0, peak - self.held)
+            self.samples.append(_nanoseconds(lambda: self.target(*args, **kwargs), self.device))
         except Exception:  # on made-up numbers: indices out of range, lengths that do not fit
             self.failed = True
         self.spent += time.monotonic() - began
@@ -197,14 +203,15 @@ class _Call:
         return fx.node.map_arg((self.args, self.kwargs), real)
 
 
-def _nanoseconds(call: Callable[[], object]) -> float:
-    """CPU time of this thread for a call, of many for a short one."""
+def _nanoseconds(call: Callable[[], object], device: str) -> float:
+    """CPU time of this thread for a call, of many for a short one; of another device until it has done all."""
+    clock = time.thread_time_ns if device == "cpu" else lambda: round(1e9 * time_of(device))
     calls = 1
     while True:
-        start = time.thread_time_ns()
+        start = clock()
         for _ in range(calls):
             call()
-        took = time.thread_time_ns() - start
+        took = clock() - start
         if calls > 1 or took >= _SHORTEST:
             return took / calls
         calls = 1 + _SHORTEST // max(took, 1000)
@@ -303,10 +310,7 @@ def _bytes_touched(node: fx.Node) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def _nanoseconds_per_byte(nodes: Mapping[str, fx.Node], costs: Mapping[str, OperatorCost | None]) -> float:
-    rates = [
-        cost.nanoseconds / _bytes_touched(nodes[name])
-        for name, cost in costs.items()
-        if cost is not None and _bytes_touched(nodes[name])
-    ]
-    return statistics.median(rates) if rates else 1.0
+def nanoseconds_per_byte(nodes: Iterable[fx.Node], costs: OperatorCosts) -> float:
+    """Of what operators read and write: the median of those that could be measured, 1 if none could."""
+    pairs = ((costs.of(node), _bytes_touched(node)) for node in nodes)
+    return statistics.median([cost.nanoseconds / touched for cost, touched in pairs if cost and touched] or [1.0])

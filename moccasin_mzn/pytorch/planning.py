@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
@@ -20,13 +22,15 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.accumulating import ACCUMULATED, RETURNED, check_gradients
 from moccasin_mzn.pytorch.blame import infeasible
 from moccasin_mzn.pytorch.call import Form, Step, Structure
+from moccasin_mzn.pytorch.costs import MEASURED, Costs
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
 from moccasin_mzn.pytorch.least import least_schedules
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
+from moccasin_mzn.pytorch.reach import reached
 from moccasin_mzn.pytorch.refusal import PlanError
-from moccasin_mzn.pytorch.tracing import Traced
-from moccasin_mzn.search.options import Options
+from moccasin_mzn.pytorch.tracing import Traced, without_memory
+from moccasin_mzn.search.options import STOP, Options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.words import memory_text
@@ -42,9 +46,10 @@ LEAST_SHARE = 0.6
 """Of the time, to seek it; the rest is for a shorter one of the same peak."""
 SEEK_SHARE, SEEK_LONGEST = 0.1, 10.0
 """Of the time limit, and seconds at most, to seek the least peak where no plan is within a budget."""
-_TRIES = 3
-_FOUND = ("budget", "status", "predicted_increase", "bound", "least_proven")
+_TRIES = 6
+_FOUND = ("budget", "status", "predicted_increase", "bound", "eager_peak", "least_proven")
 """What is kept in files of what the search has found, besides the sequence."""
+_PREDICTED = ("peaks", "unplanned")
 
 
 def plan(
@@ -59,27 +64,35 @@ def plan(
     seed: int | None = None,
     order: str = "input",
     max_computations: int = 2,
+    durations: str = MEASURED,
+    workspaces: str = MEASURED,
     gradients: str = RETURNED,
     on_progress: Callable[[Any], None] | None = None,
     **how: Any,
 ) -> Plan:
     """Find what to compute again in a training step, so that it keeps within a budget. THIS RUNS THE NETWORK'S CODE.
 
-    The network is traced as it is: in training mode or not, under autocast or not, with these parameters to train.
+    The network is traced as it is: in training mode or not, under autocast or not, with these parameters to train. Its
+    operators are then measured one by one, on this machine as it is set now (threads, libraries). If a parameter or an
+    input is on the meta device nothing is run or measured.
 
     Args:
-        inputs: tensors and whatever else the network is called with; only the forms of tensors matter.
+        inputs: tensors and whatever else the network is called with; only the forms of tensors matter, but for a budget
+            that is a fraction.
         kwargs: the same by name.
         loss: of the network's outputs and a target, which is then the last of the inputs. None: the loss is an output
             of the network, or computed from its outputs by whoever calls the step.
-        budget: of memory above parameters, buffers and inputs: bytes, or a fraction of the traced step's own peak; or
+        budget: of the allocator's memory above parameters, buffers and inputs: bytes, or a fraction of the peak of the
+            step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it; or
             "least": the least that a plan is found for in a part of the time; the rest is for the shortest one.
         time_limit: seconds for the search.
         order: "input", that of the trace.
+        max_computations: how often anything may be computed, if that is enough.
+        durations: "measured", or "flop" to minimize floating-point operations.
+        workspaces: "measured", or "none": then the budget is of what operators return, and they may take more.
         gradients: "returned": those of all parameters are there at the end of the backward pass; "accumulated": each is
             added to the parameter's `.grad` when it is there, and counts as long as that takes. `.grad` itself counts
             for nothing then: it is there before, but in the first step, see `Plan.first_peak`.
-        max_computations: how often anything may be computed, if that is enough.
         on_progress: called with every new incumbent and bound.
         how: further options of `moccasin_mzn.solve`.
 
@@ -95,23 +108,44 @@ def plan(
     check_gradients(gradients)
     arguments, tensors = Structure.of((tuple(inputs), dict(kwargs or {})))
     amount = None if budget == LEAST else Budget.of(budget)
-    traced = Traced.of(Step(model, loss), arguments, [Form.of(tensor) for tensor in tensors], gradients)
     options = Options.of({"time_limit": time_limit, "threads": threads, "seed": seed, "if_none": "more", **how})
+    forms = [Form.of(tensor) for tensor in tensors]
+    traced = Traced.of(Step(model, loss), arguments, forms, Costs(durations, workspaces), gradients)
     if amount is None:
         return _least(traced, options, max_computations, on_progress)
-    return _searched(traced, amount, options, max_computations, on_progress)
+    eager = _eager_peak(traced, inputs, kwargs or {}) if amount.fraction is not None else None
+    return _searched(traced, amount, eager, options, max_computations, on_progress)
+
+
+def _eager_peak(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
+    """None: the step cannot be run."""
+    import torch
+
+    from moccasin_mzn.pytorch.verifying import eager_peak
+
+    if without_memory(traced.step.model, traced.forms):
+        return None
+    try:
+        return eager_peak(traced, inputs, kwargs)
+    except torch.OutOfMemoryError:
+        return None
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):  # as the CPU's allocator says it
+            raise
+        return None
 
 
 def _searched(
-    traced: Traced, budget: Budget, options: Options, most: int, on_progress: Callable[[Any], None] | None
-) -> Plan:
+    traced: Traced, budget: Budget, eager: int | None, options: Options, most: int,
+    on_progress: Callable[[Any], None] | None,
+) -> Plan:  # fmt: skip
     graph = traced.problem.graph
     order = graph.input_order()
     unplanned = peaks(traced.linear(order))
-    amount = budget.resolve(unplanned.whole)
+    amount = budget.resolve(unplanned.whole if eager is None else eager)
     begin = time.monotonic()
     if unplanned.whole <= amount:
-        return Plan(traced, order, unplanned, unplanned, amount, "optimal", 0.0, 0.0)
+        return Plan(traced, order, unplanned, unplanned, amount, "optimal", 0.0, 0.0, eager)
     asked = amount - max(0, unplanned.whole - simulate(graph, order).peak)
     for _ in range(_TRIES):
         if asked < 1:
@@ -122,18 +156,29 @@ def _searched(
             raise PlanError(_none(traced, most, amount, options, result))
         found = peaks(traced.linear(result.sequence))
         if found.whole <= amount:
-            return _plan(traced, result, found, unplanned, amount)
-        asked -= found.whole - amount
+            bound = _bound_within(result, amount, options, begin)
+            return _plan(traced, result, found, unplanned, amount, eager, bound)
+        asked = min(asked, result.peak) - (found.whole - amount)
     raise PlanError(_none(traced, most, amount, options))
 
 
-def _plan(traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount: int) -> Plan:
+def _bound_within(result: Result, amount: int, options: Options, begin: float) -> int:
+    """What is proven of all of the budget, where constants and copies have left less of it to the search."""
+    if result.instance.budget >= amount:
+        return result.bound
+    spent = time.monotonic() - begin
+    options = replace(options, time_limit=min(2 * spent + 1, options.time_limit or math.inf), if_none=STOP)
+    instance = replace(result.instance, budget=amount)
+    return solve_instance(instance, options, None, begin, warm_start=result.sequence).bound
+
+
+def _plan(
+    traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount: int, eager: int | None, bound: int
+) -> Plan:
     least = result.instance.baseline.duration
-    increase, bound = ((value / least - 1) if least else 0.0 for value in (result.duration, result.bound))
-    status = result.status
-    if result.instance.budget < amount:  # what is proven is proven for less than there is
-        status, bound = "feasible", 0.0
-    return Plan(traced, tuple(result.sequence), found, unplanned, amount, status, increase, max(0.0, bound))
+    increase, proven = ((value / least - 1) if least else 0.0 for value in (result.duration, bound))
+    status = "optimal" if result.duration <= bound else "feasible"
+    return Plan(traced, tuple(result.sequence), found, unplanned, amount, status, increase, max(0.0, proven), eager)
 
 
 def _least(traced: Traced, options: Options, most: int, on_progress: Callable[[Any], None] | None) -> Plan:
@@ -149,14 +194,17 @@ def _least(traced: Traced, options: Options, most: int, on_progress: Callable[[A
     result = solve_instance(within, options, on_progress, begin, warm_start=best)
     found = peaks(traced.linear(result.sequence))
     if found.whole > amount:  # constants and copies live longer
-        result, found = replace(result, answer=best, simulation=simulation, status="feasible"), taken[best]
+        result, found = replace(result, answer=best, simulation=simulation), taken[best]
     unplanned = taken.get(instance.order) or peaks(traced.linear(instance.order))
-    return replace(_plan(traced, result, found, unplanned, amount), least_proven=min(least.proven, found.whole))
+    bound = _bound_within(result, amount, options, begin)
+    plan = _plan(traced, result, found, unplanned, amount, None, bound)
+    return replace(plan, least_proven=min(least.proven, found.whole))
 
 
 def _none(traced: Traced, most: int, amount: int, options: Options, result: Result | None = None) -> str:
     """That there is no plan, what is proven, the least that can be found in a few seconds, and what is to blame."""
     ready(*compiled_for(free_order=False))
+    least_budget_bound(traced.problem.graph)  # which is kept, and takes seconds for large graphs
     interrupted = result is not None and result.interrupted
     seconds = 0.0 if interrupted else Deadline(options.time_limit).share(SEEK_SHARE, SEEK_LONGEST)
     least = least_schedules(_unlimited(traced, most), options, Deadline(seconds))
@@ -188,21 +236,28 @@ class Plan:
     status: str
     """"optimal" or "feasible"."""
     predicted_increase: float
-    """Of the duration over that without recomputation, as a fraction, by FLOP."""
+    """Of the duration over that without recomputation, as a fraction."""
     bound: float
-    """Proven of the graph: no schedule within the budget has less; 0 where constants take a part of the budget."""
+    """Proven of the graph: no schedule within the budget has less."""
+    eager_peak: int | None = None
+    """Measured at the allocator without the plan; None: it was not."""
     least_proven: int | None = None
     """Of a plan with the least budget: bytes that are proven of the graph to be necessary; None: not sought."""
 
     @property
     def predicted_peak(self) -> int:
-        """Bytes of storages at the worst moment."""
+        """Bytes at the allocator at the worst moment, operators' workspaces included, if they were measured."""
         return self.peaks.whole
+
+    @property
+    def predicted_storage_peak(self) -> int:
+        """Bytes of what operators have returned, at the worst moment of that."""
+        return self.peaks.storages
 
     @property
     def first_peak(self) -> int:
         """`predicted_peak` of a step that makes the parameters' `.grad`, where gradients are accumulated."""
-        return peaks(self.traced.linear(self.sequence), first=True).whole
+        return self.peaks.first
 
     @property
     def graph(self) -> Any:
@@ -217,7 +272,8 @@ class Plan:
     def runtime(self, original: Callable[..., Any] | None = None) -> Runtime:
         """What runs the plan; `original` is called instead where no gradient is asked for."""
         code = emitted(self.traced.joint, self.traced.linear(self.sequence))
-        return Runtime(self.traced.joint, self.traced.guards, code, original or self.traced.step)
+        reach = reached(self.traced.program)
+        return Runtime(self.traced.joint, self.traced.guards, code, reach, original or self.traced.step)
 
     def module(self) -> torch.nn.Module:
         """A module to train with in place of the network, whose parameters it shares: `loss = plan.module()(x, y)`."""
@@ -258,7 +314,7 @@ class Plan:
         """Run the step with the plan and without, from the same state, and compare; see `verifying`."""
         from moccasin_mzn.pytorch.verifying import verified
 
-        return verified(self.traced, self.runtime(), self.predicted_peak, inputs, kwargs or {})
+        return verified(self.traced, self.runtime(), self.peaks, inputs, kwargs or {})
 
     def report(self) -> str:
         """A few lines for people."""
@@ -280,7 +336,9 @@ class Plan:
         """Write the plan as JSON; the network is not part of it."""
         from moccasin_mzn.pytorch.plan_files import write_plan
 
-        write_plan(path, self.traced, self.sequence, {name: getattr(self, name) for name in _FOUND})
+        found = {name: getattr(self, name) for name in _FOUND}
+        predicted = {name: asdict(getattr(self, name)) for name in _PREDICTED}
+        write_plan(path, self.traced, self.sequence, {**found, **predicted})
 
     @classmethod
     def load(
@@ -294,6 +352,6 @@ class Plan:
         """
         from moccasin_mzn.pytorch.plan_files import read_plan
 
-        traced, sequence, found = read_plan(path, model, loss, _FOUND)
-        unplanned = peaks(traced.linear(traced.problem.graph.input_order()))
-        return cls(traced, sequence, peaks(traced.linear(sequence)), unplanned, **found)
+        traced, sequence, found = read_plan(path, model, loss, (*_FOUND, *_PREDICTED))
+        predicted = {name: Peaks(**found.pop(name)) for name in _PREDICTED}
+        return cls(traced, sequence, **predicted, **found)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.pytorch.accumulating import ACCUMULATED, RETURNED, check_gradients
+from moccasin_mzn.pytorch.accumulating import ACCUMULATED, RETURNED
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.computations import Computations, computations
+from moccasin_mzn.pytorch.costs import Costs
+from moccasin_mzn.pytorch.devices import CPU, CUDA, kind_of_device
 from moccasin_mzn.pytorch.function import Runtime
 from moccasin_mzn.pytorch.guards import Guards
 from moccasin_mzn.pytorch.joint import Joint, trace_joint
@@ -23,10 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """A step, traced, and the graph that it comes to.
-
-    What is on the meta device when it is traced has to be on the CPU when the plan runs.
-    """
+    """A step, traced, and the graph that it comes to."""
 
     step: Step
     arguments: Structure
@@ -36,23 +35,41 @@ class Traced:
     program: Computations = field(repr=False)
     problem: Planned = field(repr=False)
     guards: Guards = field(repr=False)
+    costs: Costs | None = field(default=None, repr=False)
+    """None: durations are FLOP, and there are no workspaces."""
     gradients: str = RETURNED
     """See `accumulating`."""
 
     @classmethod
-    def of(cls, step: Step, arguments: Structure, forms: Sequence[Form], gradients: str = RETURNED) -> Traced:
-        check_gradients(gradients)
+    def of(
+        cls, step: Step, arguments: Structure, forms: Sequence[Form], costs: Costs | None = None,
+        gradients: str = RETURNED,
+    ) -> Traced:  # fmt: skip
+        """Trace a step, and measure its operators if that is asked for and can be."""
         _check(step.model, forms)
-        forms = [replace(form, device="cpu") if form.device == "meta" else form for form in forms]
         joint = trace_joint(step, arguments, forms)
         program = computations(joint)
         guards = Guards.of(step.model, joint, arguments)
         problem = planned(program, gradients == ACCUMULATED)
-        return cls(step, arguments, tuple(forms), joint, program, problem, guards, gradients)
+        if costs is not None and without_memory(step.model, forms):
+            costs = None
+        told = problem if costs is None else costs.told(problem)
+        return cls(step, arguments, tuple(forms), joint, program, told, guards, costs, gradients)
+
+    @property
+    def device(self) -> str:
+        """Whose memory is planned: that of the first tensor."""
+        return next(iter(self.joint.given.values())).form.device
 
     def linear(self, sequence: Sequence[int]) -> Linear:
         """The instructions of a schedule."""
-        return linear(self.program, meant(self.problem, sequence))
+        return linear(self.program, meant(self.problem, sequence), self.costs and self.costs.workspace)
+
+
+def without_memory(model: torch.nn.Module, forms: Sequence[Form]) -> bool:
+    """Is a parameter, a buffer or an input on the meta device? Then nothing can be run."""
+    state = (*model.parameters(), *model.buffers())
+    return any(tensor.device.type == "meta" for tensor in state) or any(form.device == "meta" for form in forms)
 
 
 def _check(model: torch.nn.Module, forms: Sequence[Form]) -> None:
@@ -61,5 +78,7 @@ def _check(model: torch.nn.Module, forms: Sequence[Form]) -> None:
     state = (*model.named_parameters(), *model.named_buffers())
     places = [*((name, str(tensor.device)) for name, tensor in state), *(("an input", form.device) for form in forms)]
     for name, device in places:
-        if device.partition(":")[0] not in ("cpu", "meta"):
-            raise PlanError(f"{name} is on {device}: plans are for the CPU as yet")
+        if kind_of_device(device) not in (CPU, "meta", CUDA):
+            raise PlanError(f"{name} is on {device}: plans are for the CPU and for CUDA")
+        if kind_of_device(device) == CUDA and device != places[0][1]:
+            raise PlanError(f"{name} is on {device}, {places[0][0]} on {places[0][1]}: a plan is for one device")

@@ -17,9 +17,9 @@ from torch import nn
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.pytorch import Plan, PlanError
-from moccasin_mzn.pytorch.measuring import storage_peak
+from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak
 
-BUDGETS = {"mlp": 0.8, "resnet": 0.7, "gpt": 0.6, "unet": 0.6, "llama": 0.7, "lstm": 0.8}
+BUDGETS = {"mlp": 0.8, "resnet": 0.7, "gpt": 0.6, "unet": 0.75, "llama": 0.7, "lstm": 0.8}
 
 
 def micro_batches(model, call, inputs, count=3):
@@ -33,9 +33,19 @@ def micro_batches(model, call, inputs, count=3):
     return [*found, *(buffer.clone() for buffer in model.buffers()), torch.get_rng_state()]
 
 
-def step_peak(found, call, inputs):
+def step_peaks(call, inputs):
+    """Of storages and at the allocator; the first step, which makes `.grad`, is that at the allocator."""
     gc.collect()
-    return storage_peak(lambda: backward_of_ones(call(*inputs)))
+
+    def step():
+        backward_of_ones(call(*inputs))
+
+    first = allocator_peak(step)
+    return storage_peak(step), allocator_peak(step), first
+
+
+def predicted(found):
+    return found.predicted_storage_peak, found.predicted_peak, found.first_peak
 
 
 def backward_of_ones(output):
@@ -49,8 +59,8 @@ def test_micro_batches_leave_what_eager_leaves_in_the_memory_that_was_predicted(
     found = planned(model, inputs, BUDGETS[name], gradients="accumulated")
     assert found.predicted_peak <= found.budget and found.recomputations > 0
     step = found.module()
-    assert step_peak(found, step, inputs) == found.first_peak >= found.predicted_peak
-    assert step_peak(found, step, inputs) == found.predicted_peak
+    assert step_peaks(step, inputs) == predicted(found)
+    assert found.first_peak >= found.predicted_peak
     model.zero_grad(set_to_none=True)
     model.load_state_dict(other.state_dict())
     assert same(micro_batches(model, step, inputs), micro_batches(other, other, fresh))
@@ -100,9 +110,8 @@ def test_odd_gradients():
             assert mine is None or mine.stride() == parameter.grad.stride()
     storages = [each.grad.untyped_storage().data_ptr() for each in model.parameters() if each.grad is not None]
     assert len(set(storages)) == len(storages)
-    assert step_peak(found, found.module(), [x]) == found.predicted_peak
     model.zero_grad(set_to_none=True)
-    assert step_peak(found, found.module(), [x]) == found.first_peak
+    assert step_peaks(found.module(), [x]) == predicted(found)
 
 
 def test_gradients_of_inputs_are_returned():
@@ -167,7 +176,7 @@ def test_verified_and_kept_in_a_file(tmp_path):
     parameter = next(iter(model.parameters()))
     parameter.grad = torch.ones_like(parameter)
     told = found.verify(inputs)
-    assert told.equal and told.storage_peak == told.predicted_peak == found.predicted_peak
+    assert told.equal and (told.storage_peak, told.peak) == predicted(found)[:2]
     assert told.eager_storage_peak > told.storage_peak
     assert torch.equal(parameter.grad, torch.ones_like(parameter))
     found.save(tmp_path / "plan.json")

@@ -16,7 +16,7 @@ import contextlib
 import logging
 import operator
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -125,23 +125,33 @@ def trace_network(spec: str, inputs: Sequence[str], *, training: bool = False, o
 
 
 @contextlib.contextmanager
-def fake_state(network: torch.nn.Module) -> Iterator[FakeTensorMode]:
-    """Meanwhile the network's parameters and buffers are fake tensors of the CPU, whatever device they are on."""
+def fake_state(network: torch.nn.Module, device: str | None = "cpu") -> Iterator[FakeTensorMode]:
+    """Meanwhile the network's parameters and buffers are fake tensors.
+
+    Args:
+        device: that they are said to be on; None: their own, but the CPU for those that have no memory.
+    """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    fakes: dict[int, Any] = {}  # tied tensors stay tied
 
     def fake(tensor: Any) -> Any:
-        if id(tensor) not in fakes:
-            with mode:
-                like = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
-            if isinstance(tensor, torch.nn.Parameter):
-                like = torch.nn.Parameter(like, requires_grad=tensor.requires_grad)
-            fakes[id(tensor)] = like
-        return fakes[id(tensor)]
+        place = device or ("cpu" if tensor.device.type == "meta" else tensor.device)
+        with mode:
+            like = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=place)
+        if isinstance(tensor, torch.nn.Parameter):
+            like = torch.nn.Parameter(like, requires_grad=tensor.requires_grad)
+        return like
 
+    with other_state(network, fake):
+        yield mode
+
+
+@contextlib.contextmanager
+def other_state(network: torch.nn.Module, other: Callable[[Any], Any]) -> Iterator[None]:
+    """Meanwhile the network has other parameters and buffers, made of its own; tied ones stay tied."""
+    made: dict[int, Any] = {}
     places = [
         (module, name, tensor)
         for module in network.modules()
@@ -150,8 +160,10 @@ def fake_state(network: torch.nn.Module) -> Iterator[FakeTensorMode]:
     ]
     try:
         for module, name, tensor in places:
-            setattr(module, name, fake(tensor))  # not into the tables: recurrent layers keep a list as well
-        yield mode
+            if id(tensor) not in made:
+                made[id(tensor)] = other(tensor)
+            setattr(module, name, made[id(tensor)])  # not into the tables: recurrent layers keep a list as well
+        yield
     finally:
         for module, name, tensor in places:
             setattr(module, name, tensor)
