@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from moccasin_mzn.bounds.least_budget import held_in_stages, least_budget_bound
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.pytorch.accumulating import ACCUMULATED
 from moccasin_mzn.pytorch.computations import Computation, Root
 from moccasin_mzn.pytorch.joint import where
-from moccasin_mzn.pytorch.problem import Planned
+from moccasin_mzn.pytorch.problem import Accumulation, Planned
 from moccasin_mzn.words import count_text, exact_memory_text, memory_text
 
 _NAMED = 3
@@ -68,9 +69,14 @@ def infeasible(problem: Planned, instance: Instance, budget: int, proven: int, f
     if len(set(amounts)) < len({budget, proven, found}):  # they differ by little
         amounts = [exact_memory_text(amount, "byte") for amount in (budget, proven, found)]
     outcome = "no plan is within it" if proven > budget else "no plan was found"
+    worst = blame(instance)
+    told = blame_text(problem, worst)
+    returned = not any(isinstance(meaning, Accumulation) for meaning in problem.meanings)
+    if returned and problem.meanings[worst.node] is None:
+        told += f" (gradients {ACCUMULATED} are not held)"
     return (
         f"budget {amounts[0]}: {outcome}, it takes at least {amounts[1]}, which is proven, "
-        f"and {amounts[2]} with the least plan that was found: {blame_text(problem, blame(instance))}"
+        f"and {amounts[2]} with the least plan that was found: {told}"
     )
 
 

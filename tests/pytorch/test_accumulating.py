@@ -133,6 +133,21 @@ def small():
     return model, x, planned(model, [x], 1.0, gradients="accumulated").module()
 
 
+def test_an_output_that_nothing_reads_leaves_no_grad():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(6, 4), nn.Linear(6, 4)
+
+        def forward(self, x):
+            return self.one(x), self.two(x)
+
+    model = Two()
+    step = planned(model, [torch.randn(3, 6)], 1.0, gradients="accumulated").module()
+    step(torch.randn(3, 6))[1].sum().backward()
+    assert [parameter.grad is None for parameter in model.parameters()] == [True, True, False, False]
+
+
 def test_only_the_gradients_that_are_asked_for(small):
     model, x, step = small
     step(x).sum().backward(inputs=[model[0].weight])
