@@ -56,7 +56,7 @@ def verified(
             results.append(_step(traced, call, inputs, kwargs))
         with _unchanged(model):
             peaks.append(storage_peak(partial(_step, traced, call, inputs, kwargs)))
-    unequal, largest = _differences(*results)
+    unequal, largest = differences(*results)
     return Verification(not unequal, largest, tuple(unequal), predicted, peaks[0], peaks[1])
 
 
@@ -94,7 +94,8 @@ def _unchanged(model: torch.nn.Module) -> Iterator[None]:
             buffer.copy_(value)
 
 
-def _differences(one: dict[str, Any], other: dict[str, Any]) -> tuple[list[str], float]:
+def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[list[str], float]:
+    """Names of tensors that are not equal bit for bit, and the largest difference; what is no number equals itself."""
     import torch
 
     unequal, largest = [], 0.0
@@ -105,7 +106,7 @@ def _differences(one: dict[str, Any], other: dict[str, Any]) -> tuple[list[str],
         if mine is None or its is None or mine.shape != its.shape or mine.dtype != its.dtype:
             unequal.append(name)
             largest = float("inf")
-        elif not torch.equal(mine, its):
+        elif not torch.equal(mine, its) and not torch.allclose(mine, its, rtol=0.0, atol=0.0, equal_nan=True):
             unequal.append(name)
             wide = torch.complex128 if mine.is_complex() else torch.float64
             largest = max(largest, (mine.to(wide) - its.to(wide)).abs().max().item())
