@@ -131,7 +131,8 @@ def _checked(plan_file: Path | None, asked: dict[str, Any]) -> tuple[Input, ...]
             raise click.MissingParameter(
                 ctx=click.get_current_context(), param_hint=f"'{option_needed}'", param_type="option"
             )
-    asked["budget"] = Budget.parse(asked["budget"])
+    if asked["budget"] != "least":
+        Budget.parse(asked["budget"])
     return parse_inputs(asked.pop("inputs"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,11 @@ def write_plan(path: str | PathLike[str], traced: Traced, sequence: Sequence[int
         "arguments": {"tree": json.loads(treespec_dumps(traced.arguments.tree)), "rest": rest},
         "inputs": [asdict(form) for form in traced.forms],
         "loss": traced.step.loss is not None,
+        "threads": torch.get_num_threads(),
         **found,
+        "durations": [*traced.problem.graph.durations],
+        "duration_unit": traced.problem.graph.duration_unit,
+        "workspaces": [*traced.problem.graph.workspace_of],
         "sequence": [nodes[v] for v in sequence],
     }
     replace_file(path, json.dumps(document, indent=1) + "\n")
@@ -64,7 +68,7 @@ def read_plan(
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise InputError(f'{path}: no plan: expected an object whose "format" is "{_FORMAT}"')
     try:
-        traced = _traced(document, model, loss)
+        traced = _with_costs(_traced(document, model, loss), document)
         sequence = tuple(traced.problem.graph.position_of(node) for node in document["sequence"])
         return traced, sequence, {name: document[name] for name in found}
     except KeyError as error:
@@ -92,6 +96,15 @@ def _traced(document: dict[str, Any], model: torch.nn.Module, loss: Callable[[An
         kept = document["graph"][:12]
         raise PlanError(f"saved for the graph {kept}, this network's is {found[:12]}: make a new plan")
     return traced
+
+
+def _with_costs(traced: Traced, document: dict[str, Any]) -> Traced:
+    """With the durations and workspaces that were measured when the plan was made."""
+    graph = replace(
+        traced.problem.graph, durations=tuple(document["durations"]), duration_unit=document["duration_unit"],
+        workspaces=tuple(document["workspaces"]),
+    )  # fmt: skip
+    return replace(traced, problem=replace(traced.problem, graph=graph))
 
 
 def digest(joint: Joint) -> str:

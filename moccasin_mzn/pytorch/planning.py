@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,12 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.call import Form, Step, Structure
+from moccasin_mzn.pytorch.costs import MEASURED, Costs
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
 from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
-from moccasin_mzn.pytorch.tracing import Traced
+from moccasin_mzn.pytorch.tracing import Traced, without_memory
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
 
     from moccasin_mzn.pytorch.verifying import Verification
 
-_TRIES = 3
-_FOUND = ("budget", "status", "predicted_increase", "bound")
+_TRIES = 6
+_FOUND = ("budget", "status", "predicted_increase", "bound", "eager_peak")
 """What is kept in files of what the search has found, besides the sequence."""
+_PREDICTED = ("peaks", "unplanned")
 
 
 def plan(
@@ -48,22 +50,30 @@ def plan(
     seed: int | None = None,
     order: str = "input",
     max_computations: int = 2,
+    durations: str = MEASURED,
+    workspaces: str = MEASURED,
     on_progress: Callable[[Any], None] | None = None,
     **how: Any,
 ) -> Plan:
     """Find what to compute again in a training step, so that it keeps within a budget. THIS RUNS THE NETWORK'S CODE.
 
-    The network is traced as it is: in training mode or not, under autocast or not, with these parameters to train.
+    The network is traced as it is: in training mode or not, under autocast or not, with these parameters to train. Its
+    operators are then measured one by one, on this machine as it is set now (threads, libraries). If a parameter or an
+    input is on the meta device nothing is run or measured.
 
     Args:
-        inputs: tensors and whatever else the network is called with; only the forms of tensors matter.
+        inputs: tensors and whatever else the network is called with; only the forms of tensors matter, but for a budget
+            that is a fraction.
         kwargs: the same by name.
         loss: of the network's outputs and a target, which is then the last of the inputs. None: the loss is an output
             of the network, or computed from its outputs by whoever calls the step.
-        budget: of memory above parameters, buffers and inputs: bytes, or a fraction of the traced step's own peak.
+        budget: of the allocator's memory above parameters, buffers and inputs: bytes, or a fraction of the peak of the
+            step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it.
         time_limit: seconds for the search.
         order: "input", that of the trace.
         max_computations: how often anything may be computed, if that is enough.
+        durations: "measured", or "flop" to minimize floating-point operations.
+        workspaces: "measured", or "none": then the budget is of what operators return, and they may take more.
         on_progress: called with every new incumbent and bound.
         how: further options of `moccasin_mzn.solve`.
 
@@ -78,21 +88,43 @@ def plan(
     check_time_limit(time_limit)
     arguments, tensors = Structure.of((tuple(inputs), dict(kwargs or {})))
     amount = Budget.of(budget)
-    traced = Traced.of(Step(model, loss), arguments, [Form.of(tensor) for tensor in tensors])
     options = Options.of({"time_limit": time_limit, "threads": threads, "seed": seed, "if_none": "more", **how})
-    return _searched(traced, amount, options, max_computations, on_progress)
+    traced = Traced.of(
+        Step(model, loss), arguments, [Form.of(tensor) for tensor in tensors], Costs(durations, workspaces)
+    )
+    eager = _eager_peak(traced, inputs, kwargs or {}) if amount.fraction is not None else None
+    return _searched(traced, amount, eager, options, max_computations, on_progress)
+
+
+def _eager_peak(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
+    """None: the step cannot be run."""
+    import torch
+
+    from moccasin_mzn.pytorch.verifying import eager_peak
+
+    if without_memory(traced.step.model, traced.forms):
+        return None
+    try:
+        return eager_peak(traced, inputs, kwargs)
+    except torch.OutOfMemoryError:
+        return None
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):  # as the CPU's allocator says it
+            raise
+        return None
 
 
 def _searched(
-    traced: Traced, budget: Budget, options: Options, most: int, on_progress: Callable[[Any], None] | None
-) -> Plan:
+    traced: Traced, budget: Budget, eager: int | None, options: Options, most: int,
+    on_progress: Callable[[Any], None] | None,
+) -> Plan:  # fmt: skip
     graph = traced.problem.graph
     order = graph.input_order()
     unplanned = peaks(traced.linear(order))
-    amount = budget.resolve(unplanned.whole)
+    amount = budget.resolve(unplanned.whole if eager is None else eager)
     begin = time.monotonic()
     if unplanned.whole <= amount:
-        return Plan(traced, order, unplanned, unplanned, amount, "optimal", 0.0, 0.0)
+        return Plan(traced, order, unplanned, unplanned, amount, "optimal", 0.0, 0.0, eager)
     asked = amount - max(0, unplanned.whole - simulate(graph, order).peak)
     for _ in range(_TRIES):
         if asked < 1:
@@ -103,18 +135,18 @@ def _searched(
             raise NoPlanError(_none(result, amount, asked))
         found = peaks(traced.linear(result.sequence))
         if found.whole <= amount:
-            return _plan(traced, result, found, unplanned, amount)
+            return _plan(traced, result, found, unplanned, amount, eager)
         asked -= found.whole - amount
     raise NoPlanError(f"budget {_bytes(amount)}: constants and copies take more than it leaves")
 
 
-def _plan(traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount: int) -> Plan:
+def _plan(traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount: int, eager: int | None) -> Plan:
     least = result.instance.baseline.duration
     increase, bound = ((value / least - 1) if least else 0.0 for value in (result.duration, result.bound))
     status = result.status
     if result.instance.budget < amount:  # what is proven is proven for less than there is
         status, bound = "feasible", 0.0
-    return Plan(traced, tuple(result.sequence), found, unplanned, amount, status, increase, max(0.0, bound))
+    return Plan(traced, tuple(result.sequence), found, unplanned, amount, status, increase, max(0.0, bound), eager)
 
 
 def _none(result: Result, amount: int, asked: int) -> str:
@@ -149,14 +181,21 @@ class Plan:
     status: str
     """"optimal" or "feasible"."""
     predicted_increase: float
-    """Of the duration over that without recomputation, as a fraction, by FLOP."""
+    """Of the duration over that without recomputation, as a fraction."""
     bound: float
     """Proven of the graph: no schedule within the budget has less; 0 where constants take a part of the budget."""
+    eager_peak: int | None = None
+    """Measured at the allocator without the plan; None: it was not."""
 
     @property
     def predicted_peak(self) -> int:
-        """Bytes of storages at the worst moment."""
+        """Bytes at the allocator at the worst moment, operators' workspaces included, if they were measured."""
         return self.peaks.whole
+
+    @property
+    def predicted_storage_peak(self) -> int:
+        """Bytes of what operators have returned, at the worst moment of that."""
+        return self.peaks.storages
 
     @property
     def graph(self) -> Any:
@@ -212,7 +251,7 @@ class Plan:
         """Run the step with the plan and without, from the same state, and compare; see `verifying`."""
         from moccasin_mzn.pytorch.verifying import verified
 
-        return verified(self.traced, self.runtime(), self.predicted_peak, inputs, kwargs or {})
+        return verified(self.traced, self.runtime(), self.peaks, inputs, kwargs or {})
 
     def report(self) -> str:
         """A few lines for people."""
@@ -231,7 +270,9 @@ class Plan:
         """Write the plan as JSON; the network is not part of it."""
         from moccasin_mzn.pytorch.plan_files import write_plan
 
-        write_plan(path, self.traced, self.sequence, {name: getattr(self, name) for name in _FOUND})
+        found = {name: getattr(self, name) for name in _FOUND}
+        predicted = {name: asdict(getattr(self, name)) for name in _PREDICTED}
+        write_plan(path, self.traced, self.sequence, {**found, **predicted})
 
     @classmethod
     def load(
@@ -245,6 +286,6 @@ class Plan:
         """
         from moccasin_mzn.pytorch.plan_files import read_plan
 
-        traced, sequence, found = read_plan(path, model, loss, _FOUND)
-        unplanned = peaks(traced.linear(traced.problem.graph.input_order()))
-        return cls(traced, sequence, peaks(traced.linear(sequence)), unplanned, **found)
+        traced, sequence, found = read_plan(path, model, loss, (*_FOUND, *_PREDICTED))
+        predicted = {name: Peaks(**found.pop(name)) for name in _PREDICTED}
+        return cls(traced, sequence, **predicted, **found)

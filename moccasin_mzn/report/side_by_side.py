@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from moccasin_mzn.pytorch.side_by_side import Measured, SideBySide
     from moccasin_mzn.search.progress import Progress
 
-_HEADINGS = ("", "predicted", "allocator", "storages", "ms", "over eager")
+_HEADINGS = ("", "allocator", "predicted", "storages", "predicted", "ms", "over eager", "predicted")
 _UNEQUAL_SHOWN = 5
 
 
@@ -34,9 +34,9 @@ class SearchLines(Lines):
 def print_side_by_side(found: Plan, beside: SideBySide, out: TextIO) -> None:
     """Both, what was predicted, and whether all is equal."""
     table = plain_table(None, _HEADINGS, left=("",))
-    table.add_row("eager", "-", *_measured(beside.eager), "-")
-    predicted = memory_text(found.predicted_peak, "byte")
-    table.add_row("plan", predicted, *_measured(beside.plan), f"{100 * beside.increase:+.1f} %")
+    table.add_row("eager", *_cells(beside.eager, None, None), "-", "-")
+    increases = (f"{100 * increase:+.1f} %" for increase in (beside.increase, found.predicted_increase))
+    table.add_row("plan", *_cells(beside.plan, found.predicted_peak, found.predicted_storage_peak), *increases)
     to = console(out)
     print_lines(to, found.report().splitlines())
     print_table(to, table)
@@ -62,13 +62,13 @@ def side_by_side_dict(found: Plan, beside: SideBySide) -> dict[str, Any]:
         "nodes": len(found.graph.nodes),
         "recomputations": found.recomputations,
         "predicted_peak": found.predicted_peak,
+        "predicted_storage_peak": found.predicted_storage_peak,
         "predicted_increase": found.predicted_increase,
         "bound": found.bound,
         **beside.as_dict(),
     }
 
 
-def _measured(side: Measured) -> list[str]:
-    return [
-        memory_text(side.allocator_peak, "byte"), memory_text(side.storage_peak, "byte"), f"{1000 * side.median:,.2f}"
-    ]  # fmt: skip
+def _cells(side: Measured, allocator: int | None, storages: int | None) -> list[str]:
+    amounts = (side.allocator_peak, allocator, side.storage_peak, storages)
+    return [*("-" if each is None else memory_text(each, "byte") for each in amounts), f"{1000 * side.median:,.2f}"]

@@ -14,11 +14,9 @@ from step_runs import excess, made, planned, same, steps, twin
 
 from moccasin_mzn.pytorch import NoPlanError
 
-BUDGETS = {"mlp": (0.9, 0.7, 0.5), "resnet": (0.9, 0.7, 0.5), "gpt": (0.9, 0.7, 0.5), "unet": (0.9, 0.7, 0.6),
+BUDGETS = {"mlp": (0.9, 0.7, 0.5), "resnet": (0.9, 0.7, 0.55), "gpt": (0.9, 0.7, 0.5), "unet": (0.9, 0.8, 0.7),
            "llama": (0.9, 0.7, 0.6), "lstm": (0.9, 0.8, 0.7)}  # fmt: skip
 """The least are near what is possible for these."""
-
-
 EVERY = {**NETWORKS, **MORE}
 GRID = (0.9, 0.7, 0.5)
 NONE = {("unet", 0.5), ("translator", 0.5), ("autoencoder", 0.5)}
@@ -35,7 +33,7 @@ def check_three_steps(name, budget):
     assert found.recomputations > 0
     step = found.module()
     assert same(steps(model, step, inputs), steps(other, other, fresh))
-    assert excess(found, step, inputs) == 0
+    assert excess(found, step, inputs) == (0, 0)
 
 
 @pytest.mark.parametrize(("name", "budget"), [(name, budget) for name in NETWORKS for budget in BUDGETS[name]])
@@ -61,14 +59,15 @@ def test_all_networks_within_all_budgets(name, budget):
         assert (name, budget) in OPEN
 
 
-def test_a_plan_verifies_itself(monkeypatch):
-
+def test_a_plan_verifies_itself():
     model, inputs = made(NETWORKS["resnet"])
     before = {name: value.clone() for name, value in model.state_dict().items()}
     found = planned(model, inputs, 0.6)
     told = found.verify(inputs)
     assert (told.equal, told.largest_difference, told.unequal) == (True, 0.0, ())
-    assert told.storage_peak == told.predicted_peak == found.predicted_peak
+    assert told.storage_peak == told.predicted_storage_peak == found.predicted_storage_peak
+    assert told.peak == told.predicted_peak == found.predicted_peak > told.storage_peak
+    assert told.eager_peak == found.eager_peak > told.peak
     assert told.eager_storage_peak > 1.4 * told.storage_peak
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     with torch.no_grad():
