@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, stopped_by_signals
 from moccasin_mzn.cli.outputs import check_outputs
 from moccasin_mzn.cli.strict import group
 from moccasin_mzn.cli.typed import typed
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.option import flag
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def run_() -> None:
            help="Called with the outputs and the last input: a function of torch.nn.functional, or your own.  "
                 "[default: the network returns its loss]"),
     option("--evaluation", is_flag=True, help="The network is in evaluation mode, not in training mode."),
+    option("--device", default="cpu", show_default=True, metavar="cpu|cuda|cuda:N", help="Where it is trained."),
     option("--onednn/--no-onednn", default=True, show_default=True,
            help="Whether PyTorch uses oneDNN, whose recurrent layers a plan takes apart: without it they are equal."),
 )  # fmt: skip
@@ -66,8 +68,8 @@ def run_() -> None:
     option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
 )  # fmt: skip
 def torch(
-    spec: str, loss: str | None, evaluation: bool, onednn: bool, plan_file: Path | None, save: Path | None, steps: int,
-    optimizer: str, as_json: bool, **asked: Any,
+    spec: str, loss: str | None, evaluation: bool, device: str, onednn: bool, plan_file: Path | None, save: Path | None,
+    steps: int, optimizer: str, as_json: bool, **asked: Any,
 ) -> int:  # fmt: skip
     """A PyTorch module: FACTORY() of the Python module (or FILE.py:FACTORY) returns it.
 
@@ -92,11 +94,11 @@ def torch(
     require_torch()
     try:
         with _as_if_alone(onednn):
-            model = load_network(spec).train(not evaluation)
+            model = _placed(load_network(spec), device).train(not evaluation)
             criterion = None if loss is None else load_loss(loss)
             with users_code(spec):
                 found, args, kwargs = (
-                    _searched(model, criterion, inputs, asked) if plan_file is None
+                    _searched(model, criterion, inputs, device, asked) if plan_file is None
                     else _read(plan_file, model, criterion)
                 )  # fmt: skip
                 if save is not None:
@@ -142,17 +144,36 @@ def _as_if_alone(onednn: bool) -> Iterator[None]:
     import torch
 
     from moccasin_mzn.graphs.importers.torch_trace import quiet
+    from moccasin_mzn.pytorch.devices import forked_random_state
 
     available = torch.backends.mkldnn.is_available()
     with (
-        contextlib.chdir("."), quiet(), torch.random.fork_rng(devices=[]),
+        contextlib.chdir("."), quiet(), forked_random_state(),
         torch.backends.mkldnn.flags(enabled=onednn and available),
     ):  # fmt: skip
         torch.manual_seed(0)
         yield
 
 
-def _searched(model: nn.Module, loss: Any, inputs: tuple[Input, ...], asked: dict[str, Any]) -> _Called:
+def _placed(model: nn.Module, device: str) -> nn.Module:
+    """The network on a device.
+
+    Raises:
+        InputError: there is no such device, or it has no room.
+    """
+    import torch
+
+    from moccasin_mzn.graphs.importers.torch_spec import one_line
+
+    if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", device):
+        raise InputError(f"device {shown(device)}: expected cpu, cuda or cuda:N")
+    try:
+        return model.to(torch.empty(0, device=device).device)
+    except (RuntimeError, AssertionError) as error:  # as PyTorch says that there is none, or too little memory
+        raise InputError(f"device {shown(device)}: {one_line(error)}") from None
+
+
+def _searched(model: nn.Module, loss: Any, inputs: tuple[Input, ...], device: str, asked: dict[str, Any]) -> _Called:
     """A plan for these inputs; and the inputs, positional and by name."""
     import torch
 
@@ -160,7 +181,10 @@ def _searched(model: nn.Module, loss: Any, inputs: tuple[Input, ...], asked: dic
     from moccasin_mzn.pytorch.side_by_side import at_random
     from moccasin_mzn.report.side_by_side import SearchLines
 
-    made = [(each.name, at_random(torch.empty(each.shape, dtype=getattr(torch, each.dtype)))) for each in inputs]
+    made = [
+        (each.name, at_random(torch.empty(each.shape, dtype=getattr(torch, each.dtype), device=device)))
+        for each in inputs
+    ]
     args = [tensor for name, tensor in made if name is None]
     kwargs = {name: tensor for name, tensor in made if name is not None}
     lines = SearchLines(sys.stderr)
@@ -181,7 +205,10 @@ def _read(path: Path, model: nn.Module, loss: Any) -> _Called:
     found = Plan.load(path, model, loss=loss)
     forms = found.traced.forms
     with torch.no_grad():
-        tensors = [at_random(torch.empty_strided(e.shape, e.stride, dtype=getattr(torch, e.dtype))) for e in forms]
+        tensors = [
+            at_random(torch.empty_strided(e.shape, e.stride, dtype=getattr(torch, e.dtype), device=e.device))
+            for e in forms
+        ]
     args, kwargs = found.traced.arguments.filled(
         [tensor.requires_grad_(form.requires_grad) for tensor, form in zip(tensors, forms, strict=True)]
     )

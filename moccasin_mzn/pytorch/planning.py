@@ -20,6 +20,7 @@ from moccasin_mzn.pytorch.costs import MEASURED, Costs
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
+from moccasin_mzn.pytorch.reach import reached
 from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
 from moccasin_mzn.search.options import Options
@@ -210,7 +211,8 @@ class Plan:
     def runtime(self, original: Callable[..., Any] | None = None) -> Runtime:
         """What runs the plan; `original` is called instead where no gradient is asked for."""
         code = emitted(self.traced.joint, self.traced.linear(self.sequence))
-        return Runtime(self.traced.joint, self.traced.guards, code, original or self.traced.step)
+        reach = reached(self.traced.program)
+        return Runtime(self.traced.joint, self.traced.guards, code, reach, original or self.traced.step)
 
     def module(self) -> torch.nn.Module:
         """A module to train with in place of the network, whose parameters it shares: `loss = plan.module()(x, y)`."""

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.pytorch.call import Structure
+from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of
 from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak, time_of
 from moccasin_mzn.pytorch.verifying import differences
 
@@ -35,7 +36,7 @@ class Measured:
     allocator_peak: int
     """The same at the allocator."""
     seconds: tuple[float, ...]
-    """CPU time of each step."""
+    """Of each step: CPU time, or, on another device, the time on the clock."""
 
     @property
     def median(self) -> float:
@@ -92,7 +93,10 @@ def side_by_side(
     joint = found.traced.joint
     calls = (found.traced.step, found.runtime())
     with _left_as_it_was(model):
-        sides = [_Side(model, partial(call, *args, **kwargs), joint.differentiable, optimizer) for call in calls]
+        sides = [
+            _Side(model, partial(call, *args, **kwargs), joint.differentiable, optimizer, found.traced.device)
+            for call in calls
+        ]
         for side in sides:
             side.measure_peaks()
         done, unequal, largest = 0, dict[str, None](), 0.0
@@ -116,8 +120,9 @@ class _Side:
     """One of two ways to train the same network; each has a state of its own, which is put in place for its steps."""
 
     def __init__(
-        self, model: torch.nn.Module, call: Callable[[], Any], differentiable: Sequence[bool], optimizer: str
-    ) -> None:
+        self, model: torch.nn.Module, call: Callable[[], Any], differentiable: Sequence[bool], optimizer: str,
+        device: str,
+    ) -> None:  # fmt: skip
         import torch
 
         kind, settings = OPTIMIZERS[optimizer]
@@ -125,35 +130,35 @@ class _Side:
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._optimizer = getattr(torch.optim, kind)(trained, **settings) if trained else None
         self._state = _copy(model)
-        self._random = torch.get_rng_state()
+        self._device, self._generators = device, {place: generator_of(place) for place in (CPU, device)}
+        self._random = self._random_states()
         self._peaks = [0, 0]
         self._seconds: list[float] = []
 
     def measure_peaks(self) -> None:
         """Run the step, which may change buffers, once for each meter."""
-        for at, peak in enumerate((storage_peak, allocator_peak)):
+        for at, peak in enumerate((storage_peak, partial(allocator_peak, device=self._device))):
             self._forget_gradients()
             self._peaks[at] = peak(partial(self._step, 0))
         self._forget_gradients()
 
     def train(self, number: int) -> dict[str, Any]:
         """One step of the optimizer; all that it leaves behind, by name."""
-        import torch
-
         _put(self._model, self._state)
-        torch.set_rng_state(self._random)
+        for place, generator in self._generators.items():
+            generator.set_state(self._random[place])
         self._forget_gradients()
-        begin = time_of()
+        begin = time_of(self._device)
         outputs = self._step(number)
-        self._seconds.append(time_of() - begin)
+        self._seconds.append(time_of(self._device) - begin)
         gradients = {name: parameter.grad for name, parameter in self._model.named_parameters()}
         found = {f"output {at}": output.detach().clone() for at, output in enumerate(outputs)}
         found |= {f"gradient of {name}": None if each is None else each.clone() for name, each in gradients.items()}
         if self._optimizer is not None:
             self._optimizer.step()
         self._forget_gradients()
-        self._state, self._random = _copy(self._model), torch.get_rng_state()
-        return {**found, **self._state, "random state": self._random}
+        self._state, self._random = _copy(self._model), self._random_states()
+        return {**found, **self._state, **{f"random state of {place}": each for place, each in self._random.items()}}
 
     def measured(self, steps: int) -> Measured:
         """What the first steps took."""
@@ -166,9 +171,12 @@ class _Side:
 
         outputs = Structure.of(self._call())[1]
         chosen = [output for output, has in zip(outputs, self._differentiable, strict=True) if has]
-        generator = torch.Generator().manual_seed(number)
+        generator = torch.Generator(self._device).manual_seed(number)
         torch.autograd.backward(chosen, [_tangent(output, generator) for output in chosen])
         return outputs
+
+    def _random_states(self) -> dict[str, torch.Tensor]:
+        return {place: generator.get_state() for place, generator in self._generators.items()}
 
     def _forget_gradients(self) -> None:
         for parameter in self._model.parameters():
@@ -198,10 +206,8 @@ def _put(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
 @contextmanager
 def _left_as_it_was(model: torch.nn.Module) -> Iterator[None]:
     """Puts parameters, buffers and the random state back."""
-    import torch
-
     before = _copy(model)
-    with torch.random.fork_rng(devices=[]):
+    with forked_random_state():
         try:
             yield
         finally:

@@ -96,6 +96,8 @@ def test_what_is_not_equal_is_told(command):
         ([*LAYERS, "--budget", "0.5", "--steps", "0"], "0 is not in the range"),
         ([*LAYERS, "--budget", "0.5", "--loss", "cross"], "loss 'cross': no function of torch.nn.functional"),
         ([*LAYERS, "--budget", "0.5", "--loss", "nosuch:f"], "nosuch:f: ModuleNotFoundError"),
+        ([*LAYERS, "--budget", "0.5", "--device", "meta"], "device 'meta': expected cpu, cuda or cuda:N"),
+        ([*LAYERS, "--budget", "0.5", "--device", "cuda:77"], "device 'cuda:77': "),
         ([*LAYERS, "--budget", "0.5", "--save", "no/folder"], "no/folder"),
         ([*LAYERS, "--budget", "0.5", "--save", str(NETWORKS)], "is the network, and would be lost"),
         ([*LAYERS, "--plan", "plan.json"], "--input does not go with --plan"),
