@@ -21,7 +21,7 @@ from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
 from moccasin_mzn.pytorch.reach import reached
-from moccasin_mzn.pytorch.refusal import PlanError
+from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
@@ -79,8 +79,8 @@ def plan(
         how: further options of `moccasin_mzn.solve`.
 
     Raises:
-        PlanError: the network cannot be planned, or no plan within the budget was found; the message says what is
-            proven.
+        NoPlanError: no plan within the budget was found; the message says what is proven.
+        PlanError: the network cannot be planned.
         InputError: nonsense in an argument.
     """
     require_torch()
@@ -133,12 +133,12 @@ def _searched(
         instance = Instance.build(graph, asked, max_computations=traced.problem.counts(most))
         result = solve_instance(instance, options, on_progress, begin)
         if not result.found or result.sequence is None:
-            raise PlanError(_none(result, amount, asked))
+            raise NoPlanError(_none(result, amount, asked))
         found = peaks(traced.linear(result.sequence))
         if found.whole <= amount:
             return _plan(traced, result, found, unplanned, amount, eager)
         asked -= found.whole - amount
-    raise PlanError(f"budget {_bytes(amount)}: constants and copies take more than it leaves")
+    raise NoPlanError(f"budget {_bytes(amount)}: constants and copies take more than it leaves")
 
 
 def _plan(traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount: int, eager: int | None) -> Plan:
