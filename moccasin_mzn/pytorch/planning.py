@@ -15,16 +15,19 @@ from moccasin_mzn.graphs.importers.torch_trace import require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
+from moccasin_mzn.pytorch.paging import Asked, Paging, SlowMemory
+from moccasin_mzn.pytorch.program import Linear
 from moccasin_mzn.pytorch.refusal import PlanError
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
-from moccasin_mzn.words import exact_memory_text, memory_text
+from moccasin_mzn.words import count_text, exact_memory_text, memory_text
 
 if TYPE_CHECKING:
     import torch
@@ -48,6 +51,8 @@ def plan(
     seed: int | None = None,
     order: str = "input",
     max_computations: int = 2,
+    paging: Paging | None = None,
+    slow_memory: str | int | float | Fraction | Budget | None = None,
     on_progress: Callable[[Any], None] | None = None,
     **how: Any,
 ) -> Plan:
@@ -63,7 +68,10 @@ def plan(
         budget: of memory above parameters, buffers and inputs: bytes, or a fraction of the traced step's own peak.
         time_limit: seconds for the search.
         order: "input", that of the trace.
-        max_computations: how often anything may be computed, if that is enough.
+        max_computations: how often anything may be computed, if that is enough; or come into memory, with `paging`.
+        paging: True: outputs may be written to slow memory and read back, the host's on CUDA, which takes as long as is
+            measured; or what that takes for each byte, such as {"out_time": 0.1, "in_time": 0.1}, in nanoseconds.
+        slow_memory: its capacity, as a budget, which asks for paging by itself; None: as much as there may be.
         on_progress: called with every new incumbent and bound.
         how: further options of `moccasin_mzn.solve`.
 
@@ -78,18 +86,24 @@ def plan(
     check_time_limit(time_limit)
     arguments, tensors = Structure.of((tuple(inputs), dict(kwargs or {})))
     amount = Budget.of(budget)
+    searching = {"time_limit": time_limit, "threads": threads, "seed": seed, **how}
+    asked = None
+    if paging not in (None, False) or slow_memory is not None:
+        asked = Asked(True if paging is None else paging, slow_memory, searching)
     traced = Traced.of(Step(model, loss), arguments, [Form.of(tensor) for tensor in tensors])
-    options = Options.of({"time_limit": time_limit, "threads": threads, "seed": seed, "if_none": "more", **how})
-    return _searched(traced, amount, options, max_computations, on_progress)
+    if asked is not None:
+        return _searched(traced, amount, asked, max_computations, on_progress)
+    return _searched(traced, amount, Options.of({"if_none": "more", **searching}), max_computations, on_progress)
 
 
 def _searched(
-    traced: Traced, budget: Budget, options: Options, most: int, on_progress: Callable[[Any], None] | None
+    traced: Traced, budget: Budget, how: Options | Asked, most: int, on_progress: Callable[[Any], None] | None
 ) -> Plan:
     graph = traced.problem.graph
     order = graph.input_order()
     unplanned = peaks(traced.linear(order))
     amount = budget.resolve(unplanned.whole)
+    slow = None if isinstance(how, Options) else SlowMemory.of(how, traced.device, graph.duration_unit, unplanned.whole)
     begin = time.monotonic()
     if unplanned.whole <= amount:
         return Plan(traced, order, unplanned, unplanned, amount, "optimal", 0.0, 0.0)
@@ -97,11 +111,15 @@ def _searched(
     for _ in range(_TRIES):
         if asked < 1:
             break
-        instance = Instance.build(graph, asked, max_computations=traced.problem.counts(most))
-        result = solve_instance(instance, options, on_progress, begin)
-        if not result.found or result.sequence is None:
+        counts = traced.problem.counts(most)
+        if isinstance(how, Options):
+            instance = Instance.build(graph, asked, max_computations=counts)
+            result = solve_instance(instance, how, on_progress, begin)
+        else:
+            result = slow.solved(graph, asked, counts, on_progress, begin)
+        if result.answer is None:
             raise PlanError(_none(result, amount, asked))
-        found = peaks(traced.linear(result.sequence))
+        found = peaks(traced.linear(result.answer))
         if found.whole <= amount:
             return _plan(traced, result, found, unplanned, amount)
         asked -= found.whole - amount
@@ -114,7 +132,11 @@ def _plan(traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount
     status = result.status
     if result.instance.budget < amount:  # what is proven is proven for less than there is
         status, bound = "feasible", 0.0
-    return Plan(traced, tuple(result.sequence), found, unplanned, amount, status, increase, max(0.0, bound))
+    figures = found, unplanned, amount, status, increase, max(0.0, bound)
+    answer = tuple(result.answer or ())
+    if all(isinstance(each, int) for each in answer):
+        return Plan(traced, answer, *figures)
+    return Plan(traced, tuple(action.node for action in answer if action.source is None), *figures, actions=answer)
 
 
 def _none(result: Result, amount: int, asked: int) -> str:
@@ -152,11 +174,28 @@ class Plan:
     """Of the duration over that without recomputation, as a fraction, by FLOP."""
     bound: float
     """Proven of the graph: no schedule within the budget has less; 0 where constants take a part of the budget."""
+    actions: tuple[Action, ...] = field(default=(), repr=False)
+    """With slow memory: what is computed and copied; the slow memory is `memory` 1. Empty: nothing is copied."""
 
     @property
     def predicted_peak(self) -> int:
         """Bytes of storages at the worst moment."""
         return self.peaks.whole
+
+    @property
+    def predicted_slow_peak(self) -> int:
+        """Bytes in slow memory at the worst moment."""
+        return self.peaks.slow
+
+    @property
+    def copies(self) -> int:
+        """How many times what is computed is written to slow memory or read back."""
+        return sum(action.source is not None for action in self.actions)
+
+    @property
+    def linear(self) -> Linear:
+        """The instructions of the plan."""
+        return self.traced.linear(self.actions or self.sequence)
 
     @property
     def graph(self) -> Any:
@@ -170,7 +209,7 @@ class Plan:
 
     def runtime(self, original: Callable[..., Any] | None = None) -> Runtime:
         """What runs the plan; `original` is called instead where no gradient is asked for."""
-        code = emitted(self.traced.joint, self.traced.linear(self.sequence))
+        code = emitted(self.traced.joint, self.linear)
         return Runtime(self.traced.joint, self.traced.guards, code, original or self.traced.step)
 
     def module(self) -> torch.nn.Module:
@@ -212,26 +251,29 @@ class Plan:
         """Run the step with the plan and without, from the same state, and compare; see `verifying`."""
         from moccasin_mzn.pytorch.verifying import verified
 
-        return verified(self.traced, self.runtime(), self.predicted_peak, inputs, kwargs or {})
+        return verified(self.traced, self.runtime(), self.peaks, inputs, kwargs or {})
 
     def report(self) -> str:
         """A few lines for people."""
         proven = "proven least" if self.status == "optimal" else f"at least {100 * self.bound:.2f} %"
         peak, before = _bytes(self.predicted_peak), _bytes(self.unplanned.whole)
-        return "\n".join(
-            [
-                f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are done again",
-                f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan",
-                f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
-                f"duration  +{100 * self.predicted_increase:.2f} % ({proven})",
-            ]
-        )
+        lines = [
+            f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are done again",
+            f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan",
+            f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
+            f"duration  +{100 * self.predicted_increase:.2f} % ({proven})",
+        ]
+        if self.copies:
+            copies = count_text(self.copies, "copy", "copies")
+            lines.append(f"slow      {_bytes(self.predicted_slow_peak)} at most, {copies} there and back")
+        return "\n".join(lines)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan as JSON; the network is not part of it."""
         from moccasin_mzn.pytorch.plan_files import write_plan
 
-        write_plan(path, self.traced, self.sequence, {name: getattr(self, name) for name in _FOUND})
+        found = {name: getattr(self, name) for name in _FOUND}
+        write_plan(path, self.traced, self.actions or self.sequence, found)
 
     @classmethod
     def load(
@@ -245,6 +287,8 @@ class Plan:
         """
         from moccasin_mzn.pytorch.plan_files import read_plan
 
-        traced, sequence, found = read_plan(path, model, loss, _FOUND)
+        traced, actions, found = read_plan(path, model, loss, _FOUND)
         unplanned = peaks(traced.linear(traced.problem.graph.input_order()))
-        return cls(traced, sequence, peaks(traced.linear(sequence)), unplanned, **found)
+        sequence = tuple(action.node for action in actions if action.source is None)
+        copied = actions if len(sequence) < len(actions) else ()
+        return cls(traced, sequence, peaks(traced.linear(actions)), unplanned, **found, actions=copied)

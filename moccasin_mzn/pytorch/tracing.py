@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.computations import Computations, computations
 from moccasin_mzn.pytorch.function import Runtime
@@ -41,8 +42,15 @@ class Traced:
         guards = Guards.of(step.model, joint, arguments)
         return cls(step, arguments, tuple(forms), joint, program, planned(program), guards)
 
-    def linear(self, sequence: Sequence[int]) -> Linear:
-        """The instructions of a schedule."""
+    @property
+    def device(self) -> torch.device:
+        """Where the step runs: that of its first tensor."""
+        import torch
+
+        return torch.device(next(iter(self.joint.given.values())).form.device)
+
+    def linear(self, sequence: Sequence[int] | Sequence[Action]) -> Linear:
+        """The instructions of a schedule, or of a plan with slow memory."""
         return linear(self.program, meant(self.problem, sequence))
 
 

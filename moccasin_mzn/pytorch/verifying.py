@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.function import Runtime
+from moccasin_mzn.pytorch.liveness import Peaks
 from moccasin_mzn.pytorch.measuring import storage_peak
+from moccasin_mzn.pytorch.slow_memory import slow_peak
 
 if TYPE_CHECKING:
     import torch
@@ -33,10 +35,13 @@ class Verification:
     """Measured, with the plan."""
     eager_storage_peak: int
     """Measured, without."""
+    predicted_slow_peak: int = 0
+    slow_peak: int = 0
+    """Of slow memory, measured."""
 
 
 def verified(
-    traced: Traced, planned: Runtime, predicted: int, inputs: Sequence[Any], kwargs: Mapping[str, Any]
+    traced: Traced, planned: Runtime, predicted: Peaks, inputs: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Verification:
     """Run one step each way from the same state, which is left as it was.
 
@@ -50,14 +55,15 @@ def verified(
     installed = model.__dict__.get("forward")
     eager = installed.original if isinstance(installed, Runtime) else traced.step
     results: list[dict[str, Any]] = []
-    peaks = []
+    peaks, slow = [], []
     for call in (planned, eager):
         with _unchanged(model):
-            results.append(_step(traced, call, inputs, kwargs))
+            slow.append(slow_peak(lambda call=call: results.append(_step(traced, call, inputs, kwargs))))
         with _unchanged(model):
             peaks.append(storage_peak(partial(_step, traced, call, inputs, kwargs)))
     unequal, largest = _differences(*results)
-    return Verification(not unequal, largest, tuple(unequal), predicted, peaks[0], peaks[1])
+    figures = predicted.whole, *peaks, predicted.slow, slow[0]
+    return Verification(not unequal, largest, tuple(unequal), *figures)
 
 
 def _step(traced: Traced, call: Callable[..., Any], inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
