@@ -273,14 +273,14 @@ class _Writer:
     def _write_out(self, made: Computation) -> None:
         self.slow[made] = {}
         for root, value in self.store[made].items():
-            storage = Storage(root.bytes, slow=True)
+            storage = Storage(_room(value), slow=True)
             slow = self._emit(slow_memory.write_out, (value,), {}, Value(storage), (storage,), pure=True)
             self.slow[made][root] = self._emit(slow_memory.settled, (slow, value), {}, Value(storage), pure=True)
 
     def _read_back(self, made: Computation) -> None:
         self.store[made] = {}
         for root, slow in self.slow[made].items():
-            storage = Storage(root.bytes)
+            storage = Storage(_room(slow))
             value = self._emit(slow_memory.read_back, (slow,), {}, Value(storage), (storage,), pure=True)
             self.store[made][root] = value
 
@@ -385,6 +385,11 @@ def _allocated_bytes(node: fx.Node, root: Root) -> int:
     """Of the memory of an output, where a run allocates more than the trace tells as well."""
     elements = storage_elements(node, None if root.output == ALL else root.output)
     return max(root.bytes, elements * root.value.element_size())
+
+
+def _room(value: Value) -> int:
+    """Bytes of all the memory that a value is in."""
+    return value.storage.bytes if value.storage is not None else 0
 
 
 def _needed(instructions: Sequence[Instruction], results: Iterable[Value]) -> list[Instruction]:

@@ -112,7 +112,8 @@ def _room(like: torch.Tensor) -> torch.Tensor:
 
     if like.is_cuda:
         return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
-    return torch.from_numpy(np.empty(like.numel() * like.element_size(), np.uint8)).view(like.dtype)
+    memory = np.empty((like.numel() or 1) * like.element_size(), np.uint8)
+    return torch.from_numpy(memory).view(like.dtype)[: like.numel()]
 
 
 def _asynchronously(device: torch.device, copy: Callable[[], object]) -> Any:
