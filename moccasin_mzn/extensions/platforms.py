@@ -22,6 +22,7 @@ from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform, p
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.workspaces import refuse_workspaces
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -73,6 +74,7 @@ def asked_problem(
         raise InputError(f"{'count fixed' if budget is None else 'budget'} is for one memory: each device has its own")
     if form not in ("staged", "general"):
         raise InputError(f"devices are formulated as staged or general, not as {form}")
+    refuse_workspaces(graph, "plans for several devices")
     asked = {name: _device(name, given) for name, given in devices.items()}
     for name, device in asked.items():  # where the graph names devices, another name is more likely misspelt than meant
         if name not in (graph.device_durations or asked) and device.computes and device.slowness is None:
