@@ -57,8 +57,8 @@ def workspace_for(problem: Problem) -> Workspace:
     events = n + slots + 2
     return Workspace(
         start=zeros(events), end=zeros(events), node=zeros(events), own=zeros(events), latest=zeros(n),
-        before_back=zeros(n), last_back=zeros(n), change=zeros(events), slow_change=zeros(events), totals=zeros(3), head=zeros(n),
-        after=zeros(slots),
+        before_back=zeros(n), last_back=zeros(n), change=zeros(events), slow_change=zeros(events), totals=zeros(3),
+        head=zeros(n), after=zeros(slots),
     )  # fmt: skip
 
 
