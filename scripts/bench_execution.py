@@ -5,10 +5,12 @@
 
 NET is mlp, resnet, gpt, unet, llama or lstm, by default each of them. One thread, on the CPU.
 
-- predicted: bytes that a plan says it takes at the allocator
+Budgets are fractions of eager's peak, bytes, "least", or "checkpoint", the peak that was measured of checkpoints.
+
+- predicted: bytes that a plan says it takes at the allocator, and percent of time over eager
 - storages: measured peak of what operators return; not for compiled code
 - allocator: measured peak with the operators' workspaces, without parameters, buffers and inputs
-- ms: CPU time of a step, the median of `--steps`, all methods in turns; over: percent over eager
+- ms: CPU time of a step, the fastest of `--steps`, all methods in turns; over: percent over eager
 - equal: loss and gradients are those of eager, bit for bit
 """
 
@@ -17,7 +19,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
-import statistics
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -27,17 +28,24 @@ import torch
 from execution_nets import NETS, Net
 from matplotlib.figure import Figure
 
-import moccasin_mzn.pytorch
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.pytorch import PlanError, plan
 from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak, time_of
 from moccasin_mzn.report.tables import console, plain_table, print_table
 
-PLAN = getattr(moccasin_mzn.pytorch, "plan", None)
-"""Makes plans, where this version has them."""
-NO_PLAN = (InputError, getattr(moccasin_mzn.pytorch, "PlanError", InputError))
 MEGABYTE = 10**6
 STYLES = {"eager": "ko", "checkpoint": "s-", "aot_eager": "^:", "plan": "o-"}
-_HEADINGS = ("net", "method", "budget", "predicted MB", "storages MB", "allocator MB", "ms", "over %", "equal")
+_HEADINGS = (
+    "net",
+    "method",
+    "budget",
+    "predicted MB",
+    "storages MB",
+    "allocator MB",
+    "predicted %",
+    "ms",
+    "over %",
+    "equal",
+)
 
 
 @dataclass
@@ -52,6 +60,8 @@ class Run:
     state: torch.nn.Module | None = None
     """Whose parameters are trained, with the names that eager has."""
     predicted: int | None = None
+    increase: float | None = None
+    """Predicted, as a fraction."""
     storage: int | None = None
     allocator: int | None = None
     equal: bool | None = None
@@ -60,7 +70,7 @@ class Run:
 
     @property
     def seconds(self) -> float | None:
-        return statistics.median(self.times) if self.times else None
+        return min(self.times, default=None)
 
 
 def main() -> None:
@@ -71,8 +81,6 @@ def main() -> None:
         runs += measured(name, NETS[name], arguments)
     out = console(sys.stdout)
     print_table(out, table_of(runs))
-    if PLAN is None:
-        print("plans: not in this version")
     if arguments.plot:
         draw(runs, arguments.plot)
 
@@ -80,7 +88,8 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("nets", nargs="*", metavar="NET", choices=[*NETS, []])
-    parser.add_argument("--budgets", default="0.9,0.7,0.5", help="of plans, as `plan` takes them")
+    parser.add_argument("--budgets", default="0.9,0.7,0.5,checkpoint", help="of plans")
+    parser.add_argument("--time-limit", type=float, default=60.0, help="seconds to search for a plan")
     parser.add_argument("--aot", default="1.0,0.5,0.1", help="activation_memory_budget of aot_eager; empty: without")
     parser.add_argument("--steps", type=int, default=9)
     parser.add_argument("--small", action="store_true", help="tiny networks, to see whether all works")
@@ -99,8 +108,9 @@ def measured(name: str, net: Net, arguments: argparse.Namespace) -> list[Run]:
         runs = [Run(name, "eager", "", eager := copy.deepcopy(model), eager), checkpoints(name, model)]
         for budget in filter(None, arguments.aot.split(",")) if net.onednn else ():
             runs.append(compiled(name, model, data, budget))
-        for budget in filter(None, arguments.budgets.split(",")) if PLAN is not None else ():
-            runs.append(planned(name, model, data, budget))
+        peak = allocator_peak(lambda: step(runs[1], data))
+        for budget in filter(None, arguments.budgets.split(",")):
+            runs.append(planned(name, model, data, budget, peak, arguments.time_limit))
         expected = None
         for run in runs:
             if run.call is None:
@@ -144,15 +154,16 @@ def memory_budget(share: float) -> Iterator[None]:
         yield
 
 
-def planned(name: str, model: Any, data: Any, budget: str) -> Run:
+def planned(name: str, model: Any, data: Any, budget: str, checkpoints: int, limit: float) -> Run:
     own = copy.deepcopy(model)
-    wanted: float | str = float(budget) if budget.replace(".", "", 1).isdigit() else budget
     try:
-        plan = PLAN(own, data, budget=wanted)
-    except NO_PLAN as error:
+        found = plan(own, data, budget=checkpoints if budget == "checkpoint" else budget, time_limit=limit, seed=0)
+    except PlanError as error:
         print(f"{name} {budget}: {error}", file=sys.stderr)
         return Run(name, "plan", budget, None)
-    return Run(name, "plan", budget, plan.module(), own, predicted=plan.predicted_peak)
+    return Run(
+        name, "plan", budget, found.module(), own, predicted=found.predicted_peak, increase=found.predicted_increase
+    )
 
 
 def step(run: Run, data: Any) -> None:
@@ -195,6 +206,7 @@ def table_of(runs: list[Run]) -> Any:
             run.method,
             run.budget,
             *(number(amount, MEGABYTE, 3) for amount in (run.predicted, run.storage, run.allocator)),
+            number(run.increase, 0.01, 1),
             number(run.seconds, 0.001, 2),
             number(over(run, runs), 1, 1),
             "no schedule" if run.call is None else "yes" if run.equal else "no",

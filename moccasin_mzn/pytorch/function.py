@@ -25,6 +25,8 @@ class Runtime:
     joint: Joint
     guards: Guards
     code: Code
+    reached: tuple[frozenset[int], ...]
+    """For each gradient the tangents that it depends on."""
     original: Callable[..., Any]
     """The step without the plan, for calls without gradients."""
 
@@ -74,8 +76,10 @@ def _function() -> Any:
             runtime = ctx.runtime
             boxed = _kept(ctx)
             boxed += _tangents(runtime, tangents)
+            there = {at for at, tangent in enumerate(_wanted(runtime, tangents)) if tangent is not None}
             with runtime.without_autocast():
-                gradients = iter(runtime.code.backward(boxed))
+                made = runtime.code.backward(boxed)
+            gradients = (each if on & there else None for each, on in zip(made, runtime.reached, strict=True))
             given = [each for each in runtime.joint.given.values() if each.kind != TANGENT]
             return (None, *(next(gradients) if each.form.requires_grad else None for each in given))
 
@@ -116,14 +120,17 @@ def _tangents(runtime: Runtime, tangents: tuple[Any, ...]) -> list[Any]:
     import torch
 
     forms = [each.form for each in runtime.joint.given.values() if each.kind == TANGENT]
-    given = [tangent for tangent, has in zip(tangents, runtime.joint.differentiable, strict=True) if has]
     found = []
-    for tangent, form in zip(given, forms, strict=True):
+    for tangent, form in zip(_wanted(runtime, tangents), forms, strict=True):
         if tangent is None or tangent.stride() != form.stride:
             like = torch.empty_strided(form.shape, form.stride, dtype=getattr(torch, form.dtype))
             tangent = like.zero_() if tangent is None else like.copy_(tangent)
         found.append(tangent)
     return found
+
+
+def _wanted(runtime: Runtime, tangents: tuple[Any, ...]) -> list[Any]:
+    return [tangent for tangent, has in zip(tangents, runtime.joint.differentiable, strict=True) if has]
 
 
 def planned_module(model: torch.nn.Module, runtime: Runtime) -> torch.nn.Module:

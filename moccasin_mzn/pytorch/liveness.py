@@ -1,4 +1,4 @@
-"""The peak of a plan's memory, to the byte: what is live at each instruction, as Python frees it.
+"""The peak of a plan's memory, to the byte: what is live at each instruction, as Python frees it, and its workspace.
 
 Parameters, buffers and inputs do not count. Outputs count from the cut to the end, and so do the tangents, as whoever
 calls the backward pass holds them; gradients stay once they are made.
@@ -19,20 +19,24 @@ class Peaks:
     """Bytes."""
 
     forward: int
+    """With workspaces, as the allocator has it."""
     backward: int
     kept: int
     """Live at the cut: outputs, and what the backward pass reads."""
     tangents: int
+    storages: int
+    """The most of both passes without workspaces: what operators have returned."""
     slow: int = 0
-    """Of slow memory."""
+    """The most in slow memory."""
 
     @property
     def whole(self) -> int:
+        """With workspaces."""
         return max(self.forward, self.backward)
 
 
 def peaks(plan: Linear) -> Peaks:
-    """The most memory that a plan's storages take together, in each of its halves."""
+    """The most memory that a plan takes, in each of its halves."""
     instructions = [*plan.forward, *plan.backward]
     end = len(instructions)
     last: dict[Storage, int] = {}
@@ -47,14 +51,16 @@ def peaks(plan: Linear) -> Peaks:
         if storage.given is None and not storage.slow:
             ending[at] = ending.get(at, 0) + storage.bytes
     tangents = sum(v.storage.bytes for v in plan.given.values() if v.storage and v.storage.given == TANGENT)
-    cut, live, most, kept = len(plan.forward), 0, [0, 0], 0
+    cut, live, most, storages, kept = len(plan.forward), 0, [0, 0], 0, 0
     for at, instruction in enumerate(instructions):
         if at == cut:
             kept, live = live, live + tangents
         live += sum(storage.bytes for storage in instruction.makes if not storage.slow)
-        most[at >= cut] = max(most[at >= cut], live)
+        most[at >= cut] = max(most[at >= cut], live + instruction.workspace)
+        storages = max(storages, live)
         live -= ending.get(at, 0)
-    return Peaks(most[0], max(most[1], live), kept, tangents, _slow(instructions, last))
+    slow = _slow(instructions, last)
+    return Peaks(most[0], max(most[1], live), kept, tangents, max(storages, live), slow)
 
 
 def _slow(instructions: Sequence[Instruction], last: Mapping[Storage, int]) -> int:

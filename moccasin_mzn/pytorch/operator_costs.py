@@ -5,9 +5,10 @@ The operators are called one by one, on tensors made for that, so that it takes 
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -91,17 +92,15 @@ def measure_operators(
         By operation. Groups of outputs that can be computed alone share the operator's time as in `torch_profile`, of
         others the first has all. The workspace of an operation of several operators is the largest of theirs.
     """
-    import torch
-
     by_name = {node.name: node for node in nodes}
-    costs = costs or OperatorCosts()
-    with quiet(), torch.random.fork_rng(devices=[]), torch.no_grad(), no_denormals():
+    costs = costs if costs is not None else OperatorCosts()
+    with prepared():
         called = dict.fromkeys(member for operation in members.values() for member in operation)
         costs.measure(
             ((by_name[each.node], mask) for each in called for mask in _masks(by_name[each.node], each)), repeats
         )
         whole = {each.node: costs.of(by_name[each.node]) for each in called}
-        rate = _nanoseconds_per_byte(by_name, whole)
+        rate = nanoseconds_per_byte((by_name[each.node] for each in called), costs)
         found = {}
         for name, shares in member_shares(members, by_name).items():
             nanoseconds, workspaces = 0.0, []
@@ -120,10 +119,8 @@ def unexpected_bytes(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[str
 
     What is found here makes every prediction of memory wrong by as much; see `torch_storages` for what is known.
     """
-    import torch
-
     found = {}
-    with quiet(), torch.random.fork_rng(devices=[]), torch.no_grad():
+    with prepared():
         for node in nodes:
             if node.op != "call_function" or viewed_argument(node) is not None:
                 continue
@@ -132,6 +129,15 @@ def unexpected_bytes(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[str
             if cost is not None and expected is not None and cost.held != expected:
                 found[node.name] = cost.held - expected
     return found
+
+
+@contextlib.contextmanager
+def prepared() -> Iterator[None]:
+    """Meanwhile operators can be measured: `OperatorCosts` asks for it."""
+    import torch
+
+    with quiet(), torch.random.fork_rng(devices=[]), torch.no_grad(), no_denormals():
+        yield
 
 
 def _output_values(node: fx.Node) -> Sequence[Any]:
@@ -303,10 +309,7 @@ def _bytes_touched(node: fx.Node) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def _nanoseconds_per_byte(nodes: Mapping[str, fx.Node], costs: Mapping[str, OperatorCost | None]) -> float:
-    rates = [
-        cost.nanoseconds / _bytes_touched(nodes[name])
-        for name, cost in costs.items()
-        if cost is not None and _bytes_touched(nodes[name])
-    ]
-    return statistics.median(rates) if rates else 1.0
+def nanoseconds_per_byte(nodes: Iterable[fx.Node], costs: OperatorCosts) -> float:
+    """Of what operators read and write: the median of those that could be measured, 1 if none could."""
+    pairs = ((costs.of(node), _bytes_touched(node)) for node in nodes)
+    return statistics.median([cost.nanoseconds / touched for cost, touched in pairs if cost and touched] or [1.0])

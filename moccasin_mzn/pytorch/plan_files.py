@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.pytorch.call import TENSOR, Form, Step, Structure
 from moccasin_mzn.pytorch.joint import Joint
 from moccasin_mzn.pytorch.refusal import PlanError
+from moccasin_mzn.pytorch.sequences import meant
 from moccasin_mzn.pytorch.tracing import Traced
 
 if TYPE_CHECKING:
@@ -47,7 +48,11 @@ def write_plan(
         "arguments": {"tree": json.loads(treespec_dumps(traced.arguments.tree)), "rest": rest},
         "inputs": [asdict(form) for form in traced.forms],
         "loss": traced.step.loss is not None,
+        "threads": torch.get_num_threads(),
         **found,
+        "durations": [*traced.problem.graph.durations],
+        "duration_unit": traced.problem.graph.duration_unit,
+        "workspaces": [*traced.problem.graph.workspace_of],
         "sequence": [_told(traced, each) for each in plan],
     }
     replace_file(path, json.dumps(document, indent=1) + "\n")
@@ -60,15 +65,16 @@ def read_plan(
 
     Raises:
         InputError: the file cannot be read, or is no plan.
-        PlanError: it is a plan for another network, or another version of PyTorch.
+        PlanError: it is a plan for another network, or another version of PyTorch, or none that could be run.
     """
     require_torch()
     document = load_json(path)
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise InputError(f'{path}: no plan: expected an object whose "format" is "{_FORMAT}"')
     try:
-        traced = _traced(document, model, loss)
+        traced = _with_costs(_traced(document, model, loss), document)
         actions = tuple(_action(traced, each) for each in document["sequence"])
+        meant(traced.problem, actions)
         return traced, actions, {name: document[name] for name in found}
     except KeyError as error:
         raise InputError(f"{path}: no plan: {error} is missing") from None
@@ -116,6 +122,15 @@ def _traced(document: dict[str, Any], model: torch.nn.Module, loss: Callable[[An
         kept = document["graph"][:12]
         raise PlanError(f"saved for the graph {kept}, this network's is {found[:12]}: make a new plan")
     return traced
+
+
+def _with_costs(traced: Traced, document: dict[str, Any]) -> Traced:
+    """With the durations and workspaces that were measured when the plan was made."""
+    graph = replace(
+        traced.problem.graph, durations=tuple(document["durations"]), duration_unit=document["duration_unit"],
+        workspaces=tuple(document["workspaces"]),
+    )  # fmt: skip
+    return replace(traced, problem=replace(traced.problem, graph=graph))
 
 
 def digest(joint: Joint) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -17,16 +17,16 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.pytorch.call import Form, Step, Structure
+from moccasin_mzn.pytorch.costs import MEASURED, Costs
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
-from moccasin_mzn.pytorch.paging import Asked, Paging, SlowMemory
+from moccasin_mzn.pytorch.memories import OneMemory, Paging, TwoMemories
 from moccasin_mzn.pytorch.program import Linear
+from moccasin_mzn.pytorch.reach import reached
 from moccasin_mzn.pytorch.refusal import PlanError
-from moccasin_mzn.pytorch.tracing import Traced
-from moccasin_mzn.search.options import Options
+from moccasin_mzn.pytorch.tracing import Traced, without_memory
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.words import count_text, exact_memory_text, memory_text
 
 if TYPE_CHECKING:
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 
     from moccasin_mzn.pytorch.verifying import Verification
 
-_TRIES = 3
-_FOUND = ("budget", "status", "predicted_increase", "bound")
+_TRIES = 6
+_FOUND = ("budget", "status", "predicted_increase", "bound", "eager_peak")
 """What is kept in files of what the search has found, besides the sequence."""
+_PREDICTED = ("peaks", "unplanned")
 
 
 def plan(
@@ -51,6 +52,8 @@ def plan(
     seed: int | None = None,
     order: str = "input",
     max_computations: int = 2,
+    durations: str = MEASURED,
+    workspaces: str = MEASURED,
     paging: Paging | None = None,
     slow_memory: str | int | float | Fraction | Budget | None = None,
     on_progress: Callable[[Any], None] | None = None,
@@ -58,19 +61,25 @@ def plan(
 ) -> Plan:
     """Find what to compute again in a training step, so that it keeps within a budget. THIS RUNS THE NETWORK'S CODE.
 
-    The network is traced as it is: in training mode or not, under autocast or not, with these parameters to train.
+    The network is traced as it is: in training mode or not, under autocast or not, with these parameters to train. Its
+    operators are then measured one by one, on this machine as it is set now (threads, libraries). If a parameter or an
+    input is on the meta device nothing is run or measured.
 
     Args:
-        inputs: tensors and whatever else the network is called with; only the forms of tensors matter.
+        inputs: tensors and whatever else the network is called with; only the forms of tensors matter, but for a budget
+            that is a fraction.
         kwargs: the same by name.
         loss: of the network's outputs and a target, which is then the last of the inputs. None: the loss is an output
             of the network, or computed from its outputs by whoever calls the step.
-        budget: of memory above parameters, buffers and inputs: bytes, or a fraction of the traced step's own peak.
+        budget: of the allocator's memory above parameters, buffers and inputs: bytes, or a fraction of the peak of the
+            step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it.
         time_limit: seconds for the search.
         order: "input", that of the trace.
         max_computations: how often anything may be computed, if that is enough; or come into memory, with `paging`.
+        durations: "measured", or "flop" to minimize floating-point operations.
+        workspaces: "measured", or "none": then the budget is of what operators return, and they may take more.
         paging: True: outputs may be written to slow memory and read back, the host's on CUDA, which takes as long as is
-            measured; or what that takes for each byte, such as {"out_time": 0.1, "in_time": 0.1}, in nanoseconds.
+            measured; or what that takes for each byte, in the unit of durations, such as {"out_time": 0.1}.
         slow_memory: its capacity, as a budget, which asks for paging by itself; None: as much as there may be.
         on_progress: called with every new incumbent and bound.
         how: further options of `moccasin_mzn.solve`.
@@ -87,56 +96,74 @@ def plan(
     arguments, tensors = Structure.of((tuple(inputs), dict(kwargs or {})))
     amount = Budget.of(budget)
     searching = {"time_limit": time_limit, "threads": threads, "seed": seed, **how}
-    asked = None
-    if paging not in (None, False) or slow_memory is not None:
-        asked = Asked(True if paging is None else paging, slow_memory, searching)
-    traced = Traced.of(Step(model, loss), arguments, [Form.of(tensor) for tensor in tensors])
-    if asked is not None:
-        return _searched(traced, amount, asked, max_computations, on_progress)
-    return _searched(traced, amount, Options.of({"if_none": "more", **searching}), max_computations, on_progress)
+    memory: OneMemory | TwoMemories
+    if slow_memory is None and paging in (None, False):
+        memory = OneMemory.of(searching)
+    else:
+        memory = TwoMemories(True if paging is None else paging, slow_memory, searching)
+    traced = Traced.of(
+        Step(model, loss), arguments, [Form.of(tensor) for tensor in tensors], Costs(durations, workspaces)
+    )
+    eager = _eager_peak(traced, inputs, kwargs or {}) if amount.fraction is not None else None
+    return _searched(traced, amount, eager, memory, max_computations, on_progress)
+
+
+def _eager_peak(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
+    """None: the step cannot be run."""
+    import torch
+
+    from moccasin_mzn.pytorch.verifying import eager_peak
+
+    if without_memory(traced.step.model, traced.forms):
+        return None
+    try:
+        return eager_peak(traced, inputs, kwargs)
+    except torch.OutOfMemoryError:
+        return None
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):  # as the CPU's allocator says it
+            raise
+        return None
 
 
 def _searched(
-    traced: Traced, budget: Budget, how: Options | Asked, most: int, on_progress: Callable[[Any], None] | None
-) -> Plan:
+    traced: Traced, budget: Budget, eager: int | None, memory: OneMemory | TwoMemories, most: int,
+    on_progress: Callable[[Any], None] | None,
+) -> Plan:  # fmt: skip
     graph = traced.problem.graph
     order = graph.input_order()
     unplanned = peaks(traced.linear(order))
-    amount = budget.resolve(unplanned.whole)
-    slow = None if isinstance(how, Options) else SlowMemory.of(how, traced.device, graph.duration_unit, unplanned.whole)
+    amount = budget.resolve(unplanned.whole if eager is None else eager)
     begin = time.monotonic()
     if unplanned.whole <= amount:
-        return Plan(traced, order, unplanned, unplanned, amount, "optimal", 0.0, 0.0)
+        return Plan(traced, order, unplanned, unplanned, amount, "optimal", 0.0, 0.0, eager)
     asked = amount - max(0, unplanned.whole - simulate(graph, order).peak)
+    search = memory.search(traced.device, graph.duration_unit, unplanned.whole)
     for _ in range(_TRIES):
         if asked < 1:
             break
-        counts = traced.problem.counts(most)
-        if isinstance(how, Options):
-            instance = Instance.build(graph, asked, max_computations=counts)
-            result = solve_instance(instance, how, on_progress, begin)
-        else:
-            result = slow.solved(graph, asked, counts, on_progress, begin)
+        instance = Instance.build(graph, asked, max_computations=traced.problem.counts(most))
+        result = search(instance, on_progress, begin)
         if result.answer is None:
             raise PlanError(_none(result, amount, asked))
         found = peaks(traced.linear(result.answer))
         if found.whole <= amount:
-            return _plan(traced, result, found, unplanned, amount)
+            return _plan(traced, result, found, unplanned, amount, eager)
         asked -= found.whole - amount
     raise PlanError(f"budget {_bytes(amount)}: constants and copies take more than it leaves")
 
 
-def _plan(traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount: int) -> Plan:
+def _plan(traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount: int, eager: int | None) -> Plan:
     least = result.instance.baseline.duration
     increase, bound = ((value / least - 1) if least else 0.0 for value in (result.duration, result.bound))
     status = result.status
     if result.instance.budget < amount:  # what is proven is proven for less than there is
         status, bound = "feasible", 0.0
-    figures = found, unplanned, amount, status, increase, max(0.0, bound)
+    figures = found, unplanned, amount, status, increase, max(0.0, bound), eager
     answer = tuple(result.answer or ())
     if all(isinstance(each, int) for each in answer):
         return Plan(traced, answer, *figures)
-    return Plan(traced, tuple(action.node for action in answer if action.source is None), *figures, actions=answer)
+    return Plan(traced, tuple(action.node for action in answer if action.source is None), *figures, answer)
 
 
 def _none(result: Result, amount: int, asked: int) -> str:
@@ -171,16 +198,23 @@ class Plan:
     status: str
     """"optimal" or "feasible"."""
     predicted_increase: float
-    """Of the duration over that without recomputation, as a fraction, by FLOP."""
+    """Of the duration over that without recomputation, as a fraction."""
     bound: float
     """Proven of the graph: no schedule within the budget has less; 0 where constants take a part of the budget."""
+    eager_peak: int | None = None
+    """Measured at the allocator without the plan; None: it was not."""
     actions: tuple[Action, ...] = field(default=(), repr=False)
     """With slow memory: what is computed and copied; the slow memory is `memory` 1. Empty: nothing is copied."""
 
     @property
     def predicted_peak(self) -> int:
-        """Bytes of storages at the worst moment."""
+        """Bytes at the allocator at the worst moment, operators' workspaces included, if they were measured."""
         return self.peaks.whole
+
+    @property
+    def predicted_storage_peak(self) -> int:
+        """Bytes of what operators have returned, at the worst moment of that."""
+        return self.peaks.storages
 
     @property
     def predicted_slow_peak(self) -> int:
@@ -210,7 +244,8 @@ class Plan:
     def runtime(self, original: Callable[..., Any] | None = None) -> Runtime:
         """What runs the plan; `original` is called instead where no gradient is asked for."""
         code = emitted(self.traced.joint, self.linear)
-        return Runtime(self.traced.joint, self.traced.guards, code, original or self.traced.step)
+        reach = reached(self.traced.program)
+        return Runtime(self.traced.joint, self.traced.guards, code, reach, original or self.traced.step)
 
     def module(self) -> torch.nn.Module:
         """A module to train with in place of the network, whose parameters it shares: `loss = plan.module()(x, y)`."""
@@ -273,7 +308,8 @@ class Plan:
         from moccasin_mzn.pytorch.plan_files import write_plan
 
         found = {name: getattr(self, name) for name in _FOUND}
-        write_plan(path, self.traced, self.actions or self.sequence, found)
+        predicted = {name: asdict(getattr(self, name)) for name in _PREDICTED}
+        write_plan(path, self.traced, self.actions or self.sequence, {**found, **predicted})
 
     @classmethod
     def load(
@@ -287,8 +323,8 @@ class Plan:
         """
         from moccasin_mzn.pytorch.plan_files import read_plan
 
-        traced, actions, found = read_plan(path, model, loss, _FOUND)
-        unplanned = peaks(traced.linear(traced.problem.graph.input_order()))
+        traced, actions, found = read_plan(path, model, loss, (*_FOUND, *_PREDICTED))
+        predicted = {name: Peaks(**found.pop(name)) for name in _PREDICTED}
         sequence = tuple(action.node for action in actions if action.source is None)
         copied = actions if len(sequence) < len(actions) else ()
-        return cls(traced, sequence, peaks(traced.linear(actions)), unplanned, **found, actions=copied)
+        return cls(traced, sequence, **predicted, **found, actions=copied)

@@ -66,6 +66,8 @@ class Instruction:
     """What it gives: a tensor, or several, which further instructions take apart."""
     makes: tuple[Storage, ...] = ()
     """The memory that it allocates."""
+    workspace: int = 0
+    """Bytes that it takes beside that while it runs."""
     pure: bool = False
     """It need not be called if nothing reads what it gives."""
     node: fx.Node | None = None
@@ -99,14 +101,22 @@ def values_in(arguments: Any) -> list[Value]:
     return [value for each in arguments for value in values_in(each)]
 
 
-def linear(program: Computations, sequence: Sequence[Meaning]) -> Linear:
-    """The instructions of a sequence of computations, in which the cut and what it reads stand before the tangents."""
-    return _Writer(program, sequence).run()
+Workspace = Callable[["fx.Node", Sequence[bool] | None], int]
+"""Bytes that a traced operator takes while it runs, with a mask of the outputs to make instead of its own."""
+
+
+def linear(program: Computations, sequence: Sequence[Meaning], workspace: Workspace | None = None) -> Linear:
+    """The instructions of a sequence of computations, in which the cut and what it reads stand before the tangents.
+
+    Args:
+        workspace: None: operators take none.
+    """
+    return _Writer(program, sequence, workspace or (lambda node, mask: 0)).run()
 
 
 class _Writer:
-    def __init__(self, program: Computations, sequence: Sequence[Meaning]) -> None:
-        self.program, self.sequence = program, sequence
+    def __init__(self, program: Computations, sequence: Sequence[Meaning], workspace: Workspace) -> None:
+        self.program, self.sequence, self.workspace = program, sequence, workspace
         self.calls = _calls(sequence)
         self.instructions: list[Instruction] = []
         self.store: dict[Computation, dict[Root, Value]] = {}
@@ -221,13 +231,18 @@ class _Writer:
         args, kwargs = self._arguments(
             (node.args, dict(node.kwargs)), lambda read: self._resolve(read, reads.__getitem__, local, views)
         )
-        args = _with_mask(node, args, member.outputs)
+        mask = _mask(node, member.outputs)
+        if mask is not None:
+            args = _with_mask(node, args, mask)
         statistics = schema_of(node).name == BATCH_NORM and any(root in self.program.in_place for root in reads)
         if statistics and node in self.called:
             args = (*args[:3], None, None, *args[5:])
         target, args, kwargs = self._random(node, args, kwargs)
         self.called.add(node)
-        self._results(member, target, args, kwargs, local)
+        call = self._results(member, target, args, kwargs, local)
+        call.workspace = self.workspace(node, mask)
+        if target is randomness.replayed:
+            call.workspace = randomness.replay_workspace(call.workspace, sum(made.bytes for made in call.makes))
 
     def _random(self, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
         if not randomness.draws(node) or self.calls[node] < 2:
@@ -241,26 +256,27 @@ class _Writer:
             return node.target, args, {**kwargs, "generator": generator}
         return randomness.replayed, (state, node.target, *args), kwargs
 
-    def _results(self, member: Member, target: Any, args: Any, kwargs: Any, local: dict[Root, Value]) -> None:
+    def _results(self, member: Member, target: Any, args: Any, kwargs: Any, local: dict[Root, Value]) -> Instruction:
         """The call, its outputs one by one."""
-        node = member.node
+        node, at = member.node, len(self.instructions)
         if node in self.program.aliases or not self.program.roots.get(node):
             self._emit(target, args, kwargs, Value(None), node=node)
-            return
+            return self.instructions[at]
         roots = self.program.roots[node]
         if is_masked(node) and member.outputs:  # those that are masked out are not made
             roots = {number: root for number, root in roots.items() if number in member.outputs}
-        storages = {number: Storage(_allocated_bytes(node, root)) for number, root in roots.items()}
+        storages = {number: Storage(allocated_bytes(root)) for number, root in roots.items()}
         if isinstance(node.meta.get("val"), (tuple, list)):
             whole = self._emit(target, args, kwargs, Value(None), tuple(storages.values()), node=node)
             for number, storage in storages.items():
                 value = self._emit(operator.getitem, (whole, number), {}, Value(storage), pure=True)
                 local[roots[number]] = value
-            return
+            return self.instructions[at]
         value = self._emit(target, args, kwargs, Value(storages[ALL]), (storages[ALL],), node=node)
         if storages[ALL].bytes != roots[ALL].bytes:
             value = self._clone(value, roots[ALL])
         local[roots[ALL]] = value
+        return self.instructions[at]
 
     def _clone(self, value: Value, root: Root) -> Value:
         import torch
@@ -344,7 +360,7 @@ class _Writer:
         self, target: Any, args: Any, kwargs: Any, value: Value, makes: tuple[Storage, ...] = (), *,
         pure: bool = False, node: fx.Node | None = None,
     ) -> Value:  # fmt: skip
-        self.instructions.append(Instruction(target, args, kwargs, value, makes, pure, node))
+        self.instructions.append(Instruction(target, args, kwargs, value, makes, pure=pure, node=node))
         return value
 
 
@@ -372,18 +388,24 @@ def _calls(sequence: Sequence[Meaning]) -> dict[fx.Node, int]:
     return found
 
 
-def _with_mask(node: fx.Node, args: tuple[Any, ...], outputs: Sequence[int]) -> tuple[Any, ...]:
-    """The arguments with a mask of those outputs only that are made."""
+def _mask(node: fx.Node, outputs: Sequence[int]) -> list[bool] | None:
+    """The mask of those outputs only that are made; None where all are, or there is no mask."""
     at = mask_position(node)
     if at is None or not outputs:
-        return args
-    mask = [made and number in outputs for number, made in enumerate(args[at])]
+        return None
+    traced: Any = node.args[at]
+    return [made and number in outputs for number, made in enumerate(traced)]
+
+
+def _with_mask(node: fx.Node, args: tuple[Any, ...], mask: list[bool]) -> tuple[Any, ...]:
+    at = mask_position(node)
+    assert at is not None
     return (*args[:at], mask, *args[at + 1 :])
 
 
-def _allocated_bytes(node: fx.Node, root: Root) -> int:
+def allocated_bytes(root: Root) -> int:
     """Of the memory of an output, where a run allocates more than the trace tells as well."""
-    elements = storage_elements(node, None if root.output == ALL else root.output)
+    elements = storage_elements(root.node, None if root.output == ALL else root.output)
     return max(root.bytes, elements * root.value.element_size())
 
 

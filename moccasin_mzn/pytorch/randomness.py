@@ -43,6 +43,19 @@ def copy_of(state: torch.Generator) -> torch.Generator:
     return state.clone_state()
 
 
+def replay_workspace(workspace: int, made: int) -> int:
+    """Bytes that `replayed` takes beside what it returns: two states at first, later one and what the operator takes.
+
+    Args:
+        workspace: of the operator.
+        made: bytes that it returns.
+    """
+    import torch
+
+    state = torch.default_generator.get_state().nbytes
+    return max(2 * state - made, state + workspace)
+
+
 def replayed(state: torch.Generator, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """Call an operator that has no argument for a generator as if the default generator were in a state."""
     import torch

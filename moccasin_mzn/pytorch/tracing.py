@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.computations import Computations, computations
+from moccasin_mzn.pytorch.costs import Costs
 from moccasin_mzn.pytorch.function import Runtime
 from moccasin_mzn.pytorch.guards import Guards
 from moccasin_mzn.pytorch.joint import Joint, trace_joint
@@ -33,25 +34,37 @@ class Traced:
     program: Computations = field(repr=False)
     problem: Planned = field(repr=False)
     guards: Guards = field(repr=False)
+    costs: Costs | None = field(default=None, repr=False)
+    """None: durations are FLOP, and there are no workspaces."""
 
     @classmethod
-    def of(cls, step: Step, arguments: Structure, forms: Sequence[Form]) -> Traced:
+    def of(cls, step: Step, arguments: Structure, forms: Sequence[Form], costs: Costs | None = None) -> Traced:
+        """Trace a step, and measure its operators if that is asked for and can be."""
         _check(step.model, forms)
         joint = trace_joint(step, arguments, forms)
         program = computations(joint)
         guards = Guards.of(step.model, joint, arguments)
-        return cls(step, arguments, tuple(forms), joint, program, planned(program), guards)
+        problem = planned(program)
+        if costs is not None and not without_memory(step.model, forms):
+            return cls(step, arguments, tuple(forms), joint, program, costs.told(problem), guards, costs)
+        return cls(step, arguments, tuple(forms), joint, program, problem, guards)
 
     @property
     def device(self) -> torch.device:
-        """Where the step runs: that of its first tensor."""
+        """Where the step runs."""
         import torch
 
         return torch.device(next(iter(self.joint.given.values())).form.device)
 
     def linear(self, sequence: Sequence[int] | Sequence[Action]) -> Linear:
         """The instructions of a schedule, or of a plan with slow memory."""
-        return linear(self.program, meant(self.problem, sequence))
+        return linear(self.program, meant(self.problem, sequence), self.costs and self.costs.workspace)
+
+
+def without_memory(model: torch.nn.Module, forms: Sequence[Form]) -> bool:
+    """Is a parameter, a buffer or an input on the meta device? Then nothing can be run."""
+    state = (*model.parameters(), *model.buffers())
+    return any(tensor.device.type == "meta" for tensor in state) or any(form.device == "meta" for form in forms)
 
 
 def _check(model: torch.nn.Module, forms: Sequence[Form]) -> None:

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.graphs.importers.torch_trace import other_state
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.function import Runtime
+from moccasin_mzn.pytorch.joint import BUFFER, TANGENT
 from moccasin_mzn.pytorch.liveness import Peaks
-from moccasin_mzn.pytorch.measuring import storage_peak
+from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak
 from moccasin_mzn.pytorch.slow_memory import slow_peak
 
 if TYPE_CHECKING:
-    import torch
-
     from moccasin_mzn.pytorch.tracing import Traced
 
 
@@ -31,13 +31,18 @@ class Verification:
     unequal: tuple[str, ...]
     """What is not equal, by name."""
     predicted_peak: int
+    """At the allocator, operators' workspaces included."""
+    predicted_storage_peak: int
+    peak: int
+    """Measured at the allocator, with the plan."""
     storage_peak: int
-    """Measured, with the plan."""
+    """Measured of what operators return, with the plan."""
+    eager_peak: int
+    """Measured at the allocator, without."""
     eager_storage_peak: int
-    """Measured, without."""
-    predicted_slow_peak: int = 0
-    slow_peak: int = 0
-    """Of slow memory, measured."""
+    predicted_slow_peak: int
+    slow_peak: int
+    """Measured of slow memory, with the plan."""
 
 
 def verified(
@@ -51,53 +56,83 @@ def verified(
     Raises:
         PlanError: the plan is not for these inputs.
     """
-    model = traced.step.model
-    installed = model.__dict__.get("forward")
+    installed = traced.step.model.__dict__.get("forward")
     eager = installed.original if isinstance(installed, Runtime) else traced.step
     results: list[dict[str, Any]] = []
-    peaks, slow = [], []
+    measured: list[int] = []
+    slow: list[int] = []
     for call in (planned, eager):
-        with _unchanged(model):
-            slow.append(slow_peak(lambda call=call: results.append(_step(traced, call, inputs, kwargs))))
-        with _unchanged(model):
-            peaks.append(storage_peak(partial(_step, traced, call, inputs, kwargs)))
+        with _twin(traced, inputs, kwargs) as twin:
+            left: dict[str, Any] = {}
+            slow.append(slow_peak(lambda call=call, twin=twin, left=left: left.update(twin.step(call))))
+            results.append({**left, **twin.left()})
+        for meter in (allocator_peak, storage_peak):
+            with _twin(traced, inputs, kwargs) as twin:
+                measured.append(meter(partial(twin.step, call)))
     unequal, largest = _differences(*results)
-    figures = predicted.whole, *peaks, predicted.slow, slow[0]
+    figures = predicted.whole, predicted.storages, *measured, predicted.slow, slow[0]
     return Verification(not unequal, largest, tuple(unequal), *figures)
 
 
-def _step(traced: Traced, call: Callable[..., Any], inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Forward and backward pass: all that they leave behind, by name."""
-    import torch
+def eager_peak(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
+    """Bytes that the step takes at the allocator as it is, run twice from the same state, which is left as it was."""
+    with _twin(traced, inputs, kwargs) as twin:
+        twin.step(traced.step)  # libraries prepare something that they keep
+    with _twin(traced, inputs, kwargs) as twin:
+        return allocator_peak(partial(twin.step, traced.step))
 
-    model, joint = traced.step.model, traced.joint
-    outputs = Structure.of(call(*inputs, **kwargs))[1]
-    chosen = [each for each, has in zip(outputs, joint.differentiable, strict=True) if has]
-    generator = torch.Generator().manual_seed(0)
-    tangents = [torch.empty_like(each).normal_(generator=generator) for each in chosen]
-    given = [*model.parameters(), *model.buffers(), *Structure.of((inputs, kwargs))[1]]
-    wanted = [tensor for tensor in given if tensor.requires_grad]
-    gradients = torch.autograd.grad(chosen, wanted, tangents, allow_unused=True)
-    names = [each.name for each in joint.given.values() if each.form.requires_grad]
-    return {
-        **{f"output {at}": output.detach() for at, output in enumerate(outputs)},
-        **{f"gradient of {name}": each for name, each in zip(names, gradients, strict=True)},
-        **{f"buffer {name}": buffer.clone() for name, buffer in model.named_buffers()},
-        "random state": torch.get_rng_state(),
-    }
+
+@dataclass(frozen=True, eq=False)
+class _Twin:
+    """A network with leaves of its own in the memory of the true ones: whatever is done to gradients is lost."""
+
+    traced: Traced
+    leaves: Mapping[str, Any]
+    """Parameters, buffers and inputs by name."""
+    arguments: tuple[Any, Any]
+
+    def step(self, call: Callable[..., Any]) -> dict[str, Any]:
+        """Forward and backward pass: the outputs by name."""
+        import torch
+
+        args, kwargs = self.arguments
+        outputs = Structure.of(call(*args, **kwargs))[1]
+        chosen = [each for each, has in zip(outputs, self.traced.joint.differentiable, strict=True) if has]
+        generator = torch.Generator().manual_seed(0)
+        torch.autograd.backward(chosen, [torch.empty_like(each).normal_(generator=generator) for each in chosen])
+        return {f"output {at}": output.detach() for at, output in enumerate(outputs)}
+
+    def left(self) -> dict[str, Any]:
+        """What a step leaves behind, by name."""
+        import torch
+
+        own = [each for each in self.traced.joint.given.values() if each.kind != TANGENT]
+        return {
+            **{f"gradient of {each.name}": self.leaves[each.name].grad for each in own if each.form.requires_grad},
+            **{f"buffer {each.name}": self.leaves[each.name] for each in own if each.kind == BUFFER},
+            "random state": torch.get_rng_state(),
+        }
 
 
 @contextmanager
-def _unchanged(model: torch.nn.Module) -> Iterator[None]:
-    """Puts buffers and the random state back."""
+def _twin(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[_Twin]:
+    """The step's network and inputs, with copies of its buffers; the random state is put back."""
     import torch
 
-    before = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
-    with torch.random.fork_rng(devices=[]):
-        yield
-    with torch.no_grad():
-        for buffer, value in before:
-            buffer.copy_(value)
+    model = traced.step.model
+
+    def own(tensor: Any) -> Any:
+        if isinstance(tensor, torch.nn.Parameter):
+            return torch.nn.Parameter(tensor.detach(), tensor.requires_grad)
+        return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+    with other_state(model, own), torch.random.fork_rng(devices=[]):
+        arguments, tensors = Structure.of((tuple(inputs), dict(kwargs)))
+        fresh = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
+        state = [*dict(model.named_parameters()).values(), *dict(model.named_buffers()).values()]
+        names = [each.name for each in traced.joint.given.values() if each.kind != TANGENT]
+        leaves = dict(zip(names, [*state, *fresh], strict=True))
+        yield _Twin(traced, leaves, arguments.filled(fresh))
 
 
 def _differences(one: dict[str, Any], other: dict[str, Any]) -> tuple[list[str], float]:

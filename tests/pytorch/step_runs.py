@@ -10,7 +10,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from moccasin_mzn.pytorch import plan
-from moccasin_mzn.pytorch.measuring import storage_peak
+from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak
 
 QUICK = {"search": "only", "time_limit": 30.0, "until_gap": 0.9, "seed": 0, "threads": 1}
 """Options of a search that ends with the first schedule that it finds."""
@@ -68,17 +68,24 @@ def twin(model: torch.nn.Module, inputs: Any) -> tuple[torch.nn.Module, Any]:
     return copy.deepcopy(model), fresh
 
 
-def excess(found: Any, call: Any, inputs: Any) -> int:
-    """Storage peak measured minus predicted, in bytes; the gradients of the outputs come from here, and count."""
+def excess(found: Any, call: Any, inputs: Any) -> tuple[int, int]:
+    """Peaks of storages and at the allocator, measured minus predicted, in bytes; the gradients of the outputs come
+    from here, and count.
+    """
     model = found.traced.step.model
-    for leaf in (*model.parameters(), *(leaf for leaf in inputs if isinstance(leaf, torch.Tensor))):
-        leaf.grad = None
-    gc.collect()
     joint = found.traced.joint
+
+    def without_gradients() -> None:
+        for leaf in (*model.parameters(), *(leaf for leaf in inputs if isinstance(leaf, torch.Tensor))):
+            leaf.grad = None
+        gc.collect()
 
     def step() -> None:
         outputs = joint.returned.of(call(*inputs))[1]
         chosen = [output for output, has in zip(outputs, joint.differentiable, strict=True) if has]
         torch.autograd.backward(chosen, [torch.ones_like(each) for each in chosen])
 
-    return storage_peak(step) - found.predicted_peak
+    without_gradients()
+    storages = storage_peak(step)
+    without_gradients()
+    return storages - found.predicted_storage_peak, allocator_peak(step) - found.predicted_peak

@@ -245,7 +245,7 @@ def test_other_orders_are_refused(model, x):
 
 def test_a_plan_in_a_file(tmp_path, model, x):
     x = x.repeat(16, 1)
-    found = planned(model, [x], 0.8)
+    found = planned(model, [x], 0.9)
     assert found.recomputations
     found.save(tmp_path / "plan.json")
     again = Plan.load(tmp_path / "plan.json", model)

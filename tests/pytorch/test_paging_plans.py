@@ -27,8 +27,8 @@ from moccasin_mzn.pytorch.slow_memory import Slow, read_back, settled, slow_peak
 
 EVERY = {**NETWORKS, **ODD}
 FREE = {"out_time": 0}
-BUDGETS = {"mlp": 0.35, "resnet": 0.4, "gpt": 0.4, "unet": 0.5, "llama": 0.4, "lstm": 0.5}
-"""Below what recomputation alone was seen to reach."""
+BUDGETS = {"mlp": 0.4, "resnet": 0.6, "gpt": 0.4, "unet": 0.75, "llama": 0.5, "lstm": 0.55}
+"""Near the least that is possible for these; copies cost nothing, so that they are preferred."""
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -40,14 +40,15 @@ def test_three_steps_are_those_without_a_plan(name):
     assert verified(found, inputs)
     step = found.module()
     assert same(steps(model, step, inputs), steps(other, other, fresh))
-    assert excess(found, step, inputs) == 0
+    assert excess(found, step, inputs) == (0, 0)
 
 
 def verified(found, inputs):
-    """Is all equal, and are both peaks as predicted?"""
+    """Is all equal, and are all peaks as predicted?"""
     told = found.verify(inputs)
-    assert told.predicted_slow_peak == found.predicted_slow_peak
-    return told.equal and told.storage_peak == told.predicted_peak and told.slow_peak == told.predicted_slow_peak
+    assert (told.predicted_peak, told.predicted_slow_peak) == (found.predicted_peak, found.predicted_slow_peak)
+    measured = told.peak, told.storage_peak, told.slow_peak
+    return told.equal and measured == (told.predicted_peak, told.predicted_storage_peak, told.predicted_slow_peak)
 
 
 def drawn(problem, chance):
@@ -101,7 +102,7 @@ def test_what_is_copied_changes_nothing(name):
         before = {key: value.clone() for key, value in model.state_dict().items()}
         step = found.module()
         assert same(steps(model, step, inputs, 2), wanted)
-        assert excess(found, step, inputs) == 0
+        assert excess(found, step, inputs) == (0, 0)
         assert slow_peak(lambda step=step, inputs=inputs: backward(step(*inputs))) == found.predicted_slow_peak
         model.load_state_dict(before)
     assert found.predicted_slow_peak > 0  # all copied
@@ -109,9 +110,10 @@ def test_what_is_copied_changes_nothing(name):
 
 def test_what_recomputation_cannot_do_copies_can(tmp_path):
     model, inputs = made(NETWORKS["unet"])
+    half = {"budget": "361KiB", "workspaces": "none"}
     with pytest.raises(PlanError, match="^budget"):
-        planned(model, inputs, 0.5, time_limit=5.0)
-    found = planned(model, inputs, 0.5, slow_memory="200KiB")  # copies cost what is measured
+        planned(model, inputs, **half, time_limit=2.0)
+    found = planned(model, inputs, **half, slow_memory="200KiB")  # copies cost what is measured
     assert 0 < found.predicted_slow_peak <= 200 * 1024 and found.predicted_increase > 0
     assert "slow " in found.report() and f"{found.copies} copies" in found.report()
     found.save(tmp_path / "plan.json")

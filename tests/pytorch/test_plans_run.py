@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", minversion="2.6")
 from step_networks import NETWORKS
 from step_runs import excess, made, planned, same, steps, twin
 
-BUDGETS = {"mlp": (0.9, 0.7, 0.5), "resnet": (0.9, 0.7, 0.5), "gpt": (0.9, 0.7, 0.5), "unet": (0.9, 0.7, 0.6),
+BUDGETS = {"mlp": (0.9, 0.7, 0.5), "resnet": (0.9, 0.7, 0.55), "gpt": (0.9, 0.7, 0.5), "unet": (0.9, 0.8, 0.7),
            "llama": (0.9, 0.7, 0.6), "lstm": (0.9, 0.8, 0.7)}  # fmt: skip
 """The least are near what is possible for these."""
 
@@ -25,17 +25,18 @@ def test_three_steps_are_those_without_a_plan(name, budget):
     assert found.recomputations > 0
     step = found.module()
     assert same(steps(model, step, inputs), steps(other, other, fresh))
-    assert excess(found, step, inputs) == 0
+    assert excess(found, step, inputs) == (0, 0)
 
 
-def test_a_plan_verifies_itself(monkeypatch):
-
+def test_a_plan_verifies_itself():
     model, inputs = made(NETWORKS["resnet"])
     before = {name: value.clone() for name, value in model.state_dict().items()}
     found = planned(model, inputs, 0.6)
     told = found.verify(inputs)
     assert (told.equal, told.largest_difference, told.unequal) == (True, 0.0, ())
-    assert told.storage_peak == told.predicted_peak == found.predicted_peak
+    assert told.storage_peak == told.predicted_storage_peak == found.predicted_storage_peak
+    assert told.peak == told.predicted_peak == found.predicted_peak > told.storage_peak
+    assert told.eager_peak == found.eager_peak > told.peak
     assert told.eager_storage_peak > 1.4 * told.storage_peak
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     with torch.no_grad():

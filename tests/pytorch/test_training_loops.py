@@ -104,19 +104,26 @@ def test_an_output_that_nothing_reads_has_no_part_in_the_gradients(x):
     class Two(nn.Module):
         def __init__(self):
             super().__init__()
-            self.one, self.two = nn.Linear(24, 4), nn.Linear(24, 4)
+            self.both, self.one, self.two = nn.Linear(24, 24), nn.Linear(24, 4), nn.Linear(24, 4)
 
         def forward(self, x):
-            return self.one(x), self.two(x)
+            y = self.both(x).relu_()
+            return self.one(y), y.detach(), self.two(y)
 
     torch.manual_seed(0)
     model = Two()
-    step = planned(model, [x], 1.0).module()
+    step = planned(model, [x], "1TiB").module()
     other, _ = twin(model, [])
     step(x)[0].pow(2).sum().backward()
     other(x)[0].pow(2).sum().backward()
+    gradients = zip(model.parameters(), other.parameters(), strict=True)
+    assert [mine.grad is None for mine, _ in gradients] == [False] * 4 + [True] * 2  # an optimizer leaves it alone
     assert torch.equal(model.one.weight.grad, other.one.weight.grad)
-    assert not model.two.weight.grad.any() and other.two.weight.grad is None
+    assert torch.equal(model.both.weight.grad, other.both.weight.grad)
+    assert other.two.weight.grad is None
+    step(x)[2].pow(2).sum().backward()
+    other(x)[2].pow(2).sum().backward()
+    assert all(torch.equal(a.grad, b.grad) for a, b in zip(model.parameters(), other.parameters(), strict=True))
 
 
 def test_layers_before_and_after_the_plan(x):

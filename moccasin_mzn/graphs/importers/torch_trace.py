@@ -16,7 +16,7 @@ import contextlib
 import logging
 import operator
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -131,17 +131,22 @@ def fake_state(network: torch.nn.Module) -> Iterator[FakeTensorMode]:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    fakes: dict[int, Any] = {}  # tied tensors stay tied
 
     def fake(tensor: Any) -> Any:
-        if id(tensor) not in fakes:
-            with mode:
-                like = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
-            if isinstance(tensor, torch.nn.Parameter):
-                like = torch.nn.Parameter(like, requires_grad=tensor.requires_grad)
-            fakes[id(tensor)] = like
-        return fakes[id(tensor)]
+        with mode:
+            like = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+        if isinstance(tensor, torch.nn.Parameter):
+            like = torch.nn.Parameter(like, requires_grad=tensor.requires_grad)
+        return like
 
+    with other_state(network, fake):
+        yield mode
+
+
+@contextlib.contextmanager
+def other_state(network: torch.nn.Module, other: Callable[[Any], Any]) -> Iterator[None]:
+    """Meanwhile the network has other parameters and buffers, made of its own; tied ones stay tied."""
+    made: dict[int, Any] = {}
     places = [
         (module, name, tensor)
         for module in network.modules()
@@ -150,8 +155,10 @@ def fake_state(network: torch.nn.Module) -> Iterator[FakeTensorMode]:
     ]
     try:
         for module, name, tensor in places:
-            setattr(module, name, fake(tensor))  # not into the tables: recurrent layers keep a list as well
-        yield mode
+            if id(tensor) not in made:
+                made[id(tensor)] = other(tensor)
+            setattr(module, name, made[id(tensor)])  # not into the tables: recurrent layers keep a list as well
+        yield
     finally:
         for module, name, tensor in places:
             setattr(module, name, tensor)

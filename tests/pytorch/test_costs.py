@@ -1,0 +1,93 @@
+"""What measuring changes in the graph that is planned, and how a plan without it differs."""
+
+# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.6")
+
+from step_networks import NETWORKS
+from step_runs import excess, made, planned
+from torch import nn
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.pytorch import Plan
+
+
+@pytest.fixture
+def resnet():
+    return made(NETWORKS["resnet"])
+
+
+def test_workspaces_and_nanoseconds_are_part_of_the_graph(resnet):
+    model, inputs = resnet
+    graph = planned(model, inputs, 0.9).graph
+    assert graph.duration_unit == "ns" and max(graph.workspaces) > max(graph.sizes) / 10
+    by_kind = {label.split()[-1]: size for label, size in zip(graph.labels, graph.workspaces, strict=True)}
+    assert by_kind["aten.convolution_backward"] > 0 == by_kind["tangent"]
+
+
+def test_without_measuring_the_budget_is_of_storages(resnet):
+    model, inputs = resnet
+    found = planned(model, inputs, 0.7, durations="flop", workspaces="none")
+    assert (found.graph.duration_unit, found.graph.workspaces) == ("FLOP", None)
+    assert found.predicted_peak == found.predicted_storage_peak <= found.budget
+    storages, allocator = excess(found, found.module(), inputs)
+    assert storages == 0 < allocator
+
+
+def test_a_fraction_is_of_the_measured_step(resnet):
+    model, inputs = resnet
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = torch.get_rng_state()
+    found = planned(model, inputs, Fraction(9, 10))
+    assert found.budget == -(-9 * found.eager_peak // 10)
+    assert found.verify(inputs).eager_peak == found.eager_peak
+    assert planned(model, inputs, "1TiB").eager_peak is None  # nothing was run
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_hooks_of_parameters_are_not_called_by_measuring():
+    model, x = nn.Linear(30, 30), torch.rand(4, 30)
+    called = []
+    model.weight.register_post_accumulate_grad_hook(called.append)
+    planned(model, [x], 1.0).verify([x])
+    assert called == []
+
+
+def test_what_has_no_memory_is_planned_by_flop():
+    model, inputs = made(NETWORKS["mlp"])
+    found = planned(model.to("meta"), [each.to("meta") for each in inputs], 0.7)
+    assert (found.graph.duration_unit, found.graph.workspaces, found.eager_peak) == ("FLOP", None, None)
+    assert found.budget == -(-7 * found.unplanned.whole // 10)
+
+
+def test_the_judge_of_the_graph_and_the_peak_of_the_instructions_agree(resnet):
+    model, inputs = resnet
+    found = planned(model, inputs, 1.0)
+    assert simulate(found.graph, found.sequence).peak == found.predicted_peak > found.predicted_storage_peak
+
+
+def test_files_keep_what_was_measured(resnet, tmp_path):
+    model, inputs = resnet
+    found = planned(model, inputs, 0.7)
+    found.save(tmp_path / "plan.json")
+    again = Plan.load(tmp_path / "plan.json", model)
+    assert (again.graph.durations, again.graph.workspaces) == (found.graph.durations, found.graph.workspaces)
+    assert (again.peaks, again.eager_peak) == (found.peaks, found.eager_peak)
+    assert excess(again, again.module(), inputs) == (0, 0)
+
+
+@pytest.mark.parametrize("wrong", [{"durations": "seconds"}, {"workspaces": "flop"}])
+def test_nonsense(resnet, wrong):
+    model, inputs = resnet
+    ((what, value),) = wrong.items()
+    with pytest.raises(InputError, match=f"{what} .*{value}.*: expected one of"):
+        planned(model, inputs, 0.9, **wrong)
