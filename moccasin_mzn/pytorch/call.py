@@ -36,7 +36,8 @@ class Form:
         """A tensor of this form, in the mode of fake tensors that is on."""
         import torch
 
-        made = torch.empty_strided(self.shape, self.stride, dtype=getattr(torch, self.dtype), device="cpu")
+        device = "cpu" if self.device == "meta" else self.device
+        made = torch.empty_strided(self.shape, self.stride, dtype=getattr(torch, self.dtype), device=device)
         return made.requires_grad_(self.requires_grad)
 
     def __str__(self) -> str:

@@ -31,6 +31,7 @@ from moccasin_mzn.graphs.importers.torch_nodes import (
     viewed_argument,
     written_arguments,
 )
+from moccasin_mzn.pytorch.devices import given_out
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, TANGENT, Joint, Placeholder, where
 from moccasin_mzn.pytorch.randomness import draws
 from moccasin_mzn.pytorch.refusal import PlanError
@@ -59,7 +60,8 @@ class Root:
 
     @property
     def bytes(self) -> int:
-        return storage_bytes(self.value)
+        """As its device gives them out."""
+        return given_out(storage_bytes(self.value), str(self.value.device))
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,15 +21,17 @@ _SIDE = 384
 """Of the matrices whose product tells how many FLOP go on in a nanosecond."""
 
 
-def measured_costs(device: torch.device, unit: str) -> tuple[CopyCosts, CopyCosts]:
+def measured_costs(device_name: str, unit: str) -> tuple[CopyCosts, CopyCosts]:
     """Costs of writing and of reading back on this machine.
 
     Args:
+        device_name: "meta" stands for the CPU.
         unit: of durations: "FLOP", of which a product of matrices tells how many a nanosecond is worth; else
             nanoseconds are meant.
     """
     import torch
 
+    device = torch.device("cpu" if device_name == "meta" else device_name)
     large, small = (torch.empty(amount, dtype=torch.uint8, device=device) for amount in (_LARGE, _SMALL))
     written = Slow(large), Slow(small)
     worth = _flop_per_nanosecond(device) if unit == "FLOP" else Fraction(1)

@@ -123,7 +123,7 @@ def _tangents(runtime: Runtime, tangents: tuple[Any, ...]) -> list[Any]:
     found = []
     for tangent, form in zip(_wanted(runtime, tangents), forms, strict=True):
         if tangent is None or tangent.stride() != form.stride:
-            like = torch.empty_strided(form.shape, form.stride, dtype=getattr(torch, form.dtype))
+            like = torch.empty_strided(form.shape, form.stride, dtype=getattr(torch, form.dtype), device=form.device)
             tangent = like.zero_() if tangent is None else like.copy_(tangent)
         found.append(tangent)
     return found

@@ -20,6 +20,7 @@ from moccasin_mzn.graphs.importers.torch_paths import PATH, Paths, traced_so_far
 from moccasin_mzn.graphs.importers.torch_spec import one_line
 from moccasin_mzn.graphs.importers.torch_trace import fake_state, quiet
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names
+from moccasin_mzn.pytorch.devices import forked_random_state
 from moccasin_mzn.pytorch.refusal import PlanError
 
 if TYPE_CHECKING:
@@ -92,8 +93,8 @@ def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form]) -> Join
     import torch
 
     with (
-        quiet(), torch.random.fork_rng(devices=[]), torch.backends.mkldnn.flags(enabled=False),
-        fake_state(step.model) as mode, plain_checkpoints(), torch.enable_grad(),
+        quiet(), forked_random_state(), torch.backends.mkldnn.flags(enabled=False),
+        fake_state(step.model, None) as mode, plain_checkpoints(), torch.enable_grad(),
     ):  # fmt: skip
         with mode:
             inputs = [form.empty() for form in forms]

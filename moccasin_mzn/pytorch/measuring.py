@@ -61,10 +61,7 @@ def allocator_peak(call: Callable[[], object], device: str = "cpu") -> int:
     Raises:
         Exception: whatever the call raises.
     """
-    if not _is_cpu(device):
-        return _cuda_peak(call, device)
-    _, events = allocations(call)
-    return highest(events)
+    return peak_and_held(call, device)[0]
 
 
 def eager_peaks(step: Callable[[], object], device: str = "cpu") -> StepPeaks:
@@ -97,6 +94,23 @@ def allocations(call: Callable[[], Any]) -> tuple[Any, list[int]]:
     return returned, [event.nbytes() for event in seen]
 
 
+def peak_and_held(call: Callable[[], Any], device: str = "cpu") -> tuple[int, int]:
+    """The most bytes that the allocator gave out during a call, and what is still given out for what it returns."""
+    if _is_cpu(device):
+        returned, events = allocations(call)
+        return highest(events), sum(events)
+    import torch
+
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    returned = call()
+    torch.cuda.synchronize(device)
+    peak, held = torch.cuda.max_memory_allocated(device), torch.cuda.memory_allocated(device)
+    del returned
+    return peak - before, held - before
+
+
 def time_of(device: str = "cpu") -> float:
     """Seconds to take the difference of: CPU time of this process, or the clock's when the device has done all."""
     if _is_cpu(device):
@@ -118,17 +132,6 @@ def highest(events: Iterable[int]) -> int:
         held += amount
         peak = max(peak, held)
     return peak
-
-
-def _cuda_peak(call: Callable[[], object], device: str) -> int:
-    import torch
-
-    torch.cuda.synchronize(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    before = torch.cuda.memory_allocated(device)
-    call()
-    torch.cuda.synchronize(device)
-    return torch.cuda.max_memory_allocated(device) - before
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.asking import plan_options
@@ -22,9 +22,6 @@ from moccasin_mzn.search.options import Options, SearchOptions
 from moccasin_mzn.search.plan_search import ignore
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
-
-if TYPE_CHECKING:
-    import torch
 
 Listener = Callable[[Any], None]
 Search = Callable[[Instance, Listener | None, float], Result]
@@ -47,7 +44,7 @@ class OneMemory:
         """
         return cls(Options.of({"if_none": "more", **how}))
 
-    def search(self, device: torch.device, unit: str, peak: int) -> Search:
+    def search(self, device: str, unit: str, peak: int) -> Search:
         """See `TwoMemories`."""
         return lambda instance, listener, begin: solve_instance(instance, self.options, listener, begin)
 
@@ -73,7 +70,7 @@ class TwoMemories:
                 raise InputError(f"{name.replace('_', ' ')} is for one memory, it does not go with slow memory")
         plan_options(self.how), self._costs(), capacity_of(self.capacity, 1)  # refused before anything is traced
 
-    def search(self, device: torch.device, unit: str, peak: int) -> Search:
+    def search(self, device: str, unit: str, peak: int) -> Search:
         """What searches on a device.
 
         Args:

@@ -22,7 +22,8 @@ from moccasin_mzn.graphs.importers.torch_nodes import (
 )
 from moccasin_mzn.graphs.importers.torch_profile import REPEATS, member_shares, no_denormals, real_tensor
 from moccasin_mzn.graphs.importers.torch_trace import quiet
-from moccasin_mzn.pytorch.measuring import allocations, highest
+from moccasin_mzn.pytorch.devices import device_of, forked_random_state
+from moccasin_mzn.pytorch.measuring import peak_and_held, time_of
 
 if TYPE_CHECKING:
     from torch import fx
@@ -136,7 +137,7 @@ def prepared() -> Iterator[None]:
     """Meanwhile operators can be measured: `OperatorCosts` asks for it."""
     import torch
 
-    with quiet(), torch.random.fork_rng(devices=[]), torch.no_grad(), no_denormals():
+    with quiet(), forked_random_state(), torch.no_grad(), no_denormals():
         yield
 
 
@@ -153,10 +154,11 @@ class _Call:
     args: Any
     kwargs: Any
     key: object
+    device: str = "cpu"
     workspace: int | None = None
     held: int = 0
     samples: list[float] = field(default_factory=list)
-    """Nanoseconds of this thread."""
+    """Nanoseconds of this thread, or of another device."""
     spent: float = 0
     """Seconds."""
     failed: bool = False
@@ -164,7 +166,7 @@ class _Call:
     @classmethod
     def of(cls, node: fx.Node, mask: Sequence[bool] | None) -> _Call:
         args, kwargs = (node.args, node.kwargs) if mask is None else with_mask(node, mask)
-        return cls(node.target, args, kwargs, _key(node, args, kwargs))  # type: ignore[arg-type]
+        return cls(node.target, args, kwargs, _key(node, args, kwargs), device_of(node))  # type: ignore[arg-type]
 
     @property
     def cost(self) -> OperatorCost | None:
@@ -181,11 +183,9 @@ class _Call:
             args, kwargs = self._made()
             self.target(*args, **kwargs)  # the first call may prepare something that is kept
             if self.workspace is None:
-                returned, events = allocations(lambda: self.target(*args, **kwargs))
-                self.held = sum(events)
-                self.workspace = max(0, highest(events) - self.held)
-                del returned
-            self.samples.append(_nanoseconds(lambda: self.target(*args, **kwargs)))
+                peak, self.held = peak_and_held(lambda: self.target(*args, **kwargs), self.device)
+                self.workspace = max(0, peak - self.held)
+            self.samples.append(_nanoseconds(lambda: self.target(*args, **kwargs), self.device))
         except Exception:  # on made-up numbers: indices out of range, lengths that do not fit
             self.failed = True
         self.spent += time.monotonic() - began
@@ -203,14 +203,15 @@ class _Call:
         return fx.node.map_arg((self.args, self.kwargs), real)
 
 
-def _nanoseconds(call: Callable[[], object]) -> float:
-    """CPU time of this thread for a call, of many for a short one."""
+def _nanoseconds(call: Callable[[], object], device: str) -> float:
+    """CPU time of this thread for a call, of many for a short one; of another device until it has done all."""
+    clock = time.thread_time_ns if device == "cpu" else lambda: round(1e9 * time_of(device))
     calls = 1
     while True:
-        start = time.thread_time_ns()
+        start = clock()
         for _ in range(calls):
             call()
-        took = time.thread_time_ns() - start
+        took = clock() - start
         if calls > 1 or took >= _SHORTEST:
             return took / calls
         calls = 1 + _SHORTEST // max(took, 1000)

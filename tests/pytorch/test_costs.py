@@ -91,3 +91,29 @@ def test_nonsense(resnet, wrong):
     ((what, value),) = wrong.items()
     with pytest.raises(InputError, match=f"{what} .*{value}.*: expected one of"):
         planned(model, inputs, 0.9, **wrong)
+
+
+class Sorted(nn.Module):
+    """The positions of a sorted tensor, twice as large as the tensor, are read at once, the numbers at the end."""
+
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Linear(64, 64)
+
+    def forward(self, x):
+        numbers, positions = x.sort(-1)
+        with torch.no_grad():
+            far = positions.amax()
+        del positions
+        y = self.line(x)
+        for _ in range(3):
+            y = y.exp().cumsum(-1)
+        return (y + numbers).sum() + far
+
+
+def test_of_several_outputs_each_is_freed_after_its_last_reader():
+    torch.manual_seed(0)
+    model, x = Sorted(), torch.rand(40, 64)
+    found = planned(model, [x], "1TiB")
+    assert simulate(found.graph, found.sequence).peak > found.predicted_peak  # a node holds all that it has made
+    assert excess(found, found.module(), [x]) == (0, 0)

@@ -204,7 +204,7 @@ def test_slow_memory_is_none_of_the_allocators():
 
 @pytest.mark.parametrize("unit", ["ns", "FLOP"])
 def test_copies_take_longer_the_larger_they_are(unit):
-    for costs in measured_costs(torch.device("cpu"), unit):
+    for costs in measured_costs("cpu", unit):
         assert costs.time > 0 and costs.latency > 0
 
 
@@ -246,5 +246,5 @@ def test_a_busy_gpu_copies_what_was_meant():
 @pytest.mark.cuda
 @needs_cuda
 def test_copies_to_the_host_are_timed():
-    for costs in measured_costs(torch.device("cuda"), "ns"):
+    for costs in measured_costs("cuda", "ns"):
         assert costs.time > 0 and costs.latency > 0

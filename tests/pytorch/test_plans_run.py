@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", minversion="2.6")
 from step_networks import NETWORKS
 from step_runs import excess, made, planned, same, steps, twin
 
-BUDGETS = {"mlp": (0.9, 0.7, 0.5), "resnet": (0.9, 0.7, 0.55), "gpt": (0.9, 0.7, 0.5), "unet": (0.9, 0.8, 0.7),
+BUDGETS = {"mlp": (0.9, 0.7, 0.5), "resnet": (0.9, 0.7, 0.6), "gpt": (0.9, 0.7, 0.5), "unet": (0.9, 0.8, 0.7),
            "llama": (0.9, 0.7, 0.6), "lstm": (0.9, 0.8, 0.7)}  # fmt: skip
 """The least are near what is possible for these."""
 

@@ -125,16 +125,21 @@ def trace_network(spec: str, inputs: Sequence[str], *, training: bool = False, o
 
 
 @contextlib.contextmanager
-def fake_state(network: torch.nn.Module) -> Iterator[FakeTensorMode]:
-    """Meanwhile the network's parameters and buffers are fake tensors of the CPU, whatever device they are on."""
+def fake_state(network: torch.nn.Module, device: str | None = "cpu") -> Iterator[FakeTensorMode]:
+    """Meanwhile the network's parameters and buffers are fake tensors.
+
+    Args:
+        device: that they are said to be on; None: their own, but the CPU for those that have no memory.
+    """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     mode = FakeTensorMode(allow_non_fake_inputs=True)
 
     def fake(tensor: Any) -> Any:
+        place = device or ("cpu" if tensor.device.type == "meta" else tensor.device)
         with mode:
-            like = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+            like = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=place)
         if isinstance(tensor, torch.nn.Parameter):
             like = torch.nn.Parameter(like, requires_grad=tensor.requires_grad)
         return like
