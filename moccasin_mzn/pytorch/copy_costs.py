@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.extensions.devices.build import CopyCosts
@@ -33,13 +34,13 @@ def measured_costs(device_name: str, unit: str) -> tuple[CopyCosts, CopyCosts]:
 
     device = torch.device("cpu" if device_name == "meta" else device_name)
     large, small = (torch.empty(amount, dtype=torch.uint8, device=device) for amount in (_LARGE, _SMALL))
-    written = Slow(large), Slow(small)
     worth = _flop_per_nanosecond(device) if unit == "FLOP" else Fraction(1)
-    out = _costs(*(_nanoseconds(device, lambda each=each: Slow(each)) for each in (large, small)), worth)
-    return out, _costs(*(_nanoseconds(device, each.read) for each in written), worth)
+    out = [_nanoseconds(device, partial(Slow, each)) for each in (large, small)]
+    back = [_nanoseconds(device, Slow(each).read) for each in (large, small)]
+    return _costs(worth, *out), _costs(worth, *back)
 
 
-def _costs(large: int, small: int, worth: Fraction) -> CopyCosts:
+def _costs(worth: Fraction, large: int, small: int) -> CopyCosts:
     return CopyCosts(worth * max(0, large - small) / (_LARGE - _SMALL), round(worth * small))
 
 

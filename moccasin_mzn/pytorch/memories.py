@@ -29,20 +29,22 @@ Search = Callable[[Instance, Listener | None, float], Result]
 Paging = bool | PagingCosts | Mapping[str, Any]
 
 
+def memories_asked(paging: Paging | None, slow_memory: Amount | None, how: Mapping[str, Any]) -> Memories:
+    """What is asked for, by arguments of `plan` and further options of `moccasin_mzn.solve`.
+
+    Raises:
+        InputError: nonsense in one of them.
+    """
+    if slow_memory is None and paging in (None, False):
+        return OneMemory(Options.of({"if_none": "more", **how}))
+    return TwoMemories(True if paging is None else paging, slow_memory, how)
+
+
 @dataclass(frozen=True)
 class OneMemory:
     """Recomputation alone."""
 
     options: Options
-
-    @classmethod
-    def of(cls, how: Mapping[str, Any]) -> OneMemory:
-        """With options of `moccasin_mzn.solve`.
-
-        Raises:
-            InputError: nonsense in one of them.
-        """
-        return cls(Options.of({"if_none": "more", **how}))
 
     def search(self, device: str, unit: str, peak: int) -> Search:
         """See `TwoMemories`."""
@@ -93,6 +95,9 @@ class TwoMemories:
     def _costs(self) -> tuple[CopyCosts | None, CopyCosts | None] | None:
         """Of writing and of reading back, each None if it is not possible; None for both: they are to be measured."""
         return None if isinstance(self.paging, bool) else paging_costs(self.paging).ways()
+
+
+Memories = OneMemory | TwoMemories
 
 
 def _with_more(problem: PlanProblem, options: SearchOptions, listener: Listener, begin: float) -> Result:

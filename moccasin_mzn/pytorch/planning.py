@@ -21,7 +21,7 @@ from moccasin_mzn.pytorch.costs import MEASURED, Costs
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
-from moccasin_mzn.pytorch.memories import OneMemory, Paging, TwoMemories
+from moccasin_mzn.pytorch.memories import Memories, Paging, memories_asked
 from moccasin_mzn.pytorch.program import Linear
 from moccasin_mzn.pytorch.reach import reached
 from moccasin_mzn.pytorch.refusal import PlanError
@@ -96,11 +96,7 @@ def plan(
     arguments, tensors = Structure.of((tuple(inputs), dict(kwargs or {})))
     amount = Budget.of(budget)
     searching = {"time_limit": time_limit, "threads": threads, "seed": seed, **how}
-    memory: OneMemory | TwoMemories
-    if slow_memory is None and paging in (None, False):
-        memory = OneMemory.of(searching)
-    else:
-        memory = TwoMemories(True if paging is None else paging, slow_memory, searching)
+    memory = memories_asked(paging, slow_memory, searching)
     traced = Traced.of(
         Step(model, loss), arguments, [Form.of(tensor) for tensor in tensors], Costs(durations, workspaces)
     )
@@ -127,7 +123,7 @@ def _eager_peak(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 def _searched(
-    traced: Traced, budget: Budget, eager: int | None, memory: OneMemory | TwoMemories, most: int,
+    traced: Traced, budget: Budget, eager: int | None, memory: Memories, most: int,
     on_progress: Callable[[Any], None] | None,
 ) -> Plan:  # fmt: skip
     graph = traced.problem.graph

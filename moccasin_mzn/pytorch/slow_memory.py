@@ -62,22 +62,14 @@ def read_back(slow: Slow) -> torch.Tensor:
     return tensor
 
 
-def slow_peak(call: Callable[[], object]) -> int:
-    """The most bytes in slow memory at once, of what is written during a call.
-
-    Raises:
-        Exception: whatever the call raises.
-    """
-    meter = _Meter()
-    with _listening(meter):
-        call()
-    return meter.peak
-
-
 @dataclass
-class _Meter:
+class SlowMeter:
+    """What is written to slow memory while it listens."""
+
     held: int = 0
+    """Bytes of what is there now."""
     peak: int = 0
+    """The most of them at once."""
 
     def follow(self, slow: Slow) -> None:
         self.held += slow.bytes
@@ -88,14 +80,16 @@ class _Meter:
         self.held -= amount
 
 
-_METERS: list[_Meter] = []
+_METERS: list[SlowMeter] = []
 
 
 @contextlib.contextmanager
-def _listening(meter: _Meter) -> Iterator[None]:
+def slow_meter() -> Iterator[SlowMeter]:
+    """A meter that listens meanwhile."""
+    meter = SlowMeter()
     _METERS.append(meter)
     try:
-        yield
+        yield meter
     finally:
         _METERS.remove(meter)
 

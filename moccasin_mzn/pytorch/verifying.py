@@ -15,7 +15,7 @@ from moccasin_mzn.pytorch.function import Runtime
 from moccasin_mzn.pytorch.joint import BUFFER, TANGENT
 from moccasin_mzn.pytorch.liveness import Peaks
 from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak
-from moccasin_mzn.pytorch.slow_memory import slow_peak
+from moccasin_mzn.pytorch.slow_memory import slow_meter
 
 if TYPE_CHECKING:
     from moccasin_mzn.pytorch.tracing import Traced
@@ -64,9 +64,10 @@ def verified(
     slow: list[int] = []
     for call in (planned, eager):
         with _twin(traced, inputs, kwargs) as twin:
-            left: dict[str, Any] = {}
-            slow.append(slow_peak(lambda call=call, twin=twin, left=left: left.update(twin.step(call))))
-            results.append({**left, **twin.left()})
+            with slow_meter() as listening:
+                outputs = twin.step(call)
+            slow.append(listening.peak)
+            results.append({**outputs, **twin.left()})
         for meter in (partial(allocator_peak, device=traced.device), storage_peak):
             with _twin(traced, inputs, kwargs) as twin:
                 measured.append(meter(partial(twin.step, call)))

@@ -23,7 +23,7 @@ from moccasin_mzn.pytorch import Plan, PlanError
 from moccasin_mzn.pytorch.computations import Computation
 from moccasin_mzn.pytorch.copy_costs import measured_costs
 from moccasin_mzn.pytorch.liveness import peaks
-from moccasin_mzn.pytorch.slow_memory import Slow, read_back, settled, slow_peak, write_out
+from moccasin_mzn.pytorch.slow_memory import Slow, read_back, settled, slow_meter, write_out
 
 EVERY = {**NETWORKS, **ODD}
 FREE = {"out_time": 0}
@@ -103,7 +103,9 @@ def test_what_is_copied_changes_nothing(name):
         step = found.module()
         assert same(steps(model, step, inputs, 2), wanted)
         assert excess(found, step, inputs) == (0, 0)
-        assert slow_peak(lambda step=step, inputs=inputs: backward(step(*inputs))) == found.predicted_slow_peak
+        with slow_meter() as meter:
+            backward(step(*inputs))
+        assert meter.peak == found.predicted_slow_peak
         model.load_state_dict(before)
     assert found.predicted_slow_peak > 0  # all copied
 
@@ -196,9 +198,14 @@ def test_slow_memory_is_none_of_the_allocators():
 
     row = torch.ones(1000)
     assert allocator_peak(lambda: write_out(row)) == storage_peak(lambda: write_out(row)) == 0
-    assert slow_peak(lambda: [write_out(row) for _ in range(3)]) == 12000
-    assert slow_peak(lambda: [None for _ in range(3) if write_out(row) is None]) == 4000
-    slow = write_out(row)
+    with slow_meter() as meter:
+        assert len([write_out(row) for _ in range(3)]) == 3
+    assert (meter.held, meter.peak) == (0, 12000)
+    with slow_meter() as meter:
+        for _ in range(3):
+            slow = write_out(row)
+            assert meter.held <= 8000  # the one before is freed when this one is there
+    assert (meter.held, meter.peak) == (4000, 8000)
     assert allocator_peak(lambda: read_back(slow)) == storage_peak(lambda: read_back(slow)) == 4000
 
 
