@@ -80,6 +80,16 @@ def infeasible(problem: Planned, instance: Instance, budget: int, proven: int, f
     )
 
 
+def infeasible_with_copies(problem: Planned, instance: Instance, budget: int) -> str:
+    """The same where outputs may be copied to slow memory: only what one computation touches is sure to be here."""
+    graph = instance.graph
+    need = graph.largest_working_set()
+    held = tuple(sorted({need.node, *graph.predecessors[need.node]}, key=lambda v: (-graph.sizes[v], v)))
+    outcome = "no plan is within it" if need.memory > budget else "no plan was found"
+    told = blame_text(problem, Blame(need.node, need.memory, need.memory, held))
+    return f"budget {memory_text(budget, 'byte')}: {outcome}: {told}"
+
+
 def blame_text(problem: Planned, found: Blame) -> str:
     """In a few words what is to blame, and for what."""
     name, alone = called(problem, found.node), memory_text(found.alone, "byte")

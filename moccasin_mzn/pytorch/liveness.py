@@ -7,7 +7,9 @@ before and does not count; if it is not, the gradients become it, and stay.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from moccasin_mzn.pytorch.joint import TANGENT
 from moccasin_mzn.pytorch.program import Instruction, Linear, Storage
@@ -27,6 +29,8 @@ class Peaks:
     """The most of both passes without workspaces: what operators have returned."""
     first: int
     """With workspaces, in a step that makes the `.grad` that gradients are added to; without such as any step."""
+    slow: int = 0
+    """The most in slow memory."""
 
     @property
     def whole(self) -> int:
@@ -55,19 +59,30 @@ def _peaks(plan: Linear, first: bool) -> Peaks:
         _keep_grads(instructions, makes, last)
     ending: dict[int, int] = {}
     for storage, at in last.items():
-        if storage.given is None:
+        if storage.given is None and not storage.slow:
             ending[at] = ending.get(at, 0) + storage.bytes
     tangents = sum(v.storage.bytes for v in plan.given.values() if v.storage and v.storage.given == TANGENT)
     cut, live, most, storages, kept = len(plan.forward), 0, [0, 0], 0, 0
     for at, instruction in enumerate(instructions):
         if at == cut:
             kept, live = live, live + tangents
-        live += sum(storage.bytes for storage in makes[at])
+        live += sum(storage.bytes for storage in makes[at] if not storage.slow)
         most[at >= cut] = max(most[at >= cut], live + instruction.workspace)
         storages = max(storages, live)
         live -= ending.get(at, 0)
+    slow = _slow(instructions, last)
     most[1] = max(most[1], live)
-    return Peaks(most[0], most[1], kept, tangents, max(storages, live), max(most))
+    return Peaks(most[0], most[1], kept, tangents, max(storages, live), max(most), slow)
+
+
+def _slow(instructions: Sequence[Instruction], last: Mapping[Storage, int]) -> int:
+    changes = [0] * (len(instructions) + 1)
+    for at, instruction in enumerate(instructions):
+        for storage in instruction.makes:
+            if storage.slow:
+                changes[at] += storage.bytes
+                changes[last[storage] + 1] -= storage.bytes
+    return max(accumulate(changes))
 
 
 def _keep_grads(instructions: list[Instruction], makes: list[tuple[Storage, ...]], last: dict[Storage, int]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -10,7 +9,6 @@ from fractions import Fraction
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
@@ -19,21 +17,23 @@ from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.pytorch.accumulating import ACCUMULATED, RETURNED, check_gradients
-from moccasin_mzn.pytorch.blame import infeasible
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.costs import MEASURED, Costs
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
 from moccasin_mzn.pytorch.least import least_schedules
+from moccasin_mzn.pytorch.limits import bound_within, unlimited, why_none
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
+from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
+from moccasin_mzn.pytorch.program import Linear
 from moccasin_mzn.pytorch.reach import reached
-from moccasin_mzn.pytorch.refusal import PlanError
+from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
-from moccasin_mzn.search.options import STOP, Options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
-from moccasin_mzn.words import memory_text
+from moccasin_mzn.words import count_text, memory_text
 
 if TYPE_CHECKING:
     import torch
@@ -44,8 +44,6 @@ LEAST = "least"
 """The budget that asks for the plan of least peak."""
 LEAST_SHARE = 0.6
 """Of the time, to seek it; the rest is for a shorter one of the same peak."""
-SEEK_SHARE, SEEK_LONGEST = 0.1, 10.0
-"""Of the time limit, and seconds at most, to seek the least peak where no plan is within a budget."""
 _TRIES = 6
 _FOUND = ("budget", "status", "predicted_increase", "bound", "eager_peak", "least_proven")
 """What is kept in files of what the search has found, besides the sequence."""
@@ -67,6 +65,8 @@ def plan(
     durations: str = MEASURED,
     workspaces: str = MEASURED,
     gradients: str = RETURNED,
+    paging: Paging | None = None,
+    slow_memory: str | int | float | Fraction | Budget | None = None,
     on_progress: Callable[[Any], None] | None = None,
     **how: Any,
 ) -> Plan:
@@ -87,18 +87,21 @@ def plan(
             "least": the least that a plan is found for in a part of the time; the rest is for the shortest one.
         time_limit: seconds for the search.
         order: "input", that of the trace.
-        max_computations: how often anything may be computed, if that is enough.
+        max_computations: how often anything may be computed, if that is enough; or come into memory, with `paging`.
         durations: "measured", or "flop" to minimize floating-point operations.
         workspaces: "measured", or "none": then the budget is of what operators return, and they may take more.
         gradients: "returned": those of all parameters are there at the end of the backward pass; "accumulated": each is
             added to the parameter's `.grad` when it is there, and counts as long as that takes. `.grad` itself counts
             for nothing then: it is there before, but in the first step, see `Plan.first_peak`.
+        paging: True: outputs may be written to slow memory and read back, the host's on CUDA, which takes as long as is
+            measured; or what that takes for each byte, in the unit of durations, such as {"out_time": 0.1}.
+        slow_memory: its capacity, as a budget, which asks for paging by itself; None: as much as there may be.
         on_progress: called with every new incumbent and bound.
         how: further options of `moccasin_mzn.solve`.
 
     Raises:
-        PlanError: the network cannot be planned, or no plan within the budget was found; the message says what is
-            proven.
+        NoPlanError: no plan within the budget was found; the message says what is proven.
+        PlanError: the network cannot be planned.
         InputError: nonsense in an argument.
     """
     require_torch()
@@ -108,13 +111,16 @@ def plan(
     check_gradients(gradients)
     arguments, tensors = Structure.of((tuple(inputs), dict(kwargs or {})))
     amount = None if budget == LEAST else Budget.of(budget)
-    options = Options.of({"time_limit": time_limit, "threads": threads, "seed": seed, "if_none": "more", **how})
+    searching = {"time_limit": time_limit, "threads": threads, "seed": seed, **how}
+    memory = memories_asked(paging, slow_memory, searching)
+    if amount is None and not isinstance(memory, OneMemory):
+        raise InputError(f"budget {LEAST} is for recomputation alone, it does not go with slow memory")
     forms = [Form.of(tensor) for tensor in tensors]
     traced = Traced.of(Step(model, loss), arguments, forms, Costs(durations, workspaces), gradients)
     if amount is None:
-        return _least(traced, options, max_computations, on_progress)
+        return _least(traced, memory, max_computations, on_progress)
     eager = _eager_peak(traced, inputs, kwargs or {}) if amount.fraction is not None else None
-    return _searched(traced, amount, eager, options, max_computations, on_progress)
+    return _searched(traced, amount, eager, memory, max_computations, on_progress)
 
 
 def _eager_peak(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
@@ -136,7 +142,7 @@ def _eager_peak(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 def _searched(
-    traced: Traced, budget: Budget, eager: int | None, options: Options, most: int,
+    traced: Traced, budget: Budget, eager: int | None, memory: Memories, most: int,
     on_progress: Callable[[Any], None] | None,
 ) -> Plan:  # fmt: skip
     graph = traced.problem.graph
@@ -147,29 +153,22 @@ def _searched(
     if unplanned.whole <= amount:
         return Plan(traced, order, unplanned, unplanned, amount, "optimal", 0.0, 0.0, eager)
     asked = amount - max(0, unplanned.whole - simulate(graph, order).peak)
+    search = memory.search(traced.device, graph.duration_unit, unplanned.whole)
     for _ in range(_TRIES):
         if asked < 1:
             break
         instance = Instance.build(graph, asked, max_computations=traced.problem.counts(most))
-        result = solve_instance(instance, options, on_progress, begin)
-        if not result.found or result.sequence is None:
-            raise PlanError(_none(traced, most, amount, options, result))
-        found = peaks(traced.linear(result.sequence))
+        result = search(instance, on_progress, begin)
+        if result.answer is None:
+            raise NoPlanError(why_none(traced, most, amount, memory, result))
+        found = peaks(traced.linear(result.answer))
         if found.whole <= amount:
-            bound = _bound_within(result, amount, options, begin)
+            bound = bound_within(result, amount, memory, begin)
             return _plan(traced, result, found, unplanned, amount, eager, bound)
-        asked = min(asked, result.peak) - (found.whole - amount)
-    raise PlanError(_none(traced, most, amount, options))
-
-
-def _bound_within(result: Result, amount: int, options: Options, begin: float) -> int:
-    """What is proven of all of the budget, where constants and copies have left less of it to the search."""
-    if result.instance.budget >= amount:
-        return result.bound
-    spent = time.monotonic() - begin
-    options = replace(options, time_limit=min(2 * spent + 1, options.time_limit or math.inf), if_none=STOP)
-    instance = replace(result.instance, budget=amount)
-    return solve_instance(instance, options, None, begin, warm_start=result.sequence).bound
+        if isinstance(memory, OneMemory):
+            asked = min(asked, result.peak)
+        asked -= found.whole - amount
+    raise NoPlanError(why_none(traced, most, amount, memory))
 
 
 def _plan(
@@ -178,44 +177,32 @@ def _plan(
     least = result.instance.baseline.duration
     increase, proven = ((value / least - 1) if least else 0.0 for value in (result.duration, bound))
     status = "optimal" if result.duration <= bound else "feasible"
-    return Plan(traced, tuple(result.sequence), found, unplanned, amount, status, increase, max(0.0, proven), eager)
+    figures = found, unplanned, amount, status, increase, max(0.0, proven), eager
+    answer = tuple(result.answer or ())
+    if all(isinstance(each, int) for each in answer):
+        return Plan(traced, answer, *figures)
+    computed = tuple(action.node for action in answer if action.source is None)
+    return Plan(traced, computed, *figures, actions=answer)
 
 
-def _least(traced: Traced, options: Options, most: int, on_progress: Callable[[Any], None] | None) -> Plan:
+def _least(traced: Traced, memory: OneMemory, most: int, on_progress: Callable[[Any], None] | None) -> Plan:
     """The plan of least peak that is found, and as short as is found then."""
     ready(*compiled_for(free_order=False))
     begin = time.monotonic()
-    instance = _unlimited(traced, most)
-    least = least_schedules(instance, options, Deadline(options.time_limit, begin).part(LEAST_SHARE))
+    instance = unlimited(traced, most)
+    least = least_schedules(instance, memory.options, Deadline(memory.options.time_limit, begin).part(LEAST_SHARE))
     taken = {sequence: peaks(traced.linear(sequence)) for sequence in least.sequences}
     best = min(taken, key=lambda sequence: taken[sequence].whole)
     simulation, amount = simulate(instance.graph, best), taken[best].whole
     within = replace(least.instance, budget=simulation.peak)
-    result = solve_instance(within, options, on_progress, begin, warm_start=best)
+    result = solve_instance(within, memory.options, on_progress, begin, warm_start=best)
     found = peaks(traced.linear(result.sequence))
     if found.whole > amount:  # constants and copies live longer
         result, found = replace(result, answer=best, simulation=simulation), taken[best]
     unplanned = taken.get(instance.order) or peaks(traced.linear(instance.order))
-    bound = _bound_within(result, amount, options, begin)
+    bound = bound_within(result, amount, memory, begin)
     plan = _plan(traced, result, found, unplanned, amount, None, bound)
     return replace(plan, least_proven=min(least.proven, found.whole))
-
-
-def _none(traced: Traced, most: int, amount: int, options: Options, result: Result | None = None) -> str:
-    """That there is no plan, what is proven, the least that can be found in a few seconds, and what is to blame."""
-    ready(*compiled_for(free_order=False))
-    least_budget_bound(traced.problem.graph)  # which is kept, and takes seconds for large graphs
-    interrupted = result is not None and result.interrupted
-    seconds = 0.0 if interrupted else Deadline(options.time_limit).share(SEEK_SHARE, SEEK_LONGEST)
-    least = least_schedules(_unlimited(traced, most), options, Deadline(seconds))
-    seen = min(peaks(traced.linear(sequence)).whole for sequence in least.sequences)
-    lacking = result.shortfall if result is not None else None
-    proven = max(least.proven, lacking.floor if lacking else 0)
-    return infeasible(traced.problem, least.instance, amount, min(proven, seen), seen)
-
-
-def _unlimited(traced: Traced, most: int) -> Instance:
-    return Instance.build(traced.problem.graph, "100%", max_computations=traced.problem.counts(most))
 
 
 def _bytes(amount: int) -> str:
@@ -243,6 +230,8 @@ class Plan:
     """Measured at the allocator without the plan; None: it was not."""
     least_proven: int | None = None
     """Of a plan with the least budget: bytes that are proven of the graph to be necessary; None: not sought."""
+    actions: tuple[Action, ...] = field(default=(), repr=False)
+    """With slow memory: what is computed and copied; the slow memory is `memory` 1. Empty: nothing is copied."""
 
     @property
     def predicted_peak(self) -> int:
@@ -260,6 +249,21 @@ class Plan:
         return self.peaks.first
 
     @property
+    def predicted_slow_peak(self) -> int:
+        """Bytes in slow memory at the worst moment."""
+        return self.peaks.slow
+
+    @property
+    def copies(self) -> int:
+        """How many times what is computed is written to slow memory or read back."""
+        return sum(action.source is not None for action in self.actions)
+
+    @property
+    def linear(self) -> Linear:
+        """The instructions of the plan."""
+        return self.traced.linear(self.actions or self.sequence)
+
+    @property
     def graph(self) -> Any:
         """The computation graph that was planned."""
         return self.traced.problem.graph
@@ -271,7 +275,7 @@ class Plan:
 
     def runtime(self, original: Callable[..., Any] | None = None) -> Runtime:
         """What runs the plan; `original` is called instead where no gradient is asked for."""
-        code = emitted(self.traced.joint, self.traced.linear(self.sequence))
+        code = emitted(self.traced.joint, self.linear)
         reach = reached(self.traced.program)
         return Runtime(self.traced.joint, self.traced.guards, code, reach, original or self.traced.step)
 
@@ -320,17 +324,20 @@ class Plan:
         """A few lines for people."""
         proven = "proven least" if self.status == "optimal" else f"at least {100 * self.bound:.2f} %"
         peak, before = _bytes(self.predicted_peak), _bytes(self.unplanned.whole)
-        least = "" if self.least_proven is None else f", at least {_bytes(self.least_proven)} is proven to be needed"
-        first = [f"first     {_bytes(self.first_peak)} in a step that makes the gradients' memory"]
-        return "\n".join(
-            [
-                f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are done again",
-                f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan{least}",
-                *(first if self.traced.gradients == ACCUMULATED else []),
-                f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
-                f"duration  +{100 * self.predicted_increase:.2f} % ({proven})",
-            ]
-        )
+        lines = [
+            f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are done again",
+            f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan",
+            f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
+            f"duration  +{100 * self.predicted_increase:.2f} % ({proven})",
+        ]
+        if self.least_proven is not None:
+            lines[1] += f", at least {_bytes(self.least_proven)} is proven to be needed"
+        if self.traced.gradients == ACCUMULATED:
+            lines.insert(2, f"first     {_bytes(self.first_peak)} in a step that makes the gradients' memory")
+        if self.copies:
+            copies = count_text(self.copies, "copy", "copies")
+            lines.append(f"slow      {_bytes(self.predicted_slow_peak)} at most, {copies} there and back")
+        return "\n".join(lines)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan as JSON; the network is not part of it."""
@@ -338,7 +345,7 @@ class Plan:
 
         found = {name: getattr(self, name) for name in _FOUND}
         predicted = {name: asdict(getattr(self, name)) for name in _PREDICTED}
-        write_plan(path, self.traced, self.sequence, {**found, **predicted})
+        write_plan(path, self.traced, self.actions or self.sequence, {**found, **predicted})
 
     @classmethod
     def load(
@@ -352,6 +359,8 @@ class Plan:
         """
         from moccasin_mzn.pytorch.plan_files import read_plan
 
-        traced, sequence, found = read_plan(path, model, loss, (*_FOUND, *_PREDICTED))
+        traced, actions, found = read_plan(path, model, loss, (*_FOUND, *_PREDICTED))
         predicted = {name: Peaks(**found.pop(name)) for name in _PREDICTED}
-        return cls(traced, sequence, **predicted, **found)
+        sequence = tuple(action.node for action in actions if action.source is None)
+        copied = actions if len(sequence) < len(actions) else ()
+        return cls(traced, sequence, **predicted, **found, actions=copied)

@@ -16,6 +16,7 @@ from moccasin_mzn.pytorch.function import Runtime
 from moccasin_mzn.pytorch.joint import BUFFER, TANGENT
 from moccasin_mzn.pytorch.liveness import Peaks
 from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak
+from moccasin_mzn.pytorch.slow_memory import slow_meter
 
 if TYPE_CHECKING:
     from moccasin_mzn.pytorch.tracing import Traced
@@ -41,6 +42,9 @@ class Verification:
     eager_peak: int
     """Measured at the allocator, without."""
     eager_storage_peak: int
+    predicted_slow_peak: int
+    slow_peak: int
+    """Measured of slow memory, with the plan."""
 
 
 def verified(
@@ -58,14 +62,19 @@ def verified(
     eager = installed.original if isinstance(installed, Runtime) else traced.step
     results: list[dict[str, Any]] = []
     measured: list[int] = []
+    slow: list[int] = []
     for call in (planned, eager):
         with _twin(traced, inputs, kwargs) as twin:
-            results.append({**twin.step(call), **twin.left()})
+            with slow_meter() as listening:
+                outputs = twin.step(call)
+            slow.append(listening.peak)
+            results.append({**outputs, **twin.left()})
         for meter in (partial(allocator_peak, device=traced.device), storage_peak):
             with _twin(traced, inputs, kwargs) as twin:
                 measured.append(meter(partial(twin.step, call)))
-    unequal, largest = _differences(*results)
-    return Verification(not unequal, largest, tuple(unequal), predicted.whole, predicted.storages, *measured)
+    unequal, largest = differences(*results)
+    figures = predicted.whole, predicted.storages, *measured, predicted.slow, slow[0]
+    return Verification(not unequal, largest, tuple(unequal), *figures)
 
 
 def eager_peak(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
@@ -133,7 +142,8 @@ def _twin(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> I
         yield _Twin(traced, leaves, arguments.filled(fresh))
 
 
-def _differences(one: dict[str, Any], other: dict[str, Any]) -> tuple[list[str], float]:
+def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[list[str], float]:
+    """Names of tensors that are not equal bit for bit, and the largest difference; what is no number equals itself."""
     import torch
 
     unequal, largest = [], 0.0
@@ -144,7 +154,7 @@ def _differences(one: dict[str, Any], other: dict[str, Any]) -> tuple[list[str],
         if mine is None or its is None or mine.shape != its.shape or mine.dtype != its.dtype:
             unequal.append(name)
             largest = float("inf")
-        elif not torch.equal(mine, its):
+        elif not torch.equal(mine, its) and not torch.allclose(mine, its, rtol=0.0, atol=0.0, equal_nan=True):
             unequal.append(name)
             wide = torch.complex128 if mine.is_complex() else torch.float64
             largest = max(largest, (mine.to(wide) - its.to(wide)).abs().max().item())

@@ -57,7 +57,7 @@ def test_the_least_plan_runs_and_a_budget_below_what_is_proven_does_not(tmp_path
     model, inputs = made(NETWORKS["resnet"])
     other, fresh = twin(model, inputs)
     found = planned(model, inputs, "least", time_limit=4.0)
-    assert found.least_proven <= found.predicted_peak <= found.budget < 0.6 * found.unplanned.whole
+    assert found.least_proven <= found.predicted_peak <= found.budget < 0.8 * found.unplanned.whole
     assert "is proven to be needed" in found.report()
     step = found.module()
     assert same(steps(model, step, inputs), steps(other, other, fresh))
