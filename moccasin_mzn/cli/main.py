@@ -24,6 +24,7 @@ from moccasin_mzn.cli.listing import list_methods
 from moccasin_mzn.cli.order import order
 from moccasin_mzn.cli.plot import plot
 from moccasin_mzn.cli.reduce import convert, reduce
+from moccasin_mzn.cli.running import run_
 from moccasin_mzn.cli.solve import solve
 from moccasin_mzn.cli.strict import group
 from moccasin_mzn.cli.validate import validate
@@ -41,6 +42,7 @@ def main() -> None:
 
 SECTIONS = {
     "Solve": (solve, frontier, order, compare, allocate),
+    "Train": (run_,),
     "Judge and draw": (validate, plot),
     "Graphs": (info, generate, import_, reduce, convert),
     "Models, solvers, experiments": (list_methods, export, complexity, bench, install_solver, compile_searches),

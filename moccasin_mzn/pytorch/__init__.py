@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from moccasin_mzn.pytorch.planning import Plan, plan
-    from moccasin_mzn.pytorch.refusal import PlanError
+    from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
     from moccasin_mzn.pytorch.verifying import Verification
 
-__all__ = ["Plan", "PlanError", "Verification", "plan"]
+__all__ = ["NoPlanError", "Plan", "PlanError", "Verification", "plan"]
 
-_HOMES = {"Plan": "planning", "PlanError": "refusal", "Verification": "verifying", "plan": "planning"}
+_HOMES = {
+    "NoPlanError": "refusal", "Plan": "planning", "PlanError": "refusal", "Verification": "verifying",
+    "plan": "planning",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

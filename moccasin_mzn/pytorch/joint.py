@@ -13,6 +13,7 @@ import contextlib
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -152,10 +153,41 @@ def _trace(step: Step, arguments: Structure, inputs: list[Any], mode: Any) -> Jo
         return torch.func.functional_call(Joined(), replaced, (tensors,))
 
     graph_module = make_fx(joint, tracing_mode="fake")(*given)
+    _turned_into_views(graph_module)
     names = argument_names(*arguments.filled(inputs))
     kinds = [PARAMETER] * len(parameters) + [BUFFER] * len(buffers) + [INPUT] * len(inputs) + [TANGENT] * len(tangents)
     names = [*state, *names, *(f"gradient of output {at}" for at, has in enumerate(differentiable) if has)]
     return _joint(graph_module, [*map(Placeholder, names, kinds, map(Form.of, given))], differentiable, structures[-1])
+
+
+def _turned_into_views(graph_module: fx.GraphModule) -> None:
+    """A tensor of the step's own that is given another shape in place is from then on a view: all later nodes read it
+    by the node that did so, and views taken before are tensors of their own."""
+    from torch import fx
+
+    for node in graph_module.graph.nodes:
+        view = _views().get(node.target)
+        if view is not None:
+            own = node.args[0]
+            while isinstance(own, fx.Node) and own.op == "call_function" and str(own.target).split(".")[1][-1] == "_":
+                own = own.args[0]  # the same tensor
+            if isinstance(own, fx.Node) and own.op == "call_function":
+                node.target = view
+    graph_module.recompile()
+
+
+@cache
+def _views() -> dict[Any, Any]:
+    """For operators that change the shape of a tensor in place those that make a view."""
+    import torch
+
+    aten = torch.ops.aten
+    return {
+        aten.t_.default: aten.t.default,
+        aten.transpose_.default: aten.transpose.int,
+        aten.unsqueeze_.default: aten.unsqueeze.default,
+        **{getattr(aten.squeeze_, name): getattr(aten.squeeze, name) for name in ("default", "dim", "dims")},
+    }
 
 
 def _check_captured(joint: Joint, model: torch.nn.Module) -> None:

@@ -24,7 +24,7 @@ from moccasin_mzn.pytorch.liveness import Peaks, peaks
 from moccasin_mzn.pytorch.memories import Memories, Paging, memories_asked
 from moccasin_mzn.pytorch.program import Linear
 from moccasin_mzn.pytorch.reach import reached
-from moccasin_mzn.pytorch.refusal import PlanError
+from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.words import count_text, exact_memory_text, memory_text
@@ -85,8 +85,8 @@ def plan(
         how: further options of `moccasin_mzn.solve`.
 
     Raises:
-        PlanError: the network cannot be planned, or no plan within the budget was found; the message says what is
-            proven.
+        NoPlanError: no plan within the budget was found; the message says what is proven.
+        PlanError: the network cannot be planned.
         InputError: nonsense in an argument.
     """
     require_torch()
@@ -141,12 +141,12 @@ def _searched(
         instance = Instance.build(graph, asked, max_computations=traced.problem.counts(most))
         result = search(instance, on_progress, begin)
         if result.answer is None:
-            raise PlanError(_none(result, amount, asked))
+            raise NoPlanError(_none(result, amount, asked))
         found = peaks(traced.linear(result.answer))
         if found.whole <= amount:
             return _plan(traced, result, found, unplanned, amount, eager)
         asked -= found.whole - amount
-    raise PlanError(f"budget {_bytes(amount)}: constants and copies take more than it leaves")
+    raise NoPlanError(f"budget {_bytes(amount)}: constants and copies take more than it leaves")
 
 
 def _plan(traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount: int, eager: int | None) -> Plan:

@@ -419,9 +419,11 @@ def _settled(forward: list[Instruction], backward: list[Instruction]) -> tuple[l
         if each.target is slow_memory.write_out:
             waiting = Instruction(slow_memory.settled, (each.value, *each.args), {}, Value(None))
             after.setdefault(last[each.args[0].storage], []).append(waiting)
-    found = [[each, *after.get(at, ())] for at, each in enumerate(both)]
-    halves = found[: len(forward)], found[len(forward) :]
-    return tuple([each for group in half for each in group] for half in halves)  # type: ignore[return-value]
+
+    def part(places: range) -> list[Instruction]:
+        return [each for at in places for each in (both[at], *after.get(at, ()))]
+
+    return part(range(len(forward))), part(range(len(forward), len(both)))
 
 
 def _room(value: Value) -> int:

@@ -12,3 +12,9 @@ class PlanError(InputError):
     """
 
     kind = "plan"
+
+
+class NoPlanError(PlanError):
+    """No plan within the budget was found; the message says what is proven."""
+
+    kind = "no-plan"

@@ -3,8 +3,8 @@
 A copy is of the whole storage, bytes and all, so that what is read back is laid out as it was. On CUDA it goes on in a
 stream of its own, and the host waits for nothing:
 
-    computing    conv -> y    relu    add      waits for the event: y is freed    ...    waits: y is there    conv backward
-    copying                   y is written, event                                        y is read back, event
+    computing    conv -> y    relu    add     waits for the event: y is freed    ...    waits: y is there    backward
+    copying                   y is written, event                                       y is read back, event
 """
 
 from __future__ import annotations

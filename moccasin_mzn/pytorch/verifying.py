@@ -71,7 +71,7 @@ def verified(
         for meter in (partial(allocator_peak, device=traced.device), storage_peak):
             with _twin(traced, inputs, kwargs) as twin:
                 measured.append(meter(partial(twin.step, call)))
-    unequal, largest = _differences(*results)
+    unequal, largest = differences(*results)
     figures = predicted.whole, predicted.storages, *measured, predicted.slow, slow[0]
     return Verification(not unequal, largest, tuple(unequal), *figures)
 
@@ -137,7 +137,8 @@ def _twin(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> I
         yield _Twin(traced, leaves, arguments.filled(fresh))
 
 
-def _differences(one: dict[str, Any], other: dict[str, Any]) -> tuple[list[str], float]:
+def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[list[str], float]:
+    """Names of tensors that are not equal bit for bit, and the largest difference; what is no number equals itself."""
     import torch
 
     unequal, largest = [], 0.0
@@ -148,7 +149,7 @@ def _differences(one: dict[str, Any], other: dict[str, Any]) -> tuple[list[str],
         if mine is None or its is None or mine.shape != its.shape or mine.dtype != its.dtype:
             unequal.append(name)
             largest = float("inf")
-        elif not torch.equal(mine, its):
+        elif not torch.equal(mine, its) and not torch.allclose(mine, its, rtol=0.0, atol=0.0, equal_nan=True):
             unequal.append(name)
             wide = torch.complex128 if mine.is_complex() else torch.float64
             largest = max(largest, (mine.to(wide) - its.to(wide)).abs().max().item())

@@ -32,6 +32,8 @@ YOURS = {"my.mzn", "latest.mzn", "model.mzn", "FILE.mzn"}
 """Of whoever reads."""
 
 MAKES_FILES = "docs/extending.md"
+NEEDS_TORCH = "docs/training.md"
+"""Its examples are one program, which `tests/pytorch/test_training_page.py` runs."""
 MADE = re.compile(r"^`([^`\n]+)`:$", re.M)
 """A file that the block below it is for, as `MAKES_FILES` has them."""
 
@@ -229,8 +231,8 @@ def test_extras_exist(name):
 
 def examples():
     for name in PAGES:
-        if name == MAKES_FILES:
-            continue  # its blocks are files, which a test of their own puts to use
+        if name in (MAKES_FILES, NEEDS_TORCH):
+            continue  # tests of their own put the blocks to use
         for number, block in enumerate(block for block in page(name).blocks if block.language == "python"):
             yield pytest.param(block, id=f"{name} {number}")
 

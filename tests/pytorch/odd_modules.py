@@ -51,6 +51,17 @@ def in_place_twice(self, x):
 
 
 @odd
+def shapes_changed_in_place(self, x):
+    y = self.one(x) * 1
+    before = y + 1
+    part = y.detach()[:2]
+    y.t_().add_(self.memory[:4])
+    z = y.clone().unsqueeze_(0).transpose_(1, 2)
+    z.mul_(2)
+    return self.two(y.t() * part.sum() + z.squeeze_(0).squeeze_()) + before
+
+
+@odd
 def slice_writes(self, x):
     y = torch.zeros(4, 12)
     y[:, :6] = self.one(x)

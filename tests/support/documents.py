@@ -23,7 +23,7 @@ PAGES = tuple(
 )
 """Relative to the checkout."""
 
-_ANSWER = re.compile(r"^print\(.*\)  # (.+)$", re.M)
+_ANSWER = re.compile(r"^ *print\(.*\)  # (.+)$", re.M)
 _FENCES = ("fence", "code_block")
 
 

@@ -7,11 +7,11 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, shown
 
@@ -94,20 +94,44 @@ def load_network(spec: str) -> torch.nn.Module:
     """
     from torch import nn
 
-    place, colon, factory = spec.rpartition(":") if isinstance(spec, str) else ("", "", "")
-    names = factory.split(".")
-    if not colon or not place or not all(name.isidentifier() for name in names):
-        raise InputError(f"network {shown(spec)}: expected module:factory or path/to/file.py:factory")
     with users_code(spec):
-        found = _module_in_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-        for name in names:
-            found = getattr(found, name)
-        if not callable(found):
-            raise InputError(f"{spec} is {shown(found)}, expected a function that returns a torch.nn.Module")
-        network = found()
+        network = _function("network", spec, "factory", "a function that returns a torch.nn.Module")()
     if not isinstance(network, nn.Module):
         raise InputError(f"{spec} returned {shown(network)}, expected a torch.nn.Module")
     return network
+
+
+def load_loss(spec: str) -> Callable[[Any, Any], Any]:
+    """A loss, called with the network's outputs and a target. THIS RUNS THE MODULE'S CODE.
+
+    Args:
+        spec: `module:function` or `path/to/file.py:function`, or the name of one in `torch.nn.functional`.
+
+    Raises:
+        InputError: see `load_network`.
+    """
+    from torch.nn import functional
+
+    if spec.isidentifier():
+        loss = getattr(functional, spec, None)
+        if not callable(loss):
+            raise InputError(f"loss {shown(spec)}: no function of torch.nn.functional, else expected module:function")
+        return loss
+    with users_code(spec):
+        return _function("loss", spec, "function", "a function of outputs and a target")
+
+
+def _function(what: str, spec: str, name: str, expected: str) -> Callable[..., Any]:
+    place, colon, function = spec.rpartition(":") if isinstance(spec, str) else ("", "", "")
+    names = function.split(".")
+    if not colon or not place or not all(name.isidentifier() for name in names):
+        raise InputError(f"{what} {shown(spec)}: expected module:{name} or path/to/file.py:{name}")
+    found: Any = _module_in_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    for each in names:
+        found = getattr(found, each)
+    if not callable(found):
+        raise InputError(f"{spec} is {shown(found)}, expected {expected}")
+    return found
 
 
 @contextlib.contextmanager

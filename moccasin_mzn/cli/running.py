@@ -1,0 +1,222 @@
+"""The commands `run ...`: plans of networks, run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from cloup import option, option_group
+
+from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, stopped_by_signals
+from moccasin_mzn.cli.outputs import check_outputs
+from moccasin_mzn.cli.strict import group
+from moccasin_mzn.cli.typed import typed
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.option import flag
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from moccasin_mzn.graphs.importers.torch_spec import Input
+    from moccasin_mzn.pytorch.planning import Plan
+
+    _Called = tuple[Plan, Sequence[Any], Mapping[str, Any]]
+
+_OPTIONS = {"inputs": "--input"}
+"""Of parameters with other names."""
+
+
+@group("run")
+def run_() -> None:
+    """Train a network for a few steps with a plan and without, and compare."""
+
+
+@run_.command()
+@click.argument("spec", metavar="MODULE:FACTORY")
+@option_group(
+    "Step",
+    option("--input", "inputs", multiple=True, metavar="[NAME=]SHAPE[:DTYPE]",
+           help="Of one argument: 8x3x224x224, 8x128:int64; given once for each. Values are random, of integers 0 "
+                "or 1."),
+    option("--loss", metavar="NAME|MODULE:FUNCTION",
+           help="Called with the outputs and the last input: a function of torch.nn.functional, or your own.  "
+                "[default: the network returns its loss]"),
+    option("--evaluation", is_flag=True, help="The network is in evaluation mode, not in training mode."),
+    option("--device", default="cpu", show_default=True, metavar="cpu|cuda|cuda:N", help="Where it is trained."),
+    option("--onednn/--no-onednn", default=True, show_default=True,
+           help="Whether PyTorch uses oneDNN, whose recurrent layers a plan takes apart: without it they are equal."),
+)  # fmt: skip
+@option_group(
+    "Plan",
+    option("--budget", metavar="0.8|80%|BYTES|1.5GiB",
+           help="Most memory above parameters, buffers and inputs: a fraction of what the step takes, or an amount."),
+    *typed("time_limit", help="For the search.  [default: 60]"), *typed("threads", "seed"),
+    option("--plan", "plan_file", type=click.Path(path_type=Path), metavar="FILE", help="A plan saved before."),
+    option("--save", type=click.Path(path_type=Path), metavar="FILE", help="Write the plan as JSON."),
+)  # fmt: skip
+@option_group(
+    "Comparison",
+    option("--steps", type=click.IntRange(1, 10_000), default=5, show_default=True, metavar="N", help="Of training."),
+    option("--optimizer", type=click.Choice(["sgd", "momentum", "adam"]), default="sgd", show_default=True,
+           help="What makes a step of the gradients."),
+    option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
+)  # fmt: skip
+def torch(
+    spec: str, loss: str | None, evaluation: bool, device: str, onednn: bool, plan_file: Path | None, save: Path | None,
+    steps: int, optimizer: str, as_json: bool, **asked: Any,
+) -> int:  # fmt: skip
+    """A PyTorch module: FACTORY() of the Python module (or FILE.py:FACTORY) returns it.
+
+    THIS RUNS THE MODULE'S CODE, as python would: import nothing you would not run. Memory is above parameters, buffers
+    and inputs, at the allocator and of the storages that operators return; time is CPU time of a step.
+
+    Exit status 0: results with the plan are those without it, bit for bit; 1: there is no plan, or they are not.
+
+    Ctrl-C ends the search and keeps the best plan; later it ends the steps.
+    """
+    from moccasin_mzn.graphs.importers.torch_spec import load_loss, load_network, users_code
+    from moccasin_mzn.graphs.importers.torch_trace import require_torch
+    from moccasin_mzn.pytorch.refusal import NoPlanError
+    from moccasin_mzn.pytorch.side_by_side import side_by_side
+    from moccasin_mzn.report.side_by_side import print_side_by_side, side_by_side_dict, verdict
+
+    code = spec.rpartition(":")[0]
+    check_outputs(
+        {"--save": save}, {"the plan": plan_file, "the network": Path(code) if code.endswith(".py") else None}
+    )
+    inputs = _checked(plan_file, asked)
+    require_torch()
+    try:
+        with _as_if_alone(onednn):
+            model = _placed(load_network(spec), device).train(not evaluation)
+            criterion = None if loss is None else load_loss(loss)
+            with users_code(spec):
+                found, args, kwargs = (
+                    _searched(model, criterion, inputs, device, asked) if plan_file is None
+                    else _read(plan_file, model, criterion)
+                )  # fmt: skip
+                if save is not None:
+                    found.save(save)
+                beside = side_by_side(found, args, kwargs, steps, optimizer)
+    except NoPlanError as error:
+        return _told_none(error, as_json)
+    if as_json:
+        click.echo(json.dumps(side_by_side_dict(found, beside)))
+        click.echo(verdict(beside), err=True)
+    else:
+        print_side_by_side(found, beside, sys.stdout)
+    return EXIT_FOUND if beside.equal else EXIT_NONE
+
+
+def _checked(plan_file: Path | None, asked: dict[str, Any]) -> tuple[Input, ...]:
+    """What the network is called with, of a plan that is to be sought.
+
+    Raises:
+        InputError: nonsense; something is missing, or is there beside a plan, which has it already.
+    """
+    from moccasin_mzn.graphs.importers.torch_spec import parse_inputs
+    from moccasin_mzn.problem.budget import Budget
+
+    given = [_OPTIONS.get(name, flag(name)) for name, value in asked.items() if value not in (None, ())]
+    if plan_file is not None:
+        if given:
+            raise InputError(f"{given[0]} does not go with --plan, which has a plan already")
+        return ()
+    for option_needed in ("--input", "--budget"):
+        if option_needed not in given:
+            raise click.MissingParameter(
+                ctx=click.get_current_context(), param_hint=f"'{option_needed}'", param_type="option"
+            )
+    if asked["budget"] != "least":
+        Budget.parse(asked["budget"])
+    return parse_inputs(asked.pop("inputs"))
+
+
+@contextlib.contextmanager
+def _as_if_alone(onednn: bool) -> Iterator[None]:
+    """Without warnings of PyTorch; the folder is afterwards the same, and so are the random numbers to come."""
+    import torch
+
+    from moccasin_mzn.graphs.importers.torch_trace import quiet
+    from moccasin_mzn.pytorch.devices import forked_random_state
+
+    available = torch.backends.mkldnn.is_available()
+    with (
+        contextlib.chdir("."), quiet(), forked_random_state(),
+        torch.backends.mkldnn.flags(enabled=onednn and available),
+    ):  # fmt: skip
+        torch.manual_seed(0)
+        yield
+
+
+def _placed(model: nn.Module, device: str) -> nn.Module:
+    """The network on a device.
+
+    Raises:
+        InputError: there is no such device, or it has no room.
+    """
+    import torch
+
+    from moccasin_mzn.graphs.importers.torch_spec import one_line
+
+    if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", device):
+        raise InputError(f"device {shown(device)}: expected cpu, cuda or cuda:N")
+    try:
+        return model.to(torch.empty(0, device=device).device)
+    except (RuntimeError, AssertionError) as error:  # as PyTorch says that there is none, or too little memory
+        raise InputError(f"device {shown(device)}: {one_line(error)}") from None
+
+
+def _searched(model: nn.Module, loss: Any, inputs: tuple[Input, ...], device: str, asked: dict[str, Any]) -> _Called:
+    """A plan for these inputs; and the inputs, positional and by name."""
+    import torch
+
+    from moccasin_mzn.pytorch.planning import plan
+    from moccasin_mzn.pytorch.side_by_side import at_random
+    from moccasin_mzn.report.side_by_side import SearchLines
+
+    made = [
+        (each.name, at_random(torch.empty(each.shape, dtype=getattr(torch, each.dtype), device=device)))
+        for each in inputs
+    ]
+    args = [tensor for name, tensor in made if name is None]
+    kwargs = {name: tensor for name, tensor in made if name is not None}
+    lines = SearchLines(sys.stderr)
+    how = {name: value for name, value in asked.items() if value is not None}
+    with stopped_by_signals():
+        found = plan(model, args, kwargs=kwargs, loss=loss, on_progress=lines, **how)
+    lines.flush()
+    return found, args, kwargs
+
+
+def _read(path: Path, model: nn.Module, loss: Any) -> _Called:
+    """A plan from a file, and inputs of the forms that it is for."""
+    import torch
+
+    from moccasin_mzn.pytorch.planning import Plan
+    from moccasin_mzn.pytorch.side_by_side import at_random
+
+    found = Plan.load(path, model, loss=loss)
+    forms = found.traced.forms
+    with torch.no_grad():
+        tensors = [
+            at_random(torch.empty_strided(e.shape, e.stride, dtype=getattr(torch, e.dtype), device=e.device))
+            for e in forms
+        ]
+    args, kwargs = found.traced.arguments.filled(
+        [tensor.requires_grad_(form.requires_grad) for tensor, form in zip(tensors, forms, strict=True)]
+    )
+    return found, args, kwargs
+
+
+def _told_none(error: InputError, as_json: bool) -> int:
+    if as_json:
+        click.echo(json.dumps({"status": "none", "reason": str(error)}))
+    click.echo(f"no plan: {error}", err=True)
+    return EXIT_NONE

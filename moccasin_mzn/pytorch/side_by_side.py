@@ -1,0 +1,221 @@
+"""Training with a plan and without, from the same state: what both take, and whether anything differs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.pytorch.call import Structure
+from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of
+from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak, time_of
+from moccasin_mzn.pytorch.verifying import differences
+
+if TYPE_CHECKING:
+    import torch
+
+    from moccasin_mzn.pytorch.planning import Plan
+
+OPTIMIZERS: Mapping[str, tuple[str, Mapping[str, float]]] = {
+    "sgd": ("SGD", {"lr": 0.01}),
+    "momentum": ("SGD", {"lr": 0.01, "momentum": 0.9}),
+    "adam": ("Adam", {"lr": 0.001}),
+}
+"""By name, the class in `torch.optim` and its settings."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a training step takes, without the optimizer."""
+
+    storage_peak: int
+    """Bytes of storages above parameters, buffers and inputs."""
+    allocator_peak: int
+    """The same at the allocator."""
+    seconds: tuple[float, ...]
+    """Of each step: CPU time, or, on another device, the time on the clock."""
+
+    @property
+    def median(self) -> float:
+        """Of the seconds."""
+        return statistics.median(self.seconds)
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Steps of an optimizer without a plan and with one."""
+
+    eager: Measured
+    plan: Measured
+    steps: int
+    """How many were compared: fewer than asked for after an interrupt."""
+    unequal: tuple[str, ...]
+    """What is not equal bit for bit after some step, by name."""
+    largest_difference: float
+    """Of any two numbers in what is compared."""
+
+    @property
+    def equal(self) -> bool:
+        """Outputs, gradients, parameters, buffers and the random state, after every step."""
+        return not self.unequal
+
+    @property
+    def increase(self) -> float:
+        """Of the time of a step, as a fraction."""
+        return self.plan.median / self.eager.median - 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {**asdict(self), "equal": self.equal, "increase": self.increase}
+
+
+def side_by_side(
+    found: Plan, args: Sequence[Any], kwargs: Mapping[str, Any], steps: int = 5, optimizer: str = "sgd"
+) -> SideBySide:
+    """Train a network without its plan and with it, in turns, and leave its state as it was.
+
+    An output of one number is a loss; gradients of other outputs are random numbers, the same for both. Peaks are
+    measured in steps before those, which also warm up. An interrupt ends it when a step has been compared.
+
+    Args:
+        args: what the step is called with, and `kwargs` by name.
+        steps: at least 1.
+        optimizer: see `OPTIMIZERS`.
+
+    Raises:
+        KeyboardInterrupt: nothing has been compared yet.
+        PlanError: the plan is not for these inputs.
+    """
+    model = found.traced.step.model
+    joint = found.traced.joint
+    calls = (found.traced.step, found.runtime())
+    with _left_as_it_was(model):
+        sides = [
+            _Side(model, partial(call, *args, **kwargs), joint.differentiable, optimizer, found.traced.device)
+            for call in calls
+        ]
+        for side in sides:
+            side.measure_peaks()
+        done, unequal, largest = 0, dict[str, None](), 0.0
+        try:
+            for number in range(steps):
+                results = [side.train(number) for side in sides]
+                names, difference = differences(*results)
+                unequal |= dict.fromkeys(names)
+                largest, done = max(largest, difference), done + 1
+        except KeyboardInterrupt:
+            if not done:
+                raise
+        finally:
+            for parameter in model.parameters():
+                parameter.grad = None
+    eager, planned = (side.measured(done) for side in sides)
+    return SideBySide(eager, planned, done, tuple(unequal), largest)
+
+
+class _Side:
+    """One of two ways to train the same network; each has a state of its own, which is put in place for its steps."""
+
+    def __init__(
+        self, model: torch.nn.Module, call: Callable[[], Any], differentiable: Sequence[bool], optimizer: str,
+        device: str,
+    ) -> None:  # fmt: skip
+        import torch
+
+        kind, settings = OPTIMIZERS[optimizer]
+        self._model, self._call, self._differentiable = model, call, differentiable
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._optimizer = getattr(torch.optim, kind)(trained, **settings) if trained else None
+        self._state = _copy(model)
+        self._device, self._generators = device, {place: generator_of(place) for place in (CPU, device)}
+        self._random = self._random_states()
+        self._peaks = [0, 0]
+        self._seconds: list[float] = []
+
+    def measure_peaks(self) -> None:
+        """Run the step, which may change buffers, once for each meter."""
+        for at, peak in enumerate((storage_peak, partial(allocator_peak, device=self._device))):
+            self._forget_gradients()
+            self._peaks[at] = peak(partial(self._step, 0))
+        self._forget_gradients()
+
+    def train(self, number: int) -> dict[str, Any]:
+        """One step of the optimizer; all that it leaves behind, by name."""
+        _put(self._model, self._state)
+        for place, generator in self._generators.items():
+            generator.set_state(self._random[place])
+        self._forget_gradients()
+        begin = time_of(self._device)
+        outputs = self._step(number)
+        self._seconds.append(time_of(self._device) - begin)
+        gradients = {name: parameter.grad for name, parameter in self._model.named_parameters()}
+        found = {f"output {at}": output.detach().clone() for at, output in enumerate(outputs)}
+        found |= {f"gradient of {name}": None if each is None else each.clone() for name, each in gradients.items()}
+        if self._optimizer is not None:
+            self._optimizer.step()
+        self._forget_gradients()
+        self._state, self._random = _copy(self._model), self._random_states()
+        return {**found, **self._state, **{f"random state of {place}": each for place, each in self._random.items()}}
+
+    def measured(self, steps: int) -> Measured:
+        """What the first steps took."""
+        storage, allocator = self._peaks
+        return Measured(storage, allocator, tuple(self._seconds[:steps]))
+
+    def _step(self, number: int) -> list[Any]:
+        """Forward and backward pass, as a training loop has them; the outputs."""
+        import torch
+
+        outputs = Structure.of(self._call())[1]
+        chosen = [output for output, has in zip(outputs, self._differentiable, strict=True) if has]
+        generator = torch.Generator(self._device).manual_seed(number)
+        torch.autograd.backward(chosen, [_tangent(output, generator) for output in chosen])
+        return outputs
+
+    def _random_states(self) -> dict[str, torch.Tensor]:
+        return {place: generator.get_state() for place, generator in self._generators.items()}
+
+    def _forget_gradients(self) -> None:
+        for parameter in self._model.parameters():
+            parameter.grad = None
+
+
+def _tangent(output: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    import torch
+
+    made = torch.empty_like(output, requires_grad=False)
+    return made.fill_(1.0) if output.numel() == 1 else made.normal_(generator=generator).div_(output.numel())
+
+
+def _copy(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    given = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    return {name: tensor.detach().clone() for name, tensor in given.items()}
+
+
+def _put(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
+    import torch
+
+    with torch.no_grad():
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            tensor.copy_(state[name])
+
+
+@contextmanager
+def _left_as_it_was(model: torch.nn.Module) -> Iterator[None]:
+    """Puts parameters, buffers and the random state back."""
+    before = _copy(model)
+    with forked_random_state():
+        try:
+            yield
+        finally:
+            _put(model, before)
+
+
+def at_random(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, filled: normal numbers, or, of integers, 0 and 1, which are classes and tokens of any network."""
+    if tensor.is_floating_point() or tensor.is_complex():
+        return tensor.normal_()
+    return tensor.random_(0, 2)

@@ -1,0 +1,196 @@
+"""The command `run torch`: a network trained with a plan and without."""
+
+# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.6")
+
+import run_networks
+from step_networks import mlp
+from step_runs import made, planned
+from torch import nn
+
+from moccasin_mzn.pytorch.side_by_side import at_random, side_by_side
+
+NETWORKS = Path(run_networks.__file__)
+LAYERS = [f"{NETWORKS}:layers", "--input", "64x16"]
+QUICK = ["--time-limit", "20", "--threads", "1", "--seed", "0", "--steps", "2"]
+
+
+def told(out):
+    return json.loads(out.splitlines()[-1])
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+def test_all_figures_and_all_is_equal(command, optimizer):
+    status, out, err = command("run", "torch", *LAYERS, "--budget", "0.7", *QUICK, "--optimizer", optimizer, "--json")
+    assert status == 0, err
+    found = told(out)
+    assert found["equal"] and found["unequal"] == [] and found["largest_difference"] == 0.0 and found["steps"] == 2
+    assert found["recomputations"] > 0
+    assert found["plan"]["storage_peak"] == found["predicted_storage_peak"]
+    assert found["plan"]["allocator_peak"] == found["predicted_peak"] <= found["budget"]
+    assert found["budget"] < found["eager"]["allocator_peak"] and found["eager"]["storage_peak"] > 0
+    assert len(found["plan"]["seconds"]) == len(found["eager"]["seconds"]) == 2
+    assert err.splitlines()[-1].startswith("equal after 2 steps, bit for bit")
+
+
+def test_a_saved_plan_is_run_without_a_search(command, tmp_path):
+    path, target = tmp_path / "plan.json", ["--loss", "cross_entropy"]
+    first = command("run", "torch", *LAYERS, "--input", "64:int64", *target, "--budget", "0.7", *QUICK, "--save", path)
+    assert first[0] == 0, first[2]
+    assert "computations are done again" in first[1] and "done again, gap" in first[2]
+    lines = [line.split() for line in first[1].splitlines() if line.strip()]
+    assert [line[0] for line in lines if line[0] in ("eager", "plan", "equal")] == ["eager", "plan", "equal"]
+    second = command("run", "torch", LAYERS[0], *target, "--plan", path, "--steps", "1", "--json")
+    assert second[0] == 0, second[2]
+    kept = json.loads(path.read_text())
+    assert {name: told(second[1])[name] for name in ("budget", "status")} == {
+        name: kept[name] for name in ("budget", "status")
+    }
+    assert told(second[1])["steps"] == 1 and "gap" not in second[2]
+
+
+def test_inputs_by_name_a_loss_of_ones_own_and_what_the_network_prints(command):
+    given = ["--input", "8x4:int64", "--input", "scale=8x4x8", "--budget", "100%", *QUICK]
+    status, out, err = command("run", "torch", f"{NETWORKS}:tokens", *given, "--json")
+    assert status == 0, err
+    assert out.count("\n") == 1 and "forward\n" in err
+    own = ["--input", "64:int64", "--loss", f"{NETWORKS}:distance", "--evaluation", "--budget", "0.8"]
+    status, out, err = command("run", "torch", *LAYERS, *own, *QUICK, "--json")
+    assert status == 0 and told(out)["equal"], err
+
+
+def test_no_plan_is_an_answer(command):
+    status, out, err = command("run", "torch", *LAYERS, "--budget", "1%", *QUICK, "--json")
+    assert status == 1
+    assert told(out)["status"] == "none" and "is proven" in told(out)["reason"]
+    assert err.splitlines()[-1] == f"no plan: {told(out)['reason']}"
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="without oneDNN there is nothing to differ")
+def test_what_is_not_equal_is_told(command):
+    given = ["run", "torch", f"{NETWORKS}:lstm", "--input", "8x6x16", "--budget", "100%", *QUICK]
+    assert command(*given, "--no-onednn")[0] == 0
+    with torch.backends.mkldnn.flags(enabled=True):
+        status, out, _ = command(*given)
+    assert (status, out.splitlines()[-1][:24]) == (1, "not equal after 2 steps:")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([LAYERS[0], "--budget", "0.5"], "Missing option '--input'"),
+        (LAYERS, "Missing option '--budget'"),
+        ([*LAYERS, "--budget", "much"], "budget 'much': expected"),
+        ([*LAYERS, "--budget", "0.5", "--time-limit", "-1"], "time limit -1.0 is not a positive"),
+        ([*LAYERS, "--budget", "0.5", "--steps", "0"], "0 is not in the range"),
+        ([*LAYERS, "--budget", "0.5", "--loss", "cross"], "loss 'cross': no function of torch.nn.functional"),
+        ([*LAYERS, "--budget", "0.5", "--loss", "nosuch:f"], "nosuch:f: ModuleNotFoundError"),
+        ([*LAYERS, "--budget", "0.5", "--device", "meta"], "device 'meta': expected cpu, cuda or cuda:N"),
+        ([*LAYERS, "--budget", "0.5", "--device", "cuda:77"], "device 'cuda:77': "),
+        ([*LAYERS, "--budget", "0.5", "--save", "no/folder"], "no/folder"),
+        ([*LAYERS, "--budget", "0.5", "--save", str(NETWORKS)], "is the network, and would be lost"),
+        ([*LAYERS, "--plan", "plan.json"], "--input does not go with --plan"),
+        ([LAYERS[0], "--plan", "plan.json", "--seed", "0"], "--seed does not go with --plan"),
+        ([LAYERS[0], "--plan", "nosuch.json"], "nosuch.json"),
+        ([LAYERS[0], "--plan", str(NETWORKS)], "run_networks.py"),
+        ([LAYERS[0], "--input", "64x15", "--budget", "0.5"], f"{LAYERS[0]}: RuntimeError: "),
+        ([f"{NETWORKS}:wrong", "--input", "4x16", "--budget", "0.5"], "wrong: RuntimeError: unflatten"),
+        ([f"{NETWORKS}:number", "--input", "4", "--budget", "0.5"], "returned 3, expected a torch.nn.Module"),
+    ],
+)
+def test_nonsense_is_refused_in_one_line(command, arguments, message):
+    status, out, err = command("run", "torch", *arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("error: ") and err.count("\n") == 1 and message in err
+
+
+def test_an_interrupt_keeps_the_best_plan():
+    given = [sys.executable, "-m", "moccasin_mzn", "run", "torch", f"{NETWORKS}:dense", "--input", "64x8", "--json"]
+    given += ["--budget", "0.6", "--threads", "1", "--time-limit", "500", "--steps", "1"]
+    with subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        lines = [*until("a plan with", process.stderr)]
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    found = json.loads(out)
+    assert process.returncode == 0, [*lines, err]
+    assert found["status"] == "feasible" and found["equal"]
+
+
+def until(text, lines):
+    for line in iter(lines.readline, ""):
+        yield line
+        if text in line:
+            return
+
+
+def test_an_interrupt_during_the_steps_keeps_those_that_are_done():
+    model, inputs = made(mlp)
+    found = planned(model, inputs, 1.0)
+    calls = []
+
+    def interrupting(module, args):
+        calls.append(module)
+        if len(calls) > 4:  # two of them are for the meters
+            raise KeyboardInterrupt
+
+    with model[0].register_forward_pre_hook(interrupting):
+        beside = side_by_side(found, inputs, {}, steps=50)
+    assert beside.steps == 2 and beside.equal
+    assert len(beside.plan.seconds) == len(beside.eager.seconds) == 2
+
+
+def test_a_difference_is_found_and_the_state_is_left_as_it_was():
+    class Product(nn.Module):  # its derivative is computed by other operators where values are not known
+        def __init__(self):
+            super().__init__()
+            self.line, self.norm = nn.Linear(6, 6), nn.BatchNorm1d(6)
+
+        def forward(self, x):
+            return self.norm(self.line(x)).prod()
+
+    torch.manual_seed(0)
+    model, x = Product(), torch.rand(3, 6)
+    found = planned(model, [x], 1.0)
+    before, random = {name: value.clone() for name, value in model.state_dict().items()}, torch.get_rng_state()
+    beside = side_by_side(found, [x], {}, steps=3)
+    assert not beside.equal and 0 < beside.largest_difference < 1e-3
+    assert "gradient of line.weight" in beside.unequal
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), random) and model.line.weight.grad is None
+
+
+def test_what_is_no_number_equals_itself():
+    class Root(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.line = nn.Linear(6, 6)
+
+        def forward(self, x):
+            return self.line(x).sqrt()
+
+    torch.manual_seed(0)
+    model, x = Root(), torch.randn(3, 6)
+    assert model(x).isnan().any()
+    assert side_by_side(planned(model, [x], 1.0), [x], {}).equal
+
+
+def test_values_of_inputs():
+    for dtype in (torch.int64, torch.uint8, torch.bool):
+        assert set(at_random(torch.empty(100, dtype=dtype)).tolist()) == {0, 1}
+    assert at_random(torch.empty(100, dtype=torch.bfloat16)).float().std() > 0.5
+
+
+def test_the_help_says_that_code_is_run(command):
+    assert "THIS RUNS THE MODULE'S CODE" in command("run", "torch", "--help")[1]
