@@ -273,3 +273,14 @@ def test_a_busy_gpu_copies_what_was_meant():
 def test_copies_to_the_host_are_timed():
     for costs in measured_costs("cuda", "ns"):
         assert costs.time > 0 and costs.latency > 0
+
+
+@pytest.mark.cuda
+@needs_cuda
+def test_a_plan_on_a_gpu_copies_to_the_host():
+    model, inputs = made(NETWORKS["mlp"])
+    model, inputs = model.cuda(), [each.cuda() for each in inputs]
+    found = planned(model, inputs, 0.5, paging=FREE)
+    told = found.verify(inputs)
+    assert found.copies > 0 and (told.equal, told.unequal) == (True, ())
+    assert told.slow_peak == found.predicted_slow_peak and told.peak <= found.budget
