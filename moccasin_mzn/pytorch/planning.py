@@ -320,7 +320,7 @@ class Plan:
         from moccasin_mzn.pytorch.plan_files import read_plan
 
         traced, actions, found = read_plan(path, model, loss, (*_FOUND, *_PREDICTED))
-        predicted = {name: Peaks(**found.pop(name)) for name in _PREDICTED}
+        predicted: dict[str, Any] = {name: Peaks(**found.pop(name)) for name in _PREDICTED}
         sequence = tuple(action.node for action in actions if action.source is None)
         copied = actions if len(sequence) < len(actions) else ()
         return cls(traced, sequence, **predicted, **found, actions=copied)
