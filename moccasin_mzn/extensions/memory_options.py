@@ -194,6 +194,7 @@ def _problem_in_file(
     from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
     from moccasin_mzn.extensions.paging.formulation import PagingFormulation
     from moccasin_mzn.files import load_json
+    from moccasin_mzn.graphs.workspaces import refuse_workspaces
     from moccasin_mzn.problem.files.plans import goal_in, platform_of
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -204,6 +205,8 @@ def _problem_in_file(
     with located(path):
         platform, goal = platform_of(graph, document.get("platform")), goal_in(document.get("goal"))
     paging = document.get("formulation") == PagingFormulation.name
+    if not paging:
+        refuse_workspaces(graph, "plans for several devices")
     formulation = PagingFormulation(form) if paging else DevicesFormulation(form == "staged")
     instance = Instance.build(graph, "100%", order=order, max_computations=most)
     return PlanProblem(instance, platform, goal), formulation

@@ -22,6 +22,7 @@ from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform, p
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.workspaces import refuse_workspaces
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -56,7 +57,7 @@ def asked_problem(
         InputError: nonsense in an argument, or arguments that do not go together.
     """
     goal = Goal(goal) if isinstance(goal, str) else goal
-    costs = None if paging is None else _costs("paging", PagingCosts, paging, spelled)
+    costs = None if paging is None else paging_costs(paging, spelled)
     if slow_memory is not None and costs is None:
         raise InputError("slow memory goes with paging")
     most = 2 if max_computations is None else max_computations
@@ -66,13 +67,14 @@ def asked_problem(
             raise InputError("budget: expected one, of local memory")
         assert costs is not None
         instance = Instance.build(graph, budget, **how)
-        capacity = _capacity(slow_memory, instance.baseline.peak)
+        capacity = capacity_of(slow_memory, instance.baseline.peak)
         platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
         return PlanProblem(instance, platform, _goal(goal, instance)), PagingFormulation(form)
     if budget is not None or count_fixed:
         raise InputError(f"{'count fixed' if budget is None else 'budget'} is for one memory: each device has its own")
     if form not in ("staged", "general"):
         raise InputError(f"devices are formulated as staged or general, not as {form}")
+    refuse_workspaces(graph, "plans for several devices")
     asked = {name: _device(name, given) for name, given in devices.items()}
     for name, device in asked.items():  # where the graph names devices, another name is more likely misspelt than meant
         if name not in (graph.device_durations or asked) and device.computes and device.slowness is None:
@@ -86,7 +88,7 @@ def asked_problem(
             None if time is None else CopyCosts(time, 0, energy)
             for time, energy in ((costs.out_time, costs.out_energy), (costs.in_time, costs.in_energy))
         )
-        platform = with_slow_memory(platform, _capacity(slow_memory, peak), out, back)
+        platform = with_slow_memory(platform, capacity_of(slow_memory, peak), out, back)
     return PlanProblem(instance, platform, _goal(goal, instance)), DevicesFormulation(form == "staged")
 
 
@@ -100,8 +102,23 @@ def _device(name: str, given: Device | Amount | None) -> Device:
     return parse_device(f"{name}={given}")[1] if isinstance(given, str) else Device(Budget.of(given))
 
 
-def _capacity(given: Amount | None, peak: int) -> int | None:
-    """In size units; None: as much as there may be."""
+def paging_costs(
+    given: PagingCosts | Mapping[str, Any], spelled: Mapping[str, str] = MappingProxyType({})
+) -> PagingCosts:
+    """Costs of paging by name, as `moccasin_mzn.solve` takes them.
+
+    Raises:
+        InputError: nonsense in one of them, or none of writing.
+    """
+    return _costs("paging", PagingCosts, given, spelled)
+
+
+def capacity_of(given: Amount | None, peak: int) -> int | None:
+    """Of slow memory, in size units; None: as much as there may be.
+
+    Raises:
+        InputError: it is no amount of memory.
+    """
     if given is None:
         return None
     return 0 if str(given).strip() == "0" else Budget.of(given).resolve(peak)

@@ -6,10 +6,12 @@ calls the backward pass holds them; gradients stay once they are made.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from moccasin_mzn.pytorch.joint import TANGENT
-from moccasin_mzn.pytorch.program import Linear, Storage
+from moccasin_mzn.pytorch.program import Instruction, Linear, Storage
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class Peaks:
     tangents: int
     storages: int
     """The most of both passes without workspaces: what operators have returned."""
+    slow: int = 0
+    """The most in slow memory."""
 
     @property
     def whole(self) -> int:
@@ -44,15 +48,26 @@ def peaks(plan: Linear) -> Peaks:
             last[value.storage] = end
     ending: dict[int, int] = {}
     for storage, at in last.items():
-        if storage.given is None:
+        if storage.given is None and not storage.slow:
             ending[at] = ending.get(at, 0) + storage.bytes
     tangents = sum(v.storage.bytes for v in plan.given.values() if v.storage and v.storage.given == TANGENT)
     cut, live, most, storages, kept = len(plan.forward), 0, [0, 0], 0, 0
     for at, instruction in enumerate(instructions):
         if at == cut:
             kept, live = live, live + tangents
-        live += sum(storage.bytes for storage in instruction.makes)
+        live += sum(storage.bytes for storage in instruction.makes if not storage.slow)
         most[at >= cut] = max(most[at >= cut], live + instruction.workspace)
         storages = max(storages, live)
         live -= ending.get(at, 0)
-    return Peaks(most[0], max(most[1], live), kept, tangents, max(storages, live))
+    slow = _slow(instructions, last)
+    return Peaks(most[0], max(most[1], live), kept, tangents, max(storages, live), slow)
+
+
+def _slow(instructions: Sequence[Instruction], last: Mapping[Storage, int]) -> int:
+    changes = [0] * (len(instructions) + 1)
+    for at, instruction in enumerate(instructions):
+        for storage in instruction.makes:
+            if storage.slow:
+                changes[at] += storage.bytes
+                changes[last[storage] + 1] -= storage.bytes
+    return max(accumulate(changes))

@@ -10,11 +10,14 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
 from moccasin_mzn.files import load_json, replace_file
 from moccasin_mzn.graphs.importers.torch_trace import require_torch
+from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.pytorch.call import TENSOR, Form, Step, Structure
 from moccasin_mzn.pytorch.joint import Joint
 from moccasin_mzn.pytorch.refusal import PlanError
+from moccasin_mzn.pytorch.sequences import meant
 from moccasin_mzn.pytorch.tracing import Traced
 
 if TYPE_CHECKING:
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
 _FORMAT = "moccasin_mzn plan 1"
 
 
-def write_plan(path: str | PathLike[str], traced: Traced, sequence: Sequence[int], found: Mapping[str, Any]) -> None:
+def write_plan(
+    path: str | PathLike[str], traced: Traced, plan: Sequence[int] | Sequence[Action], found: Mapping[str, Any]
+) -> None:
     """Write a plan, and what was found with it.
 
     Raises:
@@ -36,7 +41,6 @@ def write_plan(path: str | PathLike[str], traced: Traced, sequence: Sequence[int
     rest = [None if leaf is TENSOR else [leaf] for leaf in traced.arguments.rest]
     if not all(each is None or each[0] is None or type(each[0]) in (bool, int, float, str) for each in rest):
         raise PlanError("the network is called with an argument that a file cannot hold: this plan cannot be saved")
-    nodes = traced.problem.graph.nodes
     document = {
         "format": _FORMAT,
         "torch": str(torch.__version__),
@@ -49,19 +53,19 @@ def write_plan(path: str | PathLike[str], traced: Traced, sequence: Sequence[int
         "durations": [*traced.problem.graph.durations],
         "duration_unit": traced.problem.graph.duration_unit,
         "workspaces": [*traced.problem.graph.workspace_of],
-        "sequence": [nodes[v] for v in sequence],
+        "sequence": [_told(traced, each) for each in plan],
     }
     replace_file(path, json.dumps(document, indent=1) + "\n")
 
 
 def read_plan(
     path: str | PathLike[str], model: torch.nn.Module, loss: Callable[[Any, Any], Any] | None, found: Sequence[str]
-) -> tuple[Traced, tuple[int, ...], dict[str, Any]]:
-    """Read a plan: the step, traced anew, the sequence, and what was found with it, by these names.
+) -> tuple[Traced, tuple[Action, ...], dict[str, Any]]:
+    """Read a plan: the step, traced anew, the actions, and what was found with it, by these names.
 
     Raises:
         InputError: the file cannot be read, or is no plan.
-        PlanError: it is a plan for another network, or another version of PyTorch.
+        PlanError: it is a plan for another network, or another version of PyTorch, or none that could be run.
     """
     require_torch()
     document = load_json(path)
@@ -69,10 +73,32 @@ def read_plan(
         raise InputError(f'{path}: no plan: expected an object whose "format" is "{_FORMAT}"')
     try:
         traced = _with_costs(_traced(document, model, loss), document)
-        sequence = tuple(traced.problem.graph.position_of(node) for node in document["sequence"])
-        return traced, sequence, {name: document[name] for name in found}
+        actions = tuple(_action(traced, each) for each in document["sequence"])
+        meant(traced.problem, actions)
+        return traced, actions, {name: document[name] for name in found}
     except KeyError as error:
         raise InputError(f"{path}: no plan: {error} is missing") from None
+
+
+_WRITTEN, _READ_BACK = "written", "read back"
+"""Words for copies: such an entry of the sequence is an object of one of them and the node."""
+
+
+def _told(traced: Traced, each: int | Action) -> Any:
+    nodes = traced.problem.graph.nodes
+    if not isinstance(each, Action):
+        return nodes[each]
+    name = nodes[each.node]
+    return name if each.source is None else {_READ_BACK if each.memory == LOCAL else _WRITTEN: name}
+
+
+def _action(traced: Traced, told: Any) -> Action:
+    position = traced.problem.graph.position_of
+    if not isinstance(told, dict):
+        return Action(position(told), LOCAL)
+    if _READ_BACK in told:
+        return Action(position(told[_READ_BACK]), LOCAL, SLOW)
+    return Action(position(told[_WRITTEN]), SLOW, LOCAL)
 
 
 def _traced(document: dict[str, Any], model: torch.nn.Module, loss: Callable[[Any, Any], Any] | None) -> Traced:

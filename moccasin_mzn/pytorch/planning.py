@@ -15,19 +15,20 @@ from moccasin_mzn.graphs.importers.torch_trace import require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.costs import MEASURED, Costs
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
 from moccasin_mzn.pytorch.measuring import lacks_memory
+from moccasin_mzn.pytorch.memories import Memories, Paging, memories_asked
+from moccasin_mzn.pytorch.program import Linear
 from moccasin_mzn.pytorch.reach import reached
 from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
-from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.search.solve import solve_instance
-from moccasin_mzn.words import exact_memory_text, memory_text
+from moccasin_mzn.words import count_text, exact_memory_text, memory_text
 
 if TYPE_CHECKING:
     import torch
@@ -54,6 +55,8 @@ def plan(
     max_computations: int = 2,
     durations: str = MEASURED,
     workspaces: str = MEASURED,
+    paging: Paging | None = None,
+    slow_memory: str | int | float | Fraction | Budget | None = None,
     on_progress: Callable[[Any], None] | None = None,
     **how: Any,
 ) -> Plan:
@@ -73,9 +76,12 @@ def plan(
             step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it.
         time_limit: seconds for the search.
         order: "input", that of the trace.
-        max_computations: how often anything may be computed, if that is enough.
+        max_computations: how often anything may be computed, if that is enough; or come into memory, with `paging`.
         durations: "measured", or "flop" to minimize floating-point operations.
         workspaces: "measured", or "none": then the budget is of what operators return, and they may take more.
+        paging: True: outputs may be written to slow memory and read back, the host's on CUDA, which takes as long as is
+            measured; or what that takes for each byte, in the unit of durations, such as {"out_time": 0.1}.
+        slow_memory: its capacity, as a budget, which asks for paging by itself; None: as much as there may be.
         on_progress: called with every new incumbent and bound.
         how: further options of `moccasin_mzn.solve`.
 
@@ -90,12 +96,13 @@ def plan(
     check_time_limit(time_limit)
     arguments, tensors = Structure.of((tuple(inputs), dict(kwargs or {})))
     amount = Budget.of(budget)
-    options = Options.of({"time_limit": time_limit, "threads": threads, "seed": seed, "if_none": "more", **how})
+    searching = {"time_limit": time_limit, "threads": threads, "seed": seed, **how}
+    memory = memories_asked(paging, slow_memory, searching)
     traced = Traced.of(
         Step(model, loss), arguments, [Form.of(tensor) for tensor in tensors], Costs(durations, workspaces)
     )
     eager = _eager_peak(traced, inputs, kwargs or {}) if amount.fraction is not None else None
-    return _searched(traced, amount, eager, options, max_computations, on_progress)
+    return _searched(traced, amount, eager, memory, max_computations, on_progress)
 
 
 def _eager_peak(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
@@ -113,7 +120,7 @@ def _eager_peak(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 def _searched(
-    traced: Traced, budget: Budget, eager: int | None, options: Options, most: int,
+    traced: Traced, budget: Budget, eager: int | None, memory: Memories, most: int,
     on_progress: Callable[[Any], None] | None,
 ) -> Plan:  # fmt: skip
     graph = traced.problem.graph
@@ -124,14 +131,15 @@ def _searched(
     if unplanned.whole <= amount:
         return Plan(traced, order, unplanned, unplanned, amount, "optimal", 0.0, 0.0, eager)
     asked = amount - max(0, unplanned.whole - simulate(graph, order).peak)
+    search = memory.search(traced.device, graph.duration_unit, unplanned.whole)
     for _ in range(_TRIES):
         if asked < 1:
             break
         instance = Instance.build(graph, asked, max_computations=traced.problem.counts(most))
-        result = solve_instance(instance, options, on_progress, begin)
-        if not result.found or result.sequence is None:
+        result = search(instance, on_progress, begin)
+        if result.answer is None:
             raise NoPlanError(_none(result, amount, asked))
-        found = peaks(traced.linear(result.sequence))
+        found = peaks(traced.linear(result.answer))
         if found.whole <= amount:
             return _plan(traced, result, found, unplanned, amount, eager)
         asked -= found.whole - amount
@@ -144,7 +152,11 @@ def _plan(traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount
     status = result.status
     if result.instance.budget < amount:  # what is proven is proven for less than there is
         status, bound = "feasible", 0.0
-    return Plan(traced, tuple(result.sequence), found, unplanned, amount, status, increase, max(0.0, bound), eager)
+    figures = found, unplanned, amount, status, increase, max(0.0, bound), eager
+    answer = tuple(result.answer or ())
+    if all(isinstance(each, int) for each in answer):
+        return Plan(traced, answer, *figures)
+    return Plan(traced, tuple(action.node for action in answer if action.source is None), *figures, answer)
 
 
 def _none(result: Result, amount: int, asked: int) -> str:
@@ -184,6 +196,8 @@ class Plan:
     """Proven of the graph: no schedule within the budget has less; 0 where constants take a part of the budget."""
     eager_peak: int | None = None
     """Measured at the allocator without the plan; None: it was not."""
+    actions: tuple[Action, ...] = field(default=(), repr=False)
+    """With slow memory: what is computed and copied; the slow memory is `memory` 1. Empty: nothing is copied."""
 
     @property
     def predicted_peak(self) -> int:
@@ -194,6 +208,21 @@ class Plan:
     def predicted_storage_peak(self) -> int:
         """Bytes of what operators have returned, at the worst moment of that."""
         return self.peaks.storages
+
+    @property
+    def predicted_slow_peak(self) -> int:
+        """Bytes in slow memory at the worst moment."""
+        return self.peaks.slow
+
+    @property
+    def copies(self) -> int:
+        """How many times what is computed is written to slow memory or read back."""
+        return sum(action.source is not None for action in self.actions)
+
+    @property
+    def linear(self) -> Linear:
+        """The instructions of the plan."""
+        return self.traced.linear(self.actions or self.sequence)
 
     @property
     def graph(self) -> Any:
@@ -207,7 +236,7 @@ class Plan:
 
     def runtime(self, original: Callable[..., Any] | None = None) -> Runtime:
         """What runs the plan; `original` is called instead where no gradient is asked for."""
-        code = emitted(self.traced.joint, self.traced.linear(self.sequence))
+        code = emitted(self.traced.joint, self.linear)
         reach = reached(self.traced.program)
         return Runtime(self.traced.joint, self.traced.guards, code, reach, original or self.traced.step)
 
@@ -256,14 +285,16 @@ class Plan:
         """A few lines for people."""
         proven = "proven least" if self.status == "optimal" else f"at least {100 * self.bound:.2f} %"
         peak, before = _bytes(self.predicted_peak), _bytes(self.unplanned.whole)
-        return "\n".join(
-            [
-                f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are done again",
-                f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan",
-                f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
-                f"duration  +{100 * self.predicted_increase:.2f} % ({proven})",
-            ]
-        )
+        lines = [
+            f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are done again",
+            f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan",
+            f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
+            f"duration  +{100 * self.predicted_increase:.2f} % ({proven})",
+        ]
+        if self.copies:
+            copies = count_text(self.copies, "copy", "copies")
+            lines.append(f"slow      {_bytes(self.predicted_slow_peak)} at most, {copies} there and back")
+        return "\n".join(lines)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan as JSON; the network is not part of it."""
@@ -271,7 +302,7 @@ class Plan:
 
         found = {name: getattr(self, name) for name in _FOUND}
         predicted = {name: asdict(getattr(self, name)) for name in _PREDICTED}
-        write_plan(path, self.traced, self.sequence, {**found, **predicted})
+        write_plan(path, self.traced, self.actions or self.sequence, {**found, **predicted})
 
     @classmethod
     def load(
@@ -285,6 +316,8 @@ class Plan:
         """
         from moccasin_mzn.pytorch.plan_files import read_plan
 
-        traced, sequence, found = read_plan(path, model, loss, (*_FOUND, *_PREDICTED))
+        traced, actions, found = read_plan(path, model, loss, (*_FOUND, *_PREDICTED))
         predicted = {name: Peaks(**found.pop(name)) for name in _PREDICTED}
-        return cls(traced, sequence, **predicted, **found)
+        sequence = tuple(action.node for action in actions if action.source is None)
+        copied = actions if len(sequence) < len(actions) else ()
+        return cls(traced, sequence, **predicted, **found, actions=copied)

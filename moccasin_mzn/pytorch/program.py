@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.torch_nodes import is_masked, mask_position, schema_of, viewed_argument
 from moccasin_mzn.graphs.importers.torch_storages import storage_elements
-from moccasin_mzn.pytorch import randomness
+from moccasin_mzn.pytorch import randomness, slow_memory
 from moccasin_mzn.pytorch.computations import ALL, BATCH_NORM, Computation, Computations, Member, Root
 from moccasin_mzn.pytorch.joint import PARAMETER
 from moccasin_mzn.pytorch.problem import Cut
@@ -22,7 +22,16 @@ if TYPE_CHECKING:
 
 _MOST_GROUPS = 8
 
-Meaning = Computation | Cut | Root | None
+
+@dataclass(frozen=True, eq=False)
+class Copied:
+    """All that a computation has made is written to slow memory, or read back from there."""
+
+    what: Computation
+    back: bool
+
+
+Meaning = Computation | Copied | Cut | Root | None
 
 
 @dataclass(eq=False)
@@ -32,6 +41,8 @@ class Storage:
     bytes: int
     given: str | None = None
     """What kind of placeholder it belongs to; None: the program makes it."""
+    slow: bool = False
+    """Is it slow memory?"""
 
 
 @dataclass(eq=False)
@@ -109,6 +120,8 @@ class _Writer:
         self.calls = _calls(sequence)
         self.instructions: list[Instruction] = []
         self.store: dict[Computation, dict[Root, Value]] = {}
+        self.slow: dict[Computation, dict[Root, Value]] = {}
+        """What is written to slow memory."""
         self.states: dict[fx.Node, Value] = {}
         """Of the generator, before a node has drawn from it."""
         self.called: set[fx.Node] = set()
@@ -130,6 +143,8 @@ class _Writer:
             together = _one_call(self.sequence[at : at + _MOST_GROUPS])
             if together:
                 self._compute(together)
+            elif isinstance(each, Copied):
+                (self._read_back if each.back else self._write_out)(each.what)
             elif isinstance(each, Cut):
                 outputs = tuple(self._output(node) for node in joint.outputs)
                 for root, made in self.program.written_back.items():
@@ -269,6 +284,22 @@ class _Writer:
         storage = Storage(root.bytes)
         return self._emit(torch.ops.aten.clone.default, (value,), {}, Value(storage), (storage,), pure=True)
 
+    # --- slow memory ----------------------------------------------------------------------------------------------
+
+    def _write_out(self, made: Computation) -> None:
+        self.slow[made] = {}
+        for root, value in self.store[made].items():
+            storage = Storage(_room(value), slow=True)
+            slow = self._emit(slow_memory.write_out, (value,), {}, Value(storage), (storage,), pure=True)
+            self.slow[made][root] = self._emit(slow_memory.settled, (slow, value), {}, Value(storage), pure=True)
+
+    def _read_back(self, made: Computation) -> None:
+        self.store[made] = {}
+        for root, slow in self.slow[made].items():
+            storage = Storage(_room(slow))
+            value = self._emit(slow_memory.read_back, (slow,), {}, Value(storage), (storage,), pure=True)
+            self.store[made][root] = value
+
     # --- values ---------------------------------------------------------------------------------------------------
 
     def _arguments(self, arguments: Any, value: Callable[[fx.Node], Value]) -> Any:
@@ -376,6 +407,11 @@ def allocated_bytes(root: Root) -> int:
     """Of the memory of an output, where a run allocates more than the trace tells as well."""
     elements = storage_elements(root.node, None if root.output == ALL else root.output)
     return max(root.bytes, elements * root.value.element_size())
+
+
+def _room(value: Value) -> int:
+    """Bytes of all the memory that a value is in."""
+    return value.storage.bytes if value.storage is not None else 0
 
 
 def _needed(instructions: Sequence[Instruction], results: Iterable[Value]) -> list[Instruction]:

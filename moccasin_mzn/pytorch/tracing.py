@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.computations import Computations, computations
 from moccasin_mzn.pytorch.costs import Costs
@@ -54,8 +55,8 @@ class Traced:
         """Whose memory is planned: that of the first tensor."""
         return next(iter(self.joint.given.values())).form.device
 
-    def linear(self, sequence: Sequence[int]) -> Linear:
-        """The instructions of a schedule."""
+    def linear(self, sequence: Sequence[int] | Sequence[Action]) -> Linear:
+        """The instructions of a schedule, or of a plan with slow memory."""
         return linear(self.program, meant(self.problem, sequence), self.costs and self.costs.workspace)
 
 

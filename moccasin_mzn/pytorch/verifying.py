@@ -15,6 +15,7 @@ from moccasin_mzn.pytorch.function import Runtime
 from moccasin_mzn.pytorch.joint import BUFFER, TANGENT
 from moccasin_mzn.pytorch.liveness import Peaks
 from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak
+from moccasin_mzn.pytorch.slow_memory import slow_meter
 
 if TYPE_CHECKING:
     from moccasin_mzn.pytorch.tracing import Traced
@@ -40,6 +41,9 @@ class Verification:
     eager_peak: int
     """Measured at the allocator, without."""
     eager_storage_peak: int
+    predicted_slow_peak: int
+    slow_peak: int
+    """Measured of slow memory, with the plan."""
 
 
 def verified(
@@ -57,14 +61,19 @@ def verified(
     eager = installed.original if isinstance(installed, Runtime) else traced.step
     results: list[dict[str, Any]] = []
     measured: list[int] = []
+    slow: list[int] = []
     for call in (planned, eager):
         with _twin(traced, inputs, kwargs) as twin:
-            results.append({**twin.step(call), **twin.left()})
+            with slow_meter() as listening:
+                outputs = twin.step(call)
+            slow.append(listening.peak)
+            results.append({**outputs, **twin.left()})
         for meter in (partial(allocator_peak, device=traced.device), storage_peak):
             with _twin(traced, inputs, kwargs) as twin:
                 measured.append(meter(partial(twin.step, call)))
     unequal, largest = differences(*results)
-    return Verification(not unequal, largest, tuple(unequal), predicted.whole, predicted.storages, *measured)
+    figures = predicted.whole, predicted.storages, *measured, predicted.slow, slow[0]
+    return Verification(not unequal, largest, tuple(unequal), *figures)
 
 
 def eager_peak(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> int:

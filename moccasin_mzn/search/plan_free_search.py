@@ -313,7 +313,7 @@ class _FreeSearch:
         known = tuple(cost for cost in costs or () if cost is not None)
         if len(known) < len(graph.nodes):
             return None
-        budget = graph.total_size if place.budget is None else place.budget
+        budget = graph.total_size + max(graph.workspace_of) if place.budget is None else place.budget
         return replace(instance, graph=replace(graph, durations=known), budget=budget, free_order=True)
 
     def _take_sequence(self, progress: Progress) -> None:

@@ -14,6 +14,8 @@ from moccasin_mzn.bench.graphs import graph_digest
 from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.least_budget import held_bound, least_budget_bound
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.devices.data import devices_data
+from moccasin_mzn.extensions.platforms import asked_problem
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
@@ -102,13 +104,16 @@ def test_the_largest_working_set_has_its_workspace():
     assert (GRAPH.largest_working_set().node, GRAPH.largest_working_set().memory) == (1, 10)
 
 
-def test_what_plans_for_several_memories_is_refused():
+def test_what_plans_for_several_devices_is_refused():
     platform = Platform(GRAPH, (Memory("local", 9, (1, 1)),))
-    with pytest.raises(InputError) as error:
-        PlanProblem(Instance.build(GRAPH, 9), platform)
-    assert str(error.value) == (
-        "plans for several memories know no workspaces, and 1 node of the graph has one, the largest 5 of node b (conv)"
-    )
+    problem = PlanProblem(Instance.build(GRAPH, 9), platform)
+    for asked in (lambda: asked_problem(GRAPH, None, devices={"gpu": 9}), lambda: devices_data(problem, True)):
+        with pytest.raises(InputError) as error:
+            asked()
+        assert str(error.value) == (
+            "plans for several devices know no workspaces, and 1 node of the graph has one, the largest 5 of node b "
+            "(conv)"
+        )
 
 
 def test_a_digest_has_them_only_if_there_are_any():

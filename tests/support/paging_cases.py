@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from cases import draw_case
 from plan_oracle import BestPlan, best_plan, best_staged_paging, places_of
+from working import working
 
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -29,11 +30,14 @@ def crowded(rng: random.Random, nodes: int) -> tuple[ComputationGraph, int]:
     return graph, graph.largest_working_set().memory + rng.choice([0, 0, 1])
 
 
-def draw_problem(seed: int, most_nodes: int = 5) -> PlanProblem:
+def draw_problem(seed: int, most_nodes: int = 5, workspaces: bool = False) -> PlanProblem:
     """A problem of up to `most_nodes` + 1 nodes: often slow memory is scarce, often another total has a limit."""
     rng = random.Random(seed)
-    case = draw_case(seed, most_nodes)
+    case = draw_case(seed, most_nodes, workspaces)
     graph, budget = (case.graph, case.budget) if seed % 3 == 0 else crowded(rng, most_nodes + 1)
+    if workspaces and seed % 3:
+        slack, graph = budget - graph.largest_working_set().memory, working(graph, seed)
+        budget = graph.largest_working_set().memory + slack
     costs = PagingCosts(
         out_time=None if rng.random() < 0.05 else Fraction(rng.choice([0, 0, 1, 2]), 4),
         in_time=Fraction(rng.choice([0, 0, 1, 3]), 4),

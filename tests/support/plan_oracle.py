@@ -10,7 +10,7 @@ Dropping is free and can be done at any later time, so before an action only the
 for it. An action that makes a copy where one is already is never tried: the earlier copy could be kept for it.
 
 That a copy is in a memory while it is copied elsewhere, and may be dropped right after, is part of the definition; so
-is that the target holds the new copy at the same time.
+is that the target holds the new copy at the same time, and that a computation takes the workspace of its node besides.
 """
 
 from __future__ import annotations
@@ -201,12 +201,13 @@ class _Rules:
         own = 1 << v
         if resident[m] & own or used[m][v] == self.places.most[m][v]:
             return
-        needed = [0] * self.count
+        needed, taken = [0] * self.count, [0] * self.count
         needed[m] = own
         if source is None:
             if self.inputs[v] & ~resident[m]:
                 return
             needed[m] |= self.inputs[v]
+            taken[m] = self.places.graph.workspace_of[v]
             computed |= own
         else:
             if not resident[source] & own:
@@ -214,13 +215,15 @@ class _Rules:
             needed[source] = own
         counts = (*used[m][:v], used[m][v] + 1, *used[m][v + 1 :])
         used = (*used[:m], counts, *used[m + 1 :])
-        kept = [list(self._largest(k, needed[k], resident[k] & ~needed[k])) for k in range(self.count)]
+        kept = [list(self._largest(k, needed[k], resident[k] & ~needed[k], taken[k])) for k in range(self.count)]
         for residents in product(*kept):
             yield residents, used, computed
 
-    def _largest(self, m: int, held: int, spare: int) -> Iterator[int]:
-        """The sets that contain `held`, are in `held | spare` and fit memory m, but with no more of `spare`."""
+    def _largest(self, m: int, held: int, spare: int, taken: int) -> Iterator[int]:
+        """The sets that contain `held`, are in `held | spare` and fit memory m beside what is taken, but with no more
+        of `spare`."""
         budget, chosen = self.places.budgets[m], spare
+        budget = None if budget is None else budget - taken
         while True:
             memory = self.size[held | chosen]
             if (budget is None or memory <= budget) and not any(

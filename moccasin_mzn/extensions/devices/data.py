@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
+from moccasin_mzn.graphs.workspaces import refuse_workspaces
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.problem.stages import next_crowded, sums_of_ranges
@@ -78,6 +79,7 @@ def devices_data(problem: PlanProblem, staged: bool) -> DevicesData:
     """Reduce a problem without losing a best plan."""
     platform, order = problem.platform, problem.instance.order
     graph, links = platform.graph, platform.links
+    refuse_workspaces(graph, "plans for several devices")
     number = {v: k for k, v in enumerate(order, 1)}
     edges = tuple(sorted((number[tail], number[head]) for tail, head in graph.edges))
     sizes = [graph.sizes[v] for v in order]

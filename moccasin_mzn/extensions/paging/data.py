@@ -55,7 +55,8 @@ def local_instance(problem: PlanProblem) -> Instance:
     if len(memories) != 2 or memories[SLOW].durations is not None:
         names = ", ".join(memory.name for memory in memories)
         raise InputError(f"memories {names}: paging is for one that computes and, second, one that does not")
-    budget, everything = memories[LOCAL].budget, problem.platform.graph.total_size
+    graph = problem.platform.graph
+    budget, everything = memories[LOCAL].budget, graph.total_size + max(graph.workspace_of)
     return replace(problem.instance, budget=everything if budget is None else min(budget, everything))
 
 

@@ -31,6 +31,7 @@ class Problem(NamedTuple):
     """What does not change. Arrays along the input order."""
 
     size: np.ndarray
+    workspace: np.ndarray
     pred_ptr: np.ndarray
     pred: np.ndarray
     slot_ptr: np.ndarray
@@ -54,6 +55,8 @@ class Workspace(NamedTuple):
     start: np.ndarray
     end: np.ndarray
     node: np.ndarray
+    own: np.ndarray
+    """By event: what a computation takes for itself while it goes on."""
     latest: np.ndarray
     """By node: its latest interval."""
     before_back: np.ndarray
@@ -114,6 +117,7 @@ def _read_back(problem, workspace, v, event):
     workspace.last_back[v] = event
     for i in range(TOTALS):
         workspace.totals[i] += problem.read[i, v]
+    workspace.own[event] = 0
     _open(workspace, v, event)
 
 
@@ -123,6 +127,7 @@ def _compute(problem, workspace, v, event):
         workspace.end[workspace.latest[problem.pred[at]]] = event
     for i in range(TOTALS):
         workspace.totals[i] += problem.compute[i, v]
+    workspace.own[event] = problem.workspace[v]
     _open(workspace, v, event)
 
 
@@ -141,7 +146,7 @@ def _sum_up(problem, workspace, count, figures):
     for t in range(count):
         level += workspace.change[t]
         slow += workspace.slow_change[t]
-        over += max(0, level - problem.budget)
+        over += max(0, level + workspace.own[t] - problem.budget)
         slow_over += max(0, slow - problem.slow_capacity)
     figures[VALUE], figures[LOCAL_EXCESS], figures[SLOW_EXCESS] = workspace.totals[0], over, slow_over
     figures[LIMIT_EXCESS] = 0

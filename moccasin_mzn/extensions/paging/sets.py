@@ -22,7 +22,8 @@ NO_LIMIT = 2**62
 def problem_of(problem: PlanProblem) -> Problem:
     """A problem for compiled code; sizes are rounded up, and budgets down, if sums of them might pass 2**62."""
     instance = local_instance(problem)
-    staged, total, order = staged_problem(instance), instance.graph.total_size, list(instance.order)
+    staged, order = staged_problem(instance), list(instance.order)
+    total = instance.graph.total_size + max(instance.graph.workspace_of)
     capacity = problem.platform.memories[SLOW].budget
     capacity = total if capacity is None else min(capacity, total)
     goal = problem.goal
@@ -32,6 +33,7 @@ def problem_of(problem: PlanProblem) -> Problem:
     limits = [goal.limit(what) for what in named]
     return Problem(
         size=staged.size,
+        workspace=staged.workspace,
         pred_ptr=staged.pred_ptr,
         pred=staged.pred.astype(np.int64),
         slot_ptr=staged.slot_ptr,
@@ -54,9 +56,9 @@ def workspace_for(problem: Problem) -> Workspace:
 
     events = n + slots + 2
     return Workspace(
-        start=zeros(events), end=zeros(events), node=zeros(events), latest=zeros(n), before_back=zeros(n),
-        last_back=zeros(n), change=zeros(events), slow_change=zeros(events), totals=zeros(3), head=zeros(n),
-        after=zeros(slots),
+        start=zeros(events), end=zeros(events), node=zeros(events), own=zeros(events), latest=zeros(n),
+        before_back=zeros(n), last_back=zeros(n), change=zeros(events), slow_change=zeros(events), totals=zeros(3),
+        head=zeros(n), after=zeros(slots),
     )  # fmt: skip
 
 

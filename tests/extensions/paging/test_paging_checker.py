@@ -74,9 +74,10 @@ def test_damaged_solutions_are_rejected(changed, complaint):
     assert verdict(**changed) == f"INCORRECT: {complaint}"
 
 
+@pytest.mark.parametrize("workspaces", [False, True])
 @pytest.mark.parametrize("seed", [5, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(17, 60))])
-def test_plans_in_any_order_are_checked(seed):
-    problem = draw_problem(seed)
+def test_plans_in_any_order_are_checked(seed, workspaces):
+    problem = draw_problem(seed, workspaces=workspaces)
     found = best(problem, "general")
     if found is None:
         return

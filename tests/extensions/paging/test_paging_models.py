@@ -55,6 +55,12 @@ def test_cp_sat_finds_what_brute_force_finds(seed, form):
     check(draw_problem(seed), form, ALONE)
 
 
+@pytest.mark.parametrize("form", ["staged", "general"])
+@pytest.mark.parametrize("seed", few(range(100), keep=(4,), mark=pytest.mark.slow))
+def test_workspaces_are_counted(seed, form):
+    check(draw_problem(seed, workspaces=True), form, ALONE)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["staged", "general"])
 @pytest.mark.parametrize("seed", range(20))

@@ -28,7 +28,7 @@ from moccasin_mzn.problem.platform import OBJECTIVES, Goal
 @st.composite
 def sets(draw):
     """A problem of some nodes, and a set of second and third intervals for it."""
-    graph = draw(graphs())
+    graph = draw(graphs(workspaces=True))
     amounts = st.integers(0, 3000)
     goal = Goal(draw(st.sampled_from(OBJECTIVES)), *(draw(st.none() | amounts) for _ in OBJECTIVES))
     fractions = st.sampled_from([Fraction(0), Fraction(1, 3), Fraction(2)])

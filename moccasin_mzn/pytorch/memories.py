@@ -1,0 +1,117 @@
+"""What a plan is searched for: one memory, or one with slow memory beside it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.asking import plan_options
+from moccasin_mzn.extensions.devices.build import CopyCosts, with_slow_memory
+from moccasin_mzn.extensions.memory_options import TAKEN
+from moccasin_mzn.extensions.paging.build import PagingCosts
+from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.extensions.platforms import Amount, capacity_of, paging_costs
+from moccasin_mzn.extensions.solve import solve_on_platform
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
+from moccasin_mzn.problem.platform import Memory, Platform
+from moccasin_mzn.search.options import Options, SearchOptions
+from moccasin_mzn.search.plan_search import ignore
+from moccasin_mzn.search.result import Result
+from moccasin_mzn.search.solve import solve_instance
+
+Listener = Callable[[Any], None]
+Search = Callable[[Instance, Listener | None, float], Result]
+"""Of an instance, with a listener, from a beginning by `time.monotonic()`."""
+Paging = bool | PagingCosts | Mapping[str, Any]
+
+
+def memories_asked(paging: Paging | None, slow_memory: Amount | None, how: Mapping[str, Any]) -> Memories:
+    """What is asked for, by arguments of `plan` and further options of `moccasin_mzn.solve`.
+
+    Raises:
+        InputError: nonsense in one of them.
+    """
+    if slow_memory is None and paging in (None, False):
+        return OneMemory(Options.of({"if_none": "more", **how}))
+    return TwoMemories(True if paging is None else paging, slow_memory, how)
+
+
+@dataclass(frozen=True)
+class OneMemory:
+    """Recomputation alone."""
+
+    options: Options
+
+    def search(self, device: str, unit: str, peak: int) -> Search:
+        """See `TwoMemories`."""
+        return lambda instance, listener, begin: solve_instance(instance, self.options, listener, begin)
+
+
+@dataclass(frozen=True)
+class TwoMemories:
+    """What is asked of slow memory.
+
+    Raises:
+        InputError: nonsense in an argument, or an option that does not go with it.
+    """
+
+    paging: Paging
+    """Costs of copies; True: as measured."""
+    capacity: Amount | None
+    """None: as much as there may be."""
+    how: Mapping[str, Any] = field(repr=False)
+    """Options of `moccasin_mzn.solve`."""
+
+    def __post_init__(self) -> None:
+        for name in self.how:
+            if name not in TAKEN:
+                raise InputError(f"{name.replace('_', ' ')} is for one memory, it does not go with slow memory")
+        plan_options(self.how), self._costs(), capacity_of(self.capacity, 1)  # refused before anything is traced
+
+    def search(self, device: str, unit: str, peak: int) -> Search:
+        """What searches on a device.
+
+        Args:
+            unit: of durations.
+            peak: of the step without a plan, in bytes: a capacity may be a fraction of it.
+        """
+        from moccasin_mzn.pytorch.copy_costs import measured_costs
+
+        costs = self._costs() or measured_costs(device, unit)
+        capacity, options = capacity_of(self.capacity, peak), plan_options(self.how)
+
+        def search(instance: Instance, listener: Listener | None, begin: float) -> Result:
+            graph = instance.graph
+            local = Platform(graph, (Memory("local", instance.budget, graph.durations),))
+            problem = PlanProblem(instance, with_slow_memory(local, capacity, *costs))
+            return _with_more(problem, options, listener or ignore, begin)
+
+        return search
+
+    def _costs(self) -> tuple[CopyCosts | None, CopyCosts | None] | None:
+        """Of writing and of reading back, each None if it is not possible; None for both: they are to be measured."""
+        return None if isinstance(self.paging, bool) else paging_costs(self.paging).ways()
+
+
+Memories = OneMemory | TwoMemories
+
+
+def _with_more(problem: PlanProblem, options: SearchOptions, listener: Listener, begin: float) -> Result:
+    """The best plan as asked; unless it is proven or good enough, then with twice as many intervals of each node, for
+    the second half of the time: close to what is possible at all plans need them, far from it they are in the way.
+    """
+    first = options
+    if options.time_limit is not None:
+        passed = time.monotonic() - begin
+        first = replace(options, time_limit=(passed + options.time_limit) / 2)
+    found = solve_on_platform(problem, PagingFormulation(), first, listener, begin=begin)
+    gap = found.gap_percent
+    if found.interrupted or (gap is not None and gap <= 100 * options.until_gap) or why_impossible(problem):
+        return found
+    counts = tuple(2 * count if count > 1 else 1 for count in problem.instance.max_computations)
+    more = replace(problem, instance=replace(problem.instance, max_computations=counts))
+    return solve_on_platform(more, PagingFormulation(), options, listener, begin=begin, warm_start=found.plan)

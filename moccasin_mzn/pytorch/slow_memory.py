@@ -1,0 +1,142 @@
+"""Tensors written to slow memory and read back: to the host's pinned memory on CUDA, out of the allocator on the CPU.
+
+A copy is of the whole storage, bytes and all, so that what is read back is laid out as it was. On CUDA it goes on in a
+stream of its own: it begins when all that was asked of the device before is done, nothing asked of it after
+`settled` begins before it is done, and the host waits for neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Slow:
+    """A tensor in slow memory."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        whole = _whole(tensor)
+        self.form = tuple(tensor.size()), tensor.stride(), tensor.storage_offset()
+        self.device = tensor.device
+        self.bytes = whole.numel() * whole.element_size()
+        self.held = _room(whole)
+        self.written = _asynchronously(self.device, lambda: self.held.copy_(whole, non_blocking=True))
+        """What tells that the copy is done; None: it is."""
+        for meter in _METERS:
+            meter.follow(self)
+
+    def read(self) -> tuple[torch.Tensor, Any]:
+        """The tensor anew in fast memory, and what tells that it is there; None: it is."""
+        import torch
+
+        whole = torch.empty(self.held.shape, dtype=self.held.dtype, device=self.device)
+        done = _asynchronously(self.device, lambda: whole.copy_(self.held, non_blocking=True))
+        return whole.as_strided(*self.form), done
+
+
+def write_out(tensor: torch.Tensor) -> Slow:
+    """Begin to write a tensor to slow memory."""
+    return Slow(tensor)
+
+
+def settled(slow: Slow, tensor: torch.Tensor) -> Slow:
+    """The same, all written: the tensor may be freed from here on, which until now is kept alive by the argument."""
+    _wait(slow.device, slow.written)
+    slow.written = None
+    return slow
+
+
+def read_back(slow: Slow) -> torch.Tensor:
+    """The tensor in fast memory again."""
+    tensor, done = slow.read()
+    _wait(slow.device, done)
+    return tensor
+
+
+@dataclass
+class SlowMeter:
+    """What is written to slow memory while it listens."""
+
+    held: int = 0
+    """Bytes of what is there now."""
+    peak: int = 0
+    """The most of them at once."""
+
+    def follow(self, slow: Slow) -> None:
+        self.held += slow.bytes
+        self.peak = max(self.peak, self.held)
+        weakref.finalize(slow, self._free, slow.bytes).atexit = False
+
+    def _free(self, amount: int) -> None:
+        self.held -= amount
+
+
+_METERS: list[SlowMeter] = []
+
+
+@contextlib.contextmanager
+def slow_meter() -> Iterator[SlowMeter]:
+    """A meter that listens meanwhile."""
+    meter = SlowMeter()
+    _METERS.append(meter)
+    try:
+        yield meter
+    finally:
+        _METERS.remove(meter)
+
+
+def _whole(tensor: torch.Tensor) -> torch.Tensor:
+    """All of the memory that a tensor is in, as a row of its own type."""
+    count = tensor.untyped_storage().nbytes() // tensor.element_size()
+    return tensor.as_strided((count,), (1,), 0)
+
+
+def _room(like: torch.Tensor) -> torch.Tensor:
+    """Slow memory for a row."""
+    import torch
+
+    if like.is_cuda:
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes():  # meters of fast memory do not see it
+            return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
+    memory = np.empty((like.numel() or 1) * like.element_size(), np.uint8)
+    return torch.from_numpy(memory).view(like.dtype)[: like.numel()]
+
+
+def _asynchronously(device: torch.device, copy: Callable[[], object]) -> Any:
+    """Copy after all that was asked of a device before; what tells that it is done."""
+    import torch
+
+    if device.type != "cuda":
+        copy()
+        return None
+    beside = _stream(device)
+    beside.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(beside):
+        copy()
+        return beside.record_event()
+
+
+def _wait(device: torch.device, done: Any) -> None:
+    """All that is asked of a device from here on waits; the host does not."""
+    import torch
+
+    if done is not None:
+        torch.cuda.current_stream(device).wait_event(done)
+
+
+@cache
+def _stream(device: torch.device) -> Any:
+    import torch
+
+    return torch.cuda.Stream(device)
