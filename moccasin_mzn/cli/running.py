@@ -46,7 +46,7 @@ def run_() -> None:
                 "or 1."),
     option("--loss", metavar="NAME|MODULE:FUNCTION",
            help="Called with the outputs and the last input: a function of torch.nn.functional, or your own.  "
-                "[default: the network returns its loss]"),
+                "[default: an output of one number is the loss, others get random gradients]"),
     option("--evaluation", is_flag=True, help="The network is in evaluation mode, not in training mode."),
     option("--device", default="cpu", show_default=True, metavar="cpu|cuda|cuda:N", help="Where it is trained."),
     option("--onednn/--no-onednn", default=True, show_default=True,
