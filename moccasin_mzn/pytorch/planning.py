@@ -21,6 +21,7 @@ from moccasin_mzn.pytorch.costs import MEASURED, Costs
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
+from moccasin_mzn.pytorch.measuring import lacks_memory
 from moccasin_mzn.pytorch.memories import Memories, Paging, memories_asked
 from moccasin_mzn.pytorch.program import Linear
 from moccasin_mzn.pytorch.reach import reached
@@ -106,18 +107,14 @@ def plan(
 
 def _eager_peak(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
     """None: the step cannot be run."""
-    import torch
-
     from moccasin_mzn.pytorch.verifying import eager_peak
 
     if without_memory(traced.step.model, traced.forms):
         return None
     try:
         return eager_peak(traced, inputs, kwargs)
-    except torch.OutOfMemoryError:
-        return None
     except RuntimeError as error:
-        if "can't allocate memory" not in str(error):  # as the CPU's allocator says it
+        if not lacks_memory(error):
             raise
         return None
 
