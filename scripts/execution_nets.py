@@ -104,10 +104,10 @@ class GptBlock(nn.Module):
 class Gpt(Blocks):
     """Layer norm first, the embedding tied to the last layer (Radford et al., 2019)."""
 
-    def __init__(self, width: int, blocks: int, tokens: int, length: int) -> None:
+    def __init__(self, width: int, blocks: int, tokens: int, length: int, heads: int = 4) -> None:
         super().__init__()
         self.embedding, self.position = nn.Embedding(tokens, width), nn.Embedding(length, width)
-        self.blocks = nn.ModuleList(GptBlock(width, 4) for _ in range(blocks))
+        self.blocks = nn.ModuleList(GptBlock(width, heads) for _ in range(blocks))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, tokens, bias=False)
         self.head.weight = self.embedding.weight
 

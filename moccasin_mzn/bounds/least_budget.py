@@ -70,9 +70,13 @@ def least_budget_bound(
 
 
 def held_bound(instance: Instance) -> int:
-    """No schedule with first computations in the input order fits less, in the graph's size unit.
+    """No schedule with first computations in the input order fits less, in the graph's size unit."""
+    return max(held_in_stages(instance))
 
-    Each stage holds inputs, output and workspace of its node, and what may be computed only once and is read later.
+
+def held_in_stages(instance: Instance) -> list[int]:
+    """What each stage holds at least, while its node is computed first, in the graph's size unit: inputs, output and
+    workspace of the node, and what may be computed only once and is read later.
     """
     graph, stage = instance.graph, {v: k for k, v in enumerate(instance.order)}
     once = [count == 1 for count in instance.max_computations]
@@ -82,7 +86,7 @@ def held_bound(instance: Instance) -> int:
         graph.workspace_of[v] + sum(graph.sizes[u] for u in (v, *graph.predecessors[v]) if not once[u])
         for v in instance.order
     )
-    return max(map(sum, zip(held, here, strict=True)))
+    return list(map(sum, zip(held, here, strict=True)))
 
 
 def _memory_of(graph: ComputationGraph, anew: Sequence[int], node: int, enough: int, work: int) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """A plan as code: two graphs of PyTorch, whose Python functions free every value after its last use.
 
     forward([parameters, buffers, inputs])      -> [outputs, what is kept]
-    backward([what is kept, tangents])          -> gradients
+    backward([what is kept, tangents, parameters to whose `.grad` gradients are added])  -> gradients
 
 Both empty the list that they are given, so that nothing outside keeps alive what they are done with.
 """
@@ -30,6 +30,8 @@ class Code:
     """The placeholders that the forward function takes, by position."""
     kept_given: tuple[int, ...]
     """The placeholders that the backward function takes before the tangents."""
+    added: tuple[int, ...]
+    """The placeholders that the backward function takes after the tangents: parameters that it gives gradients to."""
     outputs: int
     """So many of what the forward function gives are outputs; the others are kept."""
 
@@ -38,22 +40,25 @@ def emitted(joint: Joint, plan: Linear) -> Code:
     """The code of a plan."""
     position = {node: at for at, node in enumerate(joint.given)}
     tangents = [plan.given[node] for node in joint.of_kind(TANGENT)]
+    added = list(plan.added.values())
+    other = {*tangents, *added}
 
     def read(instructions: Sequence[Instruction]) -> list[Value]:
         return list(dict.fromkeys(value for instruction in instructions for value in instruction.reads))
 
     def placeholders(values: Sequence[Value]) -> list[Value]:
-        return [value for value in values if value.given in position and value not in tangents]
+        return [value for value in values if value.given in position and value not in other]
 
     made = {instruction.value for instruction in plan.forward}
     results = [value for value in plan.gradients if value is not None]
     kept = [value for value in dict.fromkeys([*read(plan.backward), *results]) if value in made]
     taken, kept_given = placeholders(read(plan.forward)), placeholders(read(plan.backward))
     forward = _function(joint, plan.forward, taken, [*plan.outputs, *kept], plan.given)
-    backward = _function(joint, plan.backward, [*kept, *kept_given, *tangents], plan.gradients, plan.given)
+    backward = _function(joint, plan.backward, [*kept, *kept_given, *tangents, *added], plan.gradients, plan.given)
     return Code(
         forward, backward, tuple(position[value.given] for value in taken if value.given),
-        tuple(position[value.given] for value in kept_given if value.given), len(plan.outputs),
+        tuple(position[value.given] for value in kept_given if value.given),
+        tuple(position[node] for node in plan.added), len(plan.outputs),
     )  # fmt: skip
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.pytorch.accumulating import check_parameters, targets
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.emission import Code
 from moccasin_mzn.pytorch.guards import Guards
@@ -38,8 +39,21 @@ class Runtime:
         arguments, inputs = Structure.of((args, kwargs))
         tensors = [*self.guards.state(), *inputs]
         self.guards.check(arguments, tensors)
+        check_parameters(self.added(tensors))
         outputs = _function().apply(self, *tensors)
         return self.joint.returned.filled(outputs)
+
+    @property
+    def reached_added(self) -> list[frozenset[int]]:
+        """For each gradient that is added to `.grad` the tangents that it depends on."""
+        given = list(self.joint.given)
+        of = dict(zip(self.joint.wanted, self.reached, strict=True))
+        return [of[given[at]] for at in self.code.added]
+
+    def added(self, tensors: Sequence[Any]) -> list[tuple[str, torch.Tensor]]:
+        """The parameters to whose `.grad` gradients are added, by name, among what is given."""
+        names = [each.name for each in self.joint.given.values()]
+        return [(names[at], tensors[at]) for at in self.code.added]
 
     @contextlib.contextmanager
     def without_autocast(self) -> Any:
@@ -74,9 +88,12 @@ def _function() -> Any:
         @staticmethod
         def backward(ctx: Any, *tangents: Any) -> Any:
             runtime = ctx.runtime
+            there = {at for at, tangent in enumerate(_wanted(runtime, tangents)) if tangent is not None}
+            added = targets([ctx.next_functions[at][0] for at in runtime.code.added])
             boxed = _kept(ctx)
             boxed += _tangents(runtime, tangents)
-            there = {at for at, tangent in enumerate(_wanted(runtime, tangents)) if tangent is not None}
+            boxed += (each if on & there else None for each, on in zip(added, runtime.reached_added, strict=True))
+            del added
             with runtime.without_autocast():
                 made = runtime.code.backward(boxed)
             gradients = (each if on & there else None for each, on in zip(made, runtime.reached, strict=True))

@@ -48,6 +48,7 @@ def write_plan(
         "arguments": {"tree": json.loads(treespec_dumps(traced.arguments.tree)), "rest": rest},
         "inputs": [asdict(form) for form in traced.forms],
         "loss": traced.step.loss is not None,
+        "gradients": traced.gradients,
         "threads": torch.get_num_threads(),
         **found,
         "durations": [*traced.problem.graph.durations],
@@ -116,7 +117,7 @@ def _traced(document: dict[str, Any], model: torch.nn.Module, loss: Callable[[An
         Form(tuple(each["shape"]), tuple(each["stride"]), each["dtype"], each["device"], each["requires_grad"])
         for each in document["inputs"]
     ]
-    traced = Traced.of(Step(model, loss), arguments, forms)
+    traced = Traced.of(Step(model, loss), arguments, forms, gradients=document["gradients"])
     found = digest(traced.joint)
     if found != document["graph"]:
         kept = document["graph"][:12]

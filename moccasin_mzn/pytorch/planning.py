@@ -4,39 +4,49 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.checks import check_time_limit
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.importers.torch_trace import require_torch
+from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan import Action
+from moccasin_mzn.pytorch.accumulating import ACCUMULATED, RETURNED, check_gradients
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.costs import MEASURED, Costs
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
+from moccasin_mzn.pytorch.least import least_schedules
+from moccasin_mzn.pytorch.limits import bound_within, unlimited, why_none
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
 from moccasin_mzn.pytorch.measuring import lacks_memory
-from moccasin_mzn.pytorch.memories import Memories, Paging, memories_asked
+from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
 from moccasin_mzn.pytorch.program import Linear
 from moccasin_mzn.pytorch.reach import reached
 from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.words import count_text, exact_memory_text, memory_text
+from moccasin_mzn.search.solve import solve_instance
+from moccasin_mzn.words import count_text, memory_text
 
 if TYPE_CHECKING:
     import torch
 
     from moccasin_mzn.pytorch.verifying import Verification
 
+LEAST = "least"
+"""The budget that asks for the plan of least peak."""
+LEAST_SHARE = 0.6
+"""Of the time, to seek it; the rest is for a shorter one of the same peak."""
 _TRIES = 6
-_FOUND = ("budget", "status", "predicted_increase", "bound", "eager_peak")
+_FOUND = ("budget", "status", "predicted_increase", "bound", "eager_peak", "least_proven")
 """What is kept in files of what the search has found, besides the sequence."""
 _PREDICTED = ("peaks", "unplanned")
 
@@ -55,6 +65,7 @@ def plan(
     max_computations: int = 2,
     durations: str = MEASURED,
     workspaces: str = MEASURED,
+    gradients: str = RETURNED,
     paging: Paging | None = None,
     slow_memory: str | int | float | Fraction | Budget | None = None,
     on_progress: Callable[[Any], None] | None = None,
@@ -73,12 +84,16 @@ def plan(
         loss: of the network's outputs and a target, which is then the last of the inputs. None: the loss is an output
             of the network, or computed from its outputs by whoever calls the step.
         budget: of the allocator's memory above parameters, buffers and inputs: bytes, or a fraction of the peak of the
-            step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it.
+            step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it; or
+            "least": the least that a plan is found for in a part of the time; the rest is for the shortest one.
         time_limit: seconds for the search.
         order: "input", that of the trace.
         max_computations: how often anything may be computed, if that is enough; or come into memory, with `paging`.
         durations: "measured", or "flop" to minimize floating-point operations.
         workspaces: "measured", or "none": then the budget is of what operators return, and they may take more.
+        gradients: "returned": those of all parameters are there at the end of the backward pass; "accumulated": each is
+            added to the parameter's `.grad` when it is there, and counts as long as that takes. `.grad` itself counts
+            for nothing then: it is there before, but in the first step, see `Plan.first_peak`.
         paging: True: outputs may be written to slow memory and read back, the host's on CUDA, which takes as long as is
             measured; or what that takes for each byte, in the unit of durations, such as {"out_time": 0.1}.
         slow_memory: its capacity, as a budget, which asks for paging by itself; None: as much as there may be.
@@ -94,13 +109,17 @@ def plan(
     if order != "input":
         raise InputError(f"order {shown(order)}: plans are for the order of the trace, input")
     check_time_limit(time_limit)
+    check_gradients(gradients)
     arguments, tensors = Structure.of((tuple(inputs), dict(kwargs or {})))
-    amount = Budget.of(budget)
+    amount = None if budget == LEAST else Budget.of(budget)
     searching = {"time_limit": time_limit, "threads": threads, "seed": seed, **how}
     memory = memories_asked(paging, slow_memory, searching)
-    traced = Traced.of(
-        Step(model, loss), arguments, [Form.of(tensor) for tensor in tensors], Costs(durations, workspaces)
-    )
+    if amount is None and not isinstance(memory, OneMemory):
+        raise InputError(f"budget {LEAST} is for recomputation alone, it does not go with slow memory")
+    forms = [Form.of(tensor) for tensor in tensors]
+    traced = Traced.of(Step(model, loss), arguments, forms, Costs(durations, workspaces), gradients)
+    if amount is None:
+        return _least(traced, memory, max_computations, on_progress)
     eager = _eager_peak(traced, inputs, kwargs or {}) if amount.fraction is not None else None
     return _searched(traced, amount, eager, memory, max_computations, on_progress)
 
@@ -138,39 +157,49 @@ def _searched(
         instance = Instance.build(graph, asked, max_computations=traced.problem.counts(most))
         result = search(instance, on_progress, begin)
         if result.answer is None:
-            raise NoPlanError(_none(result, amount, asked))
+            raise NoPlanError(why_none(traced, most, amount, memory, result))
         found = peaks(traced.linear(result.answer))
         if found.whole <= amount:
-            return _plan(traced, result, found, unplanned, amount, eager)
+            bound = bound_within(result, amount, memory, begin)
+            return _plan(traced, result, found, unplanned, amount, eager, bound)
+        if isinstance(memory, OneMemory):
+            asked = min(asked, result.peak)
         asked -= found.whole - amount
-    raise NoPlanError(f"budget {_bytes(amount)}: constants and copies take more than it leaves")
+    raise NoPlanError(why_none(traced, most, amount, memory))
 
 
-def _plan(traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount: int, eager: int | None) -> Plan:
+def _plan(
+    traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount: int, eager: int | None, bound: int
+) -> Plan:
     least = result.instance.baseline.duration
-    increase, bound = ((value / least - 1) if least else 0.0 for value in (result.duration, result.bound))
-    status = result.status
-    if result.instance.budget < amount:  # what is proven is proven for less than there is
-        status, bound = "feasible", 0.0
-    figures = found, unplanned, amount, status, increase, max(0.0, bound), eager
+    increase, proven = ((value / least - 1) if least else 0.0 for value in (result.duration, bound))
+    status = "optimal" if result.duration <= bound else "feasible"
+    figures = found, unplanned, amount, status, increase, max(0.0, proven), eager
     answer = tuple(result.answer or ())
     if all(isinstance(each, int) for each in answer):
         return Plan(traced, answer, *figures)
-    return Plan(traced, tuple(action.node for action in answer if action.source is None), *figures, answer)
+    computed = tuple(action.node for action in answer if action.source is None)
+    return Plan(traced, computed, *figures, actions=answer)
 
 
-def _none(result: Result, amount: int, asked: int) -> str:
-    lacking = result.shortfall
-    if lacking is None:
-        return f"budget {_bytes(amount)}: no plan was found ({result.status})"
-    floor = lacking.scope_floor
-    if floor > amount:
-        given, least = exact_memory_text(amount, "byte"), exact_memory_text(floor, "byte")
-        return f"budget {given}: no plan is within it, a budget is proven to be at least {least}"
-    return (
-        f"budget {_bytes(amount)}: no plan was found, none is below {_bytes(floor)}, "
-        f"the least peak seen is {_bytes(lacking.least_peak + amount - asked)}"
-    )
+def _least(traced: Traced, memory: OneMemory, most: int, on_progress: Callable[[Any], None] | None) -> Plan:
+    """The plan of least peak that is found, and as short as is found then."""
+    ready(*compiled_for(free_order=False))
+    begin = time.monotonic()
+    instance = unlimited(traced, most)
+    least = least_schedules(instance, memory.options, Deadline(memory.options.time_limit, begin).part(LEAST_SHARE))
+    taken = {sequence: peaks(traced.linear(sequence)) for sequence in least.sequences}
+    best = min(taken, key=lambda sequence: taken[sequence].whole)
+    simulation, amount = simulate(instance.graph, best), taken[best].whole
+    within = replace(least.instance, budget=simulation.peak)
+    result = solve_instance(within, memory.options, on_progress, begin, warm_start=best)
+    found = peaks(traced.linear(result.sequence))
+    if found.whole > amount:  # constants and copies live longer
+        result, found = replace(result, answer=best, simulation=simulation), taken[best]
+    unplanned = taken.get(instance.order) or peaks(traced.linear(instance.order))
+    bound = bound_within(result, amount, memory, begin)
+    plan = _plan(traced, result, found, unplanned, amount, None, bound)
+    return replace(plan, least_proven=min(least.proven, found.whole))
 
 
 def _bytes(amount: int) -> str:
@@ -193,9 +222,11 @@ class Plan:
     predicted_increase: float
     """Of the duration over that without recomputation, as a fraction."""
     bound: float
-    """Proven of the graph: no schedule within the budget has less; 0 where constants take a part of the budget."""
+    """Proven of the graph: no schedule within the budget has less."""
     eager_peak: int | None = None
     """Measured at the allocator without the plan; None: it was not."""
+    least_proven: int | None = None
+    """Of a plan with the least budget: bytes that are proven of the graph to be necessary; None: not sought."""
     actions: tuple[Action, ...] = field(default=(), repr=False)
     """With slow memory: what is computed and copied; the slow memory is `memory` 1. Empty: nothing is copied."""
 
@@ -208,6 +239,11 @@ class Plan:
     def predicted_storage_peak(self) -> int:
         """Bytes of what operators have returned, at the worst moment of that."""
         return self.peaks.storages
+
+    @property
+    def first_peak(self) -> int:
+        """`predicted_peak` of a step that makes the parameters' `.grad`, where gradients are accumulated."""
+        return self.peaks.first
 
     @property
     def predicted_slow_peak(self) -> int:
@@ -291,6 +327,10 @@ class Plan:
             f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
             f"duration  +{100 * self.predicted_increase:.2f} % ({proven})",
         ]
+        if self.least_proven is not None:
+            lines[1] += f", at least {_bytes(self.least_proven)} is proven to be needed"
+        if self.traced.gradients == ACCUMULATED:
+            lines.insert(2, f"first     {_bytes(self.first_peak)} in a step that makes the gradients' memory")
         if self.copies:
             copies = count_text(self.copies, "copy", "copies")
             lines.append(f"slow      {_bytes(self.predicted_slow_peak)} at most, {copies} there and back")

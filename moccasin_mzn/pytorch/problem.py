@@ -3,7 +3,8 @@
     forward computations ---> cut ---> tangents, backward computations ---> results
 
 The cut reads what the step returns and what goes back into buffers. Outputs, tangents and gradients stay to the end, as
-whoever calls the step holds them.
+whoever calls the step holds them; but gradients that are accumulated are read by nodes that add them to `.grad`, right
+after they are made.
 """
 
 from __future__ import annotations
@@ -29,13 +30,27 @@ class Cut:
     """The end of the forward pass."""
 
 
+@dataclass(frozen=True, eq=False)
+class Accumulation:
+    """A gradient is added to the `.grad` of its parameter."""
+
+    parameter: fx.Node
+    """The placeholder."""
+    gradient: fx.Node
+
+
+Other = Cut | Accumulation | Root
+"""What nodes stand for that compute nothing."""
+
+
 @dataclass(frozen=True)
 class Planned:
     """A graph to find schedules of."""
 
     graph: ComputationGraph
-    meanings: tuple[Computation | Cut | Root | None, ...] = field(repr=False)
-    """For each node what it stands for: a computation, the cut, a tangent, or None, the results."""
+    meanings: tuple[Computation | Other | None, ...] = field(repr=False)
+    """For each node what it stands for: a computation, the cut, a tangent, the accumulation of a gradient, or None, the
+    results."""
     most: tuple[bool, ...] = field(repr=False)
     """For each node: may it be computed more than once?"""
 
@@ -44,26 +59,34 @@ class Planned:
         return [most if many else 1 for many in self.most]
 
 
-def planned(program: Computations) -> Planned:
-    """The graph of a traced step."""
+def planned(program: Computations, accumulated: bool = False) -> Planned:
+    """The graph of a traced step.
+
+    Args:
+        accumulated: gradients of parameters are added to `.grad` as they are made.
+    """
     joint = program.joint
+    accumulations = _accumulations(program) if accumulated else []
     tangents = [program.roots[node][-1] for node in joint.of_kind(TANGENT)]
-    gradients = [program.final[root] for node in joint.gradients if node for root in program.roots[node].values()]
+    gradients = [program.final[root] for node in joint.gradients for root in _roots(program, node)]
     returned = [*program.outputs.values(), *program.written_back.values()]
     lost = _lost_effects(program, [made for made in (*returned, *gradients) if made is not None])
     kept = [made for made in program.all if made.live]
     cut = Cut()
-    row: list[Computation | Cut | Root] = [
-        *(made for made in kept if not made.backward), cut, *tangents, *(made for made in kept if made.backward)
-    ]  # fmt: skip
-    named = [each.name if isinstance(each, Computation) else _name(each) for each in row]
+    backward = _with_accumulations(program, [made for made in kept if made.backward], accumulations)
+    row: list[Computation | Other] = [*(made for made in kept if not made.backward), cut, *tangents, *backward]
+    named = [each.name if isinstance(each, Computation) else _name(program, each) for each in row]
     names: dict[Any, str] = dict(zip(row, unique_names(named), strict=True))
     ends = [made for made in (*returned, *lost) if made is not None and made.live and not made.backward]
     operations = [
-        _operation(program, each, names) if isinstance(each, Computation) else _other(each, ends, names) for each in row
+        _operation(program, each, names) if isinstance(each, Computation) else _other(program, each, ends, names)
+        for each in row
     ]
-    results = [*program.outputs.values(), *gradients, *(made for made in lost if made.backward)]
-    last = [names[cut], *map(names.__getitem__, tangents), *(names[m] for m in results if m is not None and m.live)]
+    added = {each.gradient for each in accumulations}
+    held = [program.final[root] for node in joint.gradients if node not in added for root in _roots(program, node)]
+    results = [*program.outputs.values(), *held, *(made for made in lost if made.backward)]
+    pinned = [cut, *tangents, *accumulations, *(made for made in results if made is not None and made.live)]
+    last = [names[each] for each in pinned]
     fixed = {
         kind + "s": sum(root.bytes for node in joint.of_kind(kind) for root in program.roots[node].values())
         for kind in (PARAMETER, BUFFER, INPUT)
@@ -75,7 +98,38 @@ def planned(program: Computations) -> Planned:
     return Planned(graph, meanings, tuple(isinstance(each, Computation) and not each.once for each in meanings))
 
 
-def _name(each: Cut | Root) -> str:
+def _roots(program: Computations, gradient: fx.Node | None) -> list[Root]:
+    return [] if gradient is None else list(program.roots[gradient].values())
+
+
+def _accumulations(program: Computations) -> list[Accumulation]:
+    """Of all gradients of parameters."""
+    joint = program.joint
+    pairs = zip(joint.wanted, joint.gradients, strict=True)
+    return [Accumulation(to, each) for to, each in pairs if each is not None and joint.given[to].kind == PARAMETER]
+
+
+def _with_accumulations(
+    program: Computations, backward: Sequence[Computation], accumulations: Sequence[Accumulation]
+) -> list[Computation | Other]:
+    """The computations of the backward pass, each accumulation right after the one that makes the gradient, but not
+    between those that one call of a traced node makes."""
+    last = {member.node: at for at, made in enumerate(backward) for member in made.members}
+    computed = set(backward)
+    after: dict[int, list[Accumulation]] = {}
+    for each in accumulations:
+        made = [final for root in _roots(program, each.gradient) if (final := program.final[root]) in computed]
+        ends = (last[member.node] for final in made if final is not None for member in final.members)
+        after.setdefault(max(ends, default=-1), []).append(each)
+    found: list[Computation | Other] = [*after.get(-1, [])]
+    for at, made_here in enumerate(backward):
+        found += [made_here, *after.get(at, [])]
+    return found
+
+
+def _name(program: Computations, each: Other) -> str:
+    if isinstance(each, Accumulation):
+        return f"add_to_grad_of_{program.joint.given[each.parameter].name}"
     return "cut" if isinstance(each, Cut) else f"tangent_{each.node.name}"
 
 
@@ -104,7 +158,12 @@ def _sources(program: Computations, made: Computation) -> Iterable[Computation |
                 yield version or root
 
 
-def _other(each: Cut | Root, ends: Sequence[Computation], names: dict[Any, str]) -> Operation:
+def _other(program: Computations, each: Other, ends: Sequence[Computation], names: dict[Any, str]) -> Operation:
+    if isinstance(each, Accumulation):
+        read = [program.final[root] or root for root in _roots(program, each.gradient)]
+        return Operation(
+            names[each], "accumulation", tuple(names[r] for r in read if r in names), 0, 0, 0, backward=True
+        )
     if isinstance(each, Cut):
         return Operation(names[each], "cut", tuple(dict.fromkeys(names[made] for made in ends)), 0, 0, 0)
     return Operation(names[each], "tangent", (), each.bytes, 0, 0, backward=True)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from moccasin_mzn.graphs.importers.torch_nodes import is_masked, mask_position, schema_of, viewed_argument
 from moccasin_mzn.graphs.importers.torch_storages import storage_elements
 from moccasin_mzn.pytorch import randomness, slow_memory
+from moccasin_mzn.pytorch.accumulating import added_to_grad
 from moccasin_mzn.pytorch.computations import ALL, BATCH_NORM, Computation, Computations, Member, Root
 from moccasin_mzn.pytorch.joint import PARAMETER
-from moccasin_mzn.pytorch.problem import Cut
+from moccasin_mzn.pytorch.problem import Accumulation, Cut
 
 if TYPE_CHECKING:
     from torch import fx
@@ -31,7 +32,7 @@ class Copied:
     back: bool
 
 
-Meaning = Computation | Copied | Cut | Root | None
+Meaning = Computation | Copied | Cut | Accumulation | Root | None
 
 
 @dataclass(eq=False)
@@ -72,6 +73,8 @@ class Instruction:
     """It need not be called if nothing reads what it gives."""
     node: fx.Node | None = None
     """The traced node that it is an instance of."""
+    grad: Storage | None = None
+    """The memory that it keeps as a parameter's `.grad`, or makes for that, if there is none yet."""
 
     @property
     def reads(self) -> list[Value]:
@@ -88,6 +91,8 @@ class Linear:
     gradients: tuple[Value | None, ...]
     given: Mapping[fx.Node, Value] = field(repr=False)
     """Placeholders and attributes."""
+    added: Mapping[fx.Node, Value] = field(repr=False, default_factory=dict)
+    """Parameters to whose `.grad` gradients are added."""
 
 
 def values_in(arguments: Any) -> list[Value]:
@@ -126,6 +131,9 @@ class _Writer:
         """Of the generator, before a node has drawn from it."""
         self.called: set[fx.Node] = set()
         self.given: dict[fx.Node, Value] = {}
+        self.added: dict[fx.Node, Value] = {}
+        self.taken: set[Storage | None] = set()
+        """Of outputs and gradients."""
         self.initial: dict[Root, Value] = {}
         """The memory that is given, buffers that will be overwritten as copies."""
         for roots in program.roots.values():
@@ -147,15 +155,18 @@ class _Writer:
                 (self._read_back if each.back else self._write_out)(each.what)
             elif isinstance(each, Cut):
                 outputs = tuple(self._output(node) for node in joint.outputs)
+                self.taken = {value.storage for value in outputs}
                 for root, made in self.program.written_back.items():
                     self._write_back(root, made)
                 forward, self.instructions = self.instructions, []
+            elif isinstance(each, Accumulation):
+                self._accumulate(each)
             at += max(1, len(together))
-        gradients = self._gradients(outputs)
+        gradients = self._gradients()
         backward = _needed(self.instructions, [value for value in gradients if value is not None])
         used = [value for instruction in backward for value in instruction.reads]
         forward, backward = _settled(_needed(forward, [*outputs, *used]), backward)
-        return Linear(tuple(forward), outputs, tuple(backward), gradients, self.given)
+        return Linear(tuple(forward), outputs, tuple(backward), gradients, self.given, self.added)
 
     # --- what is given, and what is returned ----------------------------------------------------------------------
 
@@ -185,15 +196,26 @@ class _Writer:
         buffer = self.given[root.node]
         self._emit(torch.ops.aten.copy_.default, (buffer, value), {}, Value(None))
 
-    def _gradients(self, outputs: Sequence[Value]) -> tuple[Value | None, ...]:
+    def _accumulate(self, each: Accumulation) -> None:
+        """A gradient goes to `.grad`, its own memory if there is none and nobody else has that."""
+        value = self._resolve(each.gradient, self.program.final.__getitem__, {}, {})
+        fake, form = each.gradient.meta["val"], self.program.joint.given[each.parameter].form
+        own = value.storage is not None and value.storage.given is None and value.storage not in self.taken
+        own = own and tuple(fake.stride()) == form.stride
+        grad = value.storage if own else Storage(fake.numel() * fake.element_size())
+        self.taken.add(grad)
+        self.added[each.parameter] = Value(None, each.parameter)
+        args = (self.added[each.parameter], value, own)
+        self.instructions.append(Instruction(added_to_grad, args, {}, Value(None), grad=grad))
+
+    def _gradients(self) -> tuple[Value | None, ...]:
         """Each in memory of its own, laid out as autograd wants it: then it is taken, not copied."""
         import torch
 
         aten = torch.ops.aten
-        taken = {value.storage for value in outputs}
         found: list[Value | None] = []
         for node, wanted in zip(self.program.joint.gradients, self.program.joint.wanted, strict=True):
-            if node is None:
+            if node is None or wanted in self.added:
                 found.append(None)
                 continue
             value = self._resolve(node, self.program.final.__getitem__, {}, {})
@@ -205,10 +227,10 @@ class _Writer:
                     Value(storage), (storage,),
                 )  # fmt: skip
                 value = self._emit(aten.copy_.default, (empty, value), {}, Value(storage))
-            elif value.storage is None or value.storage.given is not None or value.storage in taken:
+            elif value.storage is None or value.storage.given is not None or value.storage in self.taken:
                 storage = Storage(fake.numel() * fake.element_size())
                 value = self._emit(aten.clone.default, (value,), {}, Value(storage), (storage,))
-            taken.add(value.storage)
+            self.taken.add(value.storage)
             found.append(value)
         return tuple(found)
 

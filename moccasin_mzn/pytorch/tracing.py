@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.problem.plan import Action
+from moccasin_mzn.pytorch.accumulating import ACCUMULATED, RETURNED
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.computations import Computations, computations
 from moccasin_mzn.pytorch.costs import Costs
@@ -37,18 +38,24 @@ class Traced:
     guards: Guards = field(repr=False)
     costs: Costs | None = field(default=None, repr=False)
     """None: durations are FLOP, and there are no workspaces."""
+    gradients: str = RETURNED
+    """See `accumulating`."""
 
     @classmethod
-    def of(cls, step: Step, arguments: Structure, forms: Sequence[Form], costs: Costs | None = None) -> Traced:
+    def of(
+        cls, step: Step, arguments: Structure, forms: Sequence[Form], costs: Costs | None = None,
+        gradients: str = RETURNED,
+    ) -> Traced:  # fmt: skip
         """Trace a step, and measure its operators if that is asked for and can be."""
         _check(step.model, forms)
         joint = trace_joint(step, arguments, forms)
         program = computations(joint)
         guards = Guards.of(step.model, joint, arguments)
-        problem = planned(program)
-        if costs is not None and not without_memory(step.model, forms):
-            return cls(step, arguments, tuple(forms), joint, program, costs.told(problem), guards, costs)
-        return cls(step, arguments, tuple(forms), joint, program, problem, guards)
+        problem = planned(program, gradients == ACCUMULATED)
+        if costs is not None and without_memory(step.model, forms):
+            costs = None
+        told = problem if costs is None else costs.told(problem)
+        return cls(step, arguments, tuple(forms), joint, program, told, guards, costs, gradients)
 
     @property
     def device(self) -> str:

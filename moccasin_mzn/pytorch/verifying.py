@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.torch_trace import other_state
+from moccasin_mzn.pytorch.accumulating import ACCUMULATED
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of
 from moccasin_mzn.pytorch.function import Runtime
@@ -118,7 +119,8 @@ class _Twin:
 
 @contextmanager
 def _twin(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[_Twin]:
-    """The step's network and inputs, with copies of its buffers; the random state is put back."""
+    """The step's network and inputs, with copies of its buffers, and `.grad` of 0 where gradients are added to that;
+    the random state is put back."""
     import torch
 
     model = traced.step.model
@@ -134,6 +136,9 @@ def _twin(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> I
         state = [*dict(model.named_parameters()).values(), *dict(model.named_buffers()).values()]
         names = [each.name for each in traced.joint.given.values() if each.kind != TANGENT]
         leaves = dict(zip(names, [*state, *fresh], strict=True))
+        for parameter in model.parameters():
+            if traced.gradients == ACCUMULATED and parameter.requires_grad:
+                parameter.grad = torch.zeros_like(parameter)
         yield _Twin(traced, leaves, arguments.filled(fresh))
 
 

@@ -191,3 +191,16 @@ def test_pytorch_is_imported_when_it_is_needed():
     code = "import sys; from moccasin_mzn.pytorch import Plan, PlanError, plan; print('torch' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert told.split()[0] == "False"
+
+
+def test_a_network_on_the_meta_device_is_planned_before_it_has_values(x):
+    with torch.device("meta"):
+        model = nn.Sequential(*(nn.Sequential(nn.Linear(24, 24), nn.Tanh(), nn.Dropout(0.5)) for _ in range(4)))
+    found = planned(model, [x.to("meta")], 0.9)
+    with pytest.raises(PlanError, match="planned for parameter '0.0.weight' with device cpu, called with meta"):
+        found.module()(x)
+    model.to_empty(device="cpu")
+    torch.manual_seed(0)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter)
+    assert same(*both(model, found.module(), accumulated(x)))

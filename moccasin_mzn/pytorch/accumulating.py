@@ -1,0 +1,81 @@
+"""Gradients added to a parameter's `.grad` as soon as they are there, instead of returned at the end.
+
+    returned:     g1 ... g2 ... g3 ... -> autograd adds g1, g2, g3 to `.grad`      all are in memory together
+    accumulated:  g1, added ... g2, added ... g3, added                            one at a time, beside `.grad`
+
+Autograd does the same as eager goes along; inside a plan, which is one function of autograd, the plan has to. Hooks of
+parameters would not run, so they are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.pytorch.refusal import PlanError
+
+if TYPE_CHECKING:
+    import torch
+
+RETURNED, ACCUMULATED = GRADIENTS = ("returned", "accumulated")
+
+
+def check_gradients(gradients: str) -> None:
+    """Check what is said of gradients.
+
+    Raises:
+        InputError: it is not one of `GRADIENTS`.
+    """
+    if gradients not in GRADIENTS:
+        raise InputError(f"gradients {shown(gradients)}: expected one of {', '.join(GRADIENTS)}")
+
+
+def added_to_grad(parameter: torch.Tensor | None, gradient: torch.Tensor, taken: bool) -> None:
+    """What autograd does with a gradient of a parameter.
+
+    Args:
+        parameter: None: the backward pass was not asked for its gradient.
+        taken: the gradient's memory is of its own and laid out as the parameter: where there is no `.grad`, it is that.
+    """
+    if parameter is None:
+        return
+    if parameter.grad is not None:
+        parameter.grad.add_(gradient)
+    elif taken:
+        parameter.grad = gradient
+    else:
+        parameter.grad = gradient.new_empty_strided(parameter.shape, parameter.stride()).copy_(gradient)
+
+
+def check_parameters(parameters: Sequence[tuple[str, torch.Tensor]]) -> None:
+    """Refuse what a plan would pass over.
+
+    Raises:
+        PlanError: a parameter has hooks, or is no leaf.
+    """
+    for name, parameter in parameters:
+        if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+            raise PlanError(f"parameter '{name}' has hooks, which would not run: plan with gradients {RETURNED}")
+        if not parameter.is_leaf:
+            raise PlanError(f"parameter '{name}' was computed, it has no grad: plan with gradients {RETURNED}")
+
+
+def targets(nodes: Sequence[Any]) -> list[torch.Tensor | None]:
+    """Within a backward pass: the parameters whose `.grad` it is to add to; None for those that it is not asked for.
+
+    Args:
+        nodes: of autograd, one for each parameter.
+
+    Raises:
+        PlanError: the gradients are not to go to `.grad` at all.
+    """
+    import torch
+
+    try:
+        return [node.variable if torch._C._will_engine_execute_node(node) else None for node in nodes]
+    except RuntimeError:  # so PyTorch says that this is `autograd.grad`
+        raise PlanError(
+            "autograd.grad asks for a gradient that the plan adds to a parameter's grad: "
+            f"call backward, or plan with gradients {RETURNED}"
+        ) from None
