@@ -46,7 +46,7 @@ def run_() -> None:
                 "or 1."),
     option("--loss", metavar="NAME|MODULE:FUNCTION",
            help="Called with the outputs and the last input: a function of torch.nn.functional, or your own.  "
-                "[default: the network returns its loss]"),
+                "[default: an output of one number is the loss, others get random gradients]"),
     option("--evaluation", is_flag=True, help="The network is in evaluation mode, not in training mode."),
     option("--device", default="cpu", show_default=True, metavar="cpu|cuda|cuda:N", help="Where it is trained."),
     option("--onednn/--no-onednn", default=True, show_default=True,
@@ -76,7 +76,8 @@ def torch(
     THIS RUNS THE MODULE'S CODE, as python would: import nothing you would not run. Memory is above parameters, buffers
     and inputs, at the allocator and of the storages that operators return; time is CPU time of a step.
 
-    Exit status 0: results with the plan are those without it, bit for bit; 1: there is no plan, or they are not.
+    Exit status 0: results with the plan are those without it, bit for bit, if there is memory for that; 1: there is no
+    plan, or they are not.
 
     Ctrl-C ends the search and keeps the best plan; later it ends the steps.
     """
@@ -111,7 +112,7 @@ def torch(
         click.echo(verdict(beside), err=True)
     else:
         print_side_by_side(found, beside, sys.stdout)
-    return EXIT_FOUND if beside.equal else EXIT_NONE
+    return EXIT_NONE if beside.equal is False else EXIT_FOUND
 
 
 def _checked(plan_file: Path | None, asked: dict[str, Any]) -> tuple[Input, ...]:

@@ -111,6 +111,13 @@ def peak_and_held(call: Callable[[], Any], device: str = "cpu") -> tuple[int, in
     return peak - before, held - before
 
 
+def lacks_memory(error: RuntimeError) -> bool:
+    """Was there not enough memory for a tensor?"""
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)  # the CPU's allocator
+
+
 def time_of(device: str = "cpu") -> float:
     """Seconds to take the difference of: CPU time of this process, or the clock's when the device has done all."""
     if _is_cpu(device):

@@ -11,13 +11,15 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.asking import plan_options
 from moccasin_mzn.extensions.devices.build import CopyCosts, with_slow_memory
 from moccasin_mzn.extensions.memory_options import TAKEN
-from moccasin_mzn.extensions.paging.build import PagingCosts
+from moccasin_mzn.extensions.paging.build import SLOW, PagingCosts
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.platforms import Amount, capacity_of, paging_costs
 from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.plan import Action, Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.problem.platform import Memory, Platform
+from moccasin_mzn.pytorch.devices import CUDA, kind_of_device
 from moccasin_mzn.search.options import Options, SearchOptions
 from moccasin_mzn.search.plan_search import ignore
 from moccasin_mzn.search.result import Result
@@ -88,7 +90,8 @@ class TwoMemories:
             graph = instance.graph
             local = Platform(graph, (Memory("local", instance.budget, graph.durations),))
             problem = PlanProblem(instance, with_slow_memory(local, capacity, *costs))
-            return _with_more(problem, options, listener or ignore, begin)
+            found = _with_more(problem, options, listener or ignore, begin)
+            return _written_early(found) if kind_of_device(device) == CUDA else found
 
         return search
 
@@ -115,3 +118,25 @@ def _with_more(problem: PlanProblem, options: SearchOptions, listener: Listener,
     counts = tuple(2 * count if count > 1 else 1 for count in problem.instance.max_computations)
     more = replace(problem, instance=replace(problem.instance, max_computations=counts))
     return solve_on_platform(more, PagingFormulation(), options, listener, begin=begin, warm_start=found.plan)
+
+
+def _written_early(found: Result) -> Result:
+    """With all writes as early as can be, where slow memory is enough: they go on beside what is computed meanwhile."""
+    if found.plan is None:
+        return found
+    early = with_early_writes(found.plan)
+    simulation = found.problem.judge(early)
+    return replace(found, answer=early, simulation=simulation) if simulation.feasible else found
+
+
+def with_early_writes(plan: Plan) -> Plan:
+    """A plan of paging with each write right after what it writes has come into memory, which it leaves as before."""
+    writes: dict[int, list[Action]] = {}
+    latest: dict[int, int] = {}
+    for at, action in enumerate(plan):
+        if action.memory == SLOW:
+            writes.setdefault(latest[action.node], []).append(action)
+        else:
+            latest[action.node] = at
+    kept = [(at, action) for at, action in enumerate(plan) if action.memory != SLOW]
+    return tuple(each for at, action in kept for each in (action, *writes.get(at, ())))

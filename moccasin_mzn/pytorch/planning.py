@@ -26,6 +26,7 @@ from moccasin_mzn.pytorch.function import Runtime, planned_module
 from moccasin_mzn.pytorch.least import least_schedules
 from moccasin_mzn.pytorch.limits import bound_within, unlimited, why_none
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
+from moccasin_mzn.pytorch.measuring import lacks_memory
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
 from moccasin_mzn.pytorch.program import Linear
 from moccasin_mzn.pytorch.reach import reached
@@ -126,18 +127,14 @@ def plan(
 
 def _eager_peak(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
     """None: the step cannot be run."""
-    import torch
-
     from moccasin_mzn.pytorch.verifying import eager_peak
 
     if without_memory(traced.step.model, traced.forms):
         return None
     try:
         return eager_peak(traced, inputs, kwargs)
-    except torch.OutOfMemoryError:
-        return None
     except RuntimeError as error:
-        if "can't allocate memory" not in str(error):  # as the CPU's allocator says it
+        if not lacks_memory(error):
             raise
         return None
 
@@ -361,7 +358,7 @@ class Plan:
         from moccasin_mzn.pytorch.plan_files import read_plan
 
         traced, actions, found = read_plan(path, model, loss, (*_FOUND, *_PREDICTED))
-        predicted = {name: Peaks(**found.pop(name)) for name in _PREDICTED}
+        predicted: dict[str, Any] = {name: Peaks(**found.pop(name)) for name in _PREDICTED}
         sequence = tuple(action.node for action in actions if action.source is None)
         copied = actions if len(sequence) < len(actions) else ()
         return cls(traced, sequence, **predicted, **found, actions=copied)

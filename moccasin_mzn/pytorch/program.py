@@ -165,9 +165,8 @@ class _Writer:
         gradients = self._gradients()
         backward = _needed(self.instructions, [value for value in gradients if value is not None])
         used = [value for instruction in backward for value in instruction.reads]
-        return Linear(
-            tuple(_needed(forward, [*outputs, *used])), outputs, tuple(backward), gradients, self.given, self.added
-        )
+        forward, backward = _settled(_needed(forward, [*outputs, *used]), backward)
+        return Linear(tuple(forward), outputs, tuple(backward), gradients, self.given, self.added)
 
     # --- what is given, and what is returned ----------------------------------------------------------------------
 
@@ -315,7 +314,7 @@ class _Writer:
         for root, value in self.store[made].items():
             storage = Storage(_room(value), slow=True)
             slow = self._emit(slow_memory.write_out, (value,), {}, Value(storage), (storage,), pure=True)
-            self.slow[made][root] = self._emit(slow_memory.settled, (slow, value), {}, Value(storage), pure=True)
+            self.slow[made][root] = slow
 
     def _read_back(self, made: Computation) -> None:
         self.store[made] = {}
@@ -431,6 +430,22 @@ def allocated_bytes(root: Root) -> int:
     """Of the memory of an output, where a run allocates more than the trace tells as well."""
     elements = storage_elements(root.node, None if root.output == ALL else root.output)
     return max(root.bytes, elements * root.value.element_size())
+
+
+def _settled(forward: list[Instruction], backward: list[Instruction]) -> tuple[list[Instruction], list[Instruction]]:
+    """With what waits for each write to slow memory, right after the last use of the memory that is written."""
+    both = [*forward, *backward]
+    last = {value.storage: at for at, each in enumerate(both) for value in (*each.reads, each.value)}
+    after: dict[int, list[Instruction]] = {}
+    for each in both:
+        if each.target is slow_memory.write_out:
+            waiting = Instruction(slow_memory.settled, (each.value, *each.args), {}, Value(None))
+            after.setdefault(last[each.args[0].storage], []).append(waiting)
+
+    def part(places: range) -> list[Instruction]:
+        return [each for at in places for each in (both[at], *after.get(at, ()))]
+
+    return part(range(len(forward))), part(range(len(forward), len(both)))
 
 
 def _room(value: Value) -> int:

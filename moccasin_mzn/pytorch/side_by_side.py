@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of
-from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak, time_of
+from moccasin_mzn.pytorch.measuring import allocator_peak, lacks_memory, storage_peak, time_of
 from moccasin_mzn.pytorch.verifying import differences
 
 if TYPE_CHECKING:
     import torch
 
     from moccasin_mzn.pytorch.planning import Plan
+    from moccasin_mzn.pytorch.tracing import Traced
 
 OPTIMIZERS: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "sgd": ("SGD", {"lr": 0.01}),
@@ -48,7 +49,8 @@ class Measured:
 class SideBySide:
     """Steps of an optimizer without a plan and with one."""
 
-    eager: Measured
+    eager: Measured | None
+    """None: there is too little memory for it, and nothing is compared."""
     plan: Measured
     steps: int
     """How many were compared: fewer than asked for after an interrupt."""
@@ -58,14 +60,14 @@ class SideBySide:
     """Of any two numbers in what is compared."""
 
     @property
-    def equal(self) -> bool:
-        """Outputs, gradients, parameters, buffers and the random state, after every step."""
-        return not self.unequal
+    def equal(self) -> bool | None:
+        """Outputs, gradients, parameters, buffers and the random state, after every step; None: not compared."""
+        return None if self.eager is None else not self.unequal
 
     @property
-    def increase(self) -> float:
-        """Of the time of a step, as a fraction."""
-        return self.plan.median / self.eager.median - 1
+    def increase(self) -> float | None:
+        """Of the time of a step, as a fraction; None: not compared."""
+        return self.plan.median / self.eager.median - 1 if self.eager and self.eager.median else None
 
     def as_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -75,7 +77,7 @@ class SideBySide:
 def side_by_side(
     found: Plan, args: Sequence[Any], kwargs: Mapping[str, Any], steps: int = 5, optimizer: str = "sgd"
 ) -> SideBySide:
-    """Train a network without its plan and with it, in turns, and leave its state as it was.
+    """Train a network without its plan and with it, in turns, and leave its state as it was, but for gradients.
 
     An output of one number is a loss; gradients of other outputs are random numbers, the same for both. Peaks are
     measured in steps before those, which also warm up. An interrupt ends it when a step has been compared.
@@ -90,29 +92,25 @@ def side_by_side(
         PlanError: the plan is not for these inputs.
     """
     model = found.traced.step.model
-    joint = found.traced.joint
     calls = (found.traced.step, found.runtime())
     with _left_as_it_was(model):
-        sides = [
-            _Side(model, partial(call, *args, **kwargs), joint.differentiable, optimizer, found.traced.device)
-            for call in calls
-        ]
-        for side in sides:
-            side.measure_peaks()
+        leaves = [*model.parameters(), *Structure.of((args, kwargs))[1]]
+        sides = [_Side(model, leaves, call, (args, kwargs), found.traced, optimizer) for call in calls]
+        fitting = [side for side in sides if side.fits()]
         done, unequal, largest = 0, dict[str, None](), 0.0
         try:
             for number in range(steps):
-                results = [side.train(number) for side in sides]
-                names, difference = differences(*results)
+                results = [side.train(number) for side in fitting]
+                names, difference = differences(results[0], results[-1])
                 unequal |= dict.fromkeys(names)
                 largest, done = max(largest, difference), done + 1
         except KeyboardInterrupt:
             if not done:
                 raise
         finally:
-            for parameter in model.parameters():
-                parameter.grad = None
-    eager, planned = (side.measured(done) for side in sides)
+            _forget_gradients(leaves)
+    eager, planned = (side.measured(done) if side in fitting else None for side in sides)
+    assert planned is not None
     return SideBySide(eager, planned, done, tuple(unequal), largest)
 
 
@@ -120,34 +118,48 @@ class _Side:
     """One of two ways to train the same network; each has a state of its own, which is put in place for its steps."""
 
     def __init__(
-        self, model: torch.nn.Module, call: Callable[[], Any], differentiable: Sequence[bool], optimizer: str,
-        device: str,
+        self, model: torch.nn.Module, leaves: Sequence[torch.Tensor], call: Callable[..., Any],
+        arguments: tuple[Sequence[Any], Mapping[str, Any]], traced: Traced, optimizer: str,
     ) -> None:  # fmt: skip
         import torch
 
         kind, settings = OPTIMIZERS[optimizer]
-        self._model, self._call, self._differentiable = model, call, differentiable
+        self._model, self._leaves, self._call = model, leaves, partial(call, *arguments[0], **arguments[1])
+        self._differentiable = traced.joint.differentiable
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._optimizer = getattr(torch.optim, kind)(trained, **settings) if trained else None
         self._state = _copy(model)
-        self._device, self._generators = device, {place: generator_of(place) for place in (CPU, device)}
+        self._device, self._planned = traced.device, call is not traced.step
+        self._generators = {place: generator_of(place) for place in (CPU, self._device)}
         self._random = self._random_states()
-        self._peaks = [0, 0]
+        self._peaks = 0, 0
         self._seconds: list[float] = []
 
-    def measure_peaks(self) -> None:
-        """Run the step, which may change buffers, once for each meter."""
-        for at, peak in enumerate((storage_peak, partial(allocator_peak, device=self._device))):
-            self._forget_gradients()
-            self._peaks[at] = peak(partial(self._step, 0))
-        self._forget_gradients()
+    def fits(self) -> bool:
+        """Measure the peaks of the step, which may change buffers; False if there is too little memory for it.
+
+        Raises:
+            RuntimeError: whatever else is wrong, and lack of memory with the plan.
+        """
+        _forget_gradients(self._leaves)
+        try:
+            storage = storage_peak(partial(self._step, 0))
+            _forget_gradients(self._leaves)
+            self._peaks = storage, allocator_peak(partial(self._step, 0), self._device)
+        except RuntimeError as error:
+            if self._planned or not lacks_memory(error):
+                raise
+            return False
+        finally:
+            _forget_gradients(self._leaves)
+        return True
 
     def train(self, number: int) -> dict[str, Any]:
         """One step of the optimizer; all that it leaves behind, by name."""
         _put(self._model, self._state)
         for place, generator in self._generators.items():
             generator.set_state(self._random[place])
-        self._forget_gradients()
+        _forget_gradients(self._leaves)
         begin = time_of(self._device)
         outputs = self._step(number)
         self._seconds.append(time_of(self._device) - begin)
@@ -156,7 +168,7 @@ class _Side:
         found |= {f"gradient of {name}": None if each is None else each.clone() for name, each in gradients.items()}
         if self._optimizer is not None:
             self._optimizer.step()
-        self._forget_gradients()
+        _forget_gradients(self._leaves)
         self._state, self._random = _copy(self._model), self._random_states()
         return {**found, **self._state, **{f"random state of {place}": each for place, each in self._random.items()}}
 
@@ -178,9 +190,10 @@ class _Side:
     def _random_states(self) -> dict[str, torch.Tensor]:
         return {place: generator.get_state() for place, generator in self._generators.items()}
 
-    def _forget_gradients(self) -> None:
-        for parameter in self._model.parameters():
-            parameter.grad = None
+
+def _forget_gradients(leaves: Iterable[torch.Tensor]) -> None:
+    for leaf in leaves:
+        leaf.grad = None
 
 
 def _tangent(output: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -1,8 +1,10 @@
 """Tensors written to slow memory and read back: to the host's pinned memory on CUDA, out of the allocator on the CPU.
 
 A copy is of the whole storage, bytes and all, so that what is read back is laid out as it was. On CUDA it goes on in a
-stream of its own: it begins when all that was asked of the device before is done, nothing asked of it after
-`settled` begins before it is done, and the host waits for neither.
+stream of its own, and the host waits for nothing:
+
+    computing    conv -> y    relu    add     waits for the event: y is freed    ...    waits: y is there    backward
+    copying                   y is written, event                                       y is read back, event
 """
 
 from __future__ import annotations
@@ -48,11 +50,10 @@ def write_out(tensor: torch.Tensor) -> Slow:
     return Slow(tensor)
 
 
-def settled(slow: Slow, tensor: torch.Tensor) -> Slow:
-    """The same, all written: the tensor may be freed from here on, which until now is kept alive by the argument."""
+def settled(slow: Slow, tensor: torch.Tensor) -> None:
+    """All is written: the tensor may be freed from here on, which until now is kept alive by the argument."""
     _wait(slow.device, slow.written)
     slow.written = None
-    return slow
 
 
 def read_back(slow: Slow) -> torch.Tensor:

@@ -34,8 +34,9 @@ class SearchLines(Lines):
 def print_side_by_side(found: Plan, beside: SideBySide, out: TextIO) -> None:
     """Both, what was predicted, and whether all is equal."""
     table = plain_table(None, _HEADINGS, left=("",))
-    table.add_row("eager", *_cells(beside.eager, None, None), "-", "-")
-    increases = (f"{100 * increase:+.1f} %" for increase in (beside.increase, found.predicted_increase))
+    if beside.eager is not None:
+        table.add_row("eager", *_cells(beside.eager, None, None), "-", "-")
+    increases = (_percent(increase) for increase in (beside.increase, found.predicted_increase))
     table.add_row("plan", *_cells(beside.plan, found.predicted_peak, found.predicted_storage_peak), *increases)
     to = console(out)
     print_lines(to, found.report().splitlines())
@@ -46,6 +47,8 @@ def print_side_by_side(found: Plan, beside: SideBySide, out: TextIO) -> None:
 def verdict(beside: SideBySide) -> str:
     """Whether all is equal, in a sentence."""
     steps = count_text(beside.steps, "step")
+    if beside.equal is None:
+        return f"{steps} with the plan; without it there is too little memory, so that nothing is compared"
     if beside.equal:
         return f"equal after {steps}, bit for bit: outputs, gradients, parameters, buffers, the random state"
     those = ", ".join(beside.unequal[:_UNEQUAL_SHOWN])
@@ -67,6 +70,10 @@ def side_by_side_dict(found: Plan, beside: SideBySide) -> dict[str, Any]:
         "bound": found.bound,
         **beside.as_dict(),
     }
+
+
+def _percent(increase: float | None) -> str:
+    return "-" if increase is None else f"{100 * increase:+.1f} %"
 
 
 def _cells(side: Measured, allocator: int | None, storages: int | None) -> list[str]:

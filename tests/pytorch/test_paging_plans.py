@@ -23,7 +23,8 @@ from moccasin_mzn.pytorch import Plan, PlanError
 from moccasin_mzn.pytorch.computations import Computation
 from moccasin_mzn.pytorch.copy_costs import measured_costs
 from moccasin_mzn.pytorch.liveness import peaks
-from moccasin_mzn.pytorch.slow_memory import Slow, read_back, settled, slow_meter, write_out
+from moccasin_mzn.pytorch.memories import with_early_writes
+from moccasin_mzn.pytorch.slow_memory import read_back, settled, slow_meter, write_out
 
 EVERY = {**NETWORKS, **ODD}
 FREE = {"out_time": 0}
@@ -96,7 +97,8 @@ def test_what_is_copied_changes_nothing(name):
     other, fresh = twin(model, inputs)
     wanted = steps(other, other, fresh, 2)
     problem = whole.traced.problem
-    for actions in (drawn(problem, random.Random(2)), drawn(problem, random.Random(3)), all_copied(problem)):
+    one, other_one = (drawn(problem, random.Random(seed)) for seed in (2, 3))
+    for actions in (one, other_one, with_early_writes(one), all_copied(problem)):
         _, inputs = twin(model, inputs)
         found = with_actions(whole, actions)
         before = {key: value.clone() for key, value in model.state_dict().items()}
@@ -124,6 +126,15 @@ def test_what_recomputation_cannot_do_copies_can(tmp_path):
     assert again.report() == found.report()
     told = again.verify(inputs)
     assert (told.equal, told.storage_peak, told.slow_peak) == (True, again.predicted_peak, again.predicted_slow_peak)
+
+
+def test_writes_as_early_as_can_be_take_slow_memory_alone():
+    model, inputs = made(NETWORKS["gpt"])
+    found = planned(model, inputs, 0.4, paging=FREE)
+    early = with_actions(found, with_early_writes(found.actions))
+    assert sorted(map(str, early.actions)) == sorted(map(str, found.actions)) and early.actions != found.actions
+    assert early.predicted_peak == found.predicted_peak and early.predicted_slow_peak >= found.predicted_slow_peak
+    assert verified(early, inputs)
 
 
 def test_a_plan_that_needs_no_copies_has_none():
@@ -171,6 +182,12 @@ def test_a_file_of_copies_that_cannot_be_is_refused(tmp_path, change, message):
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
+def written(tensor):
+    slow = write_out(tensor)
+    settled(slow, tensor)
+    return slow
+
+
 def odd_tensors(device):
     numbers = torch.arange(24.0, device=device)
     return [
@@ -183,7 +200,7 @@ def odd_tensors(device):
 @pytest.mark.parametrize("number", range(10))
 def test_what_is_read_back_is_laid_out_as_it_was(number):
     tensor = odd_tensors("cpu")[number]
-    back = read_back(settled(Slow(tensor), tensor))
+    back = read_back(written(tensor))
     assert torch.equal(back, tensor) and back.dtype == tensor.dtype
     assert (back.size(), back.stride(), back.storage_offset()) == (
         tensor.size(), tensor.stride(), tensor.storage_offset()
@@ -223,7 +240,7 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is 
 @pytest.mark.parametrize("number", range(10))
 def test_what_is_read_back_to_a_gpu_is_laid_out_as_it_was(number):
     tensor = odd_tensors("cuda")[number]
-    back = read_back(settled(Slow(tensor), tensor))
+    back = read_back(written(tensor))
     assert back.is_cuda and torch.equal(back, tensor) and back.dtype == tensor.dtype
     assert (back.size(), back.stride()) == (tensor.size(), tensor.stride())
 
@@ -240,7 +257,8 @@ def test_a_busy_gpu_copies_what_was_meant():
             square = square @ square / 2048
         tensor = numbers + number
         slow = write_out(tensor)
-        kept.append(settled(slow, tensor))
+        settled(slow, tensor)
+        kept.append(slow)
         assert slow.held.is_pinned()
         del tensor, slow
         numbers.mul_(1)  # a block of the same size may be the one that was freed
@@ -255,3 +273,14 @@ def test_a_busy_gpu_copies_what_was_meant():
 def test_copies_to_the_host_are_timed():
     for costs in measured_costs("cuda", "ns"):
         assert costs.time > 0 and costs.latency > 0
+
+
+@pytest.mark.cuda
+@needs_cuda
+def test_a_plan_on_a_gpu_copies_to_the_host():
+    model, inputs = made(NETWORKS["mlp"])
+    model, inputs = model.cuda(), [each.cuda() for each in inputs]
+    found = planned(model, inputs, 0.5, paging=FREE)
+    told = found.verify(inputs)
+    assert found.copies > 0 and (told.equal, told.unequal) == (True, ())
+    assert told.slow_peak == found.predicted_slow_peak and told.peak <= found.budget

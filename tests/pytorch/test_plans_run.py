@@ -25,10 +25,10 @@ OPEN = {("lstm", 0.5), ("resnet", 0.5), ("densenet", 0.5)}
 """Neither a plan nor a proof is found soon; or it depends on the workspaces that a library takes on a machine."""
 
 
-def check_three_steps(name, budget):
+def check_three_steps(name, budget, **options):
     model, inputs = made(EVERY[name])
     other, fresh = twin(model, inputs)
-    found = planned(model, inputs, budget)
+    found = planned(model, inputs, budget, **options)
     assert found.predicted_peak <= found.budget
     assert found.recomputations > 0
     step = found.module()

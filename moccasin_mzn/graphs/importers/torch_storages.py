@@ -58,6 +58,12 @@ def _as_the_input(given: Mapping[str, Any], made: Any, number: int | None) -> in
     return given["self"].numel()
 
 
+def _window(given: Mapping[str, Any], made: Any, number: int | None) -> int:
+    """A periodic window is one that is longer by one, without its end."""
+    length = given["window_length"]
+    return length + 1 if given.get("periodic", True) and length > 1 else 0
+
+
 _RULES: Mapping[str, _Rule] = {
     "aten::mse_loss": _reduced_loss,
     "aten::smooth_l1_loss": _reduced_loss,
@@ -67,5 +73,6 @@ _RULES: Mapping[str, _Rule] = {
     "aten::_embedding_bag_forward_only": _bags,
     "aten::im2col": _as_the_input,
     "aten::col2im": _as_the_input,
+    **{f"aten::{name}_window": _window for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")},
 }
 """By the name of the operator's schema."""

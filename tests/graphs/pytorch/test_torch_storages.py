@@ -68,6 +68,18 @@ def test_bags_of_embeddings(mode, padding, last, training):
     assert graph.sizes[0] == real_bytes(Bags(), torch.ones(24, dtype=torch.int64), offsets)
 
 
+@pytest.mark.parametrize("name", ["bartlett", "blackman", "hamming", "hann", "kaiser"])
+def test_windows(name):
+    def forward(net, x):
+        window = getattr(torch, f"{name}_window")
+        return net.l(x) * window(8) + window(8, periodic=False) + window(1)
+
+    factory = module(forward)
+    graph = imported(factory, "4x8")
+    held = graph.total_size + graph.fixed_memory["constants"]
+    assert held == real_bytes(factory(), torch.rand(4, 8))
+
+
 @pytest.mark.parametrize("stride", [1, 4])
 def test_patches_of_pictures(stride):
     def forward(net, x):

@@ -1,0 +1,52 @@
+"""Plans on a GPU: the same code, its random numbers and its allocator."""
+
+# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.6")
+
+from step_networks import NETWORKS
+from step_runs import made, planned
+
+from moccasin_mzn.pytorch.devices import device_of, generator_of, given_out
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+
+
+@pytest.mark.cuda
+@needs_cuda
+@pytest.mark.parametrize("budget", [0.9, 0.7])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_step_is_that_without_a_plan(name, budget):
+    model, inputs = made(NETWORKS[name])
+    model, inputs = model.cuda(), [each.cuda() if isinstance(each, torch.Tensor) else each for each in inputs]
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
+        found = planned(model, inputs, budget)
+        told = found.verify(inputs)
+    assert (told.equal, told.unequal) == (True, ())
+    assert told.storage_peak <= told.predicted_storage_peak  # which is of blocks
+    assert found.predicted_peak <= found.budget
+    assert told.peak <= told.predicted_peak + 2**20  # large blocks are not always split
+
+
+@pytest.mark.cuda
+@needs_cuda
+def test_operators_are_measured_where_they_run():
+    model, inputs = made(NETWORKS["resnet"])
+    graph = planned(model.cuda(), [each.cuda() for each in inputs], 1.0).graph
+    assert graph.duration_unit == "ns" and sum(graph.durations) > 0
+    assert all(size % 512 == 0 for size in graph.sizes)
+
+
+def test_blocks():
+    assert [given_out(size, "cuda:0") for size in (0, 1, 512, 513)] == [0, 512, 512, 1024]
+    assert given_out(513, "cpu") == 513
+
+
+def test_devices_and_generators_of_operators():
+    graph = planned(*made(NETWORKS["mlp"]), 1.0).traced.joint.graph_module.graph
+    assert {device_of(node) for node in graph.nodes} == {"cpu"}
+    assert generator_of("cpu") is torch.default_generator
