@@ -119,6 +119,7 @@ def plan(
     forms = [Form.of(tensor) for tensor in tensors]
     traced = Traced.of(Step(model, loss), arguments, forms, Costs(durations, workspaces), gradients)
     if amount is None:
+        assert isinstance(memory, OneMemory)
         return _least(traced, memory, max_computations, on_progress)
     eager = _eager_peak(traced, inputs, kwargs or {}) if amount.fraction is not None else None
     return _searched(traced, amount, eager, memory, max_computations, on_progress)

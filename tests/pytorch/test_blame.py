@@ -19,7 +19,7 @@ from torch import nn
 
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.pytorch import PlanError
+from moccasin_mzn.pytorch import PlanError, plan
 from moccasin_mzn.pytorch.blame import blame
 
 
@@ -95,6 +95,13 @@ def test_the_message_names_the_operator_what_it_holds_and_what_is_known_of_budge
     for part in ("its own output", "aten.nll_loss_backward (nll_loss_backward)", "aten._log_softmax (_log_softmax)"):
         assert f"125.00 KiB of {part}" in message
     assert "\n" not in message
+
+
+def test_with_slow_memory_the_operator_to_blame_is_the_one_that_touches_most():
+    torch.manual_seed(0)
+    told = r"no plan is within it: aten._log_softmax_backward_data \(.*\) alone holds 375.00 KiB: 125.00"
+    with pytest.raises(PlanError, match=told):
+        plan(Language(), tokens(), budget=250_000, paging={"out_time": 1}, durations="flop", workspaces="none")
 
 
 def test_with_the_least_plan_that_was_found_as_the_budget_there_is_a_plan():

@@ -14,9 +14,10 @@ from step_networks import NETWORKS
 from step_runs import excess, made, planned, same, steps, twin
 
 from moccasin_mzn.clock import Deadline
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.pytorch import Plan, PlanError
+from moccasin_mzn.pytorch import Plan, PlanError, plan
 from moccasin_mzn.pytorch.least import least_schedules
 from moccasin_mzn.search.options import Options
 
@@ -51,6 +52,12 @@ def test_an_interrupt_keeps_what_was_found(monkeypatch):
     instance = Instance.build(graph, "100%", max_computations=2)
     found = least_schedules(instance, OPTIONS, Deadline(20.0))
     assert found.interrupted and found.sequences == (instance.order,)
+
+
+def test_with_slow_memory_it_is_not_sought():
+    model, inputs = made(NETWORKS["mlp"])
+    with pytest.raises(InputError, match="budget least is for recomputation alone, it does not go with slow memory"):
+        plan(model, inputs, budget="least", paging=True)
 
 
 def test_the_least_plan_runs_and_a_budget_below_what_is_proven_does_not(tmp_path):
