@@ -6,10 +6,11 @@ calls the backward pass holds them; gradients stay once they are made.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from moccasin_mzn.pytorch.joint import TANGENT
-from moccasin_mzn.pytorch.program import Linear, Storage
+from moccasin_mzn.pytorch.program import Instruction, Linear, Storage
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,12 @@ class Peaks:
         return max(self.forward, self.backward)
 
 
-def peaks(plan: Linear) -> Peaks:
-    """The most memory that a plan's storages take together, in each of its halves."""
+def peaks(plan: Linear, workspace: Callable[[Instruction], int] = lambda _: 0) -> Peaks:
+    """The most memory that a plan's storages take together, in each of its halves.
+
+    Args:
+        workspace: bytes that an instruction takes while it runs, beside what it makes.
+    """
     instructions = [*plan.forward, *plan.backward]
     end = len(instructions)
     last: dict[Storage, int] = {}
@@ -48,6 +53,6 @@ def peaks(plan: Linear) -> Peaks:
         if at == cut:
             kept, live = live, live + tangents
         live += sum(storage.bytes for storage in instruction.makes)
-        most[at >= cut] = max(most[at >= cut], live)
+        most[at >= cut] = max(most[at >= cut], live + workspace(instruction))
         live -= ending.get(at, 0)
     return Peaks(most[0], max(most[1], live), kept, tangents)
