@@ -99,12 +99,16 @@ class Partitioner:
 
         with _disable_current_modes(), quiet(), torch.no_grad(), torch.random.fork_rng(devices=[]), no_denormals():
             try:
-                step = _Step(aot_step(joint_module, num_fwd_outputs, set(static_lifetime_input_indices or ())), self)
-                schedule = step.scheduled()
+                step = CompiledStep(aot_step(joint_module, num_fwd_outputs, set(static_lifetime_input_indices or ())), self)
+                schedule = self.schedule(step)
             except PlanError as error:
                 raise _in_compilation(str(error)) from error
         self.plans.append(step.told(schedule))
         return halves(step.step, step.linear(schedule.sequence))
+
+    def schedule(self, step: CompiledStep) -> KnownSchedule:
+        """The schedule of a step."""
+        return step.scheduled()
 
 
 def backend(
@@ -134,7 +138,11 @@ def backend(
         InputError: nonsense in an argument. PlanError is raised by the first call of what is compiled.
     """
     require_torch()
-    partitioner = _partitioner(budget, durations, max_computations, time_limit, threads, seed, how)
+    return as_backend(_partitioner(budget, durations, max_computations, time_limit, threads, seed, how))
+
+
+def as_backend(partitioner: Partitioner) -> Callable[..., Any]:
+    """A backend that parts joint graphs so, and runs the operators as they are."""
 
     def moccasin_mzn(graph_module: Any, inputs: Any, **_: Any) -> Any:
         from torch._dynamo.backends.common import aot_autograd
@@ -159,7 +167,7 @@ def _partitioner(
 
 
 @dataclass(frozen=True, eq=False)
-class _Step:
+class CompiledStep:
     """A joint graph and who asks for its schedule."""
 
     step: AotStep
@@ -233,7 +241,7 @@ class _Step:
         """Look for a schedule that takes no more than an amount; the result of a search without a schedule."""
         problem, known = self.problem, self.measured.schedules
         graph = problem.graph
-        asked = amount - max(0, self.unplanned.peak - simulate(graph, self.unplanned.sequence).peak)
+        asked = amount
         for _ in range(_TRIES):
             if asked < 1:
                 break
