@@ -14,13 +14,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from moccasin_mzn.pytorch.compiling import backend
+    from moccasin_mzn.pytorch.packing import knapsack
     from moccasin_mzn.pytorch.planning import Plan, plan
     from moccasin_mzn.pytorch.refusal import PlanError
     from moccasin_mzn.pytorch.verifying import Verification
 
-__all__ = ["Plan", "PlanError", "Verification", "plan"]
+__all__ = ["Plan", "PlanError", "Verification", "backend", "knapsack", "plan"]
 
-_HOMES = {"Plan": "planning", "PlanError": "refusal", "Verification": "verifying", "plan": "planning"}
+_HOMES = {
+    "Plan": "planning", "PlanError": "refusal", "Verification": "verifying", "backend": "compiling",
+    "knapsack": "packing", "plan": "planning",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

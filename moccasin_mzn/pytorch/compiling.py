@@ -21,6 +21,7 @@ from moccasin_mzn.graphs.importers.torch_trace import quiet, require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.pytorch import randomness
 from moccasin_mzn.pytorch.aot_joint import AotStep, aot_step
 from moccasin_mzn.pytorch.computations import Computations, computations
 from moccasin_mzn.pytorch.emission import graph_of, handed_on, placeholders_read
@@ -31,7 +32,7 @@ from moccasin_mzn.pytorch.operator_costs import OperatorCosts
 from moccasin_mzn.pytorch.plan_files import digest
 from moccasin_mzn.pytorch.problem import Planned, planned
 from moccasin_mzn.pytorch.program import Linear, linear
-from moccasin_mzn.pytorch.refusal import PlanError
+from moccasin_mzn.pytorch.refusal import PlanError, compilation_error
 from moccasin_mzn.pytorch.sequences import meant
 from moccasin_mzn.pytorch.step_costs import Workspaces, measured_problem
 from moccasin_mzn.search.options import Options
@@ -82,6 +83,8 @@ class Partitioner:
     options: Options
     durations: str = "measured"
     max_computations: int = 2
+    draws_once: bool = False
+    """Random numbers are kept, not drawn again: what follows compiles operators, and knows no states of a generator."""
     plans: list[CompiledPlan] = field(default_factory=list)
     """Of the graphs that were parted."""
 
@@ -102,7 +105,7 @@ class Partitioner:
                 step = CompiledStep(aot_step(joint_module, num_fwd_outputs, set(static_lifetime_input_indices or ())), self)
                 schedule = self.schedule(step)
             except PlanError as error:
-                raise _in_compilation(str(error)) from error
+                raise compilation_error(str(error)) from error
         self.plans.append(step.told(schedule))
         return halves(step.step, step.linear(schedule.sequence))
 
@@ -175,7 +178,11 @@ class CompiledStep:
 
     @cached_property
     def program(self) -> Computations:
-        return computations(self.step.joint)
+        found = computations(self.step.joint)
+        if self.asked.draws_once:
+            for made in found.all:
+                made.once |= any(randomness.draws(member.node) for member in made.members)
+        return found
 
     @cached_property
     def measured(self) -> _Measured:
@@ -278,17 +285,6 @@ def _refusal(result: Result | None, amount: int) -> str:
         f"budget {memory_text(amount, 'byte')}: no plan was found, none is below {memory_text(floor, 'byte')}, "
         f"the least peak seen is {memory_text(lacking.least_peak + more, 'byte')}"
     )
-
-
-def _in_compilation(message: str) -> PlanError:
-    """An error that `torch.compile` hands on as it is."""
-    from torch._dynamo.exc import ShortenTraceback
-
-    class CompilationPlanError(PlanError, ShortenTraceback):
-        def __init__(self, message: str) -> None:
-            ShortenTraceback.__init__(self, message, first_useful_frame=None)
-
-    return CompilationPlanError(message)
 
 
 def halves(step: AotStep, plan: Linear) -> tuple[fx.GraphModule, fx.GraphModule]:

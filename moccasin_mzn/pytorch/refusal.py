@@ -12,3 +12,14 @@ class PlanError(InputError):
     """
 
     kind = "plan"
+
+
+def compilation_error(message: str) -> PlanError:
+    """A `PlanError` that `torch.compile` hands on as it is, instead of an error of its own that tells of it."""
+    from torch._dynamo.exc import ShortenTraceback
+
+    class CompilationPlanError(PlanError, ShortenTraceback):
+        def __init__(self, message: str) -> None:
+            ShortenTraceback.__init__(self, message, first_useful_frame=None)
+
+    return CompilationPlanError(message)
