@@ -3,15 +3,15 @@
     compiled = torch.compile(model, backend=moccasin_mzn.pytorch.backend(budget=0.5))
 
 AOTAutograd traces forward and backward pass as one graph and asks a function to part it in two. That function is here:
-what it gives computes again what a schedule within the budget computes again, in the schedule's order. The operators run
-as with the backend "aot_eager".
+what it gives computes again what a schedule within the budget does, in the schedule's order. The operators run as with
+the backend "aot_eager".
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch import randomness
 from moccasin_mzn.pytorch.aot_joint import AotStep, aot_step
-from moccasin_mzn.pytorch.computations import Computations, computations
+from moccasin_mzn.pytorch.computations import Computation, Computations, computations
 from moccasin_mzn.pytorch.emission import graph_of, handed_on, placeholders_read
 from moccasin_mzn.pytorch.joint import TANGENT
 from moccasin_mzn.pytorch.known_schedules import KnownSchedule, KnownSchedules
@@ -52,7 +52,7 @@ _KNOWN: dict[object, _Measured] = {}
 
 @dataclass(frozen=True, eq=False)
 class _Measured:
-    """What is remembered of a traced step: its costs, so that all its budgets are answered by the same, and schedules."""
+    """What is remembered of a traced step: schedules, and its costs, so that all budgets are answered by the same."""
 
     durations: tuple[int, ...]
     workspaces: tuple[int, ...] | None
@@ -83,8 +83,6 @@ class Partitioner:
     options: Options
     durations: str = "measured"
     max_computations: int = 2
-    draws_once: bool = False
-    """Random numbers are kept, not drawn again: what follows compiles operators, and knows no states of a generator."""
     plans: list[CompiledPlan] = field(default_factory=list)
     """Of the graphs that were parted."""
 
@@ -102,7 +100,9 @@ class Partitioner:
 
         with _disable_current_modes(), quiet(), torch.no_grad(), torch.random.fork_rng(devices=[]), no_denormals():
             try:
-                step = CompiledStep(aot_step(joint_module, num_fwd_outputs, set(static_lifetime_input_indices or ())), self)
+                step = CompiledStep(
+                    aot_step(joint_module, num_fwd_outputs, set(static_lifetime_input_indices or ())), self
+                )
                 schedule = self.schedule(step)
             except PlanError as error:
                 raise compilation_error(str(error)) from error
@@ -178,11 +178,7 @@ class CompiledStep:
 
     @cached_property
     def program(self) -> Computations:
-        found = computations(self.step.joint)
-        if self.asked.draws_once:
-            for made in found.all:
-                made.once |= any(randomness.draws(member.node) for member in made.members)
-        return found
+        return computations(self.step.joint)
 
     @cached_property
     def measured(self) -> _Measured:
@@ -198,12 +194,8 @@ class CompiledStep:
 
     @cached_property
     def problem(self) -> Planned:
-        from dataclasses import replace
-
         found, known = planned(self.program), self.measured
-        graph = replace(
-            found.graph, durations=known.durations, workspaces=known.workspaces, duration_unit=known.unit
-        )
+        graph = replace(found.graph, durations=known.durations, workspaces=known.workspaces, duration_unit=known.unit)
         return replace(found, graph=graph)
 
     @cached_property
@@ -245,19 +237,30 @@ class CompiledStep:
         return self.unplanned.peak <= self.measured.schedules.limit(amount)
 
     def _search(self, amount: int) -> Result | None:
-        """Look for a schedule that takes no more than an amount; the result of a search without a schedule."""
-        problem, known = self.problem, self.measured.schedules
-        graph = problem.graph
-        asked = amount
+        """Look for a schedule that takes no more than an amount; the result of a search without a schedule.
+
+        States of the generator are in no graph, they take memory only where random numbers are drawn again. If that is
+        too much, they are kept.
+        """
+        most = self.problem.counts(self.asked.max_computations)
+        failed = self._sought(amount, most)
+        if failed is None and not any(each.peak <= amount for each in self.measured.schedules.found):
+            meanings = zip(most, self.problem.meanings, strict=True)
+            kept = [1 if _draws(meaning) else count for count, meaning in meanings]
+            failed = self._sought(amount, kept, proves=False)
+        return failed
+
+    def _sought(self, amount: int, most: Sequence[int], *, proves: bool = True) -> Result | None:
+        known, asked = self.measured.schedules, amount
         for _ in range(_TRIES):
             if asked < 1:
                 break
-            instance = Instance.build(graph, asked, max_computations=problem.counts(self.asked.max_computations))
+            instance = Instance.build(self.problem.graph, asked, max_computations=most)
             result = solve_instance(instance, self.asked.options, begin=time.monotonic())
             if not result.found or result.sequence is None:
                 return result
-            bound = result.bound if asked >= amount else 0
-            found = self.known(result.sequence, int(bound), amount)
+            bound = int(result.bound) if proves and asked == amount else 0
+            found = self.known(result.sequence, bound, amount)
             known.found.append(found)
             if found.peak <= amount:
                 break
@@ -270,6 +273,10 @@ class CompiledStep:
         again = len(schedule.sequence) - len(set(schedule.sequence))
         budget = self.asked.budget.resolve(self.unplanned.peak)
         return CompiledPlan(budget, schedule.peak, self.unplanned.peak, again, increase, max(0.0, bound))
+
+
+def _draws(meaning: object) -> bool:
+    return isinstance(meaning, Computation) and any(randomness.draws(member.node) for member in meaning.members)
 
 
 def _refusal(result: Result | None, amount: int) -> str:
@@ -294,7 +301,7 @@ def halves(step: AotStep, plan: Linear) -> tuple[fx.GraphModule, fx.GraphModule]
     joint = step.joint
     tangents = [plan.given[node] for node in joint.of_kind(TANGENT)]
     outputs = iter(plan.outputs)
-    results = [next(outputs) if hasattr(each, "meta") else each for each in step.results]
+    results = [next(outputs) if isinstance(each, fx.Node) else each for each in step.results]
     gradients = iter(plan.gradients)
     each_gradient = [None if each is None else next(gradients) for each in step.gradients]
     kept = [*handed_on(plan), *placeholders_read(plan, plan.backward)]

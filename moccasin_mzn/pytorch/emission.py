@@ -16,7 +16,6 @@ from moccasin_mzn.pytorch.joint import TANGENT, Joint
 from moccasin_mzn.pytorch.program import Instruction, Linear, Value
 
 if TYPE_CHECKING:
-    import torch
     from torch import fx
 
 
@@ -41,7 +40,11 @@ def emitted(joint: Joint, plan: Linear) -> Code:
     position = {node: at for at, node in enumerate(joint.given)}
     tangents = [plan.given[node] for node in joint.of_kind(TANGENT)]
 
-    kept, taken, kept_given = handed_on(plan), placeholders_read(plan, plan.forward), placeholders_read(plan, plan.backward)
+    kept, taken, kept_given = (
+        handed_on(plan),
+        placeholders_read(plan, plan.forward),
+        placeholders_read(plan, plan.backward),
+    )
     forward = graph_of(plan.forward, taken, [*plan.outputs, *kept], plan.given)
     backward = graph_of(plan.backward, [*kept, *kept_given, *tangents], plan.gradients, plan.given)
     for graph in (forward, backward):

@@ -15,23 +15,29 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.graphs.importers.torch_nodes import allocated_tensors
 from moccasin_mzn.graphs.importers.torch_profile import no_denormals
 from moccasin_mzn.graphs.importers.torch_trace import quiet, require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.aot_halves import read_halves
 from moccasin_mzn.pytorch.known_schedules import KnownSchedule, KnownSchedules
 from moccasin_mzn.pytorch.liveness import peaks
-from moccasin_mzn.pytorch.operator_costs import OperatorCosts
+from moccasin_mzn.pytorch.operator_costs import OperatorCost, OperatorCosts
+from moccasin_mzn.pytorch.program import Instruction
 from moccasin_mzn.pytorch.refusal import compilation_error
-from moccasin_mzn.pytorch.step_costs import Workspaces
 from moccasin_mzn.words import memory_text
 
 if TYPE_CHECKING:
     from torch import fx
 
-_SIZES = 24
+_SIZES = 12
 """So many sizes of knapsacks are tried, from nothing to everything."""
-_BANS = ("ban_if_used_far_apart", "ban_if_long_fusible_chains", "ban_if_materialized_backward", "ban_if_not_in_allowlist")
+_BANS = (
+    "ban_if_used_far_apart",
+    "ban_if_long_fusible_chains",
+    "ban_if_materialized_backward",
+    "ban_if_not_in_allowlist",
+)
 """Rules of the partitioner, of what not to compute again, that it drops before it asks."""
 _COSTS = OperatorCosts()
 _KNOWN: dict[object, tuple[int, KnownSchedules]] = {}
@@ -97,6 +103,8 @@ class _Question:
 
     def __init__(self, graph: fx.Graph, info: Any, nodes: Sequence[fx.Node]) -> None:
         self.graph, self.info, self.nodes = graph, info, nodes
+        self.costs: dict[str, OperatorCost | None] = {}
+        """By name, which a node keeps in every graph that it is copied to."""
 
     def digest(self) -> str:
         return hashlib.sha256(f"{self.graph}\n{list(self.nodes)}".encode()).hexdigest()
@@ -129,13 +137,20 @@ class _Question:
         return self._peak(*self._parted(self._saved(bans, config.ban_recompute_reductions, set())))
 
     def _peak(self, forward: fx.Graph, backward: fx.Graph, outputs: int) -> int:
-        return peaks(read_halves(forward, backward, outputs), Workspaces(_COSTS)).whole
+        return peaks(read_halves(forward, backward, outputs), self._workspace).whole
+
+    def _workspace(self, instruction: Instruction) -> int:
+        cost = None if instruction.node is None else self._cost(instruction.node)
+        return 0 if cost is None else cost.workspace
 
     def _nanoseconds(self, node: fx.Node) -> int:
-        from moccasin_mzn.graphs.importers.torch_nodes import allocated_tensors
-
-        cost = _COSTS.of(node) if allocated_tensors(node) else None
+        cost = self._cost(node)
         return 0 if cost is None else cost.nanoseconds
+
+    def _cost(self, node: fx.Node) -> OperatorCost | None:
+        if node.name not in self.costs:
+            self.costs[node.name] = _COSTS.of(node) if allocated_tensors(node) else None
+        return self.costs[node.name]
 
     def _saved(self, bans: Mapping[str, bool], reductions: bool, again: Collection[fx.Node]) -> list[fx.Node]:
         """What is kept from the forward to the backward pass where some nodes may be computed again."""

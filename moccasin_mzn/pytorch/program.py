@@ -253,10 +253,14 @@ class _Writer:
         if isinstance(node.meta.get("val"), (tuple, list)):
             whole = self._emit(target, args, kwargs, Value(None), tuple(storages.values()), node=node)
             for number, storage in storages.items():
-                value = self._emit(operator.getitem, (whole, number), {}, Value(storage, fake=roots[number].value), pure=True)
+                value = self._emit(
+                    operator.getitem, (whole, number), {}, Value(storage, fake=roots[number].value), pure=True
+                )
                 local[roots[number]] = value
             return
-        value = self._emit(target, args, kwargs, Value(storages[ALL], fake=roots[ALL].value), (storages[ALL],), node=node)
+        value = self._emit(
+            target, args, kwargs, Value(storages[ALL], fake=roots[ALL].value), (storages[ALL],), node=node
+        )
         if storages[ALL].bytes != roots[ALL].bytes:
             value = self._clone(value, roots[ALL])
         local[roots[ALL]] = value
@@ -265,7 +269,9 @@ class _Writer:
         import torch
 
         storage = Storage(root.bytes)
-        return self._emit(torch.ops.aten.clone.default, (value,), {}, Value(storage, fake=value.fake), (storage,), pure=True)
+        return self._emit(
+            torch.ops.aten.clone.default, (value,), {}, Value(storage, fake=value.fake), (storage,), pure=True
+        )
 
     # --- values ---------------------------------------------------------------------------------------------------
 
@@ -308,7 +314,9 @@ class _Writer:
             assert viewed is not None
             whole = resolve(viewed)
             args, kwargs = self._arguments((node.args, dict(node.kwargs)), lambda _: whole)
-            views[node] = self._emit(node.target, args, kwargs, Value(whole.storage, fake=node.meta.get("val")), pure=True)
+            views[node] = self._emit(
+                node.target, args, kwargs, Value(whole.storage, fake=node.meta.get("val")), pure=True
+            )
             return views[node]
 
         return resolve(node)
