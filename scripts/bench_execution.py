@@ -3,7 +3,8 @@
     python scripts/bench_execution.py [NET ...] [--budgets 0.9,0.7,0.5] [--aot 1.0,0.5,0.1] [--steps 9] [--small]
                                       [--plot FILE]
 
-NET is mlp, resnet, gpt, unet, llama or lstm, by default each of them. One thread, on the CPU.
+"aot_eager" is `torch.compile` with PyTorch's own `activation_memory_budget`, "aot_eager plan" the same with a backend of
+ours, whose budget is a bound. NET is mlp, resnet, gpt, unet, llama or lstm, by default each of them. One thread, on the CPU.
 
 - predicted: bytes that a plan says it takes at the allocator
 - storages: measured peak of what operators return; not for compiled code
@@ -36,7 +37,7 @@ PLAN = getattr(moccasin_mzn.pytorch, "plan", None)
 """Makes plans, where this version has them."""
 NO_PLAN = (InputError, getattr(moccasin_mzn.pytorch, "PlanError", InputError))
 MEGABYTE = 10**6
-STYLES = {"eager": "ko", "checkpoint": "s-", "aot_eager": "^:", "plan": "o-"}
+STYLES = {"eager": "ko", "checkpoint": "s-", "aot_eager": "^:", "plan": "o-", "aot_eager plan": "v-"}
 _HEADINGS = ("net", "method", "budget", "predicted MB", "storages MB", "allocator MB", "ms", "over %", "equal")
 
 
@@ -101,6 +102,8 @@ def measured(name: str, net: Net, arguments: argparse.Namespace) -> list[Run]:
             runs.append(compiled(name, model, data, budget))
         for budget in filter(None, arguments.budgets.split(",")) if PLAN is not None else ():
             runs.append(planned(name, model, data, budget))
+            if arguments.aot and net.onednn:
+                runs.append(compiled_plan(name, model, data, budget))
         expected = None
         for run in runs:
             if run.call is None:
@@ -108,7 +111,7 @@ def measured(name: str, net: Net, arguments: argparse.Namespace) -> list[Run]:
             answer = results(run, data)
             expected = expected or answer
             run.equal = same(answer, expected)
-            if run.method != "aot_eager":
+            if not run.method.startswith("aot_eager"):
                 run.storage = storage_peak(lambda run=run: step(run, data))
             run.allocator = allocator_peak(lambda run=run: step(run, data))
         for _ in range(arguments.steps):
@@ -136,6 +139,20 @@ def compiled(name: str, model: Any, data: Any, budget: str) -> Run:
     return run
 
 
+def compiled_plan(name: str, model: Any, data: Any, budget: str) -> Run:
+    own = copy.deepcopy(model)
+    backend = moccasin_mzn.pytorch.backend(given(budget))
+    run = Run(name, "aot_eager plan", budget, torch.compile(own, backend=backend), own)
+    torch.compiler.reset()
+    try:
+        step(run, data)
+    except NO_PLAN as error:
+        print(f"{name} {budget}: {error}", file=sys.stderr)
+        return Run(name, "aot_eager plan", budget, None)
+    run.predicted = backend.plans[-1].predicted_peak
+    return run
+
+
 @contextlib.contextmanager
 def memory_budget(share: float) -> Iterator[None]:
     from torch._functorch import config
@@ -146,13 +163,17 @@ def memory_budget(share: float) -> Iterator[None]:
 
 def planned(name: str, model: Any, data: Any, budget: str) -> Run:
     own = copy.deepcopy(model)
-    wanted: float | str = float(budget) if budget.replace(".", "", 1).isdigit() else budget
     try:
-        plan = PLAN(own, data, budget=wanted)
+        plan = PLAN(own, data, budget=given(budget))
     except NO_PLAN as error:
         print(f"{name} {budget}: {error}", file=sys.stderr)
         return Run(name, "plan", budget, None)
     return Run(name, "plan", budget, plan.module(), own, predicted=plan.predicted_peak)
+
+
+def given(budget: str) -> float | str:
+    """A budget as `plan` takes it."""
+    return float(budget) if budget.replace(".", "", 1).isdigit() else budget
 
 
 def step(run: Run, data: Any) -> None:

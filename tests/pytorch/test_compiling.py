@@ -1,4 +1,4 @@
-"""A budget for `torch.compile`: the measured peak is what was predicted, within the budget, and results stay the same."""
+"""A budget for `torch.compile`: the measured peak is what was predicted, within the budget, and results stay."""
 
 # ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
 
@@ -95,8 +95,9 @@ def test_what_is_computed_again_changes_nothing(name):
         assert difference in (0, OUTSIDE.get(name, 0))
 
 
-def falling(name, small, **options):
-    """Compile a network for budgets that fall by steps of 0.05 until there is no plan: the plans, measured and judged.
+def falling(name, small, least, **options):
+    """Compile a network for budgets that fall by steps of 0.05 to `least` percent, or to where there is no plan: the
+    plans, measured.
 
     Loss, gradients, buffers and the random state are those of "aot_eager", bit for bit.
     """
@@ -112,31 +113,29 @@ def falling(name, small, **options):
 
     wanted, _ = run("aot_eager")
     found = []
-    for percent in range(100, 0, -5):
+    for percent in range(100, least - 1, -5):
         planner = backend(percent / 100, seed=0, threads=1, **options)
         try:
             results, measured = run(planner)
-        except PlanError as error:
-            assert "budget" in str(error) and "plan" in str(error)
+        except PlanError:  # what it says is tested below
             return found
         assert same(results, wanted)
         found.append((planner.plans[-1], measured))
-    raise AssertionError("a step takes no memory at all")
+    return found
 
 
-@pytest.mark.parametrize("name", ["gpt", "llama"])
-def test_the_peak_never_rises_when_the_budget_falls(name):
-    check_falling(falling(name, small=True, time_limit=5.0), least=4)
+def test_the_peak_never_rises_when_the_budget_falls():
+    check_falling(falling("gpt", small=True, least=80, time_limit=5.0), count=5)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gpt", "llama"])
-def test_the_peak_never_rises_when_the_budget_falls_at_full_size(name):
-    check_falling(falling(name, small=False, time_limit=20.0), least=12)
+@pytest.mark.parametrize(("name", "small"), [("gpt", True), ("llama", True), ("gpt", False), ("llama", False)])
+def test_the_peak_never_rises_down_to_the_least_budget(name, small):
+    check_falling(falling(name, small, least=5, time_limit=20.0), count=5 if small else 13)
 
 
-def check_falling(found, least):
-    assert len(found) >= least
+def check_falling(found, count):
+    assert len(found) >= count
     for plan, measured in found:
         assert measured == plan.predicted_peak <= plan.budget
     for (_, one), (_, other) in itertools.pairwise(found):
