@@ -3,8 +3,9 @@
     python scripts/bench_execution.py [NET ...] [--budgets 0.9,0.7,0.5] [--aot 1.0,0.5,0.1] [--steps 9] [--small]
                                       [--plot FILE]
 
-"aot_eager" is `torch.compile` with PyTorch's own `activation_memory_budget`, "aot_eager plan" the same with a backend of
-ours, whose budget is a bound. NET is mlp, resnet, gpt, unet, llama or lstm, by default each of them. One thread, on the CPU.
+"aot_eager" is `torch.compile` with PyTorch's own `activation_memory_budget`, "aot_eager plan" the same with a backend
+of ours, whose budget is a bound. NET is mlp, resnet, gpt, unet, llama or lstm, by default each of them. One
+thread, on the CPU.
 
 - predicted: bytes that a plan says it takes at the allocator
 - storages: measured peak of what operators return; not for compiled code
@@ -147,7 +148,7 @@ def compiled_plan(name: str, model: Any, data: Any, budget: str) -> Run:
     try:
         step(run, data)
     except NO_PLAN as error:
-        print(f"{name} {budget}: {error}", file=sys.stderr)
+        print(f"{name} {budget}: {str(error).splitlines()[0]}", file=sys.stderr)
         return Run(name, "aot_eager plan", budget, None)
     run.predicted = backend.plans[-1].predicted_peak
     return run

@@ -54,6 +54,7 @@ class _Reader:
     def instructions(self, graph: fx.Graph) -> list[Instruction]:
         from torch import fx
 
+        read: Any = self.values.__getitem__
         found = []
         for node in graph.nodes:
             if node.op == "get_attr":
@@ -61,8 +62,7 @@ class _Reader:
             elif node.op == "call_function":
                 value, makes = self._made(node)
                 self.values[node] = value
-                args = fx.node.map_arg(node.args, self.values.__getitem__)
-                kwargs = fx.node.map_arg(dict(node.kwargs), self.values.__getitem__)
+                args, kwargs = fx.node.map_arg((node.args, dict(node.kwargs)), read)
                 found.append(Instruction(node.target, args, kwargs, value, tuple(makes), node=node))
         return found
 

@@ -106,8 +106,8 @@ class Partitioner:
                 schedule = self.schedule(step)
             except PlanError as error:
                 raise compilation_error(str(error)) from error
-        self.plans.append(step.told(schedule))
-        return halves(step.step, step.linear(schedule.sequence))
+            self.plans.append(step.told(schedule))
+            return halves(step.step, step.linear(schedule.sequence))
 
     def schedule(self, step: CompiledStep) -> KnownSchedule:
         """The schedule of a step."""

@@ -67,7 +67,8 @@ def placeholders_read(plan: Linear, instructions: Sequence[Instruction]) -> list
     """Parameters, buffers and inputs that some instructions read."""
     return [
         value for value in _read(instructions)
-        if value.given is not None and value.given.op == "placeholder" and value.storage.given != TANGENT
+        if value.given is not None and value.given.op == "placeholder"
+        and value.storage is not None and value.storage.given != TANGENT
     ]  # fmt: skip
 
 

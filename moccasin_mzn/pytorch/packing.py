@@ -103,6 +103,7 @@ class _Question:
 
     def __init__(self, graph: fx.Graph, info: Any, nodes: Sequence[fx.Node]) -> None:
         self.graph, self.info, self.nodes = graph, info, nodes
+        self.module: Any = graph.owning_module
         self.costs: dict[str, OperatorCost | None] = {}
         """By name, which a node keeps in every graph that it is copied to."""
 
@@ -166,7 +167,7 @@ class _Question:
 
         outputs = len(arg_tree_leaves(*self.graph.output_node().args)) - len(self.info.inputs)
         forward, backward = own._extract_fwd_bwd_modules(
-            self.graph.owning_module, list(saved), saved_sym_nodes=[], saved_opaque_nodes=[], num_fwd_outputs=outputs,
+            self.module, list(saved), saved_sym_nodes=[], saved_opaque_nodes=[], num_fwd_outputs=outputs,
             static_lifetime_input_nodes=self.info.static_lifetime_input_nodes,
         )  # fmt: skip
         backward = own.raise_getitems(own.reordering_to_mimic_autograd_engine(backward))

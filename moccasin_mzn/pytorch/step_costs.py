@@ -24,14 +24,15 @@ def measured_problem(problem: Planned, joint: Joint, costs: OperatorCosts, durat
     """The problem with measured workspaces, and with measured durations (nanoseconds) unless they are to be "flop"."""
     graph = problem.graph
     members = {
-        name: [Member(each.node.name, each.outputs) for each in made.members]
+        str(name): [Member(each.node.name, each.outputs) for each in made.members]
         for name, made in zip(graph.nodes, problem.meanings, strict=True)
         if isinstance(made, Computation)
     }
     found = measure_operators(joint.nodes, members, costs=costs)
-    workspaces = tuple(found[name].workspace if name in found else 0 for name in graph.nodes)
+    costs_of = [found.get(str(name)) for name in graph.nodes]
+    workspaces = tuple(0 if cost is None else cost.workspace for cost in costs_of)
     if durations == "measured":
-        nanoseconds = tuple(found[name].nanoseconds if name in found else 0 for name in graph.nodes)
+        nanoseconds = tuple(0 if cost is None else cost.nanoseconds for cost in costs_of)
         graph = replace(graph, durations=nanoseconds, duration_unit="ns")
     return replace(problem, graph=_with_workspaces(graph, workspaces))
 

@@ -55,7 +55,8 @@ def peak(step, model, inputs):
     """Measured at the allocator, the second time that a step runs."""
 
     def one():
-        chosen = [leaf for leaf in tree_leaves(step(*inputs)) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+        outputs = step(*inputs)
+        chosen = [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
         torch.autograd.backward(chosen, [torch.ones_like(each) for each in chosen])
 
     found = 0
