@@ -4,8 +4,8 @@
                                       [--plot FILE]
 
 "aot_eager" is `torch.compile` with PyTorch's own `activation_memory_budget`, "aot_eager plan" the same with a backend
-of ours, whose budget is a bound. NET is mlp, resnet, gpt, unet, llama or lstm, by default each of them. One
-thread, on the CPU.
+of ours, "aot_eager knapsack" with PyTorch's partitioner and a solver of ours: there a budget is a bound. NET is mlp,
+resnet, gpt, unet, llama or lstm, by default each of them. One thread, on the CPU.
 
 - predicted: bytes that a plan says it takes at the allocator
 - storages: measured peak of what operators return; not for compiled code
@@ -17,11 +17,10 @@ thread, on the CPU.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import copy
 import statistics
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +37,14 @@ PLAN = getattr(moccasin_mzn.pytorch, "plan", None)
 """Makes plans, where this version has them."""
 NO_PLAN = (InputError, getattr(moccasin_mzn.pytorch, "PlanError", InputError))
 MEGABYTE = 10**6
-STYLES = {"eager": "ko", "checkpoint": "s-", "aot_eager": "^:", "plan": "o-", "aot_eager plan": "v-"}
+STYLES = {
+    "eager": "ko",
+    "checkpoint": "s-",
+    "aot_eager": "^:",
+    "plan": "o-",
+    "aot_eager plan": "v-",
+    "aot_eager knapsack": "x",
+}
 _HEADINGS = ("net", "method", "budget", "predicted MB", "storages MB", "allocator MB", "ms", "over %", "equal")
 
 
@@ -97,7 +103,8 @@ def measured(name: str, net: Net, arguments: argparse.Namespace) -> list[Run]:
     """All methods on one network, from the same parameters, data and random numbers."""
     torch.manual_seed(0)
     model, data = net.make(arguments.small), net.data(arguments.small)
-    with torch.backends.mkldnn.flags(enabled=net.onednn):
+    torch.compiler.reset()
+    with torch.backends.mkldnn.flags(enabled=net.onednn), torch._dynamo.config.patch(recompile_limit=1000):
         runs = [Run(name, "eager", "", eager := copy.deepcopy(model), eager), checkpoints(name, model)]
         for budget in filter(None, arguments.aot.split(",")) if net.onednn else ():
             runs.append(compiled(name, model, data, budget))
@@ -105,6 +112,7 @@ def measured(name: str, net: Net, arguments: argparse.Namespace) -> list[Run]:
             runs.append(planned(name, model, data, budget))
             if arguments.aot and net.onednn:
                 runs.append(compiled_plan(name, model, data, budget))
+                runs.append(compiled_knapsack(name, model, data, budget))
         expected = None
         for run in runs:
             if run.call is None:
@@ -133,18 +141,29 @@ def checkpoints(name: str, model: Any) -> Run:
 def compiled(name: str, model: Any, data: Any, budget: str) -> Run:
     """PyTorch's own choice of what to keep; it is made when the network is called first."""
     own = copy.deepcopy(model)
-    run = Run(name, "aot_eager", budget, torch.compile(own, backend="aot_eager"), own)
-    torch.compiler.reset()
-    with memory_budget(float(budget)):
-        step(run, data)
+    run = Run(name, "aot_eager", budget, under(own, float(budget)), own)
+    step(run, data)
     return run
+
+
+def under(model: Any, share: float, **more: Any) -> Callable[..., Any]:
+    """The network, compiled under an activation memory budget, by a backend of its own, as what one backend has
+    compiled is taken for all networks that are alike.
+    """
+    from torch._dynamo.backends.debugging import aot_eager
+    from torch._functorch import config
+
+    def backend(graph_module: Any, inputs: Any) -> Any:
+        with config.patch(activation_memory_budget=share, enable_autograd_cache=False, **more):
+            return aot_eager(graph_module, inputs)
+
+    return torch.compile(model, backend=backend)
 
 
 def compiled_plan(name: str, model: Any, data: Any, budget: str) -> Run:
     own = copy.deepcopy(model)
     backend = moccasin_mzn.pytorch.backend(given(budget))
     run = Run(name, "aot_eager plan", budget, torch.compile(own, backend=backend), own)
-    torch.compiler.reset()
     try:
         step(run, data)
     except NO_PLAN as error:
@@ -154,12 +173,17 @@ def compiled_plan(name: str, model: Any, data: Any, budget: str) -> Run:
     return run
 
 
-@contextlib.contextmanager
-def memory_budget(share: float) -> Iterator[None]:
-    from torch._functorch import config
-
-    with config.patch(activation_memory_budget=share, enable_autograd_cache=False):
-        yield
+def compiled_knapsack(name: str, model: Any, data: Any, budget: str) -> Run:
+    own = copy.deepcopy(model)
+    solver = moccasin_mzn.pytorch.knapsack(given(budget))
+    call = under(own, 0.01, activation_memory_budget_solver=solver)
+    run = Run(name, "aot_eager knapsack", budget, call, own)
+    try:
+        step(run, data)
+    except NO_PLAN as error:
+        print(f"{name} {budget}: {str(error).splitlines()[0]}", file=sys.stderr)
+        return Run(name, "aot_eager knapsack", budget, None)
+    return run
 
 
 def planned(name: str, model: Any, data: Any, budget: str) -> Run:
