@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from moccasin_mzn.graphs.importers.torch_nodes import allocated_tensors, storage_bytes, viewed_argument
 from moccasin_mzn.graphs.importers.torch_storages import storage_elements
 from moccasin_mzn.pytorch.computations import ALL
+from moccasin_mzn.pytorch.instructions import Instruction, Linear, Storage, Value
 from moccasin_mzn.pytorch.joint import INPUT, TANGENT
-from moccasin_mzn.pytorch.program import Instruction, Linear, Storage, Value
 
 if TYPE_CHECKING:
     from torch import fx

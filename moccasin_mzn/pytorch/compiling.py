@@ -27,13 +27,14 @@ from moccasin_mzn.pytorch.computations import Computation, Computations, computa
 from moccasin_mzn.pytorch.costs import MEASURED, Costs
 from moccasin_mzn.pytorch.devices import forked_random_state
 from moccasin_mzn.pytorch.emission import graph_of, handed_on, placeholders_read
+from moccasin_mzn.pytorch.instructions import Linear
 from moccasin_mzn.pytorch.joint import TANGENT
 from moccasin_mzn.pytorch.known_schedules import KnownSchedule, KnownSchedules
 from moccasin_mzn.pytorch.liveness import peaks
 from moccasin_mzn.pytorch.operator_costs import OperatorCosts
 from moccasin_mzn.pytorch.plan_files import digest
 from moccasin_mzn.pytorch.problem import Planned, planned
-from moccasin_mzn.pytorch.program import Linear, linear
+from moccasin_mzn.pytorch.program import linear
 from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError, compilation_error
 from moccasin_mzn.pytorch.sequences import meant
 from moccasin_mzn.search.options import Options

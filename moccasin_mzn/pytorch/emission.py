@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.pytorch.instructions import Instruction, Linear, Value
 from moccasin_mzn.pytorch.joint import TANGENT, Joint
-from moccasin_mzn.pytorch.program import Instruction, Linear, Value
 
 if TYPE_CHECKING:
     from torch import fx

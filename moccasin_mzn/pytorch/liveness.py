@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from moccasin_mzn.pytorch.instructions import Instruction, Linear, Storage
 from moccasin_mzn.pytorch.joint import TANGENT
-from moccasin_mzn.pytorch.program import Instruction, Linear, Storage
 
 
 @dataclass(frozen=True)

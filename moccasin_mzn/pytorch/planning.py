@@ -23,12 +23,12 @@ from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.costs import MEASURED, Costs
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
+from moccasin_mzn.pytorch.instructions import Linear
 from moccasin_mzn.pytorch.least import least_schedules
 from moccasin_mzn.pytorch.limits import bound_within, unlimited, why_none
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
 from moccasin_mzn.pytorch.measuring import lacks_memory
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
-from moccasin_mzn.pytorch.program import Linear
 from moccasin_mzn.pytorch.reach import reached
 from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
 from moccasin_mzn.pytorch.tracing import Traced, without_memory

@@ -1,13 +1,10 @@
-"""A plan as a list of instructions: what is called in which order with which values, views beside those who read them.
-
-Values that share memory have the same `Storage`. Nothing here runs or measures anything; see `liveness` and `emission`.
-"""
+"""From a sequence of computations to the instructions of a plan, views beside those who read them."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.torch_nodes import is_masked, mask_position, schema_of, viewed_argument
@@ -15,6 +12,8 @@ from moccasin_mzn.graphs.importers.torch_storages import storage_elements
 from moccasin_mzn.pytorch import randomness, slow_memory
 from moccasin_mzn.pytorch.accumulating import added_to_grad
 from moccasin_mzn.pytorch.computations import ALL, BATCH_NORM, Computation, Computations, Member, Root
+from moccasin_mzn.pytorch.devices import device_of, given_out
+from moccasin_mzn.pytorch.instructions import Instruction, Linear, Storage, Value, needed, settled
 from moccasin_mzn.pytorch.joint import PARAMETER
 from moccasin_mzn.pytorch.problem import Accumulation, Cut
 
@@ -33,79 +32,6 @@ class Copied:
 
 
 Meaning = Computation | Copied | Cut | Accumulation | Root | None
-
-
-@dataclass(eq=False)
-class Storage:
-    """Some memory."""
-
-    bytes: int
-    given: str | None = None
-    """What kind of placeholder it belongs to; None: the program makes it."""
-    slow: bool = False
-    """Is it slow memory?"""
-
-
-@dataclass(eq=False)
-class Value:
-    """What an instruction gives, or what is given."""
-
-    storage: Storage | None
-    """None: it is no tensor."""
-    given: fx.Node | None = None
-    """The placeholder or attribute that it is."""
-    fake: Any = field(default=None, repr=False)
-    """A tensor without memory that it is like, where it is a tensor."""
-
-
-@dataclass(eq=False)
-class Instruction:
-    """One call."""
-
-    target: Any
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    value: Value
-    """What it gives: a tensor, or several, which further instructions take apart."""
-    makes: tuple[Storage, ...] = ()
-    """The memory that it allocates."""
-    workspace: int = 0
-    """Bytes that it takes beside that while it runs."""
-    pure: bool = False
-    """It need not be called if nothing reads what it gives."""
-    node: fx.Node | None = None
-    """The traced node that it is an instance of."""
-    grad: Storage | None = None
-    """The memory that it keeps as a parameter's `.grad`, or makes for that, if there is none yet."""
-
-    @property
-    def reads(self) -> list[Value]:
-        return values_in((self.args, self.kwargs))
-
-
-@dataclass(frozen=True, eq=False)
-class Linear:
-    """A plan."""
-
-    forward: tuple[Instruction, ...]
-    outputs: tuple[Value, ...]
-    backward: tuple[Instruction, ...]
-    gradients: tuple[Value | None, ...]
-    given: Mapping[fx.Node, Value] = field(repr=False)
-    """Placeholders and attributes."""
-    added: Mapping[fx.Node, Value] = field(repr=False, default_factory=dict)
-    """Parameters to whose `.grad` gradients are added."""
-
-
-def values_in(arguments: Any) -> list[Value]:
-    """The values among arguments, however deep."""
-    if isinstance(arguments, Value):
-        return [arguments]
-    if isinstance(arguments, Mapping):
-        arguments = arguments.values()
-    elif not isinstance(arguments, (tuple, list)):
-        return []
-    return [value for each in arguments for value in values_in(each)]
 
 
 Workspace = Callable[["fx.Node", Sequence[bool] | None], int]
@@ -173,9 +99,9 @@ class _Writer:
                 self._accumulate(each)
             at += max(1, len(together))
         gradients = self._gradients()
-        backward = _needed(self.instructions, [value for value in gradients if value is not None])
+        backward = needed(self.instructions, [value for value in gradients if value is not None])
         used = [value for instruction in backward for value in instruction.reads]
-        forward, backward = _settled(_needed(forward, [*outputs, *used]), backward)
+        forward, backward = settled(needed(forward, [*outputs, *used]), backward)
         return Linear(tuple(forward), outputs, tuple(backward), gradients, self.given, self.added)
 
     # --- what is given, and what is returned ----------------------------------------------------------------------
@@ -212,7 +138,7 @@ class _Writer:
         fake, form = each.gradient.meta["val"], self.program.joint.given[each.parameter].form
         own = value.storage is not None and value.storage.given is None and value.storage not in self.taken
         own = own and tuple(fake.stride()) == form.stride
-        grad = value.storage if own else Storage(fake.numel() * fake.element_size())
+        grad = value.storage if own else Storage(_dense_bytes(fake))
         self.taken.add(grad)
         self.added[each.parameter] = Value(None, each.parameter)
         args = (self.added[each.parameter], value, own)
@@ -231,14 +157,14 @@ class _Writer:
             value = self._resolve(node, self.program.final.__getitem__, {}, {})
             fake, given = node.meta["val"], self.program.joint.given[wanted]
             if (given.kind == PARAMETER or given.leaf) and tuple(fake.stride()) != given.form.stride:
-                storage = Storage(fake.numel() * fake.element_size())
+                storage = Storage(_dense_bytes(fake))
                 empty = self._emit(
                     aten.new_empty_strided.default, (value, list(given.form.shape), list(given.form.stride)), {},
                     Value(storage), (storage,),
                 )  # fmt: skip
                 value = self._emit(aten.copy_.default, (empty, value), {}, Value(storage, fake=fake))
             elif value.storage is None or value.storage.given is not None or value.storage in self.taken:
-                storage = Storage(fake.numel() * fake.element_size())
+                storage = Storage(_dense_bytes(fake))
                 value = self._emit(aten.clone.default, (value,), {}, Value(storage, fake=fake), (storage,))
             self.taken.add(value.storage)
             found.append(value)
@@ -275,26 +201,26 @@ class _Writer:
         call = self._results(member, target, args, kwargs, local)
         call.workspace = self.workspace(node, mask)
         if target is randomness.replayed:
-            call.workspace = randomness.replay_workspace(call.workspace)
+            call.workspace = max(call.workspace, randomness.state_bytes(device_of(node)))
 
     def _random(self, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
         if not randomness.draws(node) or self.calls[node] < 2:
             return node.target, args, kwargs
         if node not in self.called:
-            self.states[node] = self._state()
+            self.states[node] = self._state(device_of(node))
             return node.target, args, kwargs
         state = self.states[node]
         if randomness.takes_generator(node):
-            generator = self._emit(randomness.copy_of, (state,), {}, Value(None))
+            generator = self._emit(randomness.copy_of, (state, device_of(node)), {}, Value(None))
             return node.target, args, {**kwargs, "generator": generator}
-        return randomness.replayed, (state, node.target, *args), kwargs
+        return randomness.replayed, (state, device_of(node), node.target, *args), kwargs
 
-    def _state(self) -> Value:
+    def _state(self, device: str) -> Value:
         if not self.states_as_tensors:
-            return self._emit(randomness.state_now, (), {}, Value(None))
-        fake = randomness.like_state(next(iter(self.initial.values())).fake)
-        storage = Storage(fake.numel())
-        return self._emit(randomness.state_tensor, (), {}, Value(storage, fake=fake), (storage,))
+            return self._emit(randomness.state_now, (device,), {}, Value(None))
+        fake = randomness.like_state(next(iter(self.initial.values())).fake, device)
+        storage = Storage(randomness.state_bytes(device))
+        return self._emit(randomness.state_tensor, (device,), {}, Value(storage, fake=fake), (storage,))
 
     def _results(self, member: Member, target: Any, args: Any, kwargs: Any, local: dict[Root, Value]) -> Instruction:
         """The call, its outputs one by one."""
@@ -454,36 +380,14 @@ def _with_mask(node: fx.Node, args: tuple[Any, ...], mask: list[bool]) -> tuple[
 def allocated_bytes(root: Root) -> int:
     """Of the memory of an output, where a run allocates more than the trace tells as well."""
     elements = storage_elements(root.node, None if root.output == ALL else root.output)
-    return max(root.bytes, elements * root.value.element_size())
+    return max(root.bytes, given_out(elements * root.value.element_size(), str(root.value.device)))
 
 
-def _settled(forward: list[Instruction], backward: list[Instruction]) -> tuple[list[Instruction], list[Instruction]]:
-    """With what waits for each write to slow memory, right after the last use of the memory that is written."""
-    both = [*forward, *backward]
-    last = {value.storage: at for at, each in enumerate(both) for value in (*each.reads, each.value)}
-    after: dict[int, list[Instruction]] = {}
-    for each in both:
-        if each.target is slow_memory.write_out:
-            waiting = Instruction(slow_memory.settled, (each.value, *each.args), {}, Value(None))
-            after.setdefault(last[each.args[0].storage], []).append(waiting)
-
-    def part(places: range) -> list[Instruction]:
-        return [each for at in places for each in (both[at], *after.get(at, ()))]
-
-    return part(range(len(forward))), part(range(len(forward), len(both)))
+def _dense_bytes(fake: Any) -> int:
+    """Of a copy of a tensor."""
+    return given_out(fake.numel() * fake.element_size(), str(fake.device))
 
 
 def _room(value: Value) -> int:
     """Bytes of all the memory that a value is in."""
     return value.storage.bytes if value.storage is not None else 0
-
-
-def _needed(instructions: Sequence[Instruction], results: Iterable[Value]) -> list[Instruction]:
-    """Without the pure ones whose value nothing reads."""
-    read = set(results)
-    found = []
-    for instruction in reversed(instructions):
-        if not instruction.pure or instruction.value in read:
-            found.append(instruction)
-            read.update(instruction.reads)
-    return found[::-1]

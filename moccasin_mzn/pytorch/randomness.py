@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.torch_nodes import schema_of
+from moccasin_mzn.pytorch.devices import CPU, generator_of
 
 if TYPE_CHECKING:
     import torch
@@ -31,54 +32,43 @@ def takes_generator(node: fx.Node) -> bool:
     return any(argument.name == "generator" for argument in schema_of(node).arguments)
 
 
-def state_now() -> torch.Generator:
+def state_now(device: str) -> torch.Generator:
     """A copy of the generator that operators draw from by default."""
-    import torch
-
-    return torch.default_generator.clone_state()
+    return generator_of(device).clone_state()
 
 
-def state_tensor() -> torch.Tensor:
+def state_tensor(device: str) -> torch.Tensor:
     """The state of that generator, as a tensor: it takes memory, but may be handed on wherever tensors may."""
-    import torch
-
-    return torch.default_generator.get_state()
+    return generator_of(device).get_state()
 
 
-def state_bytes() -> int:
-    """What a state takes as a tensor."""
-    import torch
-
-    return torch.default_generator.get_state().numel()
+def state_bytes(device: str) -> int:
+    """What a state as a tensor takes of the device's memory: that of a GPU is a tensor of the CPU."""
+    return generator_of(device).get_state().nbytes if device == CPU else 0
 
 
-def like_state(fake: torch.Tensor) -> torch.Tensor:
+def like_state(fake: torch.Tensor, device: str) -> torch.Tensor:
     """What a state is like as a tensor, made as another fake tensor was."""
     import torch
 
-    return fake.new_empty([state_bytes()], dtype=torch.uint8, device="cpu")
+    return fake.new_empty([generator_of(device).get_state().numel()], dtype=torch.uint8, device=CPU)
 
 
-def copy_of(state: torch.Generator | torch.Tensor) -> torch.Generator:
+def copy_of(state: torch.Generator | torch.Tensor, device: str) -> torch.Generator:
     """A generator that gives the numbers that followed a state; the state is not changed."""
     import torch
 
-    return torch.Generator().set_state(state) if isinstance(state, torch.Tensor) else state.clone_state()
+    return torch.Generator(device).set_state(state) if isinstance(state, torch.Tensor) else state.clone_state()
 
 
-def replay_workspace(workspace: int) -> int:
-    """Bytes that `replayed` takes beside what it returns, if the operator takes so many."""
-    return max(workspace, state_bytes())
-
-
-def replayed(state: torch.Generator | torch.Tensor, operator: Any, *args: Any, **kwargs: Any) -> Any:
+def replayed(state: torch.Generator | torch.Tensor, device: str, operator: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Call an operator that has no argument for a generator as if the default generator were in a state.
 
     It takes the memory of a state, as a tensor, at its beginning and at its end.
     """
     import torch
 
-    generator = torch.default_generator
+    generator = generator_of(device)
     before = generator.clone_state()
     generator.set_state(state if isinstance(state, torch.Tensor) else state.get_state())
     try:

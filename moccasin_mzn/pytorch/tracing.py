@@ -14,9 +14,10 @@ from moccasin_mzn.pytorch.costs import Costs
 from moccasin_mzn.pytorch.devices import CPU, CUDA, kind_of_device
 from moccasin_mzn.pytorch.function import Runtime
 from moccasin_mzn.pytorch.guards import Guards
+from moccasin_mzn.pytorch.instructions import Linear
 from moccasin_mzn.pytorch.joint import Joint, trace_joint
 from moccasin_mzn.pytorch.problem import Planned, planned
-from moccasin_mzn.pytorch.program import Linear, linear
+from moccasin_mzn.pytorch.program import linear
 from moccasin_mzn.pytorch.refusal import PlanError
 from moccasin_mzn.pytorch.sequences import meant
 
