@@ -34,7 +34,7 @@ def why_none(traced: Traced, most: int, amount: int, memory: Memories, result: R
     Args:
         most: computations of anything.
         amount: the budget, in bytes.
-        result: of the search; None: it was not begun, or went on in vain.
+        result: of the latest search; None: none was begun.
     """
     instance = unlimited(traced, most)
     if not isinstance(memory, OneMemory):
@@ -58,7 +58,7 @@ def bound_within(result: Result, amount: int, memory: Memories, begin: float) ->
     """
     if result.instance.budget >= amount:
         return result.bound
-    if not isinstance(memory, OneMemory):
+    if result.interrupted or not isinstance(memory, OneMemory):
         return result.instance.baseline.duration
     spent = time.monotonic() - begin
     seconds = min(2 * spent + 1, memory.options.time_limit or math.inf)
