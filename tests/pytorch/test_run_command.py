@@ -75,7 +75,7 @@ def test_the_least_budget(command):
     status, out, err = command("run", "torch", *LAYERS, "--budget", "least", *TWO_STEPS, "--time-limit", "4", "--json")
     assert status == 0 and told(out)["equal"], err
     found = told(out)
-    assert found["least_proven"] <= found["predicted_peak"] == found["plan"]["allocator_peak"] == found["budget"]
+    assert found["least_proven"] <= found["predicted_peak"] == found["plan"]["allocator_peak"] <= found["budget"]
     assert found["budget"] < 0.5 * found["eager"]["allocator_peak"]
 
 
