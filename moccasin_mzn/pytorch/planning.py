@@ -13,7 +13,6 @@ from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.importers.torch_trace import require_torch
-from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -23,7 +22,7 @@ from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.costs import MEASURED, Costs
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
-from moccasin_mzn.pytorch.least import least_schedules
+from moccasin_mzn.pytorch.least import least_schedules, prepare
 from moccasin_mzn.pytorch.limits import bound_within, unlimited, why_none
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
 from moccasin_mzn.pytorch.measuring import lacks_memory
@@ -190,9 +189,9 @@ def _plan(
 
 def _least(traced: Traced, memory: OneMemory, most: int, on_progress: Callable[[Any], None] | None) -> Plan:
     """The plan of least peak that is found, and as short as is found then."""
-    ready(*compiled_for(free_order=False))
-    begin = time.monotonic()
     instance = unlimited(traced, most)
+    prepare(instance)
+    begin = time.monotonic()
     least = least_schedules(instance, memory.options, Deadline(memory.options.time_limit, begin).part(LEAST_SHARE))
     taken = {sequence: peaks(traced.linear(sequence)) for sequence in least.sequences}
     best = min(taken, key=lambda sequence: taken[sequence].whole)
