@@ -20,14 +20,14 @@ from moccasin_mzn.pytorch import NoPlanError
 
 LIMIT = {"time_limit": 6.0}
 SMALL_LIMIT = {"time_limit": 1.5}
-BUDGETS = [(0.9, LIMIT), (0.7, LIMIT), (0.5, LIMIT), ("least", LIMIT)]
+BUDGETS = [*((budget, LIMIT) for budget in (0.9, 0.8, 0.7, 0.6, 0.5)), ("least", LIMIT)]
 SMALL_BUDGETS = [(0.9, SMALL_LIMIT), (0.75, SMALL_LIMIT), ("least", SMALL_LIMIT)]
 CASES = [
     *((name, factory, *budget) for name, factory in {**NETWORKS, **MORE}.items() for budget in BUDGETS),
     *((f"odd {name}", factory, *budget) for name, factory in ODD.items() for budget in SMALL_BUDGETS),
 ]
 ENOUGH = 100
-"""Of plans that compute something again, which those of the least budget do for most networks."""
+"""Of plans that compute something again; of all, those of odd modules included, there are more."""
 
 
 def outcome(name, factory, budget, options):
