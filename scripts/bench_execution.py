@@ -3,7 +3,9 @@
     python scripts/bench_execution.py [NET ...] [--budgets 0.9,0.7,0.5] [--aot 1.0,0.5,0.1] [--steps 9] [--small]
                                       [--plot FILE]
 
-NET is mlp, resnet, gpt, unet, llama or lstm, by default each of them. One thread, on the CPU.
+"aot_eager" is `torch.compile` with PyTorch's own `activation_memory_budget`, "aot_eager plan" the same with a backend
+of ours, "aot_eager knapsack" with PyTorch's partitioner and a solver of ours: there a budget is a bound. NET is mlp,
+resnet, gpt, unet, llama or lstm, by default each of them. One thread, on the CPU.
 
 Budgets are fractions of eager's peak, bytes, "least", or "checkpoint", the peak that was measured of checkpoints.
 
@@ -17,10 +19,9 @@ Budgets are fractions of eager's peak, bytes, "least", or "checkpoint", the peak
 from __future__ import annotations
 
 import argparse
-import contextlib
 import copy
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,24 +29,18 @@ import torch
 from execution_nets import NETS, Net
 from matplotlib.figure import Figure
 
-from moccasin_mzn.pytorch import PlanError, plan
+from moccasin_mzn.pytorch import PlanError, backend, knapsack, plan
 from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak, time_of
 from moccasin_mzn.report.tables import console, plain_table, print_table
 
 MEGABYTE = 10**6
-STYLES = {"eager": "ko", "checkpoint": "s-", "aot_eager": "^:", "plan": "o-"}
+STYLES = {
+    "eager": "ko", "checkpoint": "s-", "aot_eager": "^:", "plan": "o-", "aot_eager plan": "v-",
+    "aot_eager knapsack": "x",
+}  # fmt: skip
 _HEADINGS = (
-    "net",
-    "method",
-    "budget",
-    "predicted MB",
-    "storages MB",
-    "allocator MB",
-    "predicted %",
-    "ms",
-    "over %",
-    "equal",
-)
+    "net", "method", "budget", "predicted MB", "storages MB", "allocator MB", "predicted %", "ms", "over %", "equal",
+)  # fmt: skip
 
 
 @dataclass
@@ -104,13 +99,18 @@ def measured(name: str, net: Net, arguments: argparse.Namespace) -> list[Run]:
     """All methods on one network, from the same parameters, data and random numbers."""
     torch.manual_seed(0)
     model, data = net.make(arguments.small), net.data(arguments.small)
-    with torch.backends.mkldnn.flags(enabled=net.onednn):
+    torch.compiler.reset()
+    with torch.backends.mkldnn.flags(enabled=net.onednn), torch._dynamo.config.patch(recompile_limit=1000):
         runs = [Run(name, "eager", "", eager := copy.deepcopy(model), eager), checkpoints(name, model)]
         for budget in filter(None, arguments.aot.split(",")) if net.onednn else ():
             runs.append(compiled(name, model, data, budget))
         peak = allocator_peak(lambda: step(runs[1], data))
         for budget in filter(None, arguments.budgets.split(",")):
-            runs.append(planned(name, model, data, budget, peak, arguments.time_limit))
+            wanted = peak if budget == "checkpoint" else budget
+            runs.append(planned(name, model, data, budget, wanted, arguments.time_limit))
+            if arguments.aot and net.onednn and budget != "least":
+                runs.append(compiled_plan(name, model, data, budget, wanted, arguments.time_limit))
+                runs.append(compiled_knapsack(name, model, data, budget, wanted))
         expected = None
         for run in runs:
             if run.call is None:
@@ -118,7 +118,7 @@ def measured(name: str, net: Net, arguments: argparse.Namespace) -> list[Run]:
             answer = results(run, data)
             expected = expected or answer
             run.equal = same(answer, expected)
-            if run.method != "aot_eager":
+            if not run.method.startswith("aot_eager"):
                 run.storage = storage_peak(lambda run=run: step(run, data))
             run.allocator = allocator_peak(lambda run=run: step(run, data))
         for _ in range(arguments.steps):
@@ -139,25 +139,55 @@ def checkpoints(name: str, model: Any) -> Run:
 def compiled(name: str, model: Any, data: Any, budget: str) -> Run:
     """PyTorch's own choice of what to keep; it is made when the network is called first."""
     own = copy.deepcopy(model)
-    run = Run(name, "aot_eager", budget, torch.compile(own, backend="aot_eager"), own)
-    torch.compiler.reset()
-    with memory_budget(float(budget)):
-        step(run, data)
+    run = Run(name, "aot_eager", budget, under(own, float(budget)), own)
+    step(run, data)
     return run
 
 
-@contextlib.contextmanager
-def memory_budget(share: float) -> Iterator[None]:
+def under(model: Any, share: float, **more: Any) -> Callable[..., Any]:
+    """The network, compiled under an activation memory budget, by a backend of its own, as what one backend has
+    compiled is taken for all networks that are alike.
+    """
+    from torch._dynamo.backends.debugging import aot_eager
     from torch._functorch import config
 
-    with config.patch(activation_memory_budget=share, enable_autograd_cache=False):
-        yield
+    def backend(graph_module: Any, inputs: Any) -> Any:
+        with config.patch(activation_memory_budget=share, enable_autograd_cache=False, **more):
+            return aot_eager(graph_module, inputs)
+
+    return torch.compile(model, backend=backend)
 
 
-def planned(name: str, model: Any, data: Any, budget: str, checkpoints: int, limit: float) -> Run:
+def compiled_plan(name: str, model: Any, data: Any, budget: str, wanted: int | str, limit: float) -> Run:
+    own = copy.deepcopy(model)
+    parted = backend(wanted, time_limit=limit, seed=0)
+    run = Run(name, "aot_eager plan", budget, torch.compile(own, backend=parted), own)
+    try:
+        step(run, data)
+    except PlanError as error:
+        print(f"{name} {budget}: {str(error).splitlines()[0]}", file=sys.stderr)
+        return Run(name, "aot_eager plan", budget, None)
+    run.predicted, run.increase = parted.plans[-1].predicted_peak, parted.plans[-1].predicted_increase
+    return run
+
+
+def compiled_knapsack(name: str, model: Any, data: Any, budget: str, wanted: int | str) -> Run:
+    own = copy.deepcopy(model)
+    solver = knapsack(wanted)
+    call = under(own, 0.01, activation_memory_budget_solver=solver)
+    run = Run(name, "aot_eager knapsack", budget, call, own)
+    try:
+        step(run, data)
+    except PlanError as error:
+        print(f"{name} {budget}: {str(error).splitlines()[0]}", file=sys.stderr)
+        return Run(name, "aot_eager knapsack", budget, None)
+    return run
+
+
+def planned(name: str, model: Any, data: Any, budget: str, wanted: int | str, limit: float) -> Run:
     own = copy.deepcopy(model)
     try:
-        found = plan(own, data, budget=checkpoints if budget == "checkpoint" else budget, time_limit=limit, seed=0)
+        found = plan(own, data, budget=wanted, time_limit=limit, seed=0)
     except PlanError as error:
         print(f"{name} {budget}: {error}", file=sys.stderr)
         return Run(name, "plan", budget, None)

@@ -31,6 +31,8 @@ class Costs:
     durations: str = MEASURED
     workspaces: str = MEASURED
     table: OperatorCosts = field(default_factory=OperatorCosts)
+    known: dict[tuple[fx.Node, tuple[bool, ...]], int] = field(default_factory=dict, repr=False)
+    """Workspaces that were asked for."""
 
     def __post_init__(self) -> None:
         for what, value, possible in (
@@ -43,9 +45,12 @@ class Costs:
         """Bytes that a call of a traced operator takes beside what it returns."""
         if self.workspaces == NONE:
             return 0
-        with prepared():
-            cost = self.table.of(node, mask)
-        return 0 if cost is None else cost.workspace
+        call = node, tuple(mask or ())
+        if call not in self.known:
+            with prepared():
+                cost = self.table.of(node, mask)
+            self.known[call] = 0 if cost is None else cost.workspace
+        return self.known[call]
 
     def told(self, problem: Planned) -> Planned:
         """The problem with these durations, in nanoseconds, and workspaces, in bytes, where they are measured."""

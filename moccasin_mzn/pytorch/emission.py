@@ -16,7 +16,6 @@ from moccasin_mzn.pytorch.joint import TANGENT, Joint
 from moccasin_mzn.pytorch.program import Instruction, Linear, Value
 
 if TYPE_CHECKING:
-    import torch
     from torch import fx
 
 
@@ -38,49 +37,74 @@ class Code:
 
 def emitted(joint: Joint, plan: Linear) -> Code:
     """The code of a plan."""
+    from torch import fx
+
     position = {node: at for at, node in enumerate(joint.given)}
     tangents = [plan.given[node] for node in joint.of_kind(TANGENT)]
     added = list(plan.added.values())
-    other = {*tangents, *added}
-
-    def read(instructions: Sequence[Instruction]) -> list[Value]:
-        return list(dict.fromkeys(value for instruction in instructions for value in instruction.reads))
-
-    def placeholders(values: Sequence[Value]) -> list[Value]:
-        return [value for value in values if value.given in position and value not in other]
-
-    made = {instruction.value for instruction in plan.forward}
-    results = [value for value in plan.gradients if value is not None]
-    kept = [value for value in dict.fromkeys([*read(plan.backward), *results]) if value in made]
-    taken, kept_given = placeholders(read(plan.forward)), placeholders(read(plan.backward))
-    forward = _function(joint, plan.forward, taken, [*plan.outputs, *kept], plan.given)
-    backward = _function(joint, plan.backward, [*kept, *kept_given, *tangents, *added], plan.gradients, plan.given)
+    kept, taken, kept_given = (
+        handed_on(plan),
+        placeholders_read(plan, plan.forward),
+        placeholders_read(plan, plan.backward),
+    )
+    forward = graph_of(plan.forward, taken, [*plan.outputs, *kept], plan.given)
+    backward = graph_of(plan.backward, [*kept, *kept_given, *tangents, *added], plan.gradients, plan.given)
+    for graph in (forward, backward):
+        graph.set_codegen(_boxed())
     return Code(
-        forward, backward, tuple(position[value.given] for value in taken if value.given),
+        fx.GraphModule(joint.graph_module, forward), fx.GraphModule(joint.graph_module, backward),
+        tuple(position[value.given] for value in taken if value.given),
         tuple(position[value.given] for value in kept_given if value.given),
         tuple(position[node] for node in plan.added), len(plan.outputs),
     )  # fmt: skip
 
 
-def _function(
-    joint: Joint, instructions: Sequence[Instruction], arguments: Sequence[Value], results: Sequence[Value | None],
+def handed_on(plan: Linear) -> list[Value]:
+    """What the forward pass makes and the backward pass reads."""
+    made = {instruction.value for instruction in plan.forward}
+    results = [value for value in plan.gradients if value is not None]
+    return [value for value in dict.fromkeys([*_read(plan.backward), *results]) if value in made]
+
+
+def placeholders_read(plan: Linear, instructions: Sequence[Instruction]) -> list[Value]:
+    """Parameters, buffers and inputs that some instructions read, but for those that gradients are added to."""
+    others = set(plan.added.values())
+    return [
+        value for value in _read(instructions)
+        if value.given is not None and value.given.op == "placeholder" and value not in others
+        and value.storage is not None and value.storage.given != TANGENT
+    ]  # fmt: skip
+
+
+def _read(instructions: Sequence[Instruction]) -> list[Value]:
+    return list(dict.fromkeys(value for instruction in instructions for value in instruction.reads))
+
+
+def graph_of(
+    instructions: Sequence[Instruction], arguments: Sequence[Value], results: Sequence[Any],
     given: Mapping[Any, Value],
-) -> torch.nn.Module:  # fmt: skip
+) -> fx.Graph:  # fmt: skip
+    """Instructions as a graph of PyTorch; of the results those that are no values are returned as they are."""
     from torch import fx
 
     graph = fx.Graph()
     nodes: dict[Value, fx.Node] = {}
     for at, value in enumerate(arguments):
-        nodes[value] = graph.placeholder(f"a{at}")
+        nodes[value] = graph.placeholder(f"a{at}" if value.given is None else value.given.name)
+    read = set(_read(instructions))
     for node, value in given.items():
-        if node.op == "get_attr" and any(value in instruction.reads for instruction in instructions):
+        if node.op == "get_attr" and value in read:
             nodes[value] = graph.get_attr(str(node.target))
     for instruction in instructions:
         args, kwargs = _filled((instruction.args, dict(instruction.kwargs)), nodes)
-        nodes[instruction.value] = graph.call_function(instruction.target, args, kwargs)
-    graph.output([None if value is None else nodes[value] for value in results])
-    graph.set_codegen(_boxed())
-    return fx.GraphModule(joint.graph_module, graph)
+        made = nodes[instruction.value] = graph.call_function(instruction.target, args, kwargs)
+        if instruction.node is not None:
+            made.meta["val"] = instruction.node.meta.get("val")
+    for value, node in nodes.items():
+        if value.fake is not None:
+            node.meta["val"] = value.fake
+    graph.output(tuple(nodes[value] if isinstance(value, Value) else value for value in results))
+    return graph
 
 
 def _filled(arguments: Any, nodes: Mapping[Value, fx.Node]) -> Any:

@@ -46,6 +46,8 @@ class Placeholder:
     """Of a parameter or buffer in the network; of an input or a tangent for people."""
     kind: str
     form: Form
+    leaf: bool = False
+    """Autograd accumulates its gradient, and takes it as it is if it is laid out alike; of parameters it is known."""
 
 
 @dataclass(frozen=True, eq=False)

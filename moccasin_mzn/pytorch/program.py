@@ -54,6 +54,8 @@ class Value:
     """None: it is no tensor."""
     given: fx.Node | None = None
     """The placeholder or attribute that it is."""
+    fake: Any = field(default=None, repr=False)
+    """A tensor without memory that it is like, where it is a tensor."""
 
 
 @dataclass(eq=False)
@@ -110,18 +112,26 @@ Workspace = Callable[["fx.Node", Sequence[bool] | None], int]
 """Bytes that a traced operator takes while it runs, with a mask of the outputs to make instead of its own."""
 
 
-def linear(program: Computations, sequence: Sequence[Meaning], workspace: Workspace | None = None) -> Linear:
+def linear(
+    program: Computations, sequence: Sequence[Meaning], workspace: Workspace | None = None, *,
+    states_as_tensors: bool = False,
+) -> Linear:  # fmt: skip
     """The instructions of a sequence of computations, in which the cut and what it reads stand before the tangents.
 
     Args:
         workspace: None: operators take none.
+        states_as_tensors: so that states of the generator may be handed from the forward to the backward pass where
+            only tensors may be; they then take memory.
     """
-    return _Writer(program, sequence, workspace or (lambda node, mask: 0)).run()
+    return _Writer(program, sequence, workspace or (lambda node, mask: 0), states_as_tensors).run()
 
 
 class _Writer:
-    def __init__(self, program: Computations, sequence: Sequence[Meaning], workspace: Workspace) -> None:
+    def __init__(
+        self, program: Computations, sequence: Sequence[Meaning], workspace: Workspace, states_as_tensors: bool
+    ) -> None:
         self.program, self.sequence, self.workspace = program, sequence, workspace
+        self.states_as_tensors = states_as_tensors
         self.calls = _calls(sequence)
         self.instructions: list[Instruction] = []
         self.store: dict[Computation, dict[Root, Value]] = {}
@@ -139,7 +149,7 @@ class _Writer:
         for roots in program.roots.values():
             for root in roots.values():
                 if root.given is not None and root not in self.initial:
-                    value = Value(Storage(root.bytes, root.given.kind), root.node)
+                    value = Value(Storage(root.bytes, root.given.kind), root.node, root.value)
                     self.initial[root] = self.given[root.node] = value
 
     def run(self) -> Linear:
@@ -187,7 +197,7 @@ class _Writer:
         import torch
 
         value = self._resolve(node, self.program.outputs.__getitem__, {}, {})
-        return self._emit(torch.ops.aten.detach.default, (value,), {}, Value(value.storage))
+        return self._emit(torch.ops.aten.detach.default, (value,), {}, Value(value.storage, fake=value.fake))
 
     def _write_back(self, root: Root, made: Computation) -> None:
         import torch
@@ -220,16 +230,16 @@ class _Writer:
                 continue
             value = self._resolve(node, self.program.final.__getitem__, {}, {})
             fake, given = node.meta["val"], self.program.joint.given[wanted]
-            if given.kind == PARAMETER and tuple(fake.stride()) != given.form.stride:
+            if (given.kind == PARAMETER or given.leaf) and tuple(fake.stride()) != given.form.stride:
                 storage = Storage(fake.numel() * fake.element_size())
                 empty = self._emit(
                     aten.new_empty_strided.default, (value, list(given.form.shape), list(given.form.stride)), {},
                     Value(storage), (storage,),
                 )  # fmt: skip
-                value = self._emit(aten.copy_.default, (empty, value), {}, Value(storage))
+                value = self._emit(aten.copy_.default, (empty, value), {}, Value(storage, fake=fake))
             elif value.storage is None or value.storage.given is not None or value.storage in self.taken:
                 storage = Storage(fake.numel() * fake.element_size())
-                value = self._emit(aten.clone.default, (value,), {}, Value(storage), (storage,))
+                value = self._emit(aten.clone.default, (value,), {}, Value(storage, fake=fake), (storage,))
             self.taken.add(value.storage)
             found.append(value)
         return tuple(found)
@@ -265,19 +275,26 @@ class _Writer:
         call = self._results(member, target, args, kwargs, local)
         call.workspace = self.workspace(node, mask)
         if target is randomness.replayed:
-            call.workspace = randomness.replay_workspace(call.workspace, sum(made.bytes for made in call.makes))
+            call.workspace = randomness.replay_workspace(call.workspace)
 
     def _random(self, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
         if not randomness.draws(node) or self.calls[node] < 2:
             return node.target, args, kwargs
         if node not in self.called:
-            self.states[node] = self._emit(randomness.state_now, (), {}, Value(None))
+            self.states[node] = self._state()
             return node.target, args, kwargs
         state = self.states[node]
         if randomness.takes_generator(node):
             generator = self._emit(randomness.copy_of, (state,), {}, Value(None))
             return node.target, args, {**kwargs, "generator": generator}
         return randomness.replayed, (state, node.target, *args), kwargs
+
+    def _state(self) -> Value:
+        if not self.states_as_tensors:
+            return self._emit(randomness.state_now, (), {}, Value(None))
+        fake = randomness.like_state(next(iter(self.initial.values())).fake)
+        storage = Storage(fake.numel())
+        return self._emit(randomness.state_tensor, (), {}, Value(storage, fake=fake), (storage,))
 
     def _results(self, member: Member, target: Any, args: Any, kwargs: Any, local: dict[Root, Value]) -> Instruction:
         """The call, its outputs one by one."""
@@ -292,10 +309,14 @@ class _Writer:
         if isinstance(node.meta.get("val"), (tuple, list)):
             whole = self._emit(target, args, kwargs, Value(None), tuple(storages.values()), node=node)
             for number, storage in storages.items():
-                value = self._emit(operator.getitem, (whole, number), {}, Value(storage), pure=True)
+                value = self._emit(
+                    operator.getitem, (whole, number), {}, Value(storage, fake=roots[number].value), pure=True
+                )
                 local[roots[number]] = value
             return self.instructions[at]
-        value = self._emit(target, args, kwargs, Value(storages[ALL]), (storages[ALL],), node=node)
+        value = self._emit(
+            target, args, kwargs, Value(storages[ALL], fake=roots[ALL].value), (storages[ALL],), node=node
+        )
         if storages[ALL].bytes != roots[ALL].bytes:
             value = self._clone(value, roots[ALL])
         local[roots[ALL]] = value
@@ -305,7 +326,9 @@ class _Writer:
         import torch
 
         storage = Storage(root.bytes)
-        return self._emit(torch.ops.aten.clone.default, (value,), {}, Value(storage), (storage,), pure=True)
+        return self._emit(
+            torch.ops.aten.clone.default, (value,), {}, Value(storage, fake=value.fake), (storage,), pure=True
+        )
 
     # --- slow memory ----------------------------------------------------------------------------------------------
 
@@ -364,7 +387,9 @@ class _Writer:
             assert viewed is not None
             whole = resolve(viewed)
             args, kwargs = self._arguments((node.args, dict(node.kwargs)), lambda _: whole)
-            views[node] = self._emit(node.target, args, kwargs, Value(whole.storage), pure=True)
+            views[node] = self._emit(
+                node.target, args, kwargs, Value(whole.storage, fake=node.meta.get("val")), pure=True
+            )
             return views[node]
 
         return resolve(node)

@@ -38,32 +38,50 @@ def state_now() -> torch.Generator:
     return torch.default_generator.clone_state()
 
 
-def copy_of(state: torch.Generator) -> torch.Generator:
+def state_tensor() -> torch.Tensor:
+    """The state of that generator, as a tensor: it takes memory, but may be handed on wherever tensors may."""
+    import torch
+
+    return torch.default_generator.get_state()
+
+
+def state_bytes() -> int:
+    """What a state takes as a tensor."""
+    import torch
+
+    return torch.default_generator.get_state().numel()
+
+
+def like_state(fake: torch.Tensor) -> torch.Tensor:
+    """What a state is like as a tensor, made as another fake tensor was."""
+    import torch
+
+    return fake.new_empty([state_bytes()], dtype=torch.uint8, device="cpu")
+
+
+def copy_of(state: torch.Generator | torch.Tensor) -> torch.Generator:
     """A generator that gives the numbers that followed a state; the state is not changed."""
-    return state.clone_state()
+    import torch
+
+    return torch.Generator().set_state(state) if isinstance(state, torch.Tensor) else state.clone_state()
 
 
-def replay_workspace(workspace: int, made: int) -> int:
-    """Bytes that `replayed` takes beside what it returns: two states at first, later one and what the operator takes.
+def replay_workspace(workspace: int) -> int:
+    """Bytes that `replayed` takes beside what it returns, if the operator takes so many."""
+    return max(workspace, state_bytes())
 
-    Args:
-        workspace: of the operator.
-        made: bytes that it returns.
+
+def replayed(state: torch.Generator | torch.Tensor, operator: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call an operator that has no argument for a generator as if the default generator were in a state.
+
+    It takes the memory of a state, as a tensor, at its beginning and at its end.
     """
     import torch
 
-    state = torch.default_generator.get_state().nbytes
-    return max(2 * state - made, state + workspace)
-
-
-def replayed(state: torch.Generator, operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call an operator that has no argument for a generator as if the default generator were in a state."""
-    import torch
-
     generator = torch.default_generator
-    before = generator.get_state()
-    generator.set_state(state.get_state())
+    before = generator.clone_state()
+    generator.set_state(state if isinstance(state, torch.Tensor) else state.get_state())
     try:
         return operator(*args, **kwargs)
     finally:
-        generator.set_state(before)
+        generator.set_state(before.get_state())

@@ -18,3 +18,14 @@ class NoPlanError(PlanError):
     """No plan within the budget was found; the message says what is proven."""
 
     kind = "no-plan"
+
+
+def compilation_error(error: PlanError) -> PlanError:
+    """The same error as one that `torch.compile` hands on as it is, instead of an error of its own that tells of it."""
+    from torch._dynamo.exc import ShortenTraceback
+
+    class CompilationPlanError(type(error), ShortenTraceback):  # type: ignore[misc]
+        def __init__(self, message: str) -> None:
+            ShortenTraceback.__init__(self, message, first_useful_frame=None)
+
+    return CompilationPlanError(str(error))

@@ -58,3 +58,14 @@ def test_other_numbers_are_not_equal():
     assert bench_execution.same(one, {name: value.clone() for name, value in one.items()})
     assert not bench_execution.same(one, {**one, "w": torch.ones(3) + 1e-7})
     assert not bench_execution.same(one, {"loss": one["loss"]})
+
+
+def test_compiled_networks_keep_to_their_budgets():
+    runs = bench_execution.measured("gpt", NETS["gpt"], options(aot="1.0", budgets="0.85,0.01"))
+    held, without = [run for run in runs if run.method == "aot_eager plan"]
+    packed = next(run for run in runs if run.method == "aot_eager knapsack")
+    (usual,) = [run for run in runs if run.method == "aot_eager"]
+    assert held.equal and usual.equal
+    assert held.allocator == held.predicted < 0.85 * usual.allocator
+    assert without.call is None
+    assert packed.equal and packed.allocator < 0.85 * usual.allocator
