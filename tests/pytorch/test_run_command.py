@@ -76,7 +76,7 @@ def test_the_least_budget(command):
     assert status == 0 and told(out)["equal"], err
     found = told(out)
     assert found["least_proven"] <= found["predicted_peak"] == found["plan"]["allocator_peak"] <= found["budget"]
-    assert found["budget"] < 0.5 * found["eager"]["allocator_peak"]
+    assert found["budget"] < 0.7 * found["eager"]["allocator_peak"]
 
 
 def test_accumulated_gradients_and_slow_memory(command, tmp_path):
