@@ -19,6 +19,7 @@ from moccasin_mzn.cli.strict import group
 from moccasin_mzn.cli.typed import typed
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.option import flag
+from moccasin_mzn.pytorch.accumulating import GRADIENTS
 
 if TYPE_CHECKING:
     from torch import nn
@@ -54,8 +55,14 @@ def run_() -> None:
 )  # fmt: skip
 @option_group(
     "Plan",
-    option("--budget", metavar="0.8|80%|BYTES|1.5GiB",
-           help="Most memory above parameters, buffers and inputs: a fraction of what the step takes, or an amount."),
+    option("--budget", metavar="0.8|80%|BYTES|1.5GiB|least",
+           help="Most memory above parameters, buffers and inputs: a fraction of what the step takes, an amount, or "
+                "the least that a plan is found for."),
+    option("--gradients", type=click.Choice(GRADIENTS),
+           help="Whether those of parameters are kept to the end, or each is added to the parameter's grad when it is "
+                "there.  [default: returned]"),
+    option("--slow-memory", metavar="0.5|BYTES|64GiB",
+           help="Most that may be written to slow memory and read back, as the budget.  [default: nothing]"),
     *typed("time_limit", help="For the search.  [default: 60]"), *typed("threads", "seed"),
     option("--plan", "plan_file", type=click.Path(path_type=Path), metavar="FILE", help="A plan saved before."),
     option("--save", type=click.Path(path_type=Path), metavar="FILE", help="Write the plan as JSON."),
@@ -121,8 +128,10 @@ def _checked(plan_file: Path | None, asked: dict[str, Any]) -> tuple[Input, ...]
     Raises:
         InputError: nonsense; something is missing, or is there beside a plan, which has it already.
     """
+    from moccasin_mzn.extensions.platforms import capacity_of
     from moccasin_mzn.graphs.importers.torch_spec import parse_inputs
     from moccasin_mzn.problem.budget import Budget
+    from moccasin_mzn.pytorch.planning import LEAST
 
     given = [_OPTIONS.get(name, flag(name)) for name, value in asked.items() if value not in (None, ())]
     if plan_file is not None:
@@ -134,8 +143,9 @@ def _checked(plan_file: Path | None, asked: dict[str, Any]) -> tuple[Input, ...]
             raise click.MissingParameter(
                 ctx=click.get_current_context(), param_hint=f"'{option_needed}'", param_type="option"
             )
-    if asked["budget"] != "least":
+    if asked["budget"] != LEAST:
         Budget.parse(asked["budget"])
+    capacity_of(asked["slow_memory"], 1)
     return parse_inputs(asked.pop("inputs"))
 
 

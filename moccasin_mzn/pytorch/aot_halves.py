@@ -83,7 +83,7 @@ class _Reader:
             return Value(storage), (storage,)
         if node.target is operator.getitem and node.args[0] in self.several:
             whole: Any = node.args[0]
-            return Value(self.several[whole].get(node.args[1])), ()  # type: ignore[arg-type]
+            return Value(self.several[whole].get(node.args[1])), ()  # type: ignore[arg-type, unused-ignore]
         viewed = viewed_argument(node)
         return Value(self.values[viewed].storage if viewed in self.values else None), ()
 

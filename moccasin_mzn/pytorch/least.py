@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.bounds.least_budget import held_bound
+from moccasin_mzn.bounds.least_budget import held_bound, least_budget_bound
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.extensions.frontier.fitting import fitting_schedule
 from moccasin_mzn.extensions.frontier.knowledge import Knowledge
@@ -43,6 +43,12 @@ class Least:
     """With as many computations as were tried."""
     interrupted: bool
     """By the user."""
+
+
+def prepare(instance: Instance) -> None:
+    """What is kept once it is done, and takes seconds for large graphs, so that it is none of the time of a search."""
+    ready(*compiled_for(free_order=False))
+    least_budget_bound(instance.graph)
 
 
 def least_schedules(instance: Instance, options: Options, deadline: Deadline) -> Least:

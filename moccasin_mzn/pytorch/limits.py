@@ -6,12 +6,10 @@ import math
 import time
 from dataclasses import replace
 
-from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.clock import Deadline
-from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.pytorch.blame import infeasible, infeasible_with_copies
-from moccasin_mzn.pytorch.least import least_schedules
+from moccasin_mzn.pytorch.least import least_schedules, prepare
 from moccasin_mzn.pytorch.liveness import peaks
 from moccasin_mzn.pytorch.memories import Memories, OneMemory
 from moccasin_mzn.pytorch.tracing import Traced
@@ -34,13 +32,12 @@ def why_none(traced: Traced, most: int, amount: int, memory: Memories, result: R
     Args:
         most: computations of anything.
         amount: the budget, in bytes.
-        result: of the search; None: it was not begun, or went on in vain.
+        result: of the latest search; None: none was begun.
     """
     instance = unlimited(traced, most)
     if not isinstance(memory, OneMemory):
         return infeasible_with_copies(traced.problem, instance, amount)
-    ready(*compiled_for(free_order=False))
-    least_budget_bound(instance.graph)  # which is kept, and takes seconds for large graphs
+    prepare(instance)
     interrupted = result is not None and result.interrupted
     seconds = 0.0 if interrupted else Deadline(memory.options.time_limit).share(SEEK_SHARE, SEEK_LONGEST)
     least = least_schedules(instance, memory.options, Deadline(seconds))
@@ -58,7 +55,7 @@ def bound_within(result: Result, amount: int, memory: Memories, begin: float) ->
     """
     if result.instance.budget >= amount:
         return result.bound
-    if not isinstance(memory, OneMemory):
+    if result.interrupted or not isinstance(memory, OneMemory):
         return result.instance.baseline.duration
     spent = time.monotonic() - begin
     seconds = min(2 * spent + 1, memory.options.time_limit or math.inf)

@@ -166,7 +166,7 @@ class _Call:
     @classmethod
     def of(cls, node: fx.Node, mask: Sequence[bool] | None) -> _Call:
         args, kwargs = (node.args, node.kwargs) if mask is None else with_mask(node, mask)
-        return cls(node.target, args, kwargs, _key(node, args, kwargs), device_of(node))  # type: ignore[arg-type]
+        return cls(node.target, args, kwargs, _key(node, args, kwargs), device_of(node))  # type: ignore[arg-type, unused-ignore]
 
     @property
     def cost(self) -> OperatorCost | None:

@@ -13,7 +13,6 @@ from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.importers.torch_trace import require_torch
-from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -24,7 +23,7 @@ from moccasin_mzn.pytorch.costs import MEASURED, Costs
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
 from moccasin_mzn.pytorch.instructions import Linear
-from moccasin_mzn.pytorch.least import least_schedules
+from moccasin_mzn.pytorch.least import least_schedules, prepare
 from moccasin_mzn.pytorch.limits import bound_within, unlimited, why_none
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
 from moccasin_mzn.pytorch.measuring import lacks_memory
@@ -45,6 +44,8 @@ LEAST = "least"
 """The budget that asks for the plan of least peak."""
 LEAST_SHARE = 0.6
 """Of the time, to seek it; the rest is for a shorter one of the same peak."""
+_AT_ONCE = 1e-3
+"""Seconds for a search that is over before it begins."""
 _TRIES = 6
 _FOUND = ("budget", "status", "predicted_increase", "bound", "eager_peak", "least_proven")
 """What is kept in files of what the search has found, besides the sequence."""
@@ -152,21 +153,24 @@ def _searched(
         return Plan(traced, order, unplanned, unplanned, amount, "optimal", 0.0, 0.0, eager)
     asked = amount - max(0, unplanned.whole - simulate(graph, order).peak)
     search = memory.search(traced.device, graph.duration_unit, unplanned.whole)
+    result: Result | None = None
     for _ in range(_TRIES):
         if asked < 1:
             break
         instance = Instance.build(graph, asked, max_computations=traced.problem.counts(most))
         result = search(instance, on_progress, begin)
         if result.answer is None:
-            raise NoPlanError(why_none(traced, most, amount, memory, result))
+            break
         found = peaks(traced.linear(result.answer))
         if found.whole <= amount:
             bound = bound_within(result, amount, memory, begin)
             return _plan(traced, result, found, unplanned, amount, eager, bound)
+        if result.interrupted:
+            break
         if isinstance(memory, OneMemory):
             asked = min(asked, result.peak)
         asked -= found.whole - amount
-    raise NoPlanError(why_none(traced, most, amount, memory))
+    raise NoPlanError(why_none(traced, most, amount, memory, result))
 
 
 def _plan(
@@ -185,15 +189,17 @@ def _plan(
 
 def _least(traced: Traced, memory: OneMemory, most: int, on_progress: Callable[[Any], None] | None) -> Plan:
     """The plan of least peak that is found, and as short as is found then."""
-    ready(*compiled_for(free_order=False))
-    begin = time.monotonic()
     instance = unlimited(traced, most)
+    prepare(instance)
+    begin = time.monotonic()
     least = least_schedules(instance, memory.options, Deadline(memory.options.time_limit, begin).part(LEAST_SHARE))
     taken = {sequence: peaks(traced.linear(sequence)) for sequence in least.sequences}
     best = min(taken, key=lambda sequence: taken[sequence].whole)
     simulation, amount = simulate(instance.graph, best), taken[best].whole
     within = replace(least.instance, budget=simulation.peak)
-    result = solve_instance(within, memory.options, on_progress, begin, warm_start=best)
+    options = replace(memory.options, time_limit=_AT_ONCE) if least.interrupted else memory.options
+    result = solve_instance(within, options, on_progress, begin, warm_start=best)
+    result = replace(result, interrupted=result.interrupted or least.interrupted)
     found = peaks(traced.linear(result.sequence))
     if found.whole > amount:  # constants and copies live longer
         result, found = replace(result, answer=best, simulation=simulation), taken[best]

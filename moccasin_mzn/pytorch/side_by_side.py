@@ -9,9 +9,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.pytorch.accumulating import ACCUMULATED
 from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of
 from moccasin_mzn.pytorch.measuring import allocator_peak, lacks_memory, storage_peak, time_of
+from moccasin_mzn.pytorch.slow_memory import slow_meter
 from moccasin_mzn.pytorch.verifying import differences
 
 if TYPE_CHECKING:
@@ -36,6 +38,10 @@ class Measured:
     """Bytes of storages above parameters, buffers and inputs."""
     allocator_peak: int
     """The same at the allocator."""
+    first_peak: int
+    """The same of a step that makes the parameters' `.grad`, which is every one where gradients are returned."""
+    slow_peak: int
+    """Bytes of slow memory."""
     seconds: tuple[float, ...]
     """Of each step: CPU time, or, on another device, the time on the clock."""
 
@@ -125,6 +131,7 @@ class _Side:
 
         kind, settings = OPTIMIZERS[optimizer]
         self._model, self._leaves, self._call = model, leaves, partial(call, *arguments[0], **arguments[1])
+        self._accumulated = traced.gradients == ACCUMULATED
         self._differentiable = traced.joint.differentiable
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._optimizer = getattr(torch.optim, kind)(trained, **settings) if trained else None
@@ -132,7 +139,7 @@ class _Side:
         self._device, self._planned = traced.device, call is not traced.step
         self._generators = {place: generator_of(place) for place in (CPU, self._device)}
         self._random = self._random_states()
-        self._peaks = 0, 0
+        self._peaks = 0, 0, 0, 0
         self._seconds: list[float] = []
 
     def fits(self) -> bool:
@@ -141,11 +148,17 @@ class _Side:
         Raises:
             RuntimeError: whatever else is wrong, and lack of memory with the plan.
         """
-        _forget_gradients(self._leaves)
+        step = partial(self._step, 0)
         try:
-            storage = storage_peak(partial(self._step, 0))
-            _forget_gradients(self._leaves)
-            self._peaks = storage, allocator_peak(partial(self._step, 0), self._device)
+            self._begin()
+            with slow_meter() as slow:
+                storage = storage_peak(step)
+            self._begin()
+            first = allocator = allocator_peak(step, self._device)
+            if self._accumulated:
+                _forget_gradients(self._leaves)
+                first = allocator_peak(step, self._device)
+            self._peaks = storage, allocator, first, slow.peak
         except RuntimeError as error:
             if self._planned or not lacks_memory(error):
                 raise
@@ -159,7 +172,7 @@ class _Side:
         _put(self._model, self._state)
         for place, generator in self._generators.items():
             generator.set_state(self._random[place])
-        _forget_gradients(self._leaves)
+        self._begin()
         begin = time_of(self._device)
         outputs = self._step(number)
         self._seconds.append(time_of(self._device) - begin)
@@ -174,8 +187,16 @@ class _Side:
 
     def measured(self, steps: int) -> Measured:
         """What the first steps took."""
-        storage, allocator = self._peaks
-        return Measured(storage, allocator, tuple(self._seconds[:steps]))
+        return Measured(*self._peaks, tuple(self._seconds[:steps]))
+
+    def _begin(self) -> None:
+        """Without gradients, or with those of a loop that adds to them and has set them to 0."""
+        import torch
+
+        _forget_gradients(self._leaves)
+        for parameter in self._model.parameters() if self._accumulated else ():
+            if parameter.requires_grad:
+                parameter.grad = torch.zeros_like(parameter)
 
     def _step(self, number: int) -> list[Any]:
         """Forward and backward pass, as a training loop has them; the outputs."""

@@ -65,7 +65,8 @@ class Traced:
 
     def linear(self, sequence: Sequence[int] | Sequence[Action]) -> Linear:
         """The instructions of a schedule, or of a plan with slow memory."""
-        return linear(self.program, meant(self.problem, sequence), self.costs and self.costs.workspace)
+        workspace = None if self.costs is None else self.costs.workspace
+        return linear(self.program, meant(self.problem, sequence), workspace)
 
 
 def without_memory(model: torch.nn.Module, forms: Sequence[Form]) -> bool:

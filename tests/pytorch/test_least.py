@@ -19,6 +19,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch import Plan, PlanError, plan
 from moccasin_mzn.pytorch.least import least_schedules
+from moccasin_mzn.search.best_known import WARM_START
 from moccasin_mzn.search.options import Options
 
 OPTIONS = Options(search="only", threads=1, seed=0, if_none="stop")
@@ -52,6 +53,29 @@ def test_an_interrupt_keeps_what_was_found(monkeypatch):
     instance = Instance.build(graph, "100%", max_computations=2)
     found = least_schedules(instance, OPTIONS, Deadline(20.0))
     assert found.interrupted and found.sequences == (instance.order,)
+
+
+def test_an_interrupt_keeps_the_plan_of_least_peak_and_no_other_is_sought(monkeypatch):
+    from moccasin_mzn.pytorch import least
+
+    found, sources = [], []
+
+    def at_times(*arguments):
+        if len(found) > 1:
+            raise KeyboardInterrupt
+        found.append(fitting_schedule(*arguments))
+        return found[-1]
+
+    fitting_schedule = least.fitting_schedule
+    monkeypatch.setattr(least, "fitting_schedule", at_times)
+    model, inputs = made(NETWORKS["mlp"])
+    kept = planned(
+        model, inputs, "least", until_gap=0.0, on_progress=lambda progress: sources.append(progress.source)
+    )  # fmt: skip
+    assert set(sources) <= {WARM_START} and kept.sequence in found
+    assert kept.predicted_peak == kept.budget < kept.unplanned.whole
+    step = kept.module()
+    assert excess(kept, step, inputs) == (0, 0)
 
 
 def test_with_slow_memory_it_is_not_sought():

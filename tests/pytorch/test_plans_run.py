@@ -12,13 +12,15 @@ from more_networks import MORE
 from step_networks import NETWORKS
 from step_runs import excess, made, planned, same, steps, twin
 
-from moccasin_mzn.pytorch import NoPlanError
+from moccasin_mzn.pytorch import NoPlanError, limits, memories
+from moccasin_mzn.search.solve import solve_instance
 
 BUDGETS = {"mlp": (0.9, 0.7, 0.5), "resnet": (0.9, 0.7, 0.6), "gpt": (0.9, 0.7, 0.5), "unet": (0.9, 0.8, 0.7),
            "llama": (0.9, 0.7, 0.6), "lstm": (0.9, 0.8, 0.7)}  # fmt: skip
 """The least are near what is possible for these."""
 EVERY = {**NETWORKS, **MORE}
-GRID = (0.9, 0.7, 0.5)
+LEAST = "least"
+GRID = (0.9, 0.7, 0.5, LEAST)
 NONE = {("unet", 0.5), ("translator", 0.5), ("autoencoder", 0.5)}
 """It is proven that there is no plan."""
 OPEN = {("lstm", 0.5), ("resnet", 0.5), ("densenet", 0.5)}
@@ -34,6 +36,7 @@ def check_three_steps(name, budget, **options):
     step = found.module()
     assert same(steps(model, step, inputs), steps(other, other, fresh))
     assert excess(found, step, inputs) == (0, 0)
+    return found
 
 
 @pytest.mark.parametrize(("name", "budget"), [(name, budget) for name in NETWORKS for budget in BUDGETS[name]])
@@ -46,9 +49,23 @@ def test_three_steps_of_more_networks(name):
     check_three_steps(name, 0.7)
 
 
+def check_the_least(name, seconds):
+    """Of what is sought for so long."""
+    found = check_three_steps(name, LEAST, until_gap=0.0, time_limit=seconds)
+    assert found.least_proven <= found.predicted_peak <= found.budget < 0.9 * found.unplanned.whole
+
+
+@pytest.mark.parametrize("name", ["gpt"])
+def test_three_steps_within_the_least_budget(name):
+    check_the_least(name, 2.0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "budget"), [(name, budget) for name in EVERY for budget in GRID])
 def test_all_networks_within_all_budgets(name, budget):
+    if budget == LEAST:
+        check_the_least(name, 8.0)
+        return
     if (name, budget) in NONE:
         with pytest.raises(NoPlanError, match="no plan is within it.*proven"):
             check_three_steps(name, budget)
@@ -57,6 +74,29 @@ def test_all_networks_within_all_budgets(name, budget):
         check_three_steps(name, budget)
     except NoPlanError:
         assert (name, budget) in OPEN
+
+
+def test_an_interrupt_ends_all_of_it_with_the_plan_that_is_there(monkeypatch):
+    """Constants leave less of the budget to the search here, and what is proven within all of it is asked for after."""
+    searches, told = [], []
+
+    def counted(*arguments, **options):
+        searches.append(arguments)
+        return solve_instance(*arguments, **options)
+
+    def interrupting(progress):
+        told.append(progress)
+        if [each.value is not None for each in told].count(True) == 1:
+            raise KeyboardInterrupt
+
+    for module in (limits, memories):
+        monkeypatch.setattr(module, "solve_instance", counted)
+    model, inputs = made(EVERY["experts"])
+    cheap = {"durations": "flop", "workspaces": "none"}
+    found = planned(model, inputs, "250KiB", until_gap=0.0, on_progress=interrupting, **cheap)
+    assert len(searches) == 1 and searches[0][0].budget < found.budget
+    assert (found.status, found.bound) == ("feasible", 0.0) and found.predicted_peak <= found.budget
+    assert excess(found, found.module(), inputs)[0] == 0
 
 
 def test_a_plan_verifies_itself():

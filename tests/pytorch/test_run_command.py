@@ -23,7 +23,8 @@ from moccasin_mzn.pytorch.side_by_side import at_random, side_by_side
 
 NETWORKS = Path(run_networks.__file__)
 LAYERS = [f"{NETWORKS}:layers", "--input", "64x16"]
-QUICK = ["--time-limit", "20", "--threads", "1", "--seed", "0", "--steps", "2"]
+TWO_STEPS = ["--threads", "1", "--seed", "0", "--steps", "2"]
+QUICK = ["--time-limit", "20", *TWO_STEPS]
 
 
 def told(out):
@@ -70,6 +71,47 @@ def test_inputs_by_name_a_loss_of_ones_own_and_what_the_network_prints(command):
     assert status == 0 and told(out)["equal"], err
 
 
+def test_the_least_budget(command):
+    status, out, err = command("run", "torch", *LAYERS, "--budget", "least", *TWO_STEPS, "--time-limit", "4", "--json")
+    assert status == 0 and told(out)["equal"], err
+    found = told(out)
+    assert found["least_proven"] <= found["predicted_peak"] == found["plan"]["allocator_peak"] <= found["budget"]
+    assert found["budget"] < 0.7 * found["eager"]["allocator_peak"]
+
+
+def test_accumulated_gradients_and_slow_memory_are_asked_for(command):
+    asked = ["--budget", "0.6", "--gradients", "accumulated", "--slow-memory", "32KiB"]
+    status, out, err = command("run", "torch", *LAYERS, *asked, *TWO_STEPS, "--time-limit", "8", "--json")
+    assert status == 0 and told(out)["equal"], err
+    assert "in slow memory, gap" in err
+    check_peaks(told(out))
+    assert told(out)["gradients"] == "accumulated" and told(out)["predicted_slow_peak"] <= 32 * 1024
+
+
+def check_peaks(found):
+    predictions = {"allocator_peak": "predicted_peak", "storage_peak": "predicted_storage_peak"}
+    predictions |= {"first_peak": "predicted_first_peak", "slow_peak": "predicted_slow_peak"}
+    for measured, predicted in predictions.items():
+        assert found["plan"][measured] == found[predicted]
+    assert found["eager"]["slow_peak"] == 0 and found["eager"]["first_peak"] >= found["eager"]["allocator_peak"]
+
+
+def test_accumulated_gradients_and_slow_memory_are_shown(command, tmp_path):
+    path, (model, inputs) = tmp_path / "plan.json", made(lambda: (run_networks.layers(), [torch.randn(64, 16)]))
+    planned(model, inputs, 0.45, gradients="accumulated", paging={"out_time": 0}).save(path)
+    status, out, err = command("run", "torch", LAYERS[0], "--plan", path, "--steps", "2", "--json")
+    assert status == 0 and told(out)["equal"], err
+    check_peaks(told(out))
+    assert told(out)["copies"] > 0 < told(out)["predicted_slow_peak"]
+    assert told(out)["predicted_first_peak"] > told(out)["predicted_peak"]
+    status, out, err = command("run", "torch", LAYERS[0], "--plan", path, "--steps", "1")
+    lines = [line.split() for line in out.splitlines()]
+    headings = (
+        "allocator predicted storages predicted first step predicted slow memory predicted ms over eager predicted"
+    )
+    assert status == 0 and headings.split() in lines, err
+
+
 def test_no_plan_is_an_answer(command):
     status, out, err = command("run", "torch", *LAYERS, "--budget", "1%", *QUICK, "--json")
     assert status == 1
@@ -92,6 +134,10 @@ def test_what_is_not_equal_is_told(command):
         ([LAYERS[0], "--budget", "0.5"], "Missing option '--input'"),
         (LAYERS, "Missing option '--budget'"),
         ([*LAYERS, "--budget", "much"], "budget 'much': expected"),
+        ([*LAYERS, "--budget", "0.5", "--slow-memory", "much"], "budget 'much': expected"),
+        ([*LAYERS, "--budget", "least", "--slow-memory", "1KiB"], "budget least is for recomputation alone"),
+        ([*LAYERS, "--budget", "0.5", "--gradients", "lost"], "'lost' is not one of 'returned', 'accumulated'"),
+        ([LAYERS[0], "--plan", "plan.json", "--gradients", "returned"], "--gradients does not go with --plan"),
         ([*LAYERS, "--budget", "0.5", "--time-limit", "-1"], "time limit -1.0 is not a positive"),
         ([*LAYERS, "--budget", "0.5", "--steps", "0"], "0 is not in the range"),
         ([*LAYERS, "--budget", "0.5", "--loss", "cross"], "loss 'cross': no function of torch.nn.functional"),
@@ -126,6 +172,24 @@ def test_an_interrupt_keeps_the_best_plan():
     found = json.loads(out)
     assert process.returncode == 0, [*lines, err]
     assert found["status"] == "feasible" and found["equal"]
+
+
+def test_an_interrupt_while_operators_are_measured_is_one_line(command, monkeypatch):
+    from moccasin_mzn.pytorch import operator_costs
+
+    calls = []
+
+    def interrupting(*arguments):
+        calls.append(arguments)
+        if len(calls) > 5:
+            raise KeyboardInterrupt
+        return 1
+
+    monkeypatch.setattr(operator_costs, "_nanoseconds", interrupting)
+    state = torch.get_rng_state()
+    status, out, err = command("run", "torch", *LAYERS, "--budget", "0.7", *QUICK)
+    assert (status, out, err.strip(), len(calls)) == (2, "", "error: interrupted", 6)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def until(text, lines):

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.program import Operation, known_total, unique_names
 from moccasin_mzn.graphs.importers.torch_nodes import (
@@ -184,7 +184,7 @@ class _Accountant:
         viewed = viewed_argument(node)
         if not written and not allocated and viewed in self.values:
             outputs = self.values[viewed]
-            number = node.args[1] if len(outputs) > 1 else _ALL  # of several outputs, only a getitem is a view
+            number: Any = node.args[1] if len(outputs) > 1 else _ALL  # of several outputs, only a getitem is a view
             self._view(node, outputs.get(number, next(iter(outputs.values()))))
         elif any(read.memory.live for read in reads):
             if written:
@@ -213,7 +213,7 @@ class _Accountant:
 
     def _allocate(self, node: fx.Node, group: Sequence[int], write: _Write) -> None:
         """A memory for each output of a group: one may be overwritten without the others."""
-        made = node.meta.get("val")
+        made: Any = node.meta.get("val")
         several = isinstance(made, (tuple, list)) and len(made) > 0
         values = self.values.setdefault(node, {})
         for number in group or (range(len(made)) if several else (_ALL,)):

@@ -19,7 +19,9 @@ def traced_so_far() -> fx.Graph:
     """The graph that `make_fx` is tracing just now."""
     from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-    return get_proxy_mode().tracer.graph
+    mode = get_proxy_mode()
+    assert mode is not None
+    return mode.tracer.graph
 
 
 def mark_path(path: str) -> None:

@@ -94,7 +94,8 @@ def _loss(outputs: Any) -> torch.Tensor:
 def _backward(nodes: Sequence[fx.Node]) -> frozenset[str]:
     """Names of the loss and of what was traced after the forward pass; the loss may be an output of the network."""
     found = {node.name for node in nodes if _FORWARD not in node.meta}
-    loss = nodes[-1].args[0][0]
+    returned: Any = nodes[-1].args[0]
+    loss = returned[0]
     while loss is not None:  # the views that the loss is, and the operator that made it
         found.add(loss.name)
         loss = viewed_argument(loss)
