@@ -77,6 +77,7 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
 - `instances/README.md` and `instances/best_known.csv`: how hard the instances are, and what is known of them, by
   `bench package data/experiments/instances.toml --instances 16 --no-models -o data/instances`. Their `.dzn` are
   written by the script too, as soon as the table names them.
+- `execution.svg`: time over memory of training steps, by `scripts/bench_execution.py`.
 - `unet_training.svg` and `unet_front.svg`: pictures in the project's README and `docs/`, by
   `solve data/unet_training.json --budget 0.8 --seed 1 --plot data/unet_training.svg` and
   `frontier data/unet_training.json --time-limit 60 --plot data/unet_front.svg`.
