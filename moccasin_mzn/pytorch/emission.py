@@ -89,8 +89,11 @@ def graph_of(
 
     graph = fx.Graph()
     nodes: dict[Value, fx.Node] = {}
+    names: set[str] = set()
     for at, value in enumerate(arguments):
-        nodes[value] = graph.placeholder(f"a{at}" if value.given is None else value.given.name)
+        name = f"a{at}" if value.given is None or value.given.name in names else value.given.name
+        names.add(name)  # of two by one name the second would be taken for both
+        nodes[value] = graph.placeholder(name)
     read = set(_read(instructions))
     for node, value in given.items():
         if node.op == "get_attr" and value in read:
