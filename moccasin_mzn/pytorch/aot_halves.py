@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.torch_nodes import allocated_tensors, storage_bytes, viewed_argument
-from moccasin_mzn.graphs.importers.torch_storages import storage_elements
-from moccasin_mzn.pytorch.computations import ALL
+from moccasin_mzn.pytorch.computations import ALL, Root
 from moccasin_mzn.pytorch.instructions import Instruction, Linear, Storage, Value
 from moccasin_mzn.pytorch.joint import INPUT, TANGENT
 
@@ -89,6 +88,5 @@ class _Reader:
 
 
 def _bytes(node: fx.Node, number: int) -> int:
-    value = node.meta["val"] if number == ALL else node.meta["val"][number]
-    room = storage_elements(node, None if number == ALL else number)
-    return max(storage_bytes(value), room * value.element_size()) if hasattr(value, "element_size") else 0
+    root = Root(node, number)
+    return root.allocated if hasattr(root.value, "element_size") else 0

@@ -31,6 +31,7 @@ from moccasin_mzn.graphs.importers.torch_nodes import (
     viewed_argument,
     written_arguments,
 )
+from moccasin_mzn.graphs.importers.torch_storages import storage_elements
 from moccasin_mzn.pytorch.devices import given_out
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, TANGENT, Joint, Placeholder, where
 from moccasin_mzn.pytorch.randomness import draws
@@ -62,6 +63,12 @@ class Root:
     def bytes(self) -> int:
         """As its device gives them out."""
         return given_out(storage_bytes(self.value), str(self.value.device))
+
+    @property
+    def allocated(self) -> int:
+        """Bytes, where a run allocates more than the trace tells as well."""
+        elements = storage_elements(self.node, None if self.output == ALL else self.output)
+        return max(self.bytes, given_out(elements * self.value.element_size(), str(self.value.device)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ from moccasin_mzn.graphs.importers.torch_nodes import storage_bytes
 from moccasin_mzn.pytorch.computations import Computation
 from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators, nanoseconds_per_byte, prepared
 from moccasin_mzn.pytorch.problem import Planned
-from moccasin_mzn.pytorch.program import allocated_bytes
 
 if TYPE_CHECKING:
     from torch import fx
@@ -89,4 +88,4 @@ def _copied(made: Computation) -> int:
 def _hidden(made: Computation) -> int:
     """Bytes that operators allocate for what they return, and that are given back after a smaller copy is made."""
     own = [root for root in made.makes if any(root.node is member.node for member in made.members)]
-    return max((allocated_bytes(root) - root.bytes for root in own), default=0)
+    return max((root.allocated - root.bytes for root in own), default=0)

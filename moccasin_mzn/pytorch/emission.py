@@ -8,8 +8,10 @@ Both empty the list that they are given, so that nothing outside keeps alive wha
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.pytorch.instructions import Instruction, Linear, Value
@@ -120,6 +122,21 @@ def _filled(arguments: Any, nodes: Mapping[Value, fx.Node]) -> Any:
     return arguments
 
 
+def _bound(code: Any) -> Any:
+    """The code with operators as names of its own, found and called sooner than `torch.ops.aten.t.default`."""
+    import torch
+
+    found: dict[str, Any] = {}
+
+    def name(match: re.Match[str]) -> str:
+        own = match[1].replace(".", "_")
+        found[own] = operator.attrgetter(match[1])(torch.ops)._op
+        return f"{own}("
+
+    source = re.sub(r"(?<![\w.])torch\.ops\.(\w+\.\w+\.\w+)\(", name, code.src)
+    return replace(code, src=source, globals={**code.globals, **found})
+
+
 def _boxed() -> Any:
     from torch.fx.graph import CodeGen
 
@@ -130,5 +147,8 @@ def _boxed() -> Any:
             names = [name.split(":")[0].split("=")[0].strip() for name in free_vars]
             taken = f"    {', '.join(names)}, = boxed; boxed.clear()" if names else "    pass"
             return f"def {self._func_name}(self, boxed):\n{taken}"
+
+        def _gen_python_code(self, *args: Any, **kwargs: Any) -> Any:
+            return _bound(super()._gen_python_code(*args, **kwargs))
 
     return Boxed()

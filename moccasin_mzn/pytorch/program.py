@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.torch_nodes import is_masked, mask_position, schema_of, viewed_argument
-from moccasin_mzn.graphs.importers.torch_storages import storage_elements
 from moccasin_mzn.pytorch import randomness, slow_memory
 from moccasin_mzn.pytorch.accumulating import added_to_grad
 from moccasin_mzn.pytorch.computations import ALL, BATCH_NORM, Computation, Computations, Member, Root
@@ -16,6 +15,7 @@ from moccasin_mzn.pytorch.devices import device_of, given_out
 from moccasin_mzn.pytorch.instructions import Instruction, Linear, Storage, Value, needed, settled
 from moccasin_mzn.pytorch.joint import PARAMETER
 from moccasin_mzn.pytorch.problem import Accumulation, Cut
+from moccasin_mzn.pytorch.views import shared
 
 if TYPE_CHECKING:
     from torch import fx
@@ -99,9 +99,11 @@ class _Writer:
                 self._accumulate(each)
             at += max(1, len(together))
         gradients = self._gradients()
-        backward = needed(self.instructions, [value for value in gradients if value is not None])
-        used = [value for instruction in backward for value in instruction.reads]
-        forward, backward = settled(needed(forward, [*outputs, *used]), backward)
+        results = [value for value in gradients if value is not None]
+        backward = shared(needed(self.instructions, results), results)
+        results = [*outputs, *(value for instruction in backward for value in instruction.reads)]
+        forward = shared(needed(forward, results), results)
+        forward, backward = settled(forward, backward)
         return Linear(tuple(forward), outputs, tuple(backward), gradients, self.given, self.added)
 
     # --- what is given, and what is returned ----------------------------------------------------------------------
@@ -231,7 +233,7 @@ class _Writer:
         roots = self.program.roots[node]
         if is_masked(node) and member.outputs:  # those that are masked out are not made
             roots = {number: root for number, root in roots.items() if number in member.outputs}
-        storages = {number: Storage(allocated_bytes(root)) for number, root in roots.items()}
+        storages = {number: Storage(root.allocated) for number, root in roots.items()}
         if isinstance(node.meta.get("val"), (tuple, list)):
             whole = self._emit(target, args, kwargs, Value(None), tuple(storages.values()), node=node)
             for number, storage in storages.items():
@@ -375,12 +377,6 @@ def _with_mask(node: fx.Node, args: tuple[Any, ...], mask: list[bool]) -> tuple[
     at = mask_position(node)
     assert at is not None
     return (*args[:at], mask, *args[at + 1 :])
-
-
-def allocated_bytes(root: Root) -> int:
-    """Of the memory of an output, where a run allocates more than the trace tells as well."""
-    elements = storage_elements(root.node, None if root.output == ALL else root.output)
-    return max(root.bytes, given_out(elements * root.value.element_size(), str(root.value.device)))
 
 
 def _dense_bytes(fake: Any) -> int:

@@ -30,8 +30,6 @@ STOP = "stop"
 ELEMENTS = "elements"
 COMPUTED_ONCE = "computed_once"
 """A graph's attribute: ids of the nodes that are `Operation.once`."""
-_OF_THE_RUN = ("constants", "tangents")
-"""Fixed memory that a run takes beside parameters, buffers and inputs, which are there before and after it."""
 
 
 @dataclass(frozen=True)
@@ -176,21 +174,6 @@ def program_graph(
         backward=tuple(operation.backward for operation in kept) if in_backward else None,
         fixed_memory=program.fixed_memory,
     )
-
-
-def for_execution(graph: ComputationGraph) -> ComputationGraph:
-    """The graph with the fixed memory that a run takes of a budget, which then counts fixed memory in.
-
-    Parameters, buffers and inputs are there before the run, and the budget is what it may take on top of them.
-    """
-    held = {what: amount for what, amount in graph.fixed_memory.items() if what in _OF_THE_RUN}
-    return replace(graph, fixed_memory=held)
-
-
-def computation_limits(graph: ComputationGraph, most: int) -> tuple[int, ...]:
-    """C_v for the execution of an imported graph: `most`, but 1 for nodes that `COMPUTED_ONCE` names."""
-    once = set(graph.attributes.get(COMPUTED_ONCE, ()))
-    return tuple(1 if node in once else most for node in graph.nodes)
 
 
 def unique_names(names: Iterable[str]) -> list[str]:

@@ -14,7 +14,6 @@ from torch import nn
 from torch.nn import functional
 from torch_registry import registered
 
-from moccasin_mzn.graphs.importers.program import computation_limits, for_execution
 from moccasin_mzn.graphs.importers.torch_module import import_torch
 from moccasin_mzn.graphs.importers.torch_trace import trace_network
 
@@ -127,12 +126,10 @@ def test_every_tensor_that_an_operator_makes_is_in_a_group():
 
 def test_statistics_are_computed_once_and_gradients_as_often_as_one_likes():
     graph = imported(conv_net, "2x4x16x16", training=True)
-    once = [node for node, most in zip(graph.nodes, computation_limits(graph, 3), strict=True) if most == 1]
-    assert once == [f"native_batch_norm{number}_output_1_2" for number in ("", "_1", "_2")]
-    assert set(computation_limits(graph, 3)) == {1, 3}
+    once = [f"native_batch_norm{number}_output_1_2" for number in ("", "_1", "_2")]
     assert graph.attributes["computed_once"] == once
     plain = imported(module(lambda net, x: net.l(x)), training=True)
-    assert "computed_once" not in plain.attributes and set(computation_limits(plain, 2)) == {2}
+    assert "computed_once" not in plain.attributes
 
 
 def test_what_overwrites_statistics_is_computed_once_too():
@@ -173,11 +170,3 @@ def test_a_constant_result_is_held():
     factory = module(lambda net, x: (net.l(x), torch.ones(4, 8).tril()))
     assert imported(factory).fixed_memory["constants"] == 4 * 8 * 4
     assert "constants" not in imported(module(lambda net, x: (net.l(x), net.l.weight))).fixed_memory
-
-
-def test_for_execution_constants_count_and_what_is_there_anyway_does_not():
-    graph = imported(module(lambda net, x: net.l(x) * torch.ones(4, 8).tril()), training=True, optimizer="adam")
-    assert set(graph.fixed_memory) == {"parameters", "buffers", "inputs", "optimizer", "constants"}
-    executed = for_execution(graph)
-    assert executed.fixed_memory == {"constants": 4 * 8 * 4}
-    assert (executed.nodes, executed.sizes, executed.edges) == (graph.nodes, graph.sizes, graph.edges)
