@@ -12,7 +12,7 @@ Budgets are fractions of eager's peak, bytes, "least", or "checkpoint", the peak
 - predicted: bytes that a plan says it takes at the allocator, and percent of time over eager
 - storages: measured peak of what operators return; not for compiled code
 - allocator: measured peak with the operators' workspaces, without parameters, buffers and inputs
-- ms: CPU time of a step, the fastest of `--steps`, all methods in turns; over: percent over eager
+- ms: CPU time of a step, the fastest of `--steps`, all methods in turns, shuffled; over: percent over eager
 - equal: loss and gradients are those of eager, bit for bit
 """
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import random
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -121,12 +122,12 @@ def measured(name: str, net: Net, arguments: argparse.Namespace) -> list[Run]:
             if not run.method.startswith("aot_eager"):
                 run.storage = storage_peak(lambda run=run: step(run, data))
             run.allocator = allocator_peak(lambda run=run: step(run, data))
+        timed, chance = [run for run in runs if run.call is not None], random.Random(0)
         for _ in range(arguments.steps):
-            for run in runs:
-                if run.call is not None:
-                    began = time_of()
-                    step(run, data)
-                    run.times.append(time_of() - began)
+            for run in chance.sample(timed, len(timed)):  # each leaves the allocator's memory in another state
+                began = time_of()
+                step(run, data)
+                run.times.append(time_of() - began)
     return runs
 
 
@@ -161,26 +162,25 @@ def under(model: Any, share: float, **more: Any) -> Callable[..., Any]:
 def compiled_plan(name: str, model: Any, data: Any, budget: str, wanted: int | str, limit: float) -> Run:
     own = copy.deepcopy(model)
     parted = backend(wanted, time_limit=limit, seed=0)
-    run = Run(name, "aot_eager plan", budget, torch.compile(own, backend=parted), own)
-    try:
-        step(run, data)
-    except PlanError as error:
-        print(f"{name} {budget}: {str(error).splitlines()[0]}", file=sys.stderr)
-        return Run(name, "aot_eager plan", budget, None)
-    run.predicted, run.increase = parted.plans[-1].predicted_peak, parted.plans[-1].predicted_increase
+    run = begun(Run(name, "aot_eager plan", budget, torch.compile(own, backend=parted), own), data)
+    if run.call is not None:
+        run.predicted, run.increase = parted.plans[-1].predicted_peak, parted.plans[-1].predicted_increase
     return run
 
 
 def compiled_knapsack(name: str, model: Any, data: Any, budget: str, wanted: int | str) -> Run:
     own = copy.deepcopy(model)
-    solver = knapsack(wanted)
-    call = under(own, 0.01, activation_memory_budget_solver=solver)
-    run = Run(name, "aot_eager knapsack", budget, call, own)
+    call = under(own, 0.01, activation_memory_budget_solver=knapsack(wanted))
+    return begun(Run(name, "aot_eager knapsack", budget, call, own), data)
+
+
+def begun(run: Run, data: Any) -> Run:
+    """After its first step, which plans it; without a call where there is no plan."""
     try:
         step(run, data)
     except PlanError as error:
-        print(f"{name} {budget}: {str(error).splitlines()[0]}", file=sys.stderr)
-        return Run(name, "aot_eager knapsack", budget, None)
+        print(f"{run.net} {run.budget}: {str(error).splitlines()[0]}", file=sys.stderr)
+        run.call = None
     return run
 
 
