@@ -135,6 +135,12 @@ def masks_overwritten_later(self, x):
 
 
 @odd
+def masks_read_in_another_order(self, x):
+    first, second = torch.rand(4, 6), torch.rand(4, 6)
+    return self.two(functional.dropout(self.one(x) * second, 0.5)) * first
+
+
+@odd
 def several_outputs(self, x):
     y = self.one(x)
     return {"loss": self.two(y).pow(2).mean(), "hidden": [y, y.t()], "x": x, "index": y.argmax(1), "more": None}
@@ -189,6 +195,14 @@ def moving_average(self, x):
     with torch.no_grad():
         self.memory.mul_(0.9).add_(y.mean(0), alpha=0.1)
     return self.two((centred * self.memory.clone()).tanh())
+
+
+@odd
+def moving_average_read_afterwards(self, x):
+    y = self.one(x)
+    with torch.no_grad():
+        self.memory.mul_(0.9).add_(y.mean(0), alpha=0.1)
+    return self.two((y * self.memory.clone()).tanh())
 
 
 @odd

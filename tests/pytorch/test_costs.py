@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch", minversion="2.6")
 from step_networks import NETWORKS
 from step_runs import excess, made, planned
 from torch import nn
+from torch.nn import functional
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -117,3 +118,14 @@ def test_of_several_outputs_each_is_freed_after_its_last_reader():
     found = planned(model, [x], "1TiB")
     assert simulate(found.graph, found.sequence).peak > found.predicted_peak  # a node holds all that it has made
     assert excess(found, found.module(), [x]) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["mse_loss", "smooth_l1_loss", "binary_cross_entropy", "soft_margin_loss"])
+def test_a_loss_keeps_nothing_of_what_its_operator_has_allocated_for_each_element(name):
+    x, target = torch.rand(32, 8), torch.rand(32, 8)
+    model = nn.Sequential(nn.Linear(8, 8), nn.Sigmoid())
+    found = planned(model, [x, target], "1TiB", loss=getattr(functional, name))
+    step = found.module()
+    assert step(x, target).untyped_storage().nbytes() == 4
+    assert excess(found, step, [x, target]) == (0, 0)
+    assert simulate(found.graph, found.sequence).peak == found.predicted_peak

@@ -1,0 +1,29 @@
+"""What a plan may compute again, and what not."""
+
+# ruff: noqa: E402 - nothing can be imported before it is known that PyTorch is there
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.6")
+
+from step_networks import NETWORKS
+from step_runs import made, planned
+
+from moccasin_mzn.pytorch.computations import Computation
+
+
+def groups_of(problem, operator):
+    """The groups of outputs of an operator that are computed by themselves: may they be computed again?"""
+    firsts = ((each.members[0], many) for each, many in zip(problem.meanings, problem.most, strict=True)
+              if isinstance(each, Computation))  # fmt: skip
+    return {(member.outputs, many) for member, many in firsts if member.node.target is operator}
+
+
+def test_statistics_are_computed_once_and_gradients_as_often_as_one_likes():
+    model, inputs = made(NETWORKS["resnet"])
+    problem = planned(model, inputs, "1TiB", durations="flop", workspaces="none").traced.problem
+    assert groups_of(problem, torch.ops.aten.native_batch_norm.default) == {((0,), True), ((1, 2), False)}
+    gradients = groups_of(problem, torch.ops.aten.convolution_backward.default)
+    assert len(gradients) > 1 and all(many for _, many in gradients)
