@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.pytorch.blame import infeasible, infeasible_with_copies
-from moccasin_mzn.pytorch.least import least_schedules, prepare
-from moccasin_mzn.pytorch.liveness import peaks
+from moccasin_mzn.pytorch.blame import infeasible
+from moccasin_mzn.pytorch.least import Least, least_schedules, prepare
+from moccasin_mzn.pytorch.liveness import Peaks, peaks
 from moccasin_mzn.pytorch.memories import Memories, OneMemory
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.options import STOP
@@ -26,25 +26,45 @@ def unlimited(traced: Traced, most: int) -> Instance:
     return Instance.build(traced.problem.graph, "100%", max_computations=traced.problem.counts(most))
 
 
-def why_none(traced: Traced, most: int, amount: int, memory: Memories, result: Result | None = None) -> str:
-    """That there is no plan, what is proven, the least that can be found in a few seconds, and what is to blame.
+@dataclass(frozen=True, eq=False)
+class LeastFound:
+    """Of the schedules of least peak the one that takes least, constants and copies included."""
+
+    least: Least
+    sequence: tuple[int, ...]
+    peaks: Peaks
+
+    @classmethod
+    def of(cls, traced: Traced, least: Least) -> LeastFound:
+        """The schedules are told from least peak on."""
+        taken = {sequence: peaks(traced.linear(sequence)) for sequence in least.sequences}
+        best = min(taken, key=lambda sequence: taken[sequence].whole)
+        return cls(least, best, taken[best])
+
+
+def least_in_seconds(traced: Traced, most: int, memory: OneMemory, interrupted: bool) -> LeastFound:
+    """What is found in a part of the time, where no plan is found within a budget.
 
     Args:
         most: computations of anything.
+        interrupted: there is no more time.
+    """
+    instance = unlimited(traced, most)
+    prepare(instance)
+    seconds = 0.0 if interrupted else Deadline(memory.options.time_limit).share(SEEK_SHARE, SEEK_LONGEST)
+    return LeastFound.of(traced, least_schedules(instance, memory.options, Deadline(seconds)))
+
+
+def why_none(traced: Traced, found: LeastFound, amount: int, result: Result | None) -> str:
+    """That there is no plan, what is proven, the least that was found, and what is to blame.
+
+    Args:
         amount: the budget, in bytes.
         result: of the latest search; None: none was begun.
     """
-    instance = unlimited(traced, most)
-    if not isinstance(memory, OneMemory):
-        return infeasible_with_copies(traced.problem, instance, amount)
-    prepare(instance)
-    interrupted = result is not None and result.interrupted
-    seconds = 0.0 if interrupted else Deadline(memory.options.time_limit).share(SEEK_SHARE, SEEK_LONGEST)
-    least = least_schedules(instance, memory.options, Deadline(seconds))
-    seen = min(peaks(traced.linear(sequence)).whole for sequence in least.sequences)
-    lacking = result.shortfall if result is not None else None
-    proven = max(least.proven, lacking.floor if lacking else 0)
-    return infeasible(traced.problem, least.instance, amount, min(proven, seen), seen)
+    lacking, seen = result.shortfall if result is not None else None, found.peaks.whole
+    proven = max(found.least.proven, lacking.floor if lacking else 0)
+    return infeasible(traced.problem, found.least.instance, amount, min(proven, seen), seen)
 
 
 def bound_within(result: Result, amount: int, memory: Memories, begin: float) -> int:

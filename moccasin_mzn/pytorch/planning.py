@@ -18,13 +18,14 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.pytorch.accumulating import ACCUMULATED, RETURNED, check_gradients
+from moccasin_mzn.pytorch.blame import infeasible_with_copies
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.costs import MEASURED, Costs
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
 from moccasin_mzn.pytorch.instructions import Linear
 from moccasin_mzn.pytorch.least import least_schedules, prepare
-from moccasin_mzn.pytorch.limits import bound_within, unlimited, why_none
+from moccasin_mzn.pytorch.limits import LeastFound, bound_within, least_in_seconds, unlimited, why_none
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
 from moccasin_mzn.pytorch.measuring import lacks_memory
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
@@ -170,7 +171,13 @@ def _searched(
         if isinstance(memory, OneMemory):
             asked = min(asked, result.peak)
         asked -= found.whole - amount
-    raise NoPlanError(why_none(traced, most, amount, memory, result))
+    if not isinstance(memory, OneMemory):
+        raise NoPlanError(infeasible_with_copies(traced.problem, unlimited(traced, most), amount))
+    interrupted = result is not None and result.interrupted
+    least = least_in_seconds(traced, most, memory, interrupted)
+    if least.peaks.whole > amount:
+        raise NoPlanError(why_none(traced, least, amount, result))
+    return _from_least(traced, memory, least, unplanned, amount, on_progress, begin, eager)
 
 
 def _plan(
@@ -192,21 +199,27 @@ def _least(traced: Traced, memory: OneMemory, most: int, on_progress: Callable[[
     instance = unlimited(traced, most)
     prepare(instance)
     begin = time.monotonic()
-    least = least_schedules(instance, memory.options, Deadline(memory.options.time_limit, begin).part(LEAST_SHARE))
-    taken = {sequence: peaks(traced.linear(sequence)) for sequence in least.sequences}
-    best = min(taken, key=lambda sequence: taken[sequence].whole)
-    simulation, amount = simulate(instance.graph, best), taken[best].whole
+    found = least_schedules(instance, memory.options, Deadline(memory.options.time_limit, begin).part(LEAST_SHARE))
+    least = LeastFound.of(traced, found)
+    unplanned = peaks(traced.linear(instance.order))
+    plan = _from_least(traced, memory, least, unplanned, least.peaks.whole, on_progress, begin)
+    return replace(plan, least_proven=min(found.proven, plan.peaks.whole))
+
+
+def _from_least(
+    traced: Traced, memory: OneMemory, known: LeastFound, unplanned: Peaks, amount: int,
+    on_progress: Callable[[Any], None] | None, begin: float, eager: int | None = None,
+) -> Plan:  # fmt: skip
+    """The shortest plan that is found within an amount that a schedule is known for, of no more than its peak."""
+    least, simulation = known.least, simulate(traced.problem.graph, known.sequence)
     within = replace(least.instance, budget=simulation.peak)
     options = replace(memory.options, time_limit=_AT_ONCE) if least.interrupted else memory.options
-    result = solve_instance(within, options, on_progress, begin, warm_start=best)
+    result = solve_instance(within, options, on_progress, begin, warm_start=known.sequence)
     result = replace(result, interrupted=result.interrupted or least.interrupted)
     found = peaks(traced.linear(result.sequence))
     if found.whole > amount:  # constants and copies live longer
-        result, found = replace(result, answer=best, simulation=simulation), taken[best]
-    unplanned = taken.get(instance.order) or peaks(traced.linear(instance.order))
-    bound = bound_within(result, amount, memory, begin)
-    plan = _plan(traced, result, found, unplanned, amount, None, bound)
-    return replace(plan, least_proven=min(least.proven, found.whole))
+        result, found = replace(result, answer=known.sequence, simulation=simulation), known.peaks
+    return _plan(traced, result, found, unplanned, amount, eager, bound_within(result, amount, memory, begin))
 
 
 def _bytes(amount: int) -> str:

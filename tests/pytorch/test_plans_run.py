@@ -121,6 +121,14 @@ def test_constants_that_are_read_again_are_within_the_budget():
     assert excess(found, found.module(), [x])[0] == 0
 
 
+def test_a_plan_that_is_found_for_another_budget_is_not_missed():
+    torch.manual_seed(0)
+    model, x = Tables(), torch.rand(64, 32)  # what is asked of the search is less by more than a plan needs
+    options = {"durations": "flop", "workspaces": "none", "until_gap": 0.0, "time_limit": 5.0}
+    for budget in (80_281, 78_000, 74_547):
+        assert planned(model, [x], budget, **options).predicted_peak <= budget
+
+
 def test_a_plan_verifies_itself():
     model, inputs = made(NETWORKS["resnet"])
     before = {name: value.clone() for name, value in model.state_dict().items()}
