@@ -194,7 +194,7 @@ def _reached(near: tuple[tuple[int, ...], ...], v: int) -> set[int]:
 
 
 def _tree(graph: ComputationGraph, items: list[Any], inequalities: list[Inequality], claimed: int | None) -> int:
-    """The number of leaves of a tree, in which a branch is followed by what is below r = 0, then what is below r = 1."""
+    """The number of leaves of a tree, in which a branch is followed by what is below r = 0, then by that of r = 1."""
     waiting: list[dict[int, int]] = [{}]  # what is decided in each case that is still to come, the next one last
     for k, item in enumerate(items):
         where = f"tree[{k}]"
