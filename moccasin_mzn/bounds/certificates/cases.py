@@ -133,7 +133,9 @@ class Cases:
         cost = sum(durations[u] for u, value in (*relaxed.values.items(), *case.decided.items()) if value > 0.5)
         if self.target is None or cost < self.target:
             self.target = cost
-        return ()
+        if self._enough(case.bound):
+            return ()
+        return self._branch(case, {u: value for u, value in relaxed.values.items() if value > 0.5})  # duals fall short
 
 
 def _violates(cover: Cover, decided: Decided, values: np.ndarray) -> bool:
@@ -141,11 +143,20 @@ def _violates(cover: Cover, decided: Decided, values: np.ndarray) -> bool:
     return any(float(one.weights @ values[one.nodes]) < one.demand * (1 - 1e-6) for one in left)
 
 
-def proven(case: Case) -> int | None:
+def in_order(top: Case, enough: int = _NEVER) -> list[Case]:
+    """A case before those below it, all below r = 0 before those below r = 1; none below a case with a bound that is
+    enough."""
+    cases, waiting = [], [top]
+    while waiting:
+        cases.append(waiting.pop())
+        if cases[-1].bound < enough:
+            waiting += reversed(cases[-1].below)
+    return cases
+
+
+def proven(top: Case) -> int | None:
     """The cost that a tree proves; None: there is no schedule."""
-    bound = _proven(case)
-    return None if bound >= _NEVER else bound
-
-
-def _proven(case: Case) -> int:
-    return max(case.bound, min(map(_proven, case.below))) if case.below else case.bound
+    bounds = dict[Case, int]()
+    for case in reversed(in_order(top)):
+        bounds[case] = max(case.bound, min((bounds[one] for one in case.below), default=0))
+    return None if bounds[top] >= _NEVER else bounds[top]

@@ -20,7 +20,7 @@ from moccasin_mzn.graphs.arrays import Array
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 MOST_AT_ONCE = 8
-"""Inequalities added for one choice, those of the largest share of the demand that is not met."""
+"""Inequalities added for one choice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Covers:
         self._moments: list[int] | None = None
 
     def violated(self, again: Array, stop: Callable[[], bool]) -> list[Cover]:
-        """Inequalities that are violated if only some nodes are computed more than once; the worst ones first.
+        """Inequalities that are violated if only some nodes are computed more than once; some of many.
 
         Args:
             again: bool[n], those nodes.
@@ -53,8 +53,15 @@ class Covers:
         if self._moments is None:  # with fewer recomputations no flow is less
             none = np.zeros(len(again), bool)
             self._moments = [v for v in range(len(again)) if stop() or self._cover(v, none) is not None]
-        found = [cover for v in self._moments if not stop() and (cover := self._cover(v, again)) is not None]
-        return sorted(found, key=_urgency)[:MOST_AT_ONCE]
+        found: list[Cover] = []
+        for v in self._moments:
+            if len(found) == MOST_AT_ONCE or stop():
+                break
+            cover = self._cover(v, again)
+            found += [] if cover is None else [cover]
+        latest = [cover.flow.node for cover in found]
+        self._moments = [*latest, *(v for v in self._moments if v not in latest)]  # mostly they are the next ones, too
+        return found
 
     def _cover(self, v: int, again: Array) -> Cover | None:
         """The inequality of the largest flow that takes nothing by nodes that are computed again."""
@@ -64,8 +71,3 @@ class Covers:
             return None
         nodes = np.flatnonzero(flow.again)
         return Cover(flow, demand, nodes, flow.again[nodes])
-
-
-def _urgency(cover: Cover) -> float:
-    """Less for inequalities that few nodes can meet."""
-    return float(np.minimum(cover.weights, cover.demand).sum()) / cover.demand
