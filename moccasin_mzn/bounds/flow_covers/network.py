@@ -73,8 +73,10 @@ class MomentFlow:
     """int64[m]: on x_w -> x_u, by the position of (u, w) in `graph.edges`."""
     before: Array
     """bool[n]: x of the least cut: nodes computed before v in the schedule that pays least."""
+    resident: Array
+    """bool[n]: h of it."""
     recomputed: Array
-    """bool[n]: a of the least cut."""
+    """bool[n]: a of it."""
 
 
 class MomentNetwork:
@@ -131,10 +133,10 @@ class MomentNetwork:
         found["dropped"][node] += direct.sum()
         side = np.zeros(3 * self._n + 3, bool)
         side[flow.get_source_side_min_cut()] = True
-        x, c = side[: self._n], side[self._n : 2 * self._n].copy()
+        x, c, f = side[: 3 * self._n].reshape(3, -1)
         c[inputs] = True
         value = flow.optimal_flow() + int(direct.sum())
-        return MomentFlow(node, value, before=x, recomputed=x & ~c, **found)
+        return MomentFlow(node, value, before=x, resident=c & ~f, recomputed=x & ~c, **found)
 
     def _reach(self, node: int) -> tuple[Array, Array]:
         """bool[n] each: the ancestors and the descendants of a node."""
