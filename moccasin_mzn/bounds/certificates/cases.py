@@ -15,25 +15,22 @@ of its leaves.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
 
-from moccasin_mzn.bounds.certificates.covers import Cover, Covers
-from moccasin_mzn.bounds.certificates.duals import (
-    Decided,
-    Multipliers,
-    Relaxed,
-    Residue,
-    refuted_by,
-    relax,
-    residues,
-)
+from moccasin_mzn.bounds.certificates.duals import Multipliers, multipliers, relax
+from moccasin_mzn.bounds.certificates.pool import Decided, Pool, Residues
+from moccasin_mzn.graphs.arrays import Array
 
 LEVELS = (1e-6, 0.3, 0.7, 1 - 1e-6)
 """Nodes with values above are taken as computed again where inequalities are sought."""
+GAIN = 0.002
+"""Part by which a bound is to grow, or values that are no integers are asked for no more inequalities."""
+DEEPEST = 3
+"""With so many nodes decided only integers are asked."""
 _NEVER = 2**200
 """The bound of a case that cannot be."""
 
@@ -47,6 +44,8 @@ class Case:
     """No schedule of this case adds less to the duration."""
     multipliers: Multipliers
     """Which prove it, of the inequalities with what is decided here."""
+    known: Sequence[int] = ()
+    """Inequalities that mattered in the case above it."""
     refuted: int | None = None
     """The index of an inequality that cannot be met."""
     branch: int | None = None
@@ -59,15 +58,16 @@ class Case:
 class Cases:
     """The search for one bound."""
 
-    covers: Covers
+    pool: Pool
     target: int | None
-    """No bound above it is of use; falls to the cost of the best choice of nodes that violates no inequality. None:
-    there may be no schedule at all."""
+    """No bound above it is of use; in units of `Moments`, as all costs here. It falls to the cost of the best choice of
+    nodes that violates no inequality. None: there may be no schedule at all."""
     stop: Callable[[], bool]
     _tie: Iterator[int] = field(default_factory=count)
 
     def run(self) -> Case:
         """The tree, as far as `stop` allows."""
+        self.pool.begin(self.stop)
         top = Case({}, 0, Multipliers())
         waiting = [(0, next(self._tie), top)]
         while waiting and not self.stop() and not self._enough(waiting[0][0]):
@@ -79,68 +79,79 @@ class Cases:
     def _enough(self, bound: int) -> bool:
         return self.target is not None and bound >= self.target
 
+    def _paid(self, decided: Decided) -> int:
+        return sum(self.pool.moments.duration[u] for u, again in decided.items() if again)
+
     def _look(self, case: Case) -> tuple[Case, ...]:
         """Improve the bound of a case; the cases below it, if that is not enough."""
+        grows = len(case.decided) < DEEPEST
         while True:
-            left = residues(self.covers.known, case.decided)
-            case.refuted = refuted_by(left)
-            if case.refuted is not None:
-                case.bound = _NEVER
+            left = self.pool.residues(case.decided)
+            if self._refuted(case, left):
                 return ()
-            relaxed = self._relaxed(case, left)
-            if relaxed.bound > case.bound:
-                case.bound, case.multipliers = relaxed.bound, relaxed.multipliers
+            before = case.bound
+            values = self._relaxed(case, left)
             if self._enough(case.bound) or self.stop():
                 return ()
-            further = self._violated(case, relaxed)
-            if not further:
+            undecided = np.flatnonzero((values > LEVELS[0]) & (values < LEVELS[-1])).tolist()
+            grows = grows and case.bound > before + GAIN * before
+            if (undecided and not grows) or not self._separate(case.decided, values):
                 break
-            self.covers.known += further
-        open_ = {u: value for u, value in relaxed.values.items() if LEVELS[0] < value < LEVELS[-1]}
-        return self._branch(case, open_) if open_ else self._settle(case, relaxed)
+        return self._branch(case, undecided, values) if undecided else self._settle(case, values)
 
-    def _relaxed(self, case: Case, left: list[Residue]) -> Relaxed:
-        durations = self.covers.graph.durations
-        paid = sum(durations[u] for u, again in case.decided.items() if again)
-        return relax(left, durations, paid, _NEVER if self.target is None else self.target)
+    def _refuted(self, case: Case, left: Residues) -> bool:
+        case.refuted = left.refuted()
+        if case.refuted is not None:
+            case.bound = _NEVER
+        return case.refuted is not None
 
-    def _violated(self, case: Case, relaxed: Relaxed) -> list[Cover]:
-        """Inequalities that the solution of a relaxation violates."""
-        values = np.zeros(len(self.covers.graph.nodes))
-        for u, value in (*relaxed.values.items(), *case.decided.items()):
-            values[u] = value
-        tried = set()
+    def _relaxed(self, case: Case, left: Residues) -> Array:
+        """The values of the relaxation, float64[n]; improves the bound."""
+        durations, paid = self.pool.moments.duration, self._paid(case.decided)
+        relaxed = relax(left, durations, case.known)
+        case.known = list(relaxed.duals)
+        enough = _NEVER if self.target is None else self.target
+        bound, factors = multipliers(left, durations, relaxed, enough - paid)
+        if paid + bound > case.bound:
+            case.bound, case.multipliers = paid + bound, factors
+        return relaxed.values
+
+    def _separate(self, decided: Decided, values: Array) -> bool:
+        """Add inequalities that the values of a relaxation violate; False if none were found."""
+        at, tried = values.copy(), set()
+        at[[u for u, again in decided.items() if again]] = 1.0
         for level in LEVELS:
-            again = values > level
+            again = at > level
             if again.tobytes() in tried:
                 continue
             tried.add(again.tobytes())
-            found = [one for one in self.covers.violated(again, self.stop) if _violates(one, case.decided, values)]
-            if found:
-                return found
-        return []
+            before = len(self.pool.cuts)
+            if self.pool.separate(again, self.stop):
+                unmet = self.pool.residues(decided).unmet(values, 1e-6)
+                if (unmet >= before).any():
+                    return True
+        return False
 
-    def _branch(self, case: Case, open_: dict[int, float]) -> tuple[Case, ...]:
-        durations = self.covers.graph.durations
-        u = max(open_, key=lambda u: (min(open_[u], 1 - open_[u]) * durations[u], u))
+    def _branch(self, case: Case, among: Iterable[int], values: Array) -> tuple[Case, ...]:
+        """Decide one of some nodes."""
+        durations = self.pool.moments.duration
+        u = max(among, key=lambda u: (min(values[u], 1 - values[u]) * durations[u], u))
         case.branch = u
-        case.below = tuple(Case({**case.decided, u: again}, case.bound, case.multipliers) for again in (False, True))
-        return case.below
+        case.below = tuple(self._below(case, {**case.decided, u: again}) for again in (False, True))
+        return tuple(one for one in case.below if not self._enough(one.bound))
 
-    def _settle(self, case: Case, relaxed: Relaxed) -> tuple[Case, ...]:
+    def _below(self, case: Case, decided: Decided) -> Case:
+        """A case with the multipliers of the one above it."""
+        bound = case.multipliers.bound(self.pool.residues(decided), self.pool.moments.duration)
+        return Case(decided, self._paid(decided) + bound, case.multipliers, case.known)
+
+    def _settle(self, case: Case, values: Array) -> tuple[Case, ...]:
         """The solution is a choice of nodes that violates nothing: no bound is above its cost."""
-        durations = self.covers.graph.durations
-        cost = sum(durations[u] for u, value in (*relaxed.values.items(), *case.decided.items()) if value > 0.5)
+        chosen = np.flatnonzero(values > 0.5).tolist()
+        cost = self._paid({**case.decided, **dict.fromkeys(chosen, True)})
         if self.target is None or cost < self.target:
             self.target = cost
-        if self._enough(case.bound):
-            return ()
-        return self._branch(case, {u: value for u, value in relaxed.values.items() if value > 0.5})  # duals fall short
-
-
-def _violates(cover: Cover, decided: Decided, values: np.ndarray) -> bool:
-    left = residues([cover], decided)
-    return any(float(one.weights @ values[one.nodes]) < one.demand * (1 - 1e-6) for one in left)
+        return () if self._enough(case.bound) or not chosen else self._branch(case, chosen, values)
 
 
 def in_order(top: Case, enough: int = _NEVER) -> list[Case]:

@@ -8,15 +8,15 @@ computed", a "in D, not resident then, and computed again later". If u is in D, 
 computed again later, then h or a holds for u. With c = x - a and f = c - h these are cuts of a network::
 
     x>c   from x of u to c of u                 cut if u is computed again: any capacity
-    c>f   from c of u to f of u                 cut if u is resident: the size of u
+    c>f   from c of u to f of u                 cut if u is resident: a price times the size of u
     c>x, f>c, x>x                               never cut: c of u to x of u; f of u to c of u and to c of readers of u;
                                                 x of u to x of inputs of u
     sources: x of the ancestors of v, c of the inputs of v;     sinks: x of v and of its descendants
 
-**Flows.** A flow of F, p(u) of it on the arc x>c of u, is at most what is cut: the sizes of what is resident, which
-with size and workspace of v are within the budget, and p(u) of what is computed again. With r(u) = 1 if u is computed
-more than once, else 0: sum of p(u) r(u) >= d = F + size(v) + workspace(v) - budget. If d > 0, each p(u) may be lowered
-to d, as one such r(u) = 1 satisfies the inequality alone.
+**Flows.** A flow of F, p(u) of it on the arc x>c of u, is at most what is cut: a price times what is resident, which is
+at most budget - size(v) - workspace(v), and p(u) of what is computed again. With r(u) = 1 if u is computed more than
+once, else 0: sum of p(u) r(u) >= d = F - price (budget - size(v) - workspace(v)), rounded up. If d > 0, each p(u) may
+be lowered to d, as one such r(u) = 1 satisfies the inequality alone.
 
 **Cases.** A tree decides some r(u). In each leaf an inequality cannot be met, or multipliers y >= 0 of what is left of
 the inequalities, so lowered, bound the duration w that recomputations add, by linear duality::
@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -145,8 +146,11 @@ def _schedule(graph: ComputationGraph, document: dict[str, Any], budget: int) ->
 
 def _inequality(graph: ComputationGraph, where: str, entry: Any, budget: int) -> Inequality:
     """What a flow proves, before rounding."""
-    _keys(where, entry, ("node", "flow"))
-    v = _node(graph, f"{where}.node", entry["node"])
+    _keys(where, entry, ("node", "price", "flow"))
+    v, price = _node(graph, f"{where}.node", entry["node"]), _list(f"{where}.price", entry["price"])
+    if len(price) != 2:
+        raise CertificateError(f"{where}.price: expected [numerator, denominator]")
+    above, below = (_integer(f"{where}.price[{k}]", one, least=k) for k, one in enumerate(price))
     before, after = _reached(graph.predecessors, v), _reached(graph.successors, v)
     again, held = dict[int, int](), dict[int, int]()  # by node: the flow on its arcs x>c and c>f
     balance: dict[tuple[str, int], int] = {}  # by vertex of the network: what leaves it, less what enters it
@@ -159,8 +163,8 @@ def _inequality(graph: ComputationGraph, where: str, entry: Any, budget: int) ->
             raise CertificateError(f"{at}: no arc {_shown(kind)} from {graph.nodes[tail]} to {graph.nodes[head]}")
         amounts = again if kind == "x>c" else held if kind == "c>f" else {}
         amounts[tail] = amounts.get(tail, 0) + amount
-        if amounts is held and held[tail] > graph.sizes[tail]:
-            raise CertificateError(f"{at}: {held[tail]} is over the capacity {graph.sizes[tail]}")
+        if amounts is held and held[tail] * below > graph.sizes[tail] * above:
+            raise CertificateError(f"{at}: {held[tail]} is over the capacity {graph.sizes[tail] * above // below}")
         for vertex, change in (((kind[0], tail), amount), ((kind[2], head), -amount)):
             balance[vertex] = balance.get(vertex, 0) + change
     total = 0
@@ -170,9 +174,9 @@ def _inequality(graph: ComputationGraph, where: str, entry: Any, budget: int) ->
         elif excess and not (letter == "x" and (u == v or u in after)):
             word = "leaves" if excess > 0 else "enters"
             raise CertificateError(f"{where}: {abs(excess)} more {word} {letter} of {graph.nodes[u]} than the reverse")
-    demand = total + graph.sizes[v] + graph.workspace_of[v] - budget
+    demand = total - (budget - graph.sizes[v] - graph.workspace_of[v]) * above // below
     if demand <= 0:
-        raise CertificateError(f"{where}: a flow of {total} does not exceed the budget, by {-demand}")
+        raise CertificateError(f"{where}: a flow of {total} does not exceed what the budget allows")
     return Inequality(again, demand)
 
 
@@ -239,7 +243,8 @@ def _leaf(graph: ComputationGraph, where: str, item: Any, known: list[Inequality
     for u, price in priced.items():
         value += min(0, unit * graph.durations[u] - price)
     value += sum(unit * graph.durations[u] for u, again in decided.items() if again)
-    return graph.total_duration - (-value // unit)  # rounded up: durations are integers
+    step = math.gcd(*graph.durations) or 1
+    return graph.total_duration - step * (-value // (unit * step))  # rounded up to what durations sum to
 
 
 def _remaining(one: Inequality, decided: dict[int, int]) -> Inequality:
