@@ -129,5 +129,5 @@ def _model(program: Program, most: int) -> cp_model.CpModel:
     priced = [column for column, cost in enumerate(program.cost) if cost]
     proto.objective.vars.extend(priced)
     proto.objective.coeffs.extend(program.cost[column] for column in priced)
-    proto.objective.domain.extend((0, most))
+    proto.objective.domain.extend((program.least_cost, max(program.least_cost, most)))
     return model

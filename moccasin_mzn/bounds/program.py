@@ -31,6 +31,8 @@ class Program:
     """(columns, premise): one of the columns is true if the premise is, a column or None for always."""
     capacities: list[Capacity] = field(default_factory=list)
     infeasible: bool = False
+    least_cost: int = 0
+    """No solution of interest costs less."""
 
     def column(self, cost: int = 0) -> int:
         self.cost.append(cost)
@@ -59,3 +61,16 @@ class Program:
             self.clause((), when) if when == YES else self.clauses.append(((), when))
         elif sum(weights) > most:
             self.capacities.append(Capacity(tuple(columns), tuple(weights), most, when))
+
+    def row(self, terms: Iterable[tuple[Literal, int]], most: int) -> None:
+        """The weights of the true literals, of any sign, sum to at most `most`."""
+        weights: dict[int, int] = {}
+        for literal, weight in terms:
+            if literal == YES:
+                most -= weight
+            elif literal is not None:
+                weights[literal] = weights.get(literal, 0) + weight
+        kept = {column: weight for column, weight in weights.items() if weight}
+        if sum(weight for weight in kept.values() if weight > 0) > most:
+            self.infeasible = self.infeasible or sum(weight for weight in kept.values() if weight < 0) > most
+            self.capacities.append(Capacity(tuple(kept), tuple(kept.values()), most))

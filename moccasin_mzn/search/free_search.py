@@ -8,6 +8,7 @@ Several searches run beside each other and meet in a `BestKnown`::
     input order  the staged search, as long as others do not leave it behind: a free order is no worse than a given one
     orders       the staged search along the order of first computations of the best schedule, again and again, or,
                  without one, those of the drafts
+    flow covers  bounds on what must be computed again in any order        bounds.flow_covers
     proof        the general formulation, where the graph is small enough  model_search
 """
 
@@ -24,6 +25,7 @@ from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.search.conclusion import FLOW_COVERS
 from moccasin_mzn.search.model_search import ModelSearch
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.staged_search import Search
@@ -91,6 +93,7 @@ class FreeSearch(Search):
         small = backend is not None and len(self.instance.graph.nodes) <= PROOF_NODES
         self._run_beside(lambda: self._anneal(SMALL_ROUNDS if small else None), ANNEALING)
         self._run_beside(self._begin, STARTS)
+        self._run_beside(self._flow_covers, FLOW_COVERS)
         if small and backend is not None:
             self._run_beside(lambda: self._prove(backend), PROOF)
         patience = min(PATIENCE, self._slice(PATIENCE_SHARE)) if small else 0.0

@@ -7,7 +7,7 @@
     model              MiniZinc: the whole instance if it fits, else windows     model_search, window_search
 
 For the general formulation all of that for `staged` as well, whose schedules are schedules of any order; only its
-bounds mean nothing there. A free order has others beside them, see `free_search`.
+bounds mean nothing there, and flow covers take their place. A free order has others beside them, see `free_search`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from moccasin_mzn.formulations.model_size import why_too_large
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.best_known import BestKnown
-from moccasin_mzn.search.conclusion import LOCAL_SEARCH, RELAXATION
+from moccasin_mzn.search.conclusion import FLOW_COVERS, LOCAL_SEARCH, RELAXATION
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.portfolio import LONG, Portfolio
 from moccasin_mzn.search.progress import Progress
@@ -33,6 +33,8 @@ from moccasin_mzn.solvers.minizinc.solvers import Backend
 
 STAGED = "staged search"
 MOMENT = 0.01
+MOST_FLOW_ARCS = 300_000
+"""Nodes and edges, beyond which flows of a whole graph take too long and too much memory."""
 
 
 @dataclass
@@ -61,6 +63,7 @@ class Search(Portfolio):
             self._run_beside(self._bounds, RELAXATION)
         else:
             self._run_beside(self._staged, STAGED)
+            self._run_beside(self._flow_covers, FLOW_COVERS)
 
     def _solve(self, backend: Backend, limits: Limits) -> None:
         """The model of the whole instance, or, where that is too large, of windows."""
@@ -169,3 +172,16 @@ class Search(Portfolio):
         )
         if proven.infeasible:
             self.record.refute(RELAXATION)
+
+    def _flow_covers(self) -> None:
+        """Bounds that hold in any order with any number of computations."""
+        from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+
+        graph = self.instance.graph
+        if len(graph.nodes) + len(graph.edges) > MOST_FLOW_ARCS:
+            return
+        FreeOrderBound.of(graph).improve(
+            self.instance.budget, time_limit=self.deadline.remaining(), stop=self._over,
+            on_bound=lambda bound: self.record.improve_bound(bound, FLOW_COVERS), incumbent=lambda: self.record.value,
+            seed=self.options.seed or 0,
+        )  # fmt: skip

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from moccasin_mzn.bounds.flow_covers.cuts import Moments
+from moccasin_mzn.bounds.flow_covers.joint_search import JointSearch
 from moccasin_mzn.bounds.flow_covers.master import Covers, CoverSearch
 from moccasin_mzn.bounds.flow_covers.network import MomentNetwork
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
+
+MOST_JOINT = 500
+"""Nodes for which moments are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -53,4 +57,6 @@ class FreeOrderBound:
             seed,
         )  # fmt: skip
         search.run()
+        if len(moments.duration) <= MOST_JOINT and not search.over():
+            JointSearch(search).run()
         return least + search.bound * moments.unit

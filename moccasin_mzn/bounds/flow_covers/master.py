@@ -94,6 +94,7 @@ class CoverSearch:
     seed: int = 0
     bound: int = 0
     patience: float = PATIENCE
+    incumbent_at_start: int = 0
 
     def run(self) -> frozenset[int] | None:
         """Until the best set fits everywhere, which is returned, the bound meets the incumbent, or time is up."""

@@ -117,28 +117,43 @@ class MomentNetwork:
         inputs = list(self.graph.predecessors[node])
         direct, room = held[inputs], np.array(held, np.int64)  # c_u -> f_u -> c_v -> x_v, before all else
         room[inputs] = 0
-        before, after = self._reach(node)
+        before, after = self.reach(node)
         after[node] = True
-        flow, most = self._flow, int(room.sum())
+        value = self._push(before, after, again, room) + int(direct.sum())
+        found = {name: np.array(self._flow.flows(arcs)) for name, arcs in self._arcs.items() if name not in ENDS}
+        found["held"][inputs] += direct
+        found["reads"][self._entering[node]] += direct
+        found["dropped"][node] += direct.sum()
+        side = np.zeros(3 * self._n + 3, bool)
+        side[self._flow.get_source_side_min_cut()] = True
+        x, c, f = side[: 3 * self._n].reshape(3, -1)
+        c[inputs] = True
+        return MomentFlow(node, value, before=x, resident=c & ~f, recomputed=x & ~c, **found)
+
+    def least(self, before: Array, after: Array, resident: Sequence[int], again: Array, held: Array) -> int:
+        """What a least cut pays at any moment of which more is known than whose first computation it is.
+
+        Args:
+            before: bool[n], x = 1.
+            after: bool[n], x = 0.
+            resident: nodes with h = 1, among those before.
+        """
+        room, known = np.array(held, np.int64), list(resident)
+        room[known] = 0
+        return self._push(before, after, again, room) + int(held[known].sum())
+
+    def _push(self, before: Array, after: Array, again: Array, held: Array) -> int:
+        flow, most = self._flow, int(held.sum())
         flow.set_arcs_capacity(self._arcs["again"], np.minimum(again, most + 1))
-        flow.set_arcs_capacity(self._arcs["held"], room)
+        flow.set_arcs_capacity(self._arcs["held"], held)
         flow.set_arcs_capacity(self._arcs["sources"], np.where(before, INFINITE, 0))
         flow.set_arcs_capacity(self._arcs["sinks"], np.where(after, INFINITE, 0))
         flow.set_arc_capacity(self._first, most + 1)
         if flow.solve(self._source, self._sink) != flow.OPTIMAL:
             raise RuntimeError("OR-Tools finds no maximum flow")
-        found = {name: np.array(flow.flows(arcs)) for name, arcs in self._arcs.items() if name not in ENDS}
-        found["held"][inputs] += direct
-        found["reads"][self._entering[node]] += direct
-        found["dropped"][node] += direct.sum()
-        side = np.zeros(3 * self._n + 3, bool)
-        side[flow.get_source_side_min_cut()] = True
-        x, c, f = side[: 3 * self._n].reshape(3, -1)
-        c[inputs] = True
-        value = flow.optimal_flow() + int(direct.sum())
-        return MomentFlow(node, value, before=x, resident=c & ~f, recomputed=x & ~c, **found)
+        return flow.optimal_flow()
 
-    def _reach(self, node: int) -> tuple[Array, Array]:
+    def reach(self, node: int) -> tuple[Array, Array]:
         """bool[n] each: the ancestors and the descendants of a node."""
         return self._reached(self.graph.predecessors, node), self._reached(self.graph.successors, node)
 
