@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.problem.judges.certificates import SCOPE, Proven
+from moccasin_mzn.problem.judges.certificates import Proven
 from moccasin_mzn.words import count_text, duration_text, memory_text
 
 
@@ -18,7 +18,7 @@ def certificate_lines(graph: ComputationGraph, proven: Proven) -> Iterator[str]:
         duration = duration_text(proven.duration, graph.duration_unit)
         yield f"schedule: duration {duration}, {_percent(proven.duration - least, least)} more, within the {budget}"
     cases = f"{count_text(proven.inequalities, 'inequality', 'inequalities')}, {count_text(proven.leaves, 'case')}"
-    yield f"proven: {_claim(graph, proven, budget)}, {SCOPE} ({cases})"
+    yield f"proven: {_claim(graph, proven, budget)}, {proven.scope} ({cases})"
     for one in proven.trusted:
         if one.bound is None:
             yield f"trusted: {one.by}: no schedule fits, {one.scope}"
@@ -32,7 +32,6 @@ def proven_dict(graph: ComputationGraph, proven: Proven) -> dict[str, Any]:
     trusted = [vars(one) for one in proven.trusted]
     return {
         **vars(proven),
-        "scope": SCOPE,
         "trusted": trusted,
         "gap_percent": _gap(proven),
         "certified": _share(graph, proven),

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from moccasin_mzn.bounds.certificates.document import make_certificate
+from moccasin_mzn.bounds.certificates.document import certificate, prove
 from moccasin_mzn.clock import Deadline
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.problem.judges.certificates import Trust
 from moccasin_mzn.search.conclusion import scope
@@ -22,18 +23,43 @@ CP_SAT = "CP-SAT"
 def certificate_of(result: Result, time_limit: float | None) -> dict[str, Any]:
     """The document of a result of one memory.
 
+    It ranges over all orders, if such a bound meets the schedule or is as good as that for the input order.
+
     Args:
         time_limit: seconds for the proof; None: `SECONDS`. Ctrl-C ends it before, with what is proven so far.
     """
     deadline = Deadline(SECONDS if time_limit is None else time_limit)
     instance, sequence = result.instance, result.sequence if result.simulation and result.simulation.feasible else None
+    check_budget(instance.budget)
+    duration = None if sequence is None else result.duration
 
     def make(stopped: Callable[[], bool]) -> dict[str, Any]:
-        return make_certificate(
-            instance.graph, instance.budget, sequence, lambda: stopped() or deadline.over(), trusted(result)
-        )
+        share, order = (0.5, instance.order) if _keeps_order(result) else (1.0, None)
+        proof = prove(instance.graph, instance.budget, duration, lambda: stopped() or deadline.over(share))
+        if order is not None and proof.bound is not None and proof.bound != duration:
+            other = prove(instance.graph, instance.budget, duration, lambda: stopped() or deadline.over(), order)
+            proof = other if other.bound is None or other.bound > proof.bound else proof
+        return certificate(proof, sequence, trusted(result))
 
     return _interruptible(make)
+
+
+def _keeps_order(result: Result) -> bool:
+    """Are its first computations in the input order, by what was asked?"""
+    instance, form = result.instance, result.formulation
+    if instance.free_order or (form is not None and not form.staged):
+        return False
+    return result.sequence is None or tuple(dict.fromkeys(result.sequence)) == instance.order
+
+
+def check_budget(budget: int) -> None:
+    """Refuse a budget that no certificate is for.
+
+    Raises:
+        InputError: it is negative.
+    """
+    if budget < 0:
+        raise InputError(f"a certificate is for a budget of 0 or more, not {budget}")
 
 
 def trusted(result: Result) -> tuple[Trust, ...]:

@@ -31,7 +31,7 @@ GAIN = 0.002
 """Part by which a bound is to grow, or values that are no integers are asked for no more inequalities."""
 DEEPEST = 3
 """With so many nodes decided only integers are asked."""
-_NEVER = 2**200
+NEVER = 2**200
 """The bound of a case that cannot be."""
 
 
@@ -102,7 +102,7 @@ class Cases:
     def _refuted(self, case: Case, left: Residues) -> bool:
         case.refuted = left.refuted()
         if case.refuted is not None:
-            case.bound = _NEVER
+            case.bound = NEVER
         return case.refuted is not None
 
     def _relaxed(self, case: Case, left: Residues) -> Array:
@@ -110,7 +110,7 @@ class Cases:
         durations, paid = self.pool.moments.duration, self._paid(case.decided)
         relaxed = relax(left, durations, case.known)
         case.known = list(relaxed.duals)
-        enough = _NEVER if self.target is None else self.target
+        enough = NEVER if self.target is None else self.target
         bound, factors = multipliers(left, durations, relaxed, enough - paid)
         if paid + bound > case.bound:
             case.bound, case.multipliers = paid + bound, factors
@@ -154,7 +154,7 @@ class Cases:
         return () if self._enough(case.bound) or not chosen else self._branch(case, chosen, values)
 
 
-def in_order(top: Case, enough: int = _NEVER) -> list[Case]:
+def in_order(top: Case, enough: int = NEVER) -> list[Case]:
     """A case before those below it, all below r = 0 before those below r = 1; none below a case with a bound that is
     enough."""
     cases, waiting = [], [top]
@@ -170,4 +170,4 @@ def proven(top: Case) -> int | None:
     bounds = dict[Case, int]()
     for case in reversed(in_order(top)):
         bounds[case] = max(case.bound, min((bounds[one] for one in case.below), default=0))
-    return None if bounds[top] >= _NEVER else bounds[top]
+    return None if bounds[top] >= NEVER else bounds[top]

@@ -1,6 +1,6 @@
 """The judge of proofs that no schedule within a budget is shorter, in any order, however often nodes are computed.
 
-It knows nothing but the graph, counts in integers, and shares no code with what makes certificates.
+It knows only the graph, counts in integers, and shares no code with what makes certificates.
 
 **Cuts.** Let D be the nodes computed before v is computed for the first time. It is closed under inputs, holds the
 ancestors of v, and neither v nor its descendants. For each node u let x be "in D", h "in D, resident when v is
@@ -12,6 +12,8 @@ computed again later, then h or a holds for u. With c = x - a and f = c - h thes
     c>x, f>c, x>x                               never cut: c of u to x of u; f of u to c of u and to c of readers of u;
                                                 x of u to x of inputs of u
     sources: x of the ancestors of v, c of the inputs of v;     sinks: x of v and of its descendants
+
+If first computations are in a given order, D is known: sources are x of all before v, sinks x of v and of all after it.
 
 **Flows.** A flow of F, p(u) of it on the arc x>c of u, is at most what is cut: a price times what is resident, which is
 at most budget - size(v) - workspace(v), and p(u) of what is computed again. With r(u) = 1 if u is computed more than
@@ -29,20 +31,22 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 
-FORMAT, VERSION, SCOPE = "moccasin-certificate", 1, "any order, any number of computations"
+FORMAT, VERSION = "moccasin-certificate", 1
+ANY_ORDER, IN_ORDER = "any order, any number of computations", "first computations in order, any number of computations"
 INFEASIBLE = "infeasible"
 """In place of a bound: there is no schedule."""
 MOST_BITS = 256
-"""Of an integer."""
-_KEYS = ("format", "version", "scope", "graph", "budget", "schedule", "duration", "bound", "inequalities", "tree",
-         "trusted")  # fmt: skip
+_KEYS = ("format", "version", "scope", "graph", "order", "budget", "schedule", "duration", "bound", "inequalities",
+         "tree", "trusted")  # fmt: skip
+Inequality = tuple[dict[int, int], int]
+"""The p(u) that are there, and d."""
 
 
 class CertificateError(ValueError):
@@ -50,32 +54,23 @@ class CertificateError(ValueError):
 
 
 @dataclass(frozen=True)
-class Inequality:
-    """sum of `weights[u]` r(u) >= `demand` > 0; a node that is not there has weight 0."""
-
-    weights: Mapping[int, int]
-    demand: int
-
-
-@dataclass(frozen=True)
 class Trust:
-    """A bound that the certificate takes from a solver, without a proof that could be checked."""
+    """A bound that the certificate takes from a solver, without a proof that could be checked. None: no schedule."""
 
     by: str
     scope: str
     bound: int | None
-    """None: there is no schedule."""
 
 
 @dataclass(frozen=True)
 class Proven:
-    """What a certificate proves."""
+    """What a certificate proves: no schedule is shorter than `bound`, or, with None, there is none."""
 
+    scope: str
     budget: int
     duration: int | None
-    """Of its schedule, which is within the budget; None: it has none."""
+    """Of its schedule; None: it has none."""
     bound: int | None
-    """No schedule is shorter; None: there is none."""
     inequalities: int
     leaves: int
     trusted: tuple[Trust, ...]
@@ -90,36 +85,35 @@ def graph_digest(graph: ComputationGraph) -> str:
 
 
 def check_certificate(graph: ComputationGraph, document: Any) -> Proven:
-    """What a certificate, as JSON gives it, proves of a graph.
-
-    Raises:
-        CertificateError: anything in it is not so, even if its bound holds nevertheless.
-    """
+    """What a certificate, as JSON gives it, proves of a graph; `CertificateError` if anything in it is not so."""
     _keys("the certificate", document, _KEYS)
-    for key, expected in (("format", FORMAT), ("version", VERSION), ("scope", SCOPE), ("graph", graph_digest(graph))):
+    scope = ANY_ORDER if document["order"] is None else IN_ORDER
+    for key, expected in (("format", FORMAT), ("version", VERSION), ("scope", scope), ("graph", graph_digest(graph))):
         if type(document[key]) is not type(expected) or document[key] != expected:
-            of = ": the certificate is of another graph" if key == "graph" else ""
-            raise CertificateError(f"{key} is {_shown(document[key])}, expected {expected!r}{of}")
+            another = " of another graph" * (key == "graph")
+            raise CertificateError(f"{key} is {_shown(document[key])}{another}, expected {expected!r}")
+    order = None if document["order"] is None else _nodes(graph, "order", document["order"])
+    if order is not None and sorted(order) != list(range(len(graph.nodes))):
+        raise CertificateError("order: it does not have every node once")
     budget, bound = _integer("budget", document["budget"]), document["bound"]
     claimed = None if bound == INFEASIBLE else _integer("bound", bound)
-    duration = _schedule(graph, document, budget)
-    inequalities = [
-        _inequality(graph, f"inequalities[{k}]", one, budget)
-        for k, one in enumerate(_list("inequalities", document["inequalities"]))
-    ]
+    duration = _schedule(graph, document, order, budget)
+    entries = _list("inequalities", document["inequalities"])
+    inequalities = [_inequality(graph, f"inequalities[{k}]", one, order, budget) for k, one in enumerate(entries)]
     leaves = _tree(graph, _list("tree", document["tree"]), inequalities, claimed)
-    trusted = tuple(_trust(f"trusted[{k}]", one) for k, one in enumerate(_list("trusted", document["trusted"])))
-    for what, limit in (("bound", claimed), *((f"trusted[{k}].bound", one.bound) for k, one in enumerate(trusted))):
-        if duration is not None and (limit is None or limit > duration):
-            raise CertificateError(f"{what} is {INFEASIBLE if limit is None else limit}: schedule takes {duration}")
-    return Proven(budget, duration, claimed, len(inequalities), leaves, trusted)
+    if duration is not None and (claimed is None or claimed > duration):
+        raise CertificateError(f"bound is {bound}, but the schedule takes {duration}")
+    trusted = tuple(
+        _trust(f"trusted[{k}]", one, duration) for k, one in enumerate(_list("trusted", document["trusted"]))
+    )
+    return Proven(scope, budget, duration, claimed, len(inequalities), leaves, trusted)
 
 
-def _schedule(graph: ComputationGraph, document: dict[str, Any], budget: int) -> int | None:
+def _schedule(graph: ComputationGraph, document: dict[str, Any], order: list[int] | None, budget: int) -> int | None:
     """The duration of the schedule, if there is one: from the definition of retention intervals."""
     if document["schedule"] is None and document["duration"] is None:
         return None
-    sequence = [_node(graph, f"schedule[{t}]", one) for t, one in enumerate(_list("schedule", document["schedule"]))]
+    sequence = _nodes(graph, "schedule", document["schedule"])
     latest: dict[int, int] = {}  # where each node was computed last
     last_read = list(range(len(sequence)))
     for t, v in enumerate(sequence):
@@ -131,6 +125,8 @@ def _schedule(graph: ComputationGraph, document: dict[str, Any], budget: int) ->
     for v, node in enumerate(graph.nodes):
         if v not in latest:
             raise CertificateError(f"schedule: {node} is never computed")
+    if order is not None and list(dict.fromkeys(sequence)) != order:
+        raise CertificateError("schedule: first computations are not in the order of the certificate")
     change = [0] * (len(sequence) + 1)
     for t, v in enumerate(sequence):
         change[t] += graph.sizes[v]
@@ -144,21 +140,21 @@ def _schedule(graph: ComputationGraph, document: dict[str, Any], budget: int) ->
     return duration
 
 
-def _inequality(graph: ComputationGraph, where: str, entry: Any, budget: int) -> Inequality:
+def _inequality(graph: ComputationGraph, where: str, entry: Any, order: list[int] | None, budget: int) -> Inequality:
     """What a flow proves, before rounding."""
     _keys(where, entry, ("node", "price", "flow"))
-    v, price = _node(graph, f"{where}.node", entry["node"]), _list(f"{where}.price", entry["price"])
-    if len(price) != 2:
-        raise CertificateError(f"{where}.price: expected [numerator, denominator]")
+    v, price = _node(graph, f"{where}.node", entry["node"]), _list(f"{where}.price", entry["price"], 2)
     above, below = (_integer(f"{where}.price[{k}]", one, least=k) for k, one in enumerate(price))
-    before, after = _reached(graph.predecessors, v), _reached(graph.successors, v)
+    if order is None:
+        before, after = _reached(graph.predecessors, v), _reached(graph.successors, v)
+    else:
+        before, after = set(order[: order.index(v)]), set(order[order.index(v) + 1 :])
     again, held = dict[int, int](), dict[int, int]()  # by node: the flow on its arcs x>c and c>f
     balance: dict[tuple[str, int], int] = {}  # by vertex of the network: what leaves it, less what enters it
     for k, arc in enumerate(_list(f"{where}.flow", entry["flow"])):
         at = f"{where}.flow[{k}]"
-        if len(_list(at, arc)) != 4 or type(arc[0]) is not str:
-            raise CertificateError(f"{at}: expected [kind, from, to, amount]")
-        kind, tail, head, amount = arc[0], _node(graph, at, arc[1]), _node(graph, at, arc[2]), _integer(at, arc[3])
+        kind, *ends, amount = _list(at, arc, 4)
+        (tail, head), amount = (_node(graph, at, node) for node in ends), _integer(at, amount)
         if not _is_arc(graph, kind, tail, head):
             raise CertificateError(f"{at}: no arc {_shown(kind)} from {graph.nodes[tail]} to {graph.nodes[head]}")
         amounts = again if kind == "x>c" else held if kind == "c>f" else {}
@@ -172,12 +168,11 @@ def _inequality(graph: ComputationGraph, where: str, entry: Any, budget: int) ->
         if (letter == "x" and u in before) or (letter == "c" and u in graph.predecessors[v]):
             total += excess
         elif excess and not (letter == "x" and (u == v or u in after)):
-            word = "leaves" if excess > 0 else "enters"
-            raise CertificateError(f"{where}: {abs(excess)} more {word} {letter} of {graph.nodes[u]} than the reverse")
+            raise CertificateError(f"{where}: what leaves {letter} of {graph.nodes[u]} less what enters it is {excess}")
     demand = total - (budget - graph.sizes[v] - graph.workspace_of[v]) * above // below
     if demand <= 0:
         raise CertificateError(f"{where}: a flow of {total} does not exceed what the budget allows")
-    return Inequality(again, demand)
+    return again, demand
 
 
 def _is_arc(graph: ComputationGraph, kind: str, tail: int, head: int) -> bool:
@@ -213,8 +208,8 @@ def _tree(graph: ComputationGraph, items: list[Any], inequalities: list[Inequali
             waiting += [{**decided, u: 1}, {**decided, u: 0}]
         elif type(item) is dict and "refuted" in item:
             _keys(where, item, ("refuted",))
-            one = _remaining(_index(where, item["refuted"], inequalities), decided)
-            if one.demand <= sum(one.weights.values()):
+            weights, demand = _remaining(where, item["refuted"], inequalities, decided)
+            if demand <= sum(weights.values()):
                 raise CertificateError(f"{where}: inequality {item['refuted']} can be met")
         else:
             proven = _leaf(graph, where, item, inequalities, decided)
@@ -233,32 +228,35 @@ def _leaf(graph: ComputationGraph, where: str, item: Any, known: list[Inequality
     value, priced = 0, dict[int, int]()
     for j, pair in enumerate(_list(f"{where}.multipliers", item["multipliers"])):
         at = f"{where}.multipliers[{j}]"
-        if len(_list(at, pair)) != 2:
-            raise CertificateError(f"{at}: expected [inequality, multiplier]")
-        one, factor = _remaining(_index(at, pair[0], known), decided), _integer(at, pair[1])
-        if one.demand > 0:
-            value += factor * one.demand
-            for u, weight in one.weights.items():
-                priced[u] = priced.get(u, 0) + factor * min(weight, one.demand)
+        index, factor = _list(at, pair, 2)
+        weights, demand = _remaining(at, index, known, decided)
+        value += _integer(at, factor) * max(0, demand)
+        for u, weight in weights.items():
+            priced[u] = priced.get(u, 0) + factor * max(0, min(weight, demand))
     for u, price in priced.items():
         value += min(0, unit * graph.durations[u] - price)
     value += sum(unit * graph.durations[u] for u, again in decided.items() if again)
-    step = math.gcd(*graph.durations) or 1
-    return graph.total_duration - step * (-value // (unit * step))  # rounded up to what durations sum to
+    step = math.gcd(*graph.durations) or 1  # of all sums of durations
+    return graph.total_duration - step * (-value // (unit * step))
 
 
-def _remaining(one: Inequality, decided: dict[int, int]) -> Inequality:
+def _remaining(where: str, index: Any, inequalities: list[Inequality], decided: dict[int, int]) -> Inequality:
     """An inequality in the r that are not decided."""
-    weights = {u: weight for u, weight in one.weights.items() if u not in decided}
-    return Inequality(weights, one.demand - sum(one.weights.get(u, 0) for u, again in decided.items() if again))
+    if type(index) is not int or not 0 <= index < len(inequalities):
+        raise CertificateError(f"{where}: there is no inequality {_shown(index)}")
+    weights, demand = inequalities[index]
+    left = {u: weight for u, weight in weights.items() if u not in decided}
+    return left, demand - sum(weights.get(u, 0) for u, again in decided.items() if again)
 
 
-def _trust(where: str, entry: Any) -> Trust:
+def _trust(where: str, entry: Any, duration: int | None) -> Trust:
     _keys(where, entry, ("by", "scope", "bound"))
     for key in ("by", "scope"):
-        if type(entry[key]) is not str or not entry[key].isprintable() or not 0 < len(entry[key]) <= 500:
-            raise CertificateError(f"{where}.{key} is {_shown(entry[key])}, expected a short text")
+        if type(entry[key]) is not str or not entry[key].isprintable() or not entry[key]:
+            raise CertificateError(f"{where}.{key} is {_shown(entry[key])}, expected a text of one line")
     bound = None if entry["bound"] == INFEASIBLE else _integer(f"{where}.bound", entry["bound"])
+    if duration is not None and (bound is None or bound > duration):
+        raise CertificateError(f"{where}.bound is {entry['bound']}, but the schedule takes {duration}")
     return Trust(entry["by"], entry["scope"], bound)
 
 
@@ -271,9 +269,9 @@ def _keys(where: str, value: Any, keys: Sequence[str]) -> None:
             raise CertificateError(f"{where}: {'unknown key' if key in value else 'there is no key'} {_shown(key)}")
 
 
-def _list(where: str, value: Any) -> list[Any]:
-    if type(value) is not list:
-        raise CertificateError(f"{where} is {_shown(value)}, expected a list")
+def _list(where: str, value: Any, length: int | None = None) -> list[Any]:
+    if type(value) is not list or length not in (None, len(value)):
+        raise CertificateError(f"{where} is {_shown(value)}, expected a list{f' of {length}' if length else ''}")
     return value
 
 
@@ -283,17 +281,15 @@ def _integer(where: str, value: Any, least: int = 0) -> int:
     return value
 
 
-def _index(where: str, value: Any, inequalities: list[Inequality]) -> Inequality:
-    if type(value) is not int or not 0 <= value < len(inequalities):
-        raise CertificateError(f"{where}: there is no inequality {_shown(value)}")
-    return inequalities[value]
-
-
 def _node(graph: ComputationGraph, where: str, node: Any) -> int:
     try:
         return graph.position_of(node)
     except ValueError:
         raise CertificateError(f"{where}: node {_shown(node)} is not in the graph") from None
+
+
+def _nodes(graph: ComputationGraph, where: str, nodes: Any) -> list[int]:
+    return [_node(graph, f"{where}[{k}]", node) for k, node in enumerate(_list(where, nodes))]
 
 
 def _shown(value: Any) -> str:
