@@ -100,13 +100,8 @@ def writers(group, above=()):
             yield from writers(command, (*above, name))
             continue
         for option in command.params:
-            if isinstance(option.type, click.Path) and option.name in (
-                "output",
-                "plot",
-                "buffers",
-                "certificate",
-                "table",
-            ):
+            names = ("output", "plot", "buffers", "certificate", "table")
+            if isinstance(option.type, click.Path) and option.name in names:
                 yield (*above, name), max(option.opts, key=len)
 
 
