@@ -13,9 +13,9 @@ from moccasin_mzn.cli.strict import command
 
 @command("check-certificate")
 @GRAPH
-@click.argument("certificate", type=click.Path(path_type=Path))
+@click.argument("file", metavar="CERTIFICATE", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def check_certificate(graph: Path, certificate: Path, as_json: bool) -> int:
+def check_certificate(graph: Path, file: Path, as_json: bool) -> int:
     """Check CERTIFICATE, made by `solve --certificate`, of GRAPH: tell what it proves, or what is wrong with it.
 
     No solver is asked: the checker knows the graph, and counts in integers.
@@ -29,9 +29,9 @@ def check_certificate(graph: Path, certificate: Path, as_json: bool) -> int:
 
     computation_graph = read_graph(graph)
     try:
-        proven = check(computation_graph, load_json(certificate))
+        proven = check(computation_graph, load_json(file))
     except CertificateError as error:
-        raise InputError(f"{certificate}: {error}") from None
+        raise InputError(f"{file}: {error}") from None
     if as_json:
         click.echo(json.dumps(proven_dict(computation_graph, proven)))
     else:
