@@ -24,6 +24,12 @@ def certified(graph, budget, sequence=None, order=None, stop=bool):
     return check_certificate(graph, parse_json(text, "text"))
 
 
+def stopping(asked):
+    """Says so when it is asked so many times."""
+    count = iter(range(asked))
+    return lambda: next(count, None) is None
+
+
 def hold(seeds, workspaces):
     """How many optima above every node once are proven: in any order, and in the input order."""
     tight = [0, 0]
@@ -39,6 +45,8 @@ def hold(seeds, workspaces):
                 proven = certified(graph, case.budget, best.sequence, kept)
                 assert graph.total_duration <= proven.bound <= proven.duration == best.duration, seed
                 assert alone.bound <= best.duration, seed
+                early = certified(graph, case.budget, best.sequence, kept, stopping(seed % 50))
+                assert graph.total_duration <= early.bound <= proven.bound, seed
                 tight[at] += proven.bound == best.duration > graph.total_duration
     return tight
 
@@ -60,9 +68,7 @@ def test_stopped_at_any_moment():
     instance = Instance.build(graph, "0.6")
     bounds = []
     for asked in (0, 40, 200, 400, 10_000):
-        count = iter(range(asked))
-        found = certified(graph, instance.budget, None, None, lambda count=count: next(count, None) is None)
-        bounds.append(found.bound)
+        bounds.append(certified(graph, instance.budget, None, None, stopping(asked)).bound)
     assert bounds == sorted(bounds) and bounds[0] == graph.total_duration < bounds[-1]
     assert len(set(bounds)) > 2
 

@@ -125,7 +125,7 @@ class Cases:
             if again.tobytes() in tried:
                 continue
             tried.add(again.tobytes())
-            before = len(self.pool.cuts)
+            before = len(self.pool.covers)
             if self.pool.separate(again, self.stop):
                 unmet = self.pool.residues(decided).unmet(values, 1e-6)
                 if (unmet >= before).any():

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from moccasin_mzn.bounds.certificates.cases import NEVER, Case, Cases, in_order, proven
-from moccasin_mzn.bounds.certificates.pool import Pool
-from moccasin_mzn.bounds.flow_covers.cuts import FlowCut, Moments
+from moccasin_mzn.bounds.certificates.pool import Cover, Pool
+from moccasin_mzn.bounds.flow_covers.cuts import Moments
 from moccasin_mzn.bounds.flow_covers.network import MomentNetwork
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.arrays import Array
@@ -94,7 +94,7 @@ def certificate(proof: Proof, sequence: Sequence[int] | None, trusted: Iterable[
         "schedule": None if sequence is None else [graph.nodes[v] for v in sequence],
         "duration": None if sequence is None else sum(graph.durations[v] for v in sequence),
         "bound": INFEASIBLE if bound is None else bound,
-        "inequalities": [_flow(proof.pool.moments, proof.pool.cuts[index]) for index in used],
+        "inequalities": [_flow(graph, proof.pool.covers[index]) for index in used],
         "tree": tree,
         "trusted": [
             {"by": one.by, "scope": one.scope, "bound": INFEASIBLE if one.bound is None else one.bound}
@@ -137,22 +137,15 @@ def _tree(proof: Proof) -> tuple[list[int], list[dict[str, Any]]]:
     return list(number), items
 
 
-def _flow(moments: Moments, cut: FlowCut) -> dict[str, Any]:
-    """The flow of an inequality again, with all its arcs."""
-    graph, nodes, own = moments.graph, moments.graph.nodes, range(len(moments.graph.nodes))
-    again, price = np.zeros(len(nodes), np.int64), cut.price
-    for u, weight in cut.terms:
-        again[u] = weight
-    flow = moments.network.flow(cut.node, again, np.array([int(price * size // 1) for size in graph.sizes], np.int64))
-    tails, heads = [u for u, _ in graph.edges], [w for _, w in graph.edges]
-    arcs = (
-        ("x>c", own, own, flow.again), ("c>f", own, own, flow.held), ("c>x", own, own, flow.dropped),
-        ("f>c", own, own, flow.kept), ("f>c", tails, heads, flow.reads), ("x>x", heads, tails, flow.closes),
-    )  # fmt: skip
-    entries = [
-        [kind, nodes[u], nodes[w], amount]
-        for kind, ends, others, amounts in arcs
-        for u, w, amount in zip(ends, others, amounts.tolist(), strict=True)
-        if amount
-    ]
-    return {"node": nodes[cut.node], "price": [price.numerator, price.denominator], "flow": entries}
+def _flow(graph: ComputationGraph, cover: Cover) -> dict[str, Any]:
+    """The flow of an inequality, arc by arc."""
+    nodes, own = graph.nodes, [(u, u) for u in range(len(graph.nodes))]
+    reverse = [(w, u) for u, w in graph.edges]
+    ends = {"again": ("x>c", own), "held": ("c>f", own), "dropped": ("c>x", own), "kept": ("f>c", own),
+            "reads": ("f>c", graph.edges), "closes": ("x>x", reverse)}  # fmt: skip
+    entries = []
+    for name, (kind, arcs) in ends.items():
+        at, amounts = cover.arcs[name]
+        pairs = [arcs[k] for k in at.tolist()]
+        entries += [[kind, nodes[u], nodes[w], n] for (u, w), n in zip(pairs, amounts.tolist(), strict=True)]
+    return {"node": nodes[cover.node], "price": [cover.price.numerator, cover.price.denominator], "flow": entries}

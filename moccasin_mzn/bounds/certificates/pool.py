@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -20,6 +21,32 @@ MOST_AT_ONCE = 8
 
 Decided = Mapping[int, bool]
 """By node: is it computed more than once?"""
+
+
+ARCS = ("again", "held", "dropped", "kept", "reads", "closes")
+"""Of `MomentFlow`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cover:
+    """The flow of an inequality: whatever it says, it says of these amounts."""
+
+    node: int
+    price: Fraction
+    arcs: dict[str, tuple[Array, Array]]
+    """By name in `MomentFlow`: where there is any flow, and how much."""
+    demand: int
+
+    @classmethod
+    def of(cls, cut: FlowCut, moments: Moments, budget: int) -> Cover:
+        """The flow of a cut, found again; it takes no more by any arc `again`, perhaps less by some."""
+        again = np.zeros(len(moments.size), np.int64)
+        for u, weight in cut.terms:
+            again[u] = weight
+        held = np.array([int(cut.price * size // 1) for size in moments.graph.sizes], np.int64)
+        flow = moments.network.flow(cut.node, again, held)
+        arcs = {name: (np.flatnonzero(amounts := getattr(flow, name)), amounts[amounts != 0]) for name in ARCS}
+        return cls(cut.node, cut.price, arcs, cut.demand(budget))
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +77,7 @@ class Pool:
 
     def __init__(self, moments: Moments, budget: int) -> None:
         self.moments, self.budget, self.graph = moments, budget, moments.graph
-        self.cuts: list[FlowCut] = []
+        self.covers: list[Cover] = []
         self._demand = np.zeros(0, np.int64)
         self._weights = np.zeros((0, len(self.graph.nodes)), np.int64)
         self._pressed: list[int] | None = None
@@ -94,9 +121,10 @@ class Pool:
 
     def _add(self, cuts: list[FlowCut]) -> None:
         weights = np.zeros((len(cuts), len(self.graph.nodes)), np.int64)
-        for row, cut in zip(weights, cuts, strict=True):
-            for u, weight in cut.terms:
-                row[u] = weight
-        self.cuts += cuts
-        self._demand = np.append(self._demand, [cut.demand(self.budget) for cut in cuts]).astype(np.int64)
+        covers = [Cover.of(cut, self.moments, self.budget) for cut in cuts]
+        for row, cover in zip(weights, covers, strict=True):
+            nodes, amounts = cover.arcs["again"]
+            row[nodes] = amounts
+        self.covers += covers
+        self._demand = np.append(self._demand, [cover.demand for cover in covers]).astype(np.int64)
         self._weights = np.vstack([self._weights, weights])
