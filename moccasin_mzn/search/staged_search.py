@@ -23,7 +23,7 @@ from moccasin_mzn.formulations.model_size import why_too_large
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.best_known import BestKnown
-from moccasin_mzn.search.conclusion import FLOW_COVERS, LOCAL_SEARCH, RELAXATION
+from moccasin_mzn.search.conclusion import FLOW_COVERS, LOCAL_SEARCH, MOMENTS, RELAXATION
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.portfolio import LONG, Portfolio
 from moccasin_mzn.search.progress import Progress
@@ -174,14 +174,14 @@ class Search(Portfolio):
             self.record.refute(RELAXATION)
 
     def _flow_covers(self) -> None:
-        """Bounds that hold in any order with any number of computations."""
+        """Bounds that hold in any order, and most of them for any number of computations."""
         from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 
         graph = self.instance.graph
         if len(graph.nodes) + len(graph.edges) > MOST_FLOW_ARCS:
             return
         FreeOrderBound.of(graph).improve(
-            self.instance.budget, time_limit=self.deadline.remaining(), stop=self._over,
-            on_bound=lambda bound: self.record.improve_bound(bound, FLOW_COVERS), incumbent=lambda: self.record.value,
-            seed=self.options.seed or 0,
+            self.instance.budget, time_limit=self.deadline.remaining(), most=self.instance.max_computations,
+            on_bound=lambda bound, limited: self.record.improve_bound(bound, MOMENTS if limited else FLOW_COVERS),
+            stop=self._over, incumbent=lambda: self.record.value, seed=self.options.seed or 0,
         )  # fmt: skip

@@ -22,7 +22,7 @@ from moccasin_mzn.clock import Deadline
 
 LARGEST_SUM = 2**28
 """Of the weights of an inequality as CP-SAT gets it, rounded so that it says no more."""
-CUTS_PER_ROUND = 40
+CUTS_PER_ROUND, PRICED_PER_ROUND = 40, 12
 PATIENCE = 1.0
 """Seconds after which any set will do for the next inequalities; longer each time that this was of no use."""
 
@@ -37,6 +37,8 @@ class Covers:
     cuts: list[FlowCut] = field(default_factory=list)
     light: dict[int, int] = field(default_factory=dict)
     """By node, the least memory at its first computation if nothing is computed again, where that is known."""
+    priced: set[tuple[int, int]] = field(default_factory=set)
+    """Nodes and budgets that have a cut which pays for durations."""
 
     def program(self, budget: int) -> Program:
         """Columns are nodes; the cost is the duration of those computed more than once."""
@@ -98,6 +100,8 @@ class CoverSearch:
 
     def run(self) -> frozenset[int] | None:
         """Until the best set fits everywhere, which is returned, the bound meets the incumbent, or time is up."""
+        for cut in self.covers.cuts:
+            self.improve(cut.bound(self.budget))
         self._price()
         while not self.over():
             started = time.monotonic()
@@ -106,6 +110,8 @@ class CoverSearch:
                 self.improve(self.incumbent_at_start)
                 break
             self.improve(solved.bound)
+            if time.monotonic() > started + self.patience:
+                self._price()
             if solved.solution is None:
                 self.patience *= 2
                 continue
@@ -131,14 +137,16 @@ class CoverSearch:
         return sum(self.covers.moments.duration[u] for u in chosen)
 
     def _price(self) -> None:
-        """The best cut of each node that pays for durations; the bound is the largest."""
-        for cut in self.covers.cuts:
-            self.improve(cut.bound(self.budget))
-        for v in self.covers.pressed(self.budget, self.over):
-            cut = self.covers.moments.priced(v, self.budget)
-            if cut is not None:
-                self.improve(cut.bound(self.budget))
-                self.covers.cuts.append(cut)
+        """The best cuts, of some nodes that have none yet, that pay for durations; the bound is the largest."""
+        covers, done = self.covers, 0
+        for v in covers.pressed(self.budget, self.over):
+            if (v, self.budget) not in covers.priced and done < PRICED_PER_ROUND:
+                done += 1
+                covers.priced.add((v, self.budget))
+                cut = covers.moments.priced(v, self.budget)
+                if cut is not None:
+                    self.improve(cut.bound(self.budget))
+                    covers.cuts.append(cut)
 
     def _solve(self, started: float) -> Branched:
         known = self.incumbent()
