@@ -13,6 +13,8 @@ from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
 
+MOST_ARCS = 300_000
+"""Nodes and edges, beyond which flows of a whole graph take too long and too much memory."""
 MOST_COUNTED = 2
 """Limits on computations above which say nothing to the joint relaxation."""
 MOST_JOINT = 500
@@ -27,11 +29,13 @@ class FreeOrderBound:
     covers: Covers
 
     @classmethod
-    def of(cls, graph: ComputationGraph) -> FreeOrderBound:
-        """Nothing is computed yet but the network.
+    def of(cls, graph: ComputationGraph) -> FreeOrderBound | None:
+        """Nothing is computed yet but the network; None: the graph is too large.
 
         Where to look first: at the highest maxima of memory along the input order, then at all else that is high.
         """
+        if len(graph.nodes) + len(graph.edges) > MOST_ARCS:
+            return None
         order = graph.input_order()
         memory = simulate(graph, order).memory
         around = zip((0, *memory), memory, (*memory[1:], 0), strict=False)

@@ -38,12 +38,18 @@ def draw(seed: int) -> Case:
     return Case(graph, max(case.budget * size + size // 2, graph.largest_working_set().memory), 2)
 
 
+def ignored(bound: int) -> None:
+    return None
+
+
 def layers(graph: ComputationGraph, budget: int, deep: bool) -> dict[str, int]:
     """The bound of each layer by itself; if `deep`, of all, and of all with what another budget taught."""
     moments, least = Moments(MomentNetwork(graph)), graph.total_duration
     priced = [moments.priced(v, budget) for v in range(len(graph.nodes))]
     found = {"prices": max((cut.bound(budget) for cut in priced if cut is not None), default=0)}
-    covers = CoverSearch(Covers(moments, list(range(len(graph.nodes)))), budget, Deadline(SECONDS), lambda bound: None, bool)
+    covers = CoverSearch(
+        Covers(moments, list(range(len(graph.nodes)))), budget, Deadline(SECONDS), lambda bound: None, bool
+    )
     covers._price = lambda: None
     covers.run()
     found["covers"] = covers.bound
@@ -64,7 +70,13 @@ def joint_bound(moments: Moments, budget: int, most: list[int] | None) -> int:
     every = list(range(len(moments.duration)))
     joint = Joint.of(moments, budget, every, every, most)
     solved = branch(
-        joint, least=0, most=None, deadline=Deadline(SECONDS), seed=0, on_bound=lambda bound: None, stop=lambda found: False
+        joint,
+        least=0,
+        most=None,
+        deadline=Deadline(SECONDS),
+        seed=0,
+        on_bound=lambda bound: None,
+        stop=lambda found: False,
     )
     return 0 if solved.infeasible else solved.bound
 
