@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from moccasin_mzn.bounds.program import YES, Capacity, Literal, Program
 from moccasin_mzn.problem.stages import Stages
 
+
 @dataclass
 class Relaxation(Program):
     """A 0-1 program: least cost of the true columns subject to all constraints."""

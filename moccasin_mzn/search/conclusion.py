@@ -14,6 +14,8 @@ from moccasin_mzn.words import count_text
 LOCAL_SEARCH, RELAXATION = "local search", "relaxation"
 FLOW_COVERS = "flow covers"
 """Their proofs hold in any order with any number of computations, whatever was asked."""
+MOMENTS = "moments"
+"""Beside them: their proofs hold in any order."""
 SEARCH = "search"
 """Both of them, as one contestant in a race of solvers; or the search for plans."""
 

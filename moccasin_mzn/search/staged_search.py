@@ -16,14 +16,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.model_size import why_too_large
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.best_known import BestKnown
-from moccasin_mzn.search.conclusion import FLOW_COVERS, LOCAL_SEARCH, RELAXATION
+from moccasin_mzn.search.conclusion import FLOW_COVERS, LOCAL_SEARCH, MOMENTS, RELAXATION
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.portfolio import LONG, Portfolio
 from moccasin_mzn.search.progress import Progress
@@ -31,10 +31,11 @@ from moccasin_mzn.search.window_search import WindowSearch
 from moccasin_mzn.solvers.minizinc.run import Limits
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 
+if TYPE_CHECKING:
+    from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+
 STAGED = "staged search"
 MOMENT = 0.01
-MOST_FLOW_ARCS = 300_000
-"""Nodes and edges, beyond which flows of a whole graph take too long and too much memory."""
 
 
 @dataclass
@@ -45,6 +46,8 @@ class Search(Portfolio):
     formulation: Formulation = field(init=False)
     drafts: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=8))
     """Sequences over the budget, but near good schedules, for the local search."""
+    flow_bounds: FreeOrderBound | None = None
+    """Of the graph, from an earlier search; None: they are begun anew."""
 
     waited_for: ClassVar[tuple[str, ...]] = (LOCAL_SEARCH, RELAXATION, STAGED)
     endless: ClassVar[str] = LOCAL_SEARCH
@@ -127,8 +130,8 @@ class Search(Portfolio):
     def _search_along(
         self, order: tuple[int, ...], options: Options, source: str,
         overtaken: Callable[[BestKnown], bool] | None = None, model_after: float = 0.0,
-    ) -> None:  # fmt: skip
-        """The staged search along an order, inside this one, which takes its schedules.
+    ) -> BestKnown:  # fmt: skip
+        """The staged search along an order, inside this one, which takes its schedules; what it has found and proven.
 
         It ends with this one, or when it cannot contribute any more.
 
@@ -155,6 +158,7 @@ class Search(Portfolio):
                 self.record.note_peak(progress.figures, f"{source}, {progress.source}")
 
         Search(record, options, model_after=model_after, enough=enough).run(take)
+        return record
 
     def _bounds(self) -> None:
         from moccasin_mzn.bounds.duration import duration_bound
@@ -174,14 +178,14 @@ class Search(Portfolio):
             self.record.refute(RELAXATION)
 
     def _flow_covers(self) -> None:
-        """Bounds that hold in any order with any number of computations."""
+        """Bounds that hold in any order, and most of them for any number of computations."""
         from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 
-        graph = self.instance.graph
-        if len(graph.nodes) + len(graph.edges) > MOST_FLOW_ARCS:
+        bounds = self.flow_bounds or FreeOrderBound.of(self.instance.graph)
+        if bounds is None:
             return
-        FreeOrderBound.of(graph).improve(
-            self.instance.budget, time_limit=self.deadline.remaining(), stop=self._over,
-            on_bound=lambda bound: self.record.improve_bound(bound, FLOW_COVERS), incumbent=lambda: self.record.value,
-            seed=self.options.seed or 0,
+        bounds.improve(
+            self.instance.budget, time_limit=self.deadline.remaining(), most=self.instance.max_computations,
+            on_bound=lambda bound, limited: self.record.improve_bound(bound, MOMENTS if limited else FLOW_COVERS),
+            stop=self._over, incumbent=lambda: self.record.value, seed=self.options.seed or 0,
         )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from moccasin_mzn.bounds.flow_covers.cuts import Moments
@@ -13,6 +13,10 @@ from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
 
+MOST_ARCS = 300_000
+"""Nodes and edges, beyond which flows of a whole graph take too long and too much memory."""
+MOST_COUNTED = 2
+"""Limits on computations above which say nothing to the joint relaxation."""
 MOST_JOINT = 500
 """Nodes for which moments are looked at together."""
 
@@ -25,16 +29,24 @@ class FreeOrderBound:
     covers: Covers
 
     @classmethod
-    def of(cls, graph: ComputationGraph) -> FreeOrderBound:
-        """Nothing is computed yet but the network."""
+    def of(cls, graph: ComputationGraph) -> FreeOrderBound | None:
+        """Nothing is computed yet but the network; None: the graph is too large.
+
+        Where to look first: at the highest maxima of memory along the input order, then at all else that is high.
+        """
+        if len(graph.nodes) + len(graph.edges) > MOST_ARCS:
+            return None
         order = graph.input_order()
-        memory = dict(zip(order, simulate(graph, order).memory, strict=True))
-        nodes = sorted(order, key=lambda v: -memory[v])
+        memory = simulate(graph, order).memory
+        around = zip((0, *memory), memory, (*memory[1:], 0), strict=False)
+        rank = [(not before <= at >= after, -at) for before, at, after in around]
+        nodes = [order[k] for k in sorted(range(len(order)), key=rank.__getitem__)]
         covers = Covers(Moments(MomentNetwork(graph)), nodes)
         return cls(graph, covers)
 
     def improve(
-        self, budget: int, *, time_limit: float | None, on_bound: Callable[[int], None] = lambda bound: None,
+        self, budget: int, *, time_limit: float | None, most: Sequence[int] | None = None,
+        on_bound: Callable[[int, bool], None] = lambda bound, limited: None,
         stop: Callable[[], bool] = lambda: False, incumbent: Callable[[], int | None] = lambda: None, seed: int = 0,
     ) -> int:  # fmt: skip
         """The bound, better and better until it is met by a schedule, there is nothing to learn or time is up.
@@ -42,7 +54,9 @@ class FreeOrderBound:
         Args:
             budget: in the graph's size unit; no less than the largest working set.
             time_limit: seconds from now; None: none.
-            on_bound: called with each better bound, in the graph's duration unit.
+            most: how often each node may be computed, for what cannot be proven without; None: as often as it takes.
+            on_bound: called with each better bound, in the graph's duration unit, and whether it is only for schedules
+                that keep to `most`; otherwise it is for any number of computations.
             stop: asked every 50 ms from some thread.
             incumbent: the duration of the best known schedule, or None; asked as often.
         """
@@ -52,11 +66,14 @@ class FreeOrderBound:
             duration = incumbent()
             return None if duration is None else (duration - least) // moments.unit
 
-        search = CoverSearch(
-            self.covers, budget, Deadline(time_limit), lambda bound: on_bound(least + bound * moments.unit), stop, known,
-            seed,
-        )  # fmt: skip
+        limited = False
+
+        def improved(bound: int) -> None:
+            on_bound(least + bound * moments.unit, limited)
+
+        search = CoverSearch(self.covers, budget, Deadline(time_limit), improved, stop, known, seed)
         search.run()
         if len(moments.duration) <= MOST_JOINT and not search.over():
-            JointSearch(search).run()
+            limited = most is not None and min(most) <= MOST_COUNTED
+            JointSearch(search, most if limited else None).run()
         return least + search.bound * moments.unit

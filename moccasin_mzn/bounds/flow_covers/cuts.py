@@ -77,10 +77,19 @@ class Moments:
         Args:
             free: bool[n]; None: nothing is computed again.
         """
+        return self._cut(self.network.flow(node, self._again(free), self.size), Fraction(1), 0)
+
+    def least(self, node: int, free: Array | None = None) -> int:
+        """The value of `kept`, in less time."""
+        before, after = self.network.reach(node)
+        after[node] = True
+        return self.network.least(before, after, self.graph.predecessors[node], self._again(free), self.size)
+
+    def _again(self, free: Array | None) -> Array:
         again = np.full(len(self.size), INFINITE)
         if free is not None:
             again[free] = 0
-        return self._cut(self.network.flow(node, again, self.size), Fraction(1), 0)
+        return again
 
     def priced(self, node: int, budget: int) -> FlowCut | None:
         """A cut that pays durations, whose bound is the largest for this budget; None if nothing is to be paid.
@@ -89,7 +98,7 @@ class Moments:
         meet, the least cut shows that nothing is below, or a third line.
         """
         room = budget - self.own[node]
-        low = (0, self.kept(node).value)
+        low = (0, self.least(node))
         high = (self._dearest(node), sum(self.graph.sizes[u] for u in self.graph.predecessors[node]))
         if low[1] <= room or high[1] > room:
             return None

@@ -10,10 +10,12 @@ before q
 
     what was computed before p was so before q,
     what is in memory at q was there at p, or is computed after p,
-    what is computed again after q is so after p, unless it is computed between them for the first time.
+    what is computed again after q is so after p, unless it is computed between them for the first time,
+    what was computed before p, is in memory at q but not at p, and is computed again after q, is computed three times.
 
 Which of two moments comes first is left open. A schedule that computes nothing to no use, and keeps outputs of size 0,
-gives values to all of these; the cost is the duration of what is computed more than once, each node counted once.
+gives values to all of these; the cost is the duration of what is computed more than once, and once more of what is
+computed more than twice.
 
 The moment of the last recomputation of a node that is computed once only lies at the end: everything is computed, and
 nothing is in memory or computed again.
@@ -22,6 +24,7 @@ nothing is in memory or computed again.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -54,17 +57,27 @@ class Joint(Program):
     budget: int
     again: list[Literal] = field(default_factory=list)
     """By node: computed more than once?"""
+    thrice: list[Literal] = field(default_factory=list)
+    """By node: computed more than twice?"""
     seen: list[Moment] = field(default_factory=list)
     before: dict[tuple[int, int], Literal] = field(default_factory=dict)
     """By positions in `seen`: does the one come before the other?"""
 
     @classmethod
-    def of(cls, moments: Moments, budget: int, firsts: list[int], lasts: list[int]) -> Joint:
-        """Columns and constraints for the first computations and last recomputations of these nodes."""
+    def of(
+        cls, moments: Moments, budget: int, firsts: list[int], lasts: list[int], most: Sequence[int] | None = None
+    ) -> Joint:
+        """Columns and constraints for the first computations and last recomputations of these nodes.
+
+        Args:
+            most: by node, how often it may be computed; None: as often as it takes. Only limits of 1 and 2 matter.
+        """
         joint, graph = cls(moments, budget), moments.graph
         for u, size in enumerate(graph.sizes):
-            useful = bool(size and graph.successors[u])
-            joint.again.append(joint.column(moments.duration[u]) if useful else None)
+            useful, limit = bool(size and graph.successors[u]), 3 if most is None else most[u]
+            joint.again.append(joint.column(moments.duration[u]) if useful and limit > 1 else None)
+            joint.thrice.append(joint.column(moments.duration[u]) if useful and limit > 2 else None)
+            joint.row([(joint.thrice[u], 1), (joint.again[u], -1)], 0)
         for v in firsts:
             joint._add(joint._first(v))
         for w in lasts:
@@ -151,3 +164,6 @@ class Joint(Program):
             self.row(new, 1)
             self.row([(other.h[z], 1), (one.h[z], -1), (one.a[z], -1), *new], 1)
             self.row([(other.a[z], 1), (one.a[z], -1), *new], 1)
+            if self.again[z] is not None:  # made between the two, and again later
+                made = [(other.h[z], 1), (one.h[z], -1), (one.x[z], 1), (comes, 1)]
+                self.row([(other.a[z], 1), *made, (self.again[z], -1), (self.thrice[z], -1)], 2)

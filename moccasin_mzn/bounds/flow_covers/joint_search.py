@@ -7,6 +7,7 @@ there is none, which lifts the bound; otherwise the solution shows what to look 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from moccasin_mzn.bounds.branching import Branched, branch
@@ -26,6 +27,8 @@ class JointSearch:
     """Goes on from what `covers` has proven."""
 
     covers: CoverSearch
+    most: Sequence[int] | None = None
+    """By node, how often it may be computed; None: as often as it takes."""
     firsts: list[int] = field(default_factory=list)
     lasts: list[int] = field(default_factory=list)
     step: int | None = None
@@ -48,7 +51,7 @@ class JointSearch:
     def _round(self) -> bool:
         """Solve and refine; False if nothing is left to do."""
         covers, started = self.covers, time.monotonic()
-        joint = Joint.of(covers.covers.moments, covers.budget, self.firsts, self.lasts)
+        joint = Joint.of(covers.covers.moments, covers.budget, self.firsts, self.lasts, self.most)
         joint.least_cost = covers.bound
         if len(joint.capacities) > MOST_ROWS:
             return False

@@ -9,6 +9,7 @@ on the way proves its bound.
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -22,7 +23,9 @@ from moccasin_mzn.clock import Deadline
 
 LARGEST_SUM = 2**28
 """Of the weights of an inequality as CP-SAT gets it, rounded so that it says no more."""
-CUTS_PER_ROUND = 40
+CUTS_PER_ROUND, PRICED_PER_ROUND = 40, 12
+WIDENING = 0.2
+"""Seconds for more inequalities."""
 PATIENCE = 1.0
 """Seconds after which any set will do for the next inequalities; longer each time that this was of no use."""
 
@@ -37,6 +40,8 @@ class Covers:
     cuts: list[FlowCut] = field(default_factory=list)
     light: dict[int, int] = field(default_factory=dict)
     """By node, the least memory at its first computation if nothing is computed again, where that is known."""
+    priced: set[tuple[int, int]] = field(default_factory=set)
+    """Nodes and budgets that have a cut which pays for durations."""
 
     def program(self, budget: int) -> Program:
         """Columns are nodes; the cost is the duration of those computed more than once."""
@@ -53,7 +58,7 @@ class Covers:
             if over():
                 return
             if v not in self.light:
-                self.light[v] = self.moments.kept(v).value
+                self.light[v] = self.moments.least(v)
             if self.light[v] + self.moments.own[v] > budget:
                 yield v
 
@@ -70,6 +75,26 @@ class Covers:
         first = {cut.node for cut in found}  # likely to be broken again
         self.nodes.sort(key=lambda v: v not in first)
         return found
+
+    def widened(self, cut: FlowCut, again: Iterable[int], budget: int, rng: random.Random) -> FlowCut:
+        """A cut of the same node that a larger set, as large as possible, does not satisfy either.
+
+        It says more: what the set lacks is asked of fewer nodes.
+        """
+        free = np.zeros(len(self.moments.duration), bool)
+        free[list(again)] = True
+        tempting = {u: self.moments.duration[u] / weight * rng.random() for u, weight in cut.terms}
+        todo, size = sorted(tempting, key=tempting.__getitem__), 8
+        while todo:
+            part, todo = todo[:size], todo[size:]
+            free[part] = True
+            if self.moments.least(cut.node, free) + self.moments.own[cut.node] > budget:
+                continue
+            free[part] = False
+            if size > 1:
+                size //= 2
+                todo = part + todo
+        return self.moments.kept(cut.node, free)
 
 
 def _at_least(terms: tuple[tuple[int, int], ...], demand: int) -> Capacity:
@@ -96,8 +121,13 @@ class CoverSearch:
     patience: float = PATIENCE
     incumbent_at_start: int = 0
 
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+
     def run(self) -> frozenset[int] | None:
         """Until the best set fits everywhere, which is returned, the bound meets the incumbent, or time is up."""
+        for cut in self.covers.cuts:
+            self.improve(cut.bound(self.budget))
         self._price()
         while not self.over():
             started = time.monotonic()
@@ -106,12 +136,19 @@ class CoverSearch:
                 self.improve(self.incumbent_at_start)
                 break
             self.improve(solved.bound)
+            if time.monotonic() > started + self.patience:
+                self._price()
             if solved.solution is None:
                 self.patience *= 2
                 continue
             chosen = frozenset(u for u, true in enumerate(solved.solution) if true)
             found = self.covers.broken(chosen, self.budget, self.over)
             self.covers.cuts += found
+            started = time.monotonic()
+            for k in range(CUTS_PER_ROUND):
+                if not found or self.over() or time.monotonic() > started + WIDENING:
+                    break
+                self.covers.cuts.append(self.covers.widened(found[k % len(found)], chosen, self.budget, self.rng))
             if not found and not self.over():
                 if self._cost(chosen) <= self.bound:
                     return chosen
@@ -131,14 +168,16 @@ class CoverSearch:
         return sum(self.covers.moments.duration[u] for u in chosen)
 
     def _price(self) -> None:
-        """The best cut of each node that pays for durations; the bound is the largest."""
-        for cut in self.covers.cuts:
-            self.improve(cut.bound(self.budget))
-        for v in self.covers.pressed(self.budget, self.over):
-            cut = self.covers.moments.priced(v, self.budget)
-            if cut is not None:
-                self.improve(cut.bound(self.budget))
-                self.covers.cuts.append(cut)
+        """The best cuts, of some nodes that have none yet, that pay for durations; the bound is the largest."""
+        covers, done = self.covers, 0
+        for v in covers.pressed(self.budget, self.over):
+            if (v, self.budget) not in covers.priced and done < PRICED_PER_ROUND:
+                done += 1
+                covers.priced.add((v, self.budget))
+                cut = covers.moments.priced(v, self.budget)
+                if cut is not None:
+                    self.improve(cut.bound(self.budget))
+                    covers.cuts.append(cut)
 
     def _solve(self, started: float) -> Branched:
         known = self.incumbent()

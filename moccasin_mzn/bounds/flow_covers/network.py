@@ -44,6 +44,8 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 
 INFINITE = 2**61
 """Beyond any total of sizes or durations."""
+MOST_KNOWN = 2**28
+"""Bits, twice, of ancestors and descendants that are kept."""
 ENDS = ("sources", "sinks")
 """Arcs that change with the node that is looked at, beside those that cuts pay for."""
 
@@ -98,6 +100,7 @@ class MomentNetwork:
         self._arcs = {name: self._add(name, *ends) for name, ends in arcs.items()}
         self._first = self._flow.add_arc_with_capacity(self._source, self._all, 0)
         self._entering = _by_head(graph)
+        self._known: dict[int, tuple[Array, ...]] = {}  # ancestors and descendants, as bits
 
     def _add(self, name: str, starts: Array, ends: Array) -> Array:
         capacity = 0 if name in ("again", "held", *ENDS) else INFINITE
@@ -154,8 +157,14 @@ class MomentNetwork:
         return flow.optimal_flow()
 
     def reach(self, node: int) -> tuple[Array, Array]:
-        """bool[n] each: the ancestors and the descendants of a node."""
-        return self._reached(self.graph.predecessors, node), self._reached(self.graph.successors, node)
+        """bool[n] each, to be changed at will: the ancestors and the descendants of a node."""
+        if node not in self._known:
+            if len(self._known) * self._n > MOST_KNOWN:
+                self._known.clear()
+            near = self.graph.predecessors, self.graph.successors
+            self._known[node] = tuple(np.packbits(self._reached(side, node)) for side in near)
+        before, after = (np.unpackbits(side, count=self._n).view(bool) for side in self._known[node])
+        return before, after
 
     def _reached(self, near: Sequence[Iterable[int]], node: int) -> Array:
         reached, todo = np.zeros(self._n, bool), [node]

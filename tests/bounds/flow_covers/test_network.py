@@ -43,7 +43,10 @@ def check_conserved(graph: ComputationGraph, flow: MomentFlow) -> None:
     n, v = len(graph.nodes), flow.node
     into = {kind: [0] * n for kind in "xcf"}
     for u in range(n):
-        moved = (("x", "c", flow.again[u]), ("c", "f", flow.held[u]), ("c", "x", flow.dropped[u]), ("f", "c", flow.kept[u]))
+        moved = (
+            ("x", "c", flow.again[u]), ("c", "f", flow.held[u]),
+            ("c", "x", flow.dropped[u]), ("f", "c", flow.kept[u]),
+        )  # fmt: skip
         for start, end, amount in moved:
             assert amount >= 0
             into[start][u] -= int(amount)
