@@ -19,6 +19,9 @@ from moccasin_mzn.graphs.arrays import Array
 MOST_AT_ONCE = 8
 """Inequalities added for one choice of nodes."""
 
+MOST_AT_FIRST = 300
+"""Inequalities to begin with: those that cost most."""
+
 Decided = Mapping[int, bool]
 """By node: is it computed more than once?"""
 
@@ -92,7 +95,7 @@ class Pool:
 
     def begin(self, stop: Callable[[], bool]) -> None:
         """Look at all nodes once: those that need others to be computed again, with the most that they cost."""
-        self._pressed = []
+        self._pressed, found = [], list[FlowCut]()
         for v in range(len(self.graph.nodes)):
             if stop():
                 break
@@ -100,7 +103,9 @@ class Pool:
             if cut.demand(self.budget) > 0:
                 self._pressed.append(v)
                 priced = self.moments.priced(v, self.budget)
-                self._add([cut if priced is None or priced.demand(self.budget) <= 0 else priced])
+                found.append(cut if priced is None or priced.demand(self.budget) <= 0 else priced)
+        found.sort(key=lambda cut: (cut.scale > 0, -cut.bound(self.budget)))
+        self._add(found[:MOST_AT_FIRST])
 
     def separate(self, again: Array, stop: Callable[[], bool]) -> bool:
         """Add inequalities that are violated if only the nodes of `again`, bool[n], are computed more than once.
