@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,8 +47,8 @@ def _claim(graph: ComputationGraph, proven: Proven, budget: str) -> str:
     bound = duration_text(proven.bound, graph.duration_unit)
     if proven.duration is None:
         return f"no schedule within the {budget} is shorter than {bound}"
-    share = 100 * (_share(graph, proven) or 0.0)
-    return f"no schedule is shorter than {bound}: gap {_gap(proven):.3f} %, {share:.1f} % of what recomputation adds"
+    share = math.floor(10_000 * (_share(graph, proven) or 0.0)) / 100  # 100 only where it is all
+    return f"no schedule is shorter than {bound}: gap {_gap(proven):.3g} %, {share:.2f} % of what recomputation adds"
 
 
 def _gap(proven: Proven) -> float | None:
