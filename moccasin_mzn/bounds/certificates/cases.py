@@ -69,7 +69,8 @@ class Cases:
         """The tree, as far as `stop` allows."""
         self.pool.begin(self.stop)
         top = Case({}, 0, Multipliers())
-        waiting = [(0, next(self._tie), top)]
+        below = self._look(top)  # even if all time is up by now
+        waiting = sorted((one.bound, next(self._tie), one) for one in below)
         while waiting and not self.stop() and not self._enough(waiting[0][0]):
             case = heapq.heappop(waiting)[-1]
             for one in self._look(case):

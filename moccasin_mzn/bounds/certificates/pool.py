@@ -15,6 +15,7 @@ import numpy as np
 
 from moccasin_mzn.bounds.flow_covers.cuts import FlowCut, Moments
 from moccasin_mzn.graphs.arrays import Array
+from moccasin_mzn.problem.judges.schedules import simulate
 
 MOST_AT_ONCE = 8
 """Inequalities added for one choice of nodes."""
@@ -96,7 +97,7 @@ class Pool:
     def begin(self, stop: Callable[[], bool]) -> None:
         """Look at all nodes once: those that need others to be computed again, with the most that they cost."""
         self._pressed, found = [], list[FlowCut]()
-        for v in range(len(self.graph.nodes)):
+        for v in self._heaviest():
             if stop():
                 break
             cut = self.moments.kept(v)
@@ -106,6 +107,12 @@ class Pool:
                 found.append(cut if priced is None or priced.demand(self.budget) <= 0 else priced)
         found.sort(key=lambda cut: (cut.scale > 0, -cut.bound(self.budget)))
         self._add(found[:MOST_AT_FIRST])
+
+    def _heaviest(self) -> list[int]:
+        """The nodes, first those at which the input order needs most memory."""
+        order = self.graph.input_order()
+        memory = dict(zip(order, simulate(self.graph, order).memory, strict=True))
+        return sorted(order, key=lambda v: -memory[v])
 
     def separate(self, again: Array, stop: Callable[[], bool]) -> bool:
         """Add inequalities that are violated if only the nodes of `again`, bool[n], are computed more than once.
