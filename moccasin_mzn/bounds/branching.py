@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
-from moccasin_mzn.bounds.relaxation import YES, Relaxation
+from moccasin_mzn.bounds.program import YES, Program
 from moccasin_mzn.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.solvers.cpsat.wide_sums import certain_bound, keep_true
 
@@ -27,7 +27,7 @@ class Branched:
 
 
 def branch(
-    relaxation: Relaxation, *, least: int, most: int | None, deadline: Deadline, seed: int,
+    program: Program, *, least: int, most: int | None, deadline: Deadline, seed: int,
     on_bound: Callable[[int], None], stop: Callable[[bool], bool],
 ) -> Branched:  # fmt: skip
     """Search until the least cost is known, time is up or `stop(found)` is true, which is asked every 50 ms.
@@ -41,17 +41,17 @@ def branch(
         most: solutions that cost more are of no interest; None: all are.
         stop: from a thread of its own; `found`: is there a solution yet?
     """
-    if relaxation.infeasible or (most is not None and most < least):
+    if program.infeasible or (most is not None and most < least):
         return Branched(least, True, None)
-    model = _model(relaxation, sum(relaxation.cost) if most is None else most)
+    model = _model(program, sum(program.cost) if most is None else most)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed
     solver.parameters.max_time_in_seconds = max(0.01, deadline.remaining() or 0.0)
     solver.parameters.linearization_level = 2
     solver.parameters.catch_sigint_signal = False
-    keep_true(solver.parameters, max((sum(map(abs, one.weights)) for one in relaxation.capacities), default=0))
-    best, magnitude = least, sum(relaxation.cost)
+    keep_true(solver.parameters, max((sum(map(abs, one.weights)) for one in program.capacities), default=0))
+    best, magnitude = least, sum(program.cost)
 
     def improved(value: float) -> None:
         nonlocal best
@@ -61,7 +61,7 @@ def branch(
             on_bound(best)
 
     solver.best_bound_callback = improved
-    status = _solve(solver, model, _Found(relaxation.cost, least), stop)
+    status = _solve(solver, model, _Found(program.cost, least), stop)
     if status == cp_model.INFEASIBLE:
         return Branched(best, True, None)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
@@ -69,7 +69,7 @@ def branch(
         # the one that is told in integers: in doubles a bound may exceed what it bounds
         return Branched(max(best, response.inner_objective_lower_bound), False, tuple(map(bool, response.solution)))
     if status == cp_model.MODEL_INVALID:
-        raise RuntimeError(f"CP-SAT refuses the relaxation: {model.validate()}")
+        raise RuntimeError(f"CP-SAT refuses the program: {model.validate()}")
     return Branched(best, False, None)
 
 
@@ -107,15 +107,15 @@ def _solve(
         watcher.join()
 
 
-def _model(relaxation: Relaxation, most: int) -> cp_model.CpModel:
+def _model(program: Program, most: int) -> cp_model.CpModel:
     model = cp_model.CpModel()
     proto = model.proto
-    for _ in relaxation.cost:
+    for _ in program.cost:
         proto.variables.add().domain.extend((0, 1))
-    for columns, premise in relaxation.clauses:
+    for columns, premise in program.clauses:
         literals = columns if premise is None else (*columns, -premise - 1)
         proto.constraints.add().bool_or.literals.extend(literals)
-    for capacity in relaxation.capacities:
+    for capacity in program.capacities:
         constraint = proto.constraints.add()
         if capacity.when != YES:
             constraint.enforcement_literal.append(capacity.when)
@@ -126,8 +126,8 @@ def _model(relaxation: Relaxation, most: int) -> cp_model.CpModel:
         constraint.linear.coeffs.extend(capacity.weights)
         lowest = sum(weight for weight in capacity.weights if weight < 0)
         constraint.linear.domain.extend((lowest, capacity.most))
-    priced = [column for column, cost in enumerate(relaxation.cost) if cost]
+    priced = [column for column, cost in enumerate(program.cost) if cost]
     proto.objective.vars.extend(priced)
-    proto.objective.coeffs.extend(relaxation.cost[column] for column in priced)
-    proto.objective.domain.extend((0, most))
+    proto.objective.coeffs.extend(program.cost[column] for column in priced)
+    proto.objective.domain.extend((program.least_cost, max(program.least_cost, most)))
     return model

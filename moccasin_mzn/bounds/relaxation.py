@@ -22,26 +22,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from moccasin_mzn.bounds.program import YES, Capacity, Literal, Program
 from moccasin_mzn.problem.stages import Stages
-
-YES = -1
-"""In place of a column: known to be true. None: known to be false."""
-
-Literal = int | None
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """The weights of the true columns sum to at most `most`, if `when` is true."""
-
-    columns: tuple[int, ...]
-    weights: tuple[int, ...]
-    most: int
-    when: Literal = YES
 
 
 @dataclass
-class Relaxation:
+class Relaxation(Program):
     """A 0-1 program: least cost of the true columns subject to all constraints."""
 
     stages: Stages
@@ -49,16 +35,10 @@ class Relaxation:
     """The stages k_j, ascending."""
     moments: tuple[int, ...] = ()
     """Stages that end the blocks with constraints on moments (n - 1 ends the last block)."""
-    cost: list[int] = field(default_factory=list)
-    """By column."""
     held: list[dict[int, Literal]] = field(default_factory=list)
     """By j and node; what is absent is known to be false."""
     again: list[dict[int, int]] = field(default_factory=list)
     """By block and node."""
-    clauses: list[tuple[tuple[int, ...], int | None]] = field(default_factory=list)
-    """(columns, premise): one of the columns is true if the premise is, a column or None for always."""
-    capacities: list[Capacity] = field(default_factory=list)
-    infeasible: bool = False
 
     @classmethod
     def of(cls, stages: Stages, chosen: Iterable[int], moments: Iterable[int] = ()) -> Relaxation:
@@ -96,34 +76,6 @@ class Relaxation:
         return YES if u == self.before(j) else self.held[j - 1].get(u)
 
     # --- columns and constraints -------------------------------------------------------------------------
-
-    def column(self, cost: int = 0) -> int:
-        self.cost.append(cost)
-        return len(self.cost) - 1
-
-    def clause(self, literals: Iterable[Literal], premise: Literal = YES) -> None:
-        """One of the literals is true if the premise is."""
-        literals = tuple(literals)
-        if premise is None or YES in literals:
-            return
-        columns = tuple(x for x in literals if x is not None)
-        if not columns and premise == YES:
-            self.infeasible = True
-        self.clauses.append((columns, None if premise == YES else premise))
-
-    def capacity(self, weighted: Iterable[tuple[Literal, int]], most: int, when: Literal = YES) -> None:
-        """The weights of the true literals sum to at most `most`."""
-        columns, weights = [], []
-        for literal, weight in weighted:
-            if literal == YES:
-                most -= weight
-            elif literal is not None and weight:
-                columns.append(literal)
-                weights.append(weight)
-        if most < 0:
-            self.clause((), when) if when == YES else self.clauses.append(((), when))
-        elif sum(weights) > most:
-            self.capacities.append(Capacity(tuple(columns), tuple(weights), most, when))
 
     def _add_columns(self, j: int) -> None:
         s, before, last = self.stages, self.before(j), self.last(j)

@@ -10,6 +10,7 @@ from cloup import Section
 
 from moccasin_mzn.cli.allocate import allocate
 from moccasin_mzn.cli.bench import bench
+from moccasin_mzn.cli.certificates import check_certificate
 from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND
 from moccasin_mzn.cli.compare import compare
 from moccasin_mzn.cli.compiling import compile_searches
@@ -43,7 +44,7 @@ def main() -> None:
 SECTIONS = {
     "Solve": (solve, frontier, order, compare, allocate),
     "Train": (run_,),
-    "Judge and draw": (validate, plot),
+    "Judge and draw": (validate, check_certificate, plot),
     "Graphs": (info, generate, import_, reduce, convert),
     "Models, solvers, experiments": (list_methods, export, complexity, bench, install_solver, compile_searches),
 }

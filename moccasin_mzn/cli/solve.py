@@ -23,7 +23,7 @@ from moccasin_mzn.cli.common import (
     told,
     with_verdicts,
 )
-from moccasin_mzn.cli.outputs import check_outputs
+from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import grouped, typed
 from moccasin_mzn.errors import InputError
@@ -57,6 +57,9 @@ if TYPE_CHECKING:
 @option_group(
     "Output",
     option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
+    option("--certificate", type=click.Path(path_type=Path), metavar="FILE",
+           help="Write the schedule and a proof of a bound, which check-certificate checks. The proof takes as long "
+           "again as --time-limit at most, 60 s without it."),
     option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the answer: .png, .svg or .html."),
     option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
     option("--json-stream", is_flag=True,
@@ -80,7 +83,7 @@ if TYPE_CHECKING:
 def solve(
     graph: Path | None, budget: str | None, order: str, count_fixed: bool, strategy: str | None, check: bool,
     output: Path | None, plot: Path | None, as_json: bool, json_stream: bool, addresses: bool, alignment: int | None,
-    buffers: Path | None, **options: Any,
+    buffers: Path | None, certificate: Path | None, **options: Any,
 ) -> int:  # fmt: skip
     """Find the shortest schedule of GRAPH within a memory budget, and prove it.
 
@@ -103,13 +106,13 @@ def solve(
         graph, budget = _example(budget, several)
     if budget is None and not several.device and several.platform is None:  # only devices have budgets of their own
         raise click.MissingParameter(ctx=click.get_current_context(), param_hint="'--budget'", param_type="option")
-    outputs = {"--output": output, "--plot": plot, "--buffers": buffers}
+    outputs = {"--output": output, "--plot": plot, "--buffers": buffers, "--certificate": certificate}
     others = {"a limit of computations": options["max_computations"], "the warm start": options["warm_start"]}
     others["the model"] = options["model"]
     check_outputs(outputs, {"the graph": graph, "the order": order, **others})
     given = {name: value for name, value in options.items() if value is not None}
     if several.several:
-        more = {"strategy": strategy, "buffers": buffers}
+        more = {"strategy": strategy, "buffers": buffers, "certificate": certificate}
         several.refuse_others([*(name for name, value in more.items() if value is not None), *given])
     _check_answer(outputs, as_json and json_stream, addresses, alignment)
     arenas = (alignment or 1) if addresses else None
@@ -140,8 +143,10 @@ def solve(
         print_shortfall(result, sys.stderr)
     files = file_jobs((output, lambda: json_line(result)), (buffers, lambda: _buffers_text(result)))
     files += pictures(plot, lambda: _picture(result))
+    proof = file_jobs((certificate, lambda: _certificate_text(result, options["time_limit"])))
+    all_written = write_files(proof)  # of an answer, and of there being none
     status = told(result, result.valid, files, as_json, stream, print_result, problem.noun)
-    return status if accepted else EXIT_BAD_INPUT
+    return status if accepted and all_written else EXIT_BAD_INPUT
 
 
 def _check_answer(outputs: dict[str, Path | None], twice: bool, addresses: bool, alignment: int | None) -> None:
@@ -169,6 +174,14 @@ def _buffers_text(result: Result) -> str:
     from moccasin_mzn.problem.files.buffers import buffers_text
 
     return buffers_text(result.arenas.buffers, result.arenas.offsets)
+
+
+def _certificate_text(result: Result, time_limit: float | None) -> str:
+    from moccasin_mzn.bounds.certificates.document import certificate_text
+    from moccasin_mzn.search.certifying import certificate_of
+
+    with stopped_by_signals():
+        return certificate_text(certificate_of(result, time_limit))
 
 
 def _picture(result: Result) -> Picture:

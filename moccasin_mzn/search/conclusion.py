@@ -12,6 +12,10 @@ from moccasin_mzn.search.doubles import CONFIRMED
 from moccasin_mzn.words import count_text
 
 LOCAL_SEARCH, RELAXATION = "local search", "relaxation"
+FLOW_COVERS = "flow covers"
+"""Their proofs hold in any order with any number of computations, whatever was asked."""
+MOMENTS = "moments"
+"""Beside them: their proofs hold in any order."""
 SEARCH = "search"
 """Both of them, as one contestant in a race of solvers; or the search for plans."""
 
@@ -55,6 +59,8 @@ def scope(problem: Problem, form: Formulation | PlanFormulation, source: str = "
     """What a proof by `source` ranges over, to be read after "no schedule"."""
     if isinstance(form, Formulation) and form.model:
         return f"that {form.file.name} has as a solution {scope(problem, replace(form, model=''), source)}"
+    if source.rpartition(", ")[2] == FLOW_COVERS:
+        return "in any order with any number of computations"
     if not form.limited:
         return "in stages of the input order, with any number of recomputations,"
     counts, (one, of_what) = sorted(set(problem.instance.max_computations)), problem.counted

@@ -8,6 +8,7 @@ Several searches run beside each other and meet in a `BestKnown`::
     input order  the staged search, as long as others do not leave it behind: a free order is no worse than a given one
     orders       the staged search along the order of first computations of the best schedule, again and again, or,
                  without one, those of the drafts
+    flow covers  bounds on what must be computed again in any order        bounds.flow_covers
     proof        the general formulation, where the graph is small enough  model_search
 """
 
@@ -17,6 +18,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
 
 from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.errors import InputError
@@ -24,6 +27,7 @@ from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.search.conclusion import FLOW_COVERS, RELAXATION
 from moccasin_mzn.search.model_search import ModelSearch
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.staged_search import Search
@@ -91,6 +95,7 @@ class FreeSearch(Search):
         small = backend is not None and len(self.instance.graph.nodes) <= PROOF_NODES
         self._run_beside(lambda: self._anneal(SMALL_ROUNDS if small else None), ANNEALING)
         self._run_beside(self._begin, STARTS)
+        self._run_beside(self._flow_covers, FLOW_COVERS)
         if small and backend is not None:
             self._run_beside(lambda: self._prove(backend), PROOF)
         patience = min(PATIENCE, self._slice(PATIENCE_SHARE)) if small else 0.0
@@ -146,7 +151,20 @@ class FreeSearch(Search):
 
     def _along_input_order(self, patience: float) -> None:
         """The staged search along the input order, whose model waits where a proof has the cores."""
-        self._along(self.instance.order, self._rest(), self._left_behind, patience)
+        self._along(self.instance.order, self._rest(), None if self.only_order else self._left_behind, patience)
+
+    @cached_property
+    def only_order(self) -> bool:
+        """Is there no other order than the input order? Then what is proven of first computations in it is proven."""
+        edges = set(self.instance.graph.edges)
+        return all(pair in edges for pair in pairwise(self.instance.order))
+
+    def _take_proof(self, record: BestKnown) -> None:
+        """Of a search along the only order there is, what is proven of all schedules with these first computations."""
+        if record.bound_source == RELAXATION:
+            self.record.improve_bound(record.bound, RELAXATION)
+        if record.infeasible_source == RELAXATION:
+            self.record.refute(RELAXATION)
 
     def _left_behind(self, record: BestKnown) -> bool:
         """Are others, when their turn has come, far ahead of the search along the input order?"""
@@ -185,7 +203,9 @@ class FreeSearch(Search):
         search = "only" if self.model_failed else self.options.search
         options = replace(self.options, time_limit=seconds, until_gap=0.0, search=search)
         try:
-            self._search_along(order, options, ORDERS, overtaken, model_after)
+            record = self._search_along(order, options, ORDERS, overtaken, model_after)
+            if self.only_order:
+                self._take_proof(record)
         except SolverError as error:
             self.errors.append(error)
             self.model_failed = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
@@ -20,6 +21,9 @@ from moccasin_mzn.search.trials import Trials
 from moccasin_mzn.search.trivial import known_at_once
 from moccasin_mzn.solvers.minizinc.solvers import check_solvers
 
+if TYPE_CHECKING:
+    from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+
 INPUT_ORDER = "the input order"
 
 
@@ -29,6 +33,7 @@ def solve_instance(
     on_progress: Listener | None = None,
     begin: float | None = None,
     warm_start: Sequence[int] | None = None,
+    flow_bounds: FreeOrderBound | None = None,
 ) -> Result:
     """Find the shortest schedule of an instance whose peak memory is within its budget.
 
@@ -37,6 +42,7 @@ def solve_instance(
         begin: the time limit counts from here, by `time.monotonic()`, but without compiling our own searches, once
             after every installation; default: from now.
         warm_start: a schedule within the budget, positions in `graph.nodes`, to start from.
+        flow_bounds: of the same graph, with what they have learned for other budgets; they go on learning.
 
     Returns:
         The best schedule found. An interrupt from the keyboard ends the search, not this function; so does a solver
@@ -70,16 +76,16 @@ def solve_instance(
     if warm_start is not None:
         record.offer(warm_start, WARM_START)
     with Trials(record, options) as trials:
-        result = _search(record, options, on_progress or ignore)
+        result = _search(record, options, on_progress or ignore, flow_bounds)
         return trials.conclude(result)
 
 
-def _search(record: BestKnown, options: Options, on_progress: Listener) -> Result:
+def _search(record: BestKnown, options: Options, on_progress: Listener, flow_bounds: FreeOrderBound | None) -> Result:
     if len(options.solvers) > 1:
         from moccasin_mzn.search.race.race import race
 
         return race(record, options.form, options, on_progress)
     kind = FreeSearch if record.instance.free_order and options.form.staged else Search
-    search = kind(record, options)
+    search = kind(record, options, flow_bounds=flow_bounds)
     search.run(on_progress)
     return search.result()

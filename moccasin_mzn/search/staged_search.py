@@ -7,7 +7,7 @@
     model              MiniZinc: the whole instance if it fits, else windows     model_search, window_search
 
 For the general formulation all of that for `staged` as well, whose schedules are schedules of any order; only its
-bounds mean nothing there. A free order has others beside them, see `free_search`.
+bounds mean nothing there, and flow covers take their place. A free order has others beside them, see `free_search`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,23 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.model_size import why_too_large
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.best_known import BestKnown
-from moccasin_mzn.search.conclusion import LOCAL_SEARCH, RELAXATION
+from moccasin_mzn.search.conclusion import FLOW_COVERS, LOCAL_SEARCH, MOMENTS, RELAXATION
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.portfolio import LONG, Portfolio
 from moccasin_mzn.search.progress import Progress
 from moccasin_mzn.search.window_search import WindowSearch
 from moccasin_mzn.solvers.minizinc.run import Limits
 from moccasin_mzn.solvers.minizinc.solvers import Backend
+
+if TYPE_CHECKING:
+    from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 
 STAGED = "staged search"
 MOMENT = 0.01
@@ -43,6 +46,8 @@ class Search(Portfolio):
     formulation: Formulation = field(init=False)
     drafts: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=8))
     """Sequences over the budget, but near good schedules, for the local search."""
+    flow_bounds: FreeOrderBound | None = None
+    """Of the graph, from an earlier search; None: they are begun anew."""
 
     waited_for: ClassVar[tuple[str, ...]] = (LOCAL_SEARCH, RELAXATION, STAGED)
     endless: ClassVar[str] = LOCAL_SEARCH
@@ -61,6 +66,7 @@ class Search(Portfolio):
             self._run_beside(self._bounds, RELAXATION)
         else:
             self._run_beside(self._staged, STAGED)
+            self._run_beside(self._flow_covers, FLOW_COVERS)
 
     def _solve(self, backend: Backend, limits: Limits) -> None:
         """The model of the whole instance, or, where that is too large, of windows."""
@@ -124,8 +130,8 @@ class Search(Portfolio):
     def _search_along(
         self, order: tuple[int, ...], options: Options, source: str,
         overtaken: Callable[[BestKnown], bool] | None = None, model_after: float = 0.0,
-    ) -> None:  # fmt: skip
-        """The staged search along an order, inside this one, which takes its schedules.
+    ) -> BestKnown:  # fmt: skip
+        """The staged search along an order, inside this one, which takes its schedules; what it has found and proven.
 
         It ends with this one, or when it cannot contribute any more.
 
@@ -152,6 +158,7 @@ class Search(Portfolio):
                 self.record.note_peak(progress.figures, f"{source}, {progress.source}")
 
         Search(record, options, model_after=model_after, enough=enough).run(take)
+        return record
 
     def _bounds(self) -> None:
         from moccasin_mzn.bounds.duration import duration_bound
@@ -169,3 +176,16 @@ class Search(Portfolio):
         )
         if proven.infeasible:
             self.record.refute(RELAXATION)
+
+    def _flow_covers(self) -> None:
+        """Bounds that hold in any order, and most of them for any number of computations."""
+        from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+
+        bounds = self.flow_bounds or FreeOrderBound.of(self.instance.graph)
+        if bounds is None:
+            return
+        bounds.improve(
+            self.instance.budget, time_limit=self.deadline.remaining(), most=self.instance.max_computations,
+            on_bound=lambda bound, limited: self.record.improve_bound(bound, MOMENTS if limited else FLOW_COVERS),
+            stop=self._over, incumbent=lambda: self.record.value, seed=self.options.seed or 0,
+        )  # fmt: skip

@@ -30,6 +30,7 @@ FRONTIER = "frontier g.json --budget 8 --max-computations counts.json --order or
 CASES = {  # a command and what it writes, then what it reads
     f"{SOLVE} --output": "g.json counts.json order.json start.json",
     f"{SOLVE} --buffers": "g.json counts.json order.json start.json",
+    f"{SOLVE} --certificate": "g.json counts.json order.json start.json",
     "solve g.svg --budget 8 --plot": "g.svg",
     "solve g.json --budget 8 --paging --output": "g.json",
     "solve g.json --device gpu=8 --warm-start start.json --output": "g.json start.json",
@@ -99,7 +100,8 @@ def writers(group, above=()):
             yield from writers(command, (*above, name))
             continue
         for option in command.params:
-            if isinstance(option.type, click.Path) and option.name in ("output", "plot", "buffers", "table"):
+            names = ("output", "plot", "buffers", "certificate", "table")
+            if isinstance(option.type, click.Path) and option.name in names:
                 yield (*above, name), max(option.opts, key=len)
 
 

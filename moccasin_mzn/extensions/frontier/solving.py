@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.clock import Deadline
@@ -22,6 +22,9 @@ from moccasin_mzn.search.conclusion import scope
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import INPUT_ORDER, solve_instance
+
+if TYPE_CHECKING:
+    from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 
 AT_ONCE, AT_ONCE_SHARE = 1.0, 0.2
 """Seconds, at most, and part of the time in which searches for any schedule are settled where that is easy."""
@@ -77,7 +80,16 @@ class Rematerialization(Variant):
         return simulation.peak
 
     def solved(self, problem: Instance, options: Options, listener: Listener, start: Sequence[int] | None) -> Result:
-        return solve_instance(problem, options, listener, warm_start=start)
+        return solve_instance(problem, options, listener, warm_start=start, flow_bounds=self._flow_bounds)
+
+    @cached_property
+    def _flow_bounds(self) -> FreeOrderBound | None:
+        """What flows prove for one budget helps with the others."""
+        if not self.problem.free_order and self.options.form.staged:
+            return None
+        from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+
+        return FreeOrderBound.of(self.graph)
 
     def ask(self, question: Question) -> Answer:
         """Solve it with this budget; where any schedule will do, by looking at memory alone as well.

@@ -1,0 +1,1 @@
+"""What recomputations must cost in any order and any number, by minimum cuts."""

@@ -1,0 +1,192 @@
+"""The least that sets of nodes computed more than once cost, if they are to satisfy flow cover inequalities.
+
+A set that satisfies all inequalities known is tried at every first computation: with the set computed again for
+nothing and no other node, is the least memory there within the budget? Where it is not, the flow makes an inequality
+that the set does not satisfy. So the inequalities grow until the best set fits everywhere or time is up; each program
+on the way proves its bound.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from moccasin_mzn.bounds.branching import Branched, branch
+from moccasin_mzn.bounds.flow_covers.cuts import FlowCut, Moments
+from moccasin_mzn.bounds.program import Capacity, Program
+from moccasin_mzn.clock import Deadline
+
+LARGEST_SUM = 2**28
+"""Of the weights of an inequality as CP-SAT gets it, rounded so that it says no more."""
+CUTS_PER_ROUND, PRICED_PER_ROUND = 40, 12
+WIDENING = 0.2
+"""Seconds for more inequalities."""
+PATIENCE = 1.0
+"""Seconds after which any set will do for the next inequalities; longer each time that this was of no use."""
+
+
+@dataclass
+class Covers:
+    """Flow cuts that are known, and programs made of them, for any budget."""
+
+    moments: Moments
+    nodes: list[int]
+    """Where to look for inequalities, the most urgent first."""
+    cuts: list[FlowCut] = field(default_factory=list)
+    light: dict[int, int] = field(default_factory=dict)
+    """By node, the least memory at its first computation if nothing is computed again, where that is known."""
+    priced: set[tuple[int, int]] = field(default_factory=set)
+    """Nodes and budgets that have a cut which pays for durations."""
+
+    def program(self, budget: int) -> Program:
+        """Columns are nodes; the cost is the duration of those computed more than once."""
+        program = Program(cost=list(self.moments.duration))
+        for cut in self.cuts:
+            terms, demand = cut.cover(budget)
+            if demand > 0:
+                program.capacities.append(_at_least(terms, demand))
+        return program
+
+    def pressed(self, budget: int, over: Callable[[], bool]) -> Iterator[int]:
+        """Nodes that need others to be computed again, whatever the order."""
+        for v in self.nodes:
+            if over():
+                return
+            if v not in self.light:
+                self.light[v] = self.moments.least(v)
+            if self.light[v] + self.moments.own[v] > budget:
+                yield v
+
+    def broken(self, again: Iterable[int], budget: int, over: Callable[[], bool]) -> list[FlowCut]:
+        """Cuts that the set does not satisfy, from all nodes or until there are enough."""
+        free, found = np.zeros(len(self.moments.duration), bool), []
+        free[list(again)] = True
+        for v in self.pressed(budget, over):
+            cut = self.moments.kept(v, free)
+            if cut.demand(budget) > 0:
+                found.append(cut)
+                if len(found) == CUTS_PER_ROUND:
+                    break
+        first = {cut.node for cut in found}  # likely to be broken again
+        self.nodes.sort(key=lambda v: v not in first)
+        return found
+
+    def widened(self, cut: FlowCut, again: Iterable[int], budget: int, rng: random.Random) -> FlowCut:
+        """A cut of the same node that a larger set, as large as possible, does not satisfy either.
+
+        It says more: what the set lacks is asked of fewer nodes.
+        """
+        free = np.zeros(len(self.moments.duration), bool)
+        free[list(again)] = True
+        tempting = {u: self.moments.duration[u] / weight * rng.random() for u, weight in cut.terms}
+        todo, size = sorted(tempting, key=tempting.__getitem__), 8
+        while todo:
+            part, todo = todo[:size], todo[size:]
+            free[part] = True
+            if self.moments.least(cut.node, free) + self.moments.own[cut.node] > budget:
+                continue
+            free[part] = False
+            if size > 1:
+                size //= 2
+                todo = part + todo
+        return self.moments.kept(cut.node, free)
+
+
+def _at_least(terms: tuple[tuple[int, int], ...], demand: int) -> Capacity:
+    """The weights of the true columns sum to at least the demand, both divided and rounded up."""
+    by = math.gcd(demand, *(weight for _, weight in terms))
+    by = max(by, -(-sum(weight for _, weight in terms) // LARGEST_SUM))
+    weights = tuple(weight // -by for _, weight in terms)
+    return Capacity(tuple(u for u, _ in terms), weights, demand // -by)
+
+
+@dataclass
+class CoverSearch:
+    """Improves a bound on the duration of recomputations for one budget, in the unit of `Moments`."""
+
+    covers: Covers
+    budget: int
+    deadline: Deadline
+    on_bound: Callable[[int], None]
+    stop: Callable[[], bool]
+    incumbent: Callable[[], int | None] = lambda: None
+    """What the recomputations of the best known schedule take."""
+    seed: int = 0
+    bound: int = 0
+    patience: float = PATIENCE
+    incumbent_at_start: int = 0
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+
+    def run(self) -> frozenset[int] | None:
+        """Until the best set fits everywhere, which is returned, the bound meets the incumbent, or time is up."""
+        for cut in self.covers.cuts:
+            self.improve(cut.bound(self.budget))
+        self._price()
+        while not self.over():
+            started = time.monotonic()
+            solved = self._solve(started)
+            if solved.infeasible:
+                self.improve(self.incumbent_at_start)
+                break
+            self.improve(solved.bound)
+            if time.monotonic() > started + self.patience:
+                self._price()
+            if solved.solution is None:
+                self.patience *= 2
+                continue
+            chosen = frozenset(u for u, true in enumerate(solved.solution) if true)
+            found = self.covers.broken(chosen, self.budget, self.over)
+            self.covers.cuts += found
+            started = time.monotonic()
+            for k in range(CUTS_PER_ROUND):
+                if not found or self.over() or time.monotonic() > started + WIDENING:
+                    break
+                self.covers.cuts.append(self.covers.widened(found[k % len(found)], chosen, self.budget, self.rng))
+            if not found and not self.over():
+                if self._cost(chosen) <= self.bound:
+                    return chosen
+                self.patience *= 2
+        return None
+
+    def over(self) -> bool:
+        known = self.incumbent()
+        return self.stop() or self.deadline.over() or (known is not None and self.bound >= known)
+
+    def improve(self, bound: int) -> None:
+        if bound > self.bound:
+            self.bound = bound
+            self.on_bound(bound)
+
+    def _cost(self, chosen: Iterable[int]) -> int:
+        return sum(self.covers.moments.duration[u] for u in chosen)
+
+    def _price(self) -> None:
+        """The best cuts, of some nodes that have none yet, that pay for durations; the bound is the largest."""
+        covers, done = self.covers, 0
+        for v in covers.pressed(self.budget, self.over):
+            if (v, self.budget) not in covers.priced and done < PRICED_PER_ROUND:
+                done += 1
+                covers.priced.add((v, self.budget))
+                cut = covers.moments.priced(v, self.budget)
+                if cut is not None:
+                    self.improve(cut.bound(self.budget))
+                    covers.cuts.append(cut)
+
+    def _solve(self, started: float) -> Branched:
+        known = self.incumbent()
+        self.incumbent_at_start = 0 if known is None else known
+
+        def stop(found: bool) -> bool:
+            return self.over() or (found and time.monotonic() > started + self.patience)
+
+        return branch(
+            self.covers.program(self.budget), least=self.bound, most=None if known is None else known - 1,
+            deadline=self.deadline, seed=self.seed, on_bound=self.improve, stop=stop,
+        )  # fmt: skip

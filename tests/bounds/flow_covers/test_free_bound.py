@@ -1,0 +1,136 @@
+"""Bounds for any order and any number of computations: never above brute force, and how near they come."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import oracle
+import pytest
+from any_order import least_duration
+from cases import Case, draw_case
+
+from moccasin_mzn.bounds.branching import branch
+from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+from moccasin_mzn.bounds.flow_covers.cuts import Moments
+from moccasin_mzn.bounds.flow_covers.joint import Joint
+from moccasin_mzn.bounds.flow_covers.master import Covers, CoverSearch
+from moccasin_mzn.bounds.flow_covers.network import MomentNetwork
+from moccasin_mzn.clock import Deadline
+from moccasin_mzn.graphs.graph import ComputationGraph
+
+WHOLE, SECONDS = 10**15, 20
+
+
+def draw(seed: int) -> Case:
+    """With workspaces or without, amounts of one size, large ones, and zeros among them."""
+    rng = random.Random(seed)
+    case = draw_case(seed, 6, workspaces=rng.random() < 0.3)
+    size, duration = rng.choice((1, 1, 10**12)), rng.choice((1, 1, 10**14))
+    noise = [rng.randrange(size) for _ in range(2 * len(case.graph.nodes))] if size > 1 else [0] * 99
+    graph = replace(
+        case.graph,
+        sizes=[m * size + extra for m, extra in zip(case.graph.sizes, noise, strict=False)],
+        workspaces=[m * size for m in case.graph.workspace_of],
+        durations=[w * duration + rng.randrange(duration) for w in case.graph.durations],
+    )
+    return Case(graph, max(case.budget * size + size // 2, graph.largest_working_set().memory), 2)
+
+
+def ignored(bound: int) -> None:
+    return None
+
+
+def layers(graph: ComputationGraph, budget: int, deep: bool) -> dict[str, int]:
+    """The bound of each layer by itself; if `deep`, of all, and of all with what another budget taught."""
+    moments, least = Moments(MomentNetwork(graph)), graph.total_duration
+    priced = [moments.priced(v, budget) for v in range(len(graph.nodes))]
+    found = {"prices": max((cut.bound(budget) for cut in priced if cut is not None), default=0)}
+    covers = CoverSearch(
+        Covers(moments, list(range(len(graph.nodes)))), budget, Deadline(SECONDS), lambda bound: None, bool
+    )
+    covers._price = lambda: None
+    covers.run()
+    found["covers"] = covers.bound
+    if deep:
+        found["moments"] = joint_bound(moments, budget, None)
+    told = {name: least + bound * moments.unit for name, bound in found.items()}
+    if not deep:
+        return told
+    again = FreeOrderBound.of(graph)
+    told["all"] = again.improve(budget, time_limit=SECONDS)
+    again.improve(budget + graph.total_size // 9, time_limit=SECONDS)
+    told["all, again"] = again.improve(budget, time_limit=SECONDS)
+    return told
+
+
+def joint_bound(moments: Moments, budget: int, most: list[int] | None) -> int:
+    """Of the joint relaxation of all moments there are."""
+    every = list(range(len(moments.duration)))
+    joint = Joint.of(moments, budget, every, every, most)
+    solved = branch(
+        joint,
+        least=0,
+        most=None,
+        deadline=Deadline(SECONDS),
+        seed=0,
+        on_bound=lambda bound: None,
+        stop=lambda found: False,
+    )
+    return 0 if solved.infeasible else solved.bound
+
+
+def check_limited(case: Case, tight: Counter) -> None:
+    """At most two computations: moments know of that, and say so."""
+    graph, least, kept = case.graph, case.graph.total_duration, {False: 0, True: 0}
+    best = oracle.best_free_order(graph, case.budget, 2)
+    if best is None:
+        return
+    moments, most = Moments(MomentNetwork(graph)), [2] * len(graph.nodes)
+    tight["two, with recomputations"] += best > least
+    tight["two"] += least < best == least + joint_bound(moments, case.budget, most) * moments.unit
+    assert least + joint_bound(moments, case.budget, most) * moments.unit <= best
+
+    def note(bound: int, limited: bool) -> None:
+        kept[limited] = max(kept[limited], bound)
+
+    FreeOrderBound.of(graph).improve(case.budget, time_limit=SECONDS, most=most, on_bound=note)
+    assert kept[True] <= best and kept[False] <= (least_duration(graph, case.budget) or best)
+
+
+def check_case(seed: int, tight: Counter, deep: bool) -> None:
+    case = draw(seed)
+    best, bounds = least_duration(case.graph, case.budget), layers(case.graph, case.budget, deep)
+    if best is None:
+        tight["infeasible"] += 1
+        return
+    tight["with recomputations"] += best > case.graph.total_duration
+    for layer, bound in bounds.items():
+        assert bound <= best, f"{layer}: {bound} is above {best}"
+        tight[layer] += bound == best > case.graph.total_duration
+    if not deep:
+        return
+    assert bounds["all"] >= max(bounds["prices"], bounds["covers"])
+    assert bounds["all, again"] >= bounds["covers"]
+    found = FreeOrderBound.of(case.graph).improve(case.budget, time_limit=SECONDS, incumbent=lambda: best)
+    assert found <= best and (found == best) >= (bounds["all"] == best)
+    check_limited(case, tight)
+
+
+def test_never_above_brute_force():
+    tight = Counter()
+    for seed in range(60):
+        check_case(seed, tight, deep=seed % 10 == 0)
+    assert 2 * tight["covers"] > tight["with recomputations"] > 10 and tight["all"] > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(10))
+def test_never_above_brute_force_at_length(part):
+    tight = Counter()
+    for seed in range(1000 + 200 * part, 1200 + 200 * part):
+        check_case(seed, tight, deep=True)
+    print(dict(tight))
+    assert 2 * tight["covers"] > tight["with recomputations"] > 30
+    assert tight["all"] >= tight["covers"]

@@ -1,0 +1,107 @@
+"""`solve --certificate` and `check-certificate`, as a person meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from moccasin_mzn.bounds.certificates.document import certificate, certificate_text, prove
+from moccasin_mzn.graphs.formats import write_graph
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.judges.certificates import Trust
+
+# x is read at the beginning and at the end: within 8 it is computed again
+SKIP = ComputationGraph(
+    ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
+)
+
+
+@pytest.fixture
+def graph(tmp_path):
+    write_graph(SKIP, tmp_path / "g.json")
+    return tmp_path / "g.json"
+
+
+@pytest.fixture
+def proof(tmp_path):
+    path = tmp_path / "c.json"
+    trust = Trust("CP-SAT", "with at most 2 computations per node", 14)
+    path.write_text(certificate_text(certificate(prove(SKIP, 8, 14, lambda: True), (0, 1, 2, 3, 0, 4), [trust])))
+    return path
+
+
+@pytest.mark.parametrize("order", ["input", "free"])
+def test_a_schedule_and_its_proof(command, graph, tmp_path, order):
+    path = tmp_path / "proof.json"
+    status, _, _ = command("solve", graph, "--budget", 8, "--order", order, "--certificate", path)
+    assert status == 0
+    status, out, err = command("check-certificate", graph, path)
+    assert (status, err) == (0, "")
+    assert out.splitlines()[0] == "schedule: duration 14, 55.5556 % more, within the budget 8"
+    assert out.splitlines()[1].startswith("proven: optimal: no schedule is shorter, any order, any number of comp")
+    assert len(out.splitlines()) == 2
+    told = json.loads(command("check-certificate", graph, path, "--json")[1])
+    assert (told["duration"], told["bound"], told["gap_percent"], told["certified"]) == (14, 14, 0.0, 1.0)
+    assert told["scope"] == "any order, any number of computations" and told["trusted"] == []
+
+
+def test_there_being_no_schedule_is_proven_too(command, graph, tmp_path):
+    path = tmp_path / "proof.json"
+    assert command("solve", graph, "--budget", 7, "--certificate", path)[0] == 1
+    status, out, _ = command("check-certificate", graph, path)
+    assert status == 0 and out.startswith("proven: infeasible: no schedule fits the budget 7, any order")
+    assert json.loads(path.read_text())["schedule"] is None
+
+
+def test_what_is_not_proven_is_taken_on_trust(command, graph, proof):
+    """A proof that had no time."""
+    status, out, _ = command("check-certificate", graph, proof)
+    assert status == 0 and out.splitlines()[1:] == [
+        "proven: no schedule is shorter than 9: gap 35.7 %, 0.00 % of what recomputation adds, any order, any number "
+        "of computations (0 inequalities, 1 case)",
+        "trusted: CP-SAT: no schedule is shorter than 14, with at most 2 computations per node",
+    ]
+
+
+def test_a_strategy_has_a_certificate(command, graph, tmp_path):
+    path = tmp_path / "proof.json"
+    status, _, _ = command("solve", graph, "--budget", 8, "--strategy", "chen-greedy", "--certificate", path)
+    out = command("check-certificate", graph, path)[1]
+    assert ("schedule: " in out) == (status == 0) and "trusted" not in out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "c.json: the file is empty"),
+        ("{", "c.json: line 1 column 2"),
+        ("[1, 2]", "c.json: the certificate is a list"),
+        ('{"format": NaN}', "c.json: NaN is not a JSON number"),
+        ('{"format": 1, "format": 2}', 'c.json: key "format" is given twice'.replace('"', "'")),
+        ("[" * 100_000, "c.json: nested too deeply"),
+        ('{"budget": ' + "1" * 10_000 + "}", "c.json: an integer has too many digits"),
+        (b"\xff\xfe", "c.json: line 1: byte 0xff is not UTF-8"),
+    ],
+)
+def test_what_is_no_certificate_is_refused(command, graph, proof, text, message):
+    proof.write_bytes(text if isinstance(text, bytes) else text.encode())
+    status, out, err = command("check-certificate", graph, proof)
+    assert (status, out) == (2, "") and err.startswith("error: ") and err.count("\n") == 1
+    assert message in err
+
+
+def test_a_damaged_one_is_refused(command, graph, proof):
+    document = json.loads(proof.read_text())
+    proof.write_text(json.dumps({**document, "bound": 10}))
+    status, out, err = command("check-certificate", graph, proof)
+    assert (status, out) == (2, "") and err == f"error: {proof}: tree[0]: proves 9, not 10\n"
+    assert command("check-certificate", graph, "nowhere.json")[0] == 2
+
+
+def test_it_is_for_one_memory(command, graph, tmp_path):
+    path = tmp_path / "proof.json"
+    status, out, err = command("solve", graph, "--budget", 8, "--paging", "--certificate", path)
+    assert (status, out) == (2, "") and "--certificate is for one memory" in err and err.count("\n") == 1
+    assert not os.path.exists(path)

@@ -1,0 +1,58 @@
+"""Certificates of results: their scope, what is left to trust, and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+from tiny_graphs import STRAY
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.certificates import check_certificate
+from moccasin_mzn.search.certifying import _interruptible, certificate_of
+from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.solve import solve_instance
+
+
+def certified(budget=6, **problem):
+    instance = Instance.build(STRAY, budget, **problem)
+    return check_certificate(STRAY, certificate_of(solve_instance(instance, Options.of({})), 5.0))
+
+
+def test_the_input_order_has_a_proof_of_its_own():
+    """Its two pairs are interleaved; one after the other they need no recomputation."""
+    proven = certified()
+    assert (proven.bound, proven.duration, proven.trusted) == (5, 5, ())
+    assert proven.scope == "first computations in order, any number of computations"
+
+
+@pytest.mark.parametrize(("problem", "duration"), [({"order": "free"}, 4), ({"order": [0, 2, 1, 3]}, 4)])
+def test_all_orders_where_the_bound_meets_the_schedule(problem, duration):
+    proven = certified(**problem)
+    assert (proven.bound, proven.duration, proven.trusted) == (duration, duration, ())
+    assert proven.scope == "any order, any number of computations"
+
+
+def test_there_being_no_schedule():
+    proven = certified(3)
+    assert (proven.bound, proven.duration) == (None, None) and proven.scope.startswith("any order")
+
+
+def test_no_certificate_is_for_less_than_nothing():
+    instance = Instance(STRAY, (0, 1, 2, 3), -1, (2,) * 4, fixed=7)
+    with pytest.raises(InputError, match="budget of 0 or more, not -1"):
+        certificate_of(solve_instance(instance, Options.of({})), 5.0)
+
+
+def test_ctrl_c_ends_the_proof_and_keeps_what_is_proven():
+    def work(stopped):
+        while not stopped():
+            time.sleep(0.01)
+        return "so far"
+
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    assert _interruptible(work) == "so far"
