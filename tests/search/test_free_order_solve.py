@@ -122,8 +122,8 @@ def test_where_no_order_avoids_it_a_node_is_computed_twice_and_that_is_proven():
 def test_what_no_order_fits_is_refuted_without_a_model_where_nothing_may_be_computed_again():
     refuted = solve(SKIP, 8, order="free", max_computations=1, search="only", time_limit=20)
     assert (refuted.status, refuted.sequence, refuted.driver) == ("infeasible", None, None)
-    most = [1, 1, 1, 2, 1]  # to compute c again does not help, but what holds for orders is no proof then
-    assert solve(SKIP, 8, order="free", max_computations=most, search="only", time_limit=0.5).status == "unknown"
+    most = [1, 1, 1, 2, 1, 1]  # to compute c again does not help, but what holds for orders is no proof then
+    assert solve(FORK, 8, order="free", max_computations=most, search="only", time_limit=0.5).status == "unknown"
 
 
 def test_without_a_model_flow_covers_prove_it_for_any_number_of_computations():
