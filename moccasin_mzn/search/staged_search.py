@@ -184,8 +184,10 @@ class Search(Portfolio):
         bounds = self.flow_bounds or FreeOrderBound.of(self.instance.graph)
         if bounds is None:
             return
+        remaining = self.deadline.remaining()
         bounds.improve(
-            self.instance.budget, time_limit=self.deadline.remaining(), most=self.instance.max_computations,
+            self.instance.budget, time_limit=LONG if remaining is None else remaining,
+            most=self.instance.max_computations,
             on_bound=lambda bound, limited: self.record.improve_bound(bound, MOMENTS if limited else FLOW_COVERS),
             stop=self._over, incumbent=lambda: self.record.value, seed=self.options.seed or 0,
         )  # fmt: skip

@@ -32,7 +32,10 @@ TWO = ComputationGraph(
 SKIP = ComputationGraph(
     ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
 )
-
+# The same, but that nobody waits for d: there is more than one order.
+FORK = ComputationGraph(
+    (*SKIP.nodes, "d"), (*SKIP.durations, 1), (*SKIP.sizes, 0), (*SKIP.edges, (1, 5)), order=tuple(range(6))
+)
 
 SKIP_FREE = Instance.build(SKIP, 8, order="free")
 
@@ -119,14 +122,35 @@ def test_where_no_order_avoids_it_a_node_is_computed_twice_and_that_is_proven():
 def test_what_no_order_fits_is_refuted_without_a_model_where_nothing_may_be_computed_again():
     refuted = solve(SKIP, 8, order="free", max_computations=1, search="only", time_limit=20)
     assert (refuted.status, refuted.sequence, refuted.driver) == ("infeasible", None, None)
-    most = [1, 1, 1, 2, 1]  # to compute c again does not help, but what holds for orders is no proof then
-    assert solve(SKIP, 8, order="free", max_computations=most, search="only", time_limit=0.5).status == "unknown"
+    most = [1, 1, 1, 2, 1, 1]  # to compute c again does not help, but what holds for orders is no proof then
+    assert solve(FORK, 8, order="free", max_computations=most, search="only", time_limit=0.5).status == "unknown"
 
 
-def test_without_a_model_nothing_is_proven():
-    result = solve(SKIP, 8, order="free", search="only", time_limit=0.5)
-    assert (result.status, result.duration, result.bound) == ("feasible", 14, 9)
-    assert result.driver is None
+def test_without_a_model_flow_covers_prove_it_for_any_number_of_computations():
+    result = solve(FORK, 8, order="free", search="only", time_limit=60)
+    assert (result.status, result.duration, result.bound) == ("optimal", 15, 15)
+    assert (result.driver, result.proved_by) == (None, "flow covers")
+    assert result.reason == "proven: no schedule in any order with any number of computations is shorter"
+
+
+def test_the_general_formulation_has_flow_covers_too():
+    result = solve(FORK, 8, formulation="general", search="only", time_limit=60)
+    assert (result.status, result.duration, result.proved_by) == ("optimal", 15, "flow covers")
+    assert "in any order with any number of computations" in result.reason
+
+
+def test_where_there_is_one_order_its_proofs_hold_for_all():
+    record = BestKnown(Instance.build(SKIP, 8, order="free"), 0.0)
+    search = FreeSearch(record, Options(search="only", time_limit=5))
+    inside = BestKnown(Instance.build(SKIP, 8), 0.0)
+    inside.improve_bound(12, "local search")
+    search._take_proof(inside)
+    assert record.bound == 9
+    inside.improve_bound(13, "relaxation")
+    search._take_proof(inside)
+    assert (record.bound, record.bound_source) == (13, "relaxation")
+    assert search.only_order
+    assert not FreeSearch(BestKnown(Instance.build(TWO, 8, order="free"), 0.0), Options()).only_order
 
 
 def test_the_general_formulation_takes_a_free_order_as_it_is():

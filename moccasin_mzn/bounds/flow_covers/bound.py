@@ -45,7 +45,7 @@ class FreeOrderBound:
         return cls(graph, covers)
 
     def improve(
-        self, budget: int, *, time_limit: float | None, most: Sequence[int] | None = None,
+        self, budget: int, *, time_limit: float, most: Sequence[int] | None = None,
         on_bound: Callable[[int, bool], None] = lambda bound, limited: None,
         stop: Callable[[], bool] = lambda: False, incumbent: Callable[[], int | None] = lambda: None, seed: int = 0,
     ) -> int:  # fmt: skip
@@ -53,7 +53,7 @@ class FreeOrderBound:
 
         Args:
             budget: in the graph's size unit; no less than the largest working set.
-            time_limit: seconds from now; None: none.
+            time_limit: seconds from now.
             most: how often each node may be computed, for what cannot be proven without; None: as often as it takes.
             on_bound: called with each better bound, in the graph's duration unit, and whether it is only for schedules
                 that keep to `most`; otherwise it is for any number of computations.

@@ -12,6 +12,7 @@ demand. Where the sum on the left pays durations, the demand is a bound on what 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -53,8 +54,12 @@ class FlowCut:
         return max(0, -(-self.demand(budget) // self.scale)) if self.scale else 0
 
     def cover(self, budget: int) -> tuple[tuple[tuple[int, int], ...], int]:
-        """Terms, no weight above the demand, and the demand; a positive one is not met by nothing."""
-        demand = self.demand(budget)
+        """Terms, no weight above the demand, and the demand, which is not met by nothing if it is positive.
+
+        The demand is rounded up to what sums of the weights can be.
+        """
+        unit = math.gcd(*(weight for _, weight in self.terms)) or 1
+        demand = -(-self.demand(budget) // unit) * unit
         return tuple((u, min(weight, demand)) for u, weight in self.terms), demand
 
 
@@ -106,7 +111,7 @@ class Moments:
         for _ in range(MOST_PRICES):
             price = Fraction((high[0] - low[0]) * self.scale, low[1] - high[1])
             price = min(price, Fraction(LARGEST_TOTAL, max(1, int(self.size.sum()))))
-            held = np.array([int(price * size // 1) for size in self.graph.sizes], np.int64)
+            held = np.array([size * price.numerator // price.denominator for size in self.graph.sizes], np.int64)
             flow = self.network.flow(node, again, held)
             cut = self._cut(flow, price, self.scale)
             if best is None or cut.demand(budget) > best.demand(budget):

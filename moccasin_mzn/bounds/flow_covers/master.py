@@ -23,9 +23,9 @@ from moccasin_mzn.clock import Deadline
 
 LARGEST_SUM = 2**28
 """Of the weights of an inequality as CP-SAT gets it, rounded so that it says no more."""
-CUTS_PER_ROUND, PRICED_PER_ROUND = 40, 12
+CUTS_PER_ROUND, ENOUGH, PRICED_PER_ROUND = 40, 10, 12
 WIDENING = 0.2
-"""Seconds for more inequalities."""
+"""Seconds for more inequalities, at least."""
 PATIENCE = 1.0
 """Seconds after which any set will do for the next inequalities; longer each time that this was of no use."""
 
@@ -130,30 +130,52 @@ class CoverSearch:
             self.improve(cut.bound(self.budget))
         self._price()
         while not self.over():
-            started = time.monotonic()
+            started, before = time.monotonic(), self.bound
             solved = self._solve(started)
             if solved.infeasible:
                 self.improve(self.incumbent_at_start)
                 break
             self.improve(solved.bound)
-            if time.monotonic() > started + self.patience:
+            if self.bound == before:
                 self._price()
-            if solved.solution is None:
-                self.patience *= 2
-                continue
-            chosen = frozenset(u for u, true in enumerate(solved.solution) if true)
-            found = self.covers.broken(chosen, self.budget, self.over)
-            self.covers.cuts += found
-            started = time.monotonic()
-            for k in range(CUTS_PER_ROUND):
-                if not found or self.over() or time.monotonic() > started + WIDENING:
-                    break
-                self.covers.cuts.append(self.covers.widened(found[k % len(found)], chosen, self.budget, self.rng))
-            if not found and not self.over():
-                if self._cost(chosen) <= self.bound:
+            chosen = frozenset(u for u, true in enumerate(solved.solution or ()) if true)
+            least = solved.solution is not None and self._cost(chosen) <= self.bound
+            if solved.solution is not None and not self._separate(chosen, max(WIDENING, time.monotonic() - started)):
+                if least and not self.over():
                     return chosen
                 self.patience *= 2
+            elif not least and self.bound == before:
+                self.patience *= 2
         return None
+
+    def _separate(self, chosen: frozenset[int], seconds: float) -> bool:
+        """More cuts: of the set, and, where these are few, of larger ones that satisfy all cuts so far.
+
+        So one program gives some cuts that have little to do with each other, in about the time that it took to find
+        the set. False if the set itself fits everywhere.
+        """
+        covers, until, larger = self.covers, time.monotonic() + seconds, set(chosen)
+        found, enough = covers.broken(larger, self.budget, self.over), len(covers.cuts) + ENOUGH
+        fits = not found
+        while found:
+            covers.cuts += found
+            for cut in found:
+                if self.over() or time.monotonic() > until or len(covers.cuts) >= enough:
+                    return True
+                covers.cuts.append(covers.widened(cut, larger, self.budget, self.rng))
+                self._satisfy(cut, larger)
+            found = covers.broken(larger, self.budget, self.over)
+        return not fits
+
+    def _satisfy(self, cut: FlowCut, chosen: set[int]) -> None:
+        """Add what does it for the least duration by weight."""
+        terms, demand = cut.cover(self.budget)
+        missing = demand - sum(weight for u, weight in terms if u in chosen)
+        duration = self.covers.moments.duration
+        for u, weight in sorted(terms, key=lambda term: duration[term[0]] / term[1]):
+            if missing > 0 and u not in chosen:
+                chosen.add(u)
+                missing -= weight
 
     def over(self) -> bool:
         known = self.incumbent()
