@@ -34,7 +34,7 @@ SKIP = ComputationGraph(
 )
 # The same, but that nobody waits for d: there is more than one order.
 FORK = ComputationGraph(
-    (*SKIP.nodes, "d"), (*SKIP.durations, 1), (*SKIP.sizes, 0), (*SKIP.edges, (1, 5)), order=tuple(range(6))
+    (*SKIP.nodes, "d"), (*SKIP.durations, 1), (*SKIP.sizes, 0), (*SKIP.edges, (1, 5)), order=(0, 1, 5, 2, 3, 4)
 )
 
 SKIP_FREE = Instance.build(SKIP, 8, order="free")
