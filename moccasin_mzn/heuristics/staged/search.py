@@ -10,7 +10,7 @@ import numpy as np
 
 from moccasin_mzn.heuristics.annealing import DRAFT, INCUMBENT, NOTHING, TRAIL, Annealing, Round, mean_of_positive
 from moccasin_mzn.heuristics.compiled_searches import ignore, later, small_instance
-from moccasin_mzn.heuristics.staged.anneal import BEST, anneal
+from moccasin_mzn.heuristics.staged.anneal import BEST, UNKNOWN, anneal
 from moccasin_mzn.heuristics.staged.moves import Mix
 from moccasin_mzn.heuristics.staged.state import (
     EXCESS,
@@ -60,6 +60,7 @@ class LocalSearch(Annealing):
         self._tail, self._head = useful_edges(self._problem, instance)
         self._state = empty_state(self._problem)
         self._best_stage = self._state.stage.copy()
+        self._changed = np.full(1 + max(TRAIL, len(self._best_stage) // 8), UNKNOWN, np.int64)
         self._latest: np.ndarray | None = None
         self._first = max(FIRST_ROUND, MOVES_PER_EDGE * len(self._tail))
         self.chunks_per_report = 1 + len(instance.order) // NODES_PER_CHUNK
@@ -117,13 +118,14 @@ class LocalSearch(Annealing):
 
     def _enter(self, plan: Round, start: np.ndarray) -> None:
         enter(self._problem, self._state, start)
+        self._changed[0] = UNKNOWN
 
     def _anneal(self, plan: Round, cooling: float) -> None:
         first, last = self.within or (Mix().first, Mix().last)
         mix = Mix(most=plan.most, first=first, last=last)
         anneal(
             self._problem, self._state, self._tail, self._head, self._generator, mix, self._chunk, cooling,
-            self._control, self._best_stage, self._trail, self._stack,
+            self._control, self._best_stage, self._changed, self._trail, self._stack,
         )  # fmt: skip
 
     def _over(self) -> int:
@@ -138,6 +140,7 @@ class LocalSearch(Annealing):
     def adopt(self, known: Sequence[int]) -> None:
         stages = stages_of(self.instance, self._problem, known)
         enter(self._problem, self._state, stages)
+        self._changed[0] = UNKNOWN
         if self._state.totals[EXCESS] == 0 and self._state.totals[EXTRA] < self._control[BEST]:
             self._control[BEST] = self._state.totals[EXTRA]
             self._best_stage[:] = stages
