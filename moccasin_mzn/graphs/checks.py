@@ -13,7 +13,7 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.words import count_text
 
 if TYPE_CHECKING:
-    from numpy import ndarray as Array
+    from numpy import ndarray
 
 NodeId = int | str
 
@@ -153,7 +153,7 @@ def check_edges(nodes: tuple[NodeId, ...], edges: tuple[tuple[int, int], ...]) -
         seen.add(edge)
 
 
-def ends_of(edges: Sequence[tuple[int, int]]) -> Array:
+def ends_of(edges: Sequence[tuple[int, int]]) -> ndarray:
     """int32[m, 2]: tails and heads, of pairs of positions."""
     import numpy as np
 

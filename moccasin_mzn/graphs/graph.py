@@ -35,7 +35,7 @@ __all__ = ["TOTAL_LIMIT", "ComputationGraph", "NodeId", "WorkingSet"]
 
 if TYPE_CHECKING:
     import networkx
-    from numpy import ndarray as Array
+    from numpy import ndarray
 
 _CYCLE_NODES_SHOWN = 8
 
@@ -154,7 +154,7 @@ class ComputationGraph:
         return tuple(map(tuple, readers))
 
     @cached_property
-    def edge_ends(self) -> Array:
+    def edge_ends(self) -> ndarray:
         """int32[m, 2]: the tail and the head of each edge, for what goes through millions of them."""
         return ends_of(self.edges)
 

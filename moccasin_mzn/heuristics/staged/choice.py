@@ -1,7 +1,7 @@
 """What to hold and what to compute again: the cheapest choice, by minimum cuts.
 
-Some outputs are `needed`: each is held, or dropped and computed again. Some are `tools`: not needed, but inputs of what is
-computed again, and then they are held or computed again themselves. All others are at hand. ::
+Some outputs are `needed`: each is held, or dropped and computed again. Some are `tools`: not needed, but inputs of what
+is computed again, and then they are held or computed again themselves. All others are at hand. ::
 
     needed u, computed again    saves[u] of memory, for duration[u], and its tools are wanted
     tool i that is wanted       held: takes holds[i] of memory; or computed again: for duration[i], and wants its tools

@@ -6,7 +6,7 @@ its reads saves its size in all stages between them, each by its weight; see `ch
     memory over the budget          ....:::||||:::.....::||:..
     u      [==]~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~[=========]      of all gaps between reads that of most weight
                                                  again
-    input of u  [====]                          [=]                 a tool: held from its last read on, or computed again
+    input of u  [====]                          [=]                a tool: held from its last read, or computed again
 
 The cheapest choice that saves as much as all stages have too much, summed up by weight, is put into the state; where
 that is over the budget still, the next choice sees to it. Each takes time about linear in nodes and edges.
@@ -24,11 +24,11 @@ from moccasin_mzn.heuristics.staged.choice import Choice
 from moccasin_mzn.heuristics.staged.state import COUNT, EXCESS, State, add
 
 MOST_CHOICES = 60
-SETBACKS = 2
-"""So many choices that leave no less than the best so far end it: further ones mostly make it worse and worse."""
+ENOUGH = 0.5
+"""A choice that leaves more than this part of what was over the budget is the last one: annealing is better then."""
 WEIGHTS = 2**14
 """About the sum of the weights of stages."""
-NEAR = 0.02
+NEAR = 0.05
 """See `Choice.best`."""
 
 
@@ -50,14 +50,14 @@ class Gaps:
 
 def construct(problem: Problem, state: State, stop: Callable[[], bool]) -> np.ndarray:
     """The stage of each slot for what is least over the budget of all that the choices lead to, from `state` on."""
-    gaps, setbacks = Gaps(problem), 0
-    best, least = state.stage.copy(), state.totals[EXCESS]
+    gaps, best = Gaps(problem), state.stage.copy()
     for _ in range(MOST_CHOICES):
-        if state.totals[EXCESS] == 0 or setbacks == SETBACKS or stop() or not _choose(problem, state, gaps, stop):
+        before = state.totals[EXCESS]
+        if before == 0 or stop() or not _choose(problem, state, gaps, stop) or state.totals[EXCESS] >= before:
             break
-        setbacks += 1
-        if state.totals[EXCESS] < least:
-            best, least, setbacks = state.stage.copy(), state.totals[EXCESS], 0
+        best = state.stage.copy()
+        if state.totals[EXCESS] > ENOUGH * before:
+            break
     return best
 
 

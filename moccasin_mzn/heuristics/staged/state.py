@@ -260,7 +260,7 @@ def _shift_part(problem, state, k, begin, end, amount):
 @compiled
 def _shift_memory(problem, state, begin, end, amount):
     """Add `amount` to the memory of all events strictly between two events."""
-    n, budget = len(problem.duration), problem.budget
+    n = len(problem.duration)
     first, last = begin // n, end // n
     if begin != first * n + first:
         _shift_part(problem, state, first, begin, end, amount)
