@@ -68,6 +68,7 @@ class Choice:
         itself = projects[~self.needed[projects]]
         for starts, ends in ((reader[wanted], n + read[wanted].astype(np.int64)), (itself, n + itself)):
             wants.add_arcs_with_capacity(starts, ends, np.full(len(starts), 2**62))
+        wants.add_arc_with_capacity(2 * n, 2 * n + 1, 0)  # source and sink are there, even if there are no tools
         paying = wants.add_arcs_with_capacity(np.full(len(projects), 2 * n), projects, np.zeros(len(projects), int))
         paid = wants.add_arcs_with_capacity(n + tools, np.full(len(tools), 2 * n + 1), np.zeros(len(tools), int))
         object.__setattr__(self, "_network", (wants, projects, paying, tools, paid))

@@ -18,6 +18,7 @@ from moccasin_mzn.heuristics.staged.state import (
     EXCESS,
     EXTRA,
     NONE,
+    PLAIN,
     empty_state,
     enter,
     problem_of,
@@ -62,7 +63,8 @@ class LocalSearch(Annealing):
         self._tail, self._head = useful_edges(self._problem, instance)
         self._state = empty_state(self._problem)
         self._best_stage = self._state.stage.copy()
-        self._changed = np.full(1 + max(TRAIL, len(self._best_stage) // 8), UNKNOWN, np.int64)
+        noted = len(self._best_stage) // 8 if len(self._best_stage) > PLAIN else 0  # a short array is copied whole
+        self._changed = np.full(1 + noted, UNKNOWN, np.int64)
         self._latest: np.ndarray | None = None
         self._first = max(FIRST_ROUND, MOVES_PER_EDGE * len(self._tail))
         self.chunks_per_report = 1 + len(instance.order) // NODES_PER_CHUNK

@@ -27,6 +27,8 @@ NEVER = np.int64(2**62)
 BLOCK_BITS = 8
 BLOCK = 1 << BLOCK_BITS
 """Stages in a block: a range of stages is shifted block by block, so that it costs little on large graphs too."""
+PLAIN = 8 * BLOCK
+"""Up to so many stages there are no blocks: to go through all stages of a range is quicker."""
 
 
 class State(NamedTuple):
@@ -43,7 +45,7 @@ class State(NamedTuple):
     lift: np.ndarray
     """Of each block of stages: what all its levels lack to the memory."""
     top: np.ndarray
-    """Of each block: no level in it is higher."""
+    """Of each block: no level in it is higher. Empty if there are no blocks; then no block has a lift."""
     bottom: np.ndarray
     """Of each block: no level in it is lower."""
     below: np.ndarray
@@ -135,14 +137,15 @@ def empty_state(problem: Problem) -> State:
     """Every node computed once."""
     n, slots = len(problem.duration), len(problem.slot_node)
     blocks = -(-n // BLOCK)
+    bounded = blocks if n > PLAIN else 0
     state = State(
         stage=np.full(slots, NONE, np.int64),
         head=np.full(n, NONE, np.int64),
         after=np.full(slots, NONE, np.int64),
         level=np.zeros(n, np.int64),
         lift=np.zeros(blocks, np.int64),
-        top=np.zeros(blocks, np.int64),
-        bottom=np.zeros(blocks, np.int64),
+        top=np.zeros(bounded, np.int64),
+        bottom=np.zeros(bounded, np.int64),
         below=np.zeros(n, np.int64),
         slot_below=np.zeros(slots, np.int64),
         used=np.zeros(n, np.int64),
@@ -168,7 +171,7 @@ def _fill(problem, state, change):
         level += change[k]
         state.level[k] = level + problem.workspace[k]
         state.totals[EXCESS] += max(0, state.level[k] - problem.budget)
-    for block in range(len(state.lift)):
+    for block in range(len(state.top)):
         _tighten(state, block)
 
 
@@ -252,8 +255,9 @@ def _shift_part(problem, state, k, begin, end, amount):
         state.slot_below[slot] += new
         slot = state.after[slot]
     state.level[k], state.below[k] = new - state.lift[block], new - at_end
-    state.top[block] = max(state.top[block], state.level[k])
-    state.bottom[block] = min(state.bottom[block], state.level[k])
+    if len(state.top):
+        state.top[block] = max(state.top[block], state.level[k])
+        state.bottom[block] = min(state.bottom[block], state.level[k])
     state.totals[EXCESS] += max(0, new - problem.budget) - max(0, old - problem.budget)
 
 
@@ -267,10 +271,25 @@ def _shift_memory(problem, state, begin, end, amount):
     if last > first and state.head[last] != NONE:
         _shift_part(problem, state, last, begin, end, amount)
     k, last = first + 1, max(last, first + 1)
+    if len(state.top) == 0:
+        state.totals[EXCESS] += _lifted(state.level[k:last], amount, problem.budget)
+        return
     while k < last:
         end_of_block = min(last, ((k >> BLOCK_BITS) + 1) << BLOCK_BITS)
         _shift_stages(problem, state, k, end_of_block, amount)
         k = end_of_block
+
+
+@compiled
+def _lifted(levels, amount, budget):
+    """Add `amount` to levels; by how much their sum over the budget grows."""
+    excess = np.int64(0)
+    for i in range(len(levels)):
+        old = levels[i]
+        new = old + amount
+        levels[i] = new
+        excess += max(0, new - budget) - max(0, old - budget)
+    return excess
 
 
 @compiled
@@ -288,13 +307,7 @@ def _shift_stages(problem, state, first, end, amount):
         for i in range(len(levels)):
             levels[i] += amount
     else:
-        excess = np.int64(0)
-        for i in range(len(levels)):
-            old = levels[i]
-            new = old + amount
-            levels[i] = new
-            excess += max(0, new - budget) - max(0, old - budget)
-        state.totals[EXCESS] += excess
+        state.totals[EXCESS] += _lifted(levels, amount, budget)
         if len(levels) == BLOCK:
             _tighten(state, block)
             return
