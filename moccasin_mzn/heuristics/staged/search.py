@@ -173,5 +173,5 @@ class LocalSearch(Annealing):
 
 def compile_all() -> None:
     search = LocalSearch(small_instance())
-    construct(search._problem, search._state, later(1))
+    construct(search._problem, search._state, later(50))
     search.run(ignore, later(1))
