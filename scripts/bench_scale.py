@@ -3,7 +3,8 @@
     python scripts/bench_scale.py --nodes 100,300,1000,3000 --budget 0.9 --time-limit 60 --output scale.png
 
 Graphs are made as in the paper (w = 0.31) up to 1,000 nodes. In larger ones layers grow no wider than 21 nodes, as they
-are at 1,000, so that edges grow like nodes, 6 for each; at w = 0.31 a graph of 100,000 nodes would have 5 million.
+are at 1,000, so that edges grow like nodes, 6 for each; at w = 0.31, with `--dense`, a graph of 100,000 nodes has 5
+million.
 
 Each solve is a process of its own, start-up included. Memory is the largest sum over that process and its children,
 looked at 20 times a second. A run over `--memory-limit`, or not done `--patience` after its time limit, is ended.
@@ -57,6 +58,12 @@ class Run:
         """Seconds to the first schedule within the budget, by the clock of `solve`, which starts after the imports."""
         return next((seconds for seconds, duration, *_ in self.answer.get("trace", []) if duration is not None), None)
 
+    @property
+    def bound_percent(self) -> float | None:
+        """By how much more than the input order takes any schedule takes, at least."""
+        bound, baseline = (self.answer.get(key) for key in ("duration_bound", "baseline_duration"))
+        return 100 * (bound / baseline - 1) if bound and baseline else None
+
 
 def main() -> None:
     """Read the command line, make, solve, print, draw."""
@@ -81,6 +88,7 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1, help="of graphs and of the solver")
     parser.add_argument("--layer-width", type=float, default=21.2, metavar="NODES", help="most mean nodes in a layer")
+    parser.add_argument("--dense", action="store_true", help="layers as wide as the generator makes them by itself")
     parser.add_argument("--memory-limit", type=float, default=12_000, metavar="MIB")
     parser.add_argument("--patience", type=float, default=120, metavar="S")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="the plot: .png, .svg or .pdf")
@@ -94,7 +102,7 @@ def counts(text: str) -> list[int]:
 
 def measure(n: int, path: Path, arguments: argparse.Namespace) -> Run:
     """Make a graph of `n` nodes at `path` and solve it in a process of its own."""
-    width = min(PAPER_WIDTH, width_of_layers(n, arguments.layer_width))
+    width = PAPER_WIDTH if arguments.dense else min(PAPER_WIDTH, width_of_layers(n, arguments.layer_width))
     graph = random_layered(n, arguments.seed, width=width)
     write_graph(graph, path)
     edges = len(graph.edges)
@@ -177,7 +185,7 @@ def end(process: psutil.Popen) -> None:
 
 def table_of(runs: list[Run]) -> Table:
     """One row for each run."""
-    table = Table("nodes", "edges", "first valid s", "total s", "peak MiB", "TDI %", "gap %", "ending")
+    table = Table("nodes", "edges", "first valid s", "total s", "peak MiB", "TDI %", "bound %", "gap %", "ending")
     for run in runs:
         table.add_row(
             f"{run.nodes:,}",
@@ -186,6 +194,7 @@ def table_of(runs: list[Run]) -> Table:
             number(run.total, 1),
             number(run.memory, 0),
             number(run.answer.get("tdi_percent"), 3),
+            number(run.bound_percent, 3),
             number(run.answer.get("gap_percent"), 3),
             run.ending,
         )

@@ -19,9 +19,11 @@ from functools import partial
 
 from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.cover import cover_bound
+from moccasin_mzn.bounds.moment import moment_bound
 from moccasin_mzn.bounds.realise import Computation, realise
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.clock import Deadline
+from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
@@ -31,6 +33,8 @@ PATIENCE = 1.0
 """Seconds after which a relaxation is not solved to the end any more, if it is small."""
 CLAUSES_PER_SECOND = 10_000
 """Large relaxations get more time, one second for so many clauses."""
+MOMENTS, MOMENTS_SHARE = 4, 0.02
+"""Stages that bounds come from before any relaxation, but no more are begun after this share of the time limit."""
 STEP = 0.04
 """How much more than the bound is asked for then, as a fraction of the bound."""
 
@@ -150,9 +154,23 @@ def duration_bound(
         state.end("infeasible")
     else:
         state.improve(instant)
+        _see_moments(state)
+        if len(instance.graph.edges) > CLAUSES_PER_SECOND * (deadline.remaining() or 0.0):
+            state.end("time")  # not even one relaxation would be solved
         _search_all([_Search(state, seed + worker) for worker in range(workers)])
     infeasible, reason = state.reason == "infeasible", state.reason or ""
     return DurationBound(state.value, infeasible, state.sequence, reason, state.relaxation)
+
+
+def _see_moments(state: _State) -> None:
+    """Bounds from the stages with most memory, one after the other, as long as they take little of the time."""
+    stages, instance = state.stages, state.instance
+    arrays, first = graph_arrays(instance.graph, instance.order), state.deadline.elapsed()
+    for k in highest_maxima(stages.memory, stages.budget, MOMENTS):
+        if state.over() or state.deadline.elapsed() > first + MOMENTS_SHARE * (state.deadline.seconds or 0.0):
+            return
+        bound = moment_bound(instance, arrays, k, state.over)
+        state.improve(-(-bound // stages.duration_scale))
 
 
 def _search_all(searches: list[_Search]) -> None:

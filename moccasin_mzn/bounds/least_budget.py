@@ -55,7 +55,7 @@ def least_budget_bound(
         nodes: how many to search from.
         work: elements of sets handled in all searches together; what is left for a node is shared evenly.
     """
-    working = [graph.working_set(v) for v in range(len(graph.nodes))]
+    working = graph.working_sets
     anew = _anew(graph)
     largest = max(range(len(working)), key=lambda v: (working[v], -v))
     best = LeastBudget(working[largest], largest)
@@ -136,8 +136,9 @@ def _anew(graph: ComputationGraph) -> list[int]:
 
 def _one_by_one(graph: ComputationGraph, anew: Sequence[int], together: Iterable[int]) -> int:
     """Memory that is enough to get `together` into it, each computed anew beside those before it."""
-    held = enough = 0
-    for v in sorted(together, key=lambda v: graph.sizes[v] - anew[v]):
-        enough = max(enough, held + anew[v])
-        held += graph.sizes[v]
+    sizes, held, enough = graph.sizes, 0, 0
+    for _, v in sorted([(sizes[v] - anew[v], v) for v in together]):
+        if held + anew[v] > enough:
+            enough = held + anew[v]
+        held += sizes[v]
     return enough

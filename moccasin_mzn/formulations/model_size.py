@@ -15,6 +15,8 @@ COMPILING_SHARE = 0.25
 def reads_by_copies(instance: Instance) -> int:
     """The size of the whole model, but for a factor: for each edge, pairs of copies of its two nodes."""
     most = instance.max_computations
+    if isinstance(instance.counts, int):
+        return most[0] ** 2 * len(instance.graph.edges)
     return sum(most[u] * most[v] for u, v in instance.graph.edges)
 
 

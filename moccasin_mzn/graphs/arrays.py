@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
@@ -87,10 +86,9 @@ def graph_arrays(graph: ComputationGraph, order: Sequence[int]) -> GraphArrays:
     Raises:
         InputError: `order` is no topological order of the graph.
     """
-    n, m = len(graph.nodes), len(graph.edges)
+    n = len(graph.nodes)
     place = _places(graph, order)
-    ends = np.fromiter(chain.from_iterable(graph.edges), np.int64, 2 * m).reshape(m, 2)
-    tail, head = place[ends[:, 0]], place[ends[:, 1]]
+    tail, head = place[graph.edge_ends].T
     if np.any(tail >= head):
         graph.check_order(order)  # names the edge
     along = np.asarray(order, np.int64)

@@ -6,10 +6,14 @@ Every function raises an `InputError` that names the node and the value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.words import count_text
+
+if TYPE_CHECKING:
+    from numpy import ndarray
 
 NodeId = int | str
 
@@ -20,6 +24,8 @@ Every sum up to it is exact in a double, and it leaves a factor of 512 for recom
 coefficients before CP-SAT's limit of 2**62 is reached.
 """
 
+MANY = 1000
+"""So many edges are worth arrays."""
 _ID_LIMIT = 2**63
 
 
@@ -131,6 +137,8 @@ def check_texts(**texts: Any) -> None:
 
 def check_edges(nodes: tuple[NodeId, ...], edges: tuple[tuple[int, int], ...]) -> None:
     """Pairs of different positions, none twice."""
+    if len(edges) >= MANY and _fine(len(nodes), edges):
+        return  # else the loop finds what is wrong
     seen: set[tuple[int, int]] = set()
     for at, edge in enumerate(edges):
         if len(edge) != 2:
@@ -143,3 +151,26 @@ def check_edges(nodes: tuple[NodeId, ...], edges: tuple[tuple[int, int], ...]) -
         if edge in seen:
             raise InputError(f"edges[{at}]: edge {nodes[edge[0]]} -> {nodes[edge[1]]} is given twice")
         seen.add(edge)
+
+
+def ends_of(edges: Sequence[tuple[int, int]]) -> ndarray:
+    """int32[m, 2]: tails and heads, of pairs of positions."""
+    import numpy as np
+
+    return np.fromiter(chain.from_iterable(edges), np.int32, 2 * len(edges)).reshape(-1, 2)
+
+
+def _fine(n: int, edges: tuple[tuple[int, int], ...]) -> bool:
+    import numpy as np
+
+    if set(map(len, edges)) != {2} or set(map(type, chain.from_iterable(edges))) != {int}:
+        return False
+    try:
+        ends = ends_of(edges)
+    except OverflowError:
+        return False
+    keys = ends[:, 0].astype(np.int64) * n + ends[:, 1]
+    within = ends.min() >= 0 and ends.max() < n and not np.any(ends[:, 0] == ends[:, 1])
+    if within and np.any(np.diff(keys) <= 0):
+        keys.sort()
+    return bool(within) and not np.any(np.diff(keys) == 0)

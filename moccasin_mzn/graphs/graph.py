@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.checks import (
+    MANY,
     TOTAL_LIMIT,
     NodeId,
     as_tuple,
@@ -26,6 +27,7 @@ from moccasin_mzn.graphs.checks import (
     check_optional,
     check_texts,
     check_workspaces,
+    ends_of,
 )
 from moccasin_mzn.words import count_text
 
@@ -33,6 +35,7 @@ __all__ = ["TOTAL_LIMIT", "ComputationGraph", "NodeId", "WorkingSet"]
 
 if TYPE_CHECKING:
     import networkx
+    from numpy import ndarray
 
 _CYCLE_NODES_SHOWN = 8
 
@@ -125,6 +128,8 @@ class ComputationGraph:
         check_optional(self.nodes, "backward flag", self.backward, bool, "true or false")
         check_texts(name=self.name, duration_unit=self.duration_unit, size_unit=self.size_unit)
         check_edges(self.nodes, self.edges)
+        if self.order is not None and self._ascending(self.order):
+            return  # an order of all nodes: there is no cycle
         if len(self._kahn) < len(self.nodes):
             raise InputError(f"cycle: {_cycle_text(self)}")
         if self.order is not None:
@@ -147,6 +152,11 @@ class ComputationGraph:
         for tail, head in self.edges:
             readers[tail].append(head)
         return tuple(map(tuple, readers))
+
+    @cached_property
+    def edge_ends(self) -> ndarray:
+        """int32[m, 2]: the tail and the head of each edge, for what goes through millions of them."""
+        return ends_of(self.edges)
 
     @cached_property
     def index(self) -> dict[NodeId, int]:
@@ -202,6 +212,8 @@ class ComputationGraph:
         Raises:
             InputError: it does not; the message names the node or the edge.
         """
+        if self._ascending(order):
+            return
         place = [-1] * len(self.nodes)
         for at, v in enumerate(order):
             if type(v) is not int or not 0 <= v < len(self.nodes):
@@ -217,6 +229,20 @@ class ComputationGraph:
                     f"order is not topological: edge {self.nodes[tail]} -> {self.nodes[head]}, but "
                     f"{self.nodes[head]} is at order[{place[head]}], {self.nodes[tail]} at order[{place[tail]}]"
                 )
+
+    def _ascending(self, order: Sequence[int]) -> bool:
+        """Is it quickly seen that `order` is a topological order? Only of many edges; else nothing is known."""
+        n = len(self.nodes)
+        if len(self.edges) < MANY or len(order) != n or set(map(type, order)) != {int}:
+            return False
+        import numpy as np
+
+        if not 0 <= min(order) <= max(order) < n:
+            return False
+        place = np.full(n, -1, np.int32)
+        place[np.asarray(order)] = np.arange(n, dtype=np.int32)
+        ends = place[self.edge_ends]
+        return bool(place.min() >= 0 and np.all(ends[:, 0] < ends[:, 1]))
 
     # --- totals ------------------------------------------------------------------------------------------
 
@@ -248,14 +274,20 @@ class ComputationGraph:
         """The same graph as if no computation took a workspace."""
         return self if self.workspaces is None else replace(self, workspaces=None)
 
+    @cached_property
+    def working_sets(self) -> tuple[int, ...]:
+        """Memory of the inputs, the output and the workspace of each node, in `size_unit`."""
+        inputs = (sum(map(self.sizes.__getitem__, row)) for row in self.predecessors)
+        return tuple(map(sum, zip(self.sizes, self.workspace_of, inputs, strict=True)))
+
     def working_set(self, node: int) -> int:
-        """Memory of the inputs, the output and the workspace of the node at this position, in `size_unit`."""
-        return self.sizes[node] + self.workspace_of[node] + sum(self.sizes[u] for u in self.predecessors[node])
+        """That of the node at this position."""
+        return self.working_sets[node]
 
     def largest_working_set(self) -> WorkingSet:
         """The node (the first of equals) that needs most memory for itself: no budget below it is feasible."""
-        node = max(range(len(self.nodes)), key=self.working_set)
-        return WorkingSet(node, self.working_set(node))
+        memory = max(self.working_sets)
+        return WorkingSet(self.working_sets.index(memory), memory)
 
     def told_of(self, node: int) -> dict[str, Any]:
         """What files and networkx tell of the node at this position, besides its id; what is not given is left out."""

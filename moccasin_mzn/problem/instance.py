@@ -180,10 +180,12 @@ class Instance:
             max_computations = named[max_computations]
         if isinstance(max_computations, int):
             max_computations = (max_computations,) * len(graph.nodes)
-        peak = simulate(graph, positions).peak
+        baseline = simulate(graph, positions)
         fixed = graph.total_fixed_memory if count_fixed else 0
-        amount = Budget.of(budget).resolve(peak + fixed) - fixed
-        return cls(graph, positions, amount, tuple(max_computations), fixed, free)
+        amount = Budget.of(budget).resolve(baseline.peak + fixed) - fixed
+        instance = cls(graph, positions, amount, tuple(max_computations), fixed, free)
+        instance.__dict__["baseline"] = baseline  # the same once more would cost seconds on the largest graphs
+        return instance
 
 
 def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Sequence[int]) -> tuple[int, ...]:

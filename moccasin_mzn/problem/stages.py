@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import add
 
 from moccasin_mzn.problem.instance import Instance
@@ -56,14 +56,14 @@ class Stages:
     @classmethod
     def of(cls, instance: Instance) -> Stages:
         """Renumber, scale, and find the nodes and stages of which recomputations can be of use."""
+        from moccasin_mzn.graphs.arrays import graph_arrays
+
         graph, order = instance.graph, instance.order
-        number = [0] * len(order)
-        for k, v in enumerate(order):
-            number[v] = k
+        arrays = graph_arrays(graph, order)
         size_scale = math.gcd(*graph.sizes, *graph.workspace_of) or 1
         duration_scale = math.gcd(*graph.durations) or 1
         size, workspace = (tuple(of[v] // size_scale for v in order) for of in (graph.sizes, graph.workspace_of))
-        readers = tuple(tuple(sorted(number[x] for x in graph.successors[v])) for v in order)
+        readers = _rows(arrays.succ_ptr.tolist(), arrays.succ.tolist())
         budget = instance.budget // size_scale
         given = [instance.max_computations[v] for v in order]
         most, earliest, latest = useful_stages(size, readers, given, budget, workspace=workspace)
@@ -71,7 +71,7 @@ class Stages:
             duration=tuple(graph.durations[v] // duration_scale for v in order),
             size=size,
             workspace=workspace,
-            inputs=tuple(tuple(sorted(number[u] for u in graph.predecessors[v])) for v in order),
+            inputs=_rows(arrays.pred_ptr.tolist(), arrays.pred.tolist()),
             readers=readers,
             budget=budget,
             most=tuple(most),
@@ -79,6 +79,13 @@ class Stages:
             latest=tuple(latest),
             duration_scale=duration_scale,
         )
+
+
+def _rows(pointers: Sequence[int], contents: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """The contents between one pointer and the next; one object for each number, however many rows it is in."""
+    numbers = list(range(len(pointers)))
+    whole = tuple(map(numbers.__getitem__, contents))
+    return tuple(whole[begin:end] for begin, end in pairwise(pointers))
 
 
 def useful_stages(
@@ -138,9 +145,13 @@ def worth_counting(size: Sequence[int], readers: Sequence[Sequence[int]], most: 
 def _last_reads(readers: Sequence[Sequence[int]], most: Sequence[int], entry: int, last: int) -> list[int]:
     """The last stage in which each output can be read: by a reader's first computation, or by its last possible one."""
     latest = list(range(len(readers)))
+    read = list(latest)  # the last stage in which each node may read its inputs
     for v in reversed(range(len(readers))):
-        reads = (min(latest[x], last) if most[x] > 1 else x for x in readers[v])
-        latest[v] = max((k for k in reads if k >= entry), default=v)
+        last_read = max(map(read.__getitem__, readers[v]), default=v)
+        if last_read >= entry:
+            latest[v] = last_read
+        if most[v] > 1:
+            read[v] = min(latest[v], last)
     return latest
 
 

@@ -14,8 +14,10 @@ from few import few
 from moccasin_mzn.bounds.branching import branch
 from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.duration import duration_bound
+from moccasin_mzn.bounds.moment import moment_bound
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.clock import Deadline
+from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
@@ -69,7 +71,16 @@ def check_against_brute_force(case: Case, most: int, seed: int) -> bool:
         assert max(map(found.sequence.count, found.sequence)) <= most
     assert found.value == best or found.reason == "exhausted"
     check_any_relaxation(Stages.of(instance), best, seed)
+    check_moments(instance, best)
     return found.value == best
+
+
+def check_moments(instance: Instance, best: int) -> None:
+    """At every stage over the budget: never above `best`."""
+    arrays = graph_arrays(instance.graph, instance.order)
+    for k, memory in enumerate(instance.baseline.memory):
+        if memory > instance.budget:
+            assert instance.baseline.duration + moment_bound(instance, arrays, k) <= best
 
 
 def check_any_relaxation(stages: Stages, best: int, seed: int) -> None:
@@ -105,6 +116,13 @@ def test_never_above_brute_force(most, workspaces):
 def test_never_above_brute_force_often(most, start):
     exact = [check_against_brute_force(draw_case(seed), most, seed) for seed in range(start, start + 700)]
     assert sum(exact) >= 660
+
+
+def test_moments_count_what_computing_again_takes_besides():
+    """Node 1 is read at the end, node 0 by node 1 alone: to drop 1 is to hold 0 instead, or to compute it again too."""
+    graph = ComputationGraph(range(5), (7, 1, 1, 1, 1), (5, 5, 1, 5, 1), ((0, 1), (1, 4), (2, 3), (3, 4)))
+    instance = Instance.build(graph, 10)  # 11 while 3 is computed: 1, 2 and 3
+    assert moment_bound(instance, graph_arrays(graph, instance.order), 3) == 2  # a fifth of 8, rounded up
 
 
 def test_a_bound_from_elsewhere_is_no_constraint():

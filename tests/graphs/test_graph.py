@@ -12,6 +12,7 @@ from hypothesis import given
 from strategies import graphs
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.checks import MANY
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 
 DIAMOND = {
@@ -75,6 +76,57 @@ def test_refuses(changes, message):
     with pytest.raises(InputError) as caught:
         diamond(**changes)
     assert str(caught.value) == message
+
+
+def many(**changes: object) -> ComputationGraph:
+    """A chain with so many edges that they are checked in arrays."""
+    n = 2 * MANY
+    chain = {"nodes": range(n), "durations": [1] * n, "sizes": [1] * n, "edges": [(v, v + 1) for v in range(n - 1)]}
+    return ComputationGraph(**{**chain, **changes})
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ((5, 5), "edges[1999]: node 5 reads itself"),
+        ((7, 8), "edges[1999]: edge 7 -> 8 is given twice"),
+        ((0, 2000), "edges[1999]: 2000 is not the position of a node 0..1999"),
+        ((-1, 5), "edges[1999]: -1 is not the position of a node 0..1999"),
+        ((0, 2**40), f"edges[1999]: {2**40} is not the position of a node 0..1999"),
+        ((False, 5), "edges[1999]: False is not the position of a node 0..1999"),
+        ((1, 2, 3), "edges[1999]: (1, 2, 3) is not a pair"),
+        ((9, 8), "cycle: 8 -> 9 -> 8"),
+    ],
+)
+@pytest.mark.parametrize("order", [None, tuple(range(2 * MANY))])
+def test_refuses_the_same_of_many_edges(more, message, order):
+    edges = [(v, v + 1) for v in range(2 * MANY - 1)]
+    with pytest.raises(InputError) as caught:
+        many(edges=[*edges, more], order=order)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("swap", "message"),
+    [
+        ((3, 4), "order is not topological: edge 2 -> 3, but 3 is at order[2], 2 at order[3]"),
+        ((3, 3), "order[3]: node 2 was already at order[2]"),
+    ],
+)
+def test_refuses_the_same_orders_of_many_edges(swap, message):
+    order = list(range(2 * MANY))
+    order[swap[0] - 1], order[swap[0]] = order[swap[1] - 1], order[swap[0] - 1]
+    with pytest.raises(InputError) as caught:
+        many(order=order)
+    assert str(caught.value) == message
+
+
+def test_many_edges_in_any_order_are_accepted():
+    edges = [(v, v + 1) for v in range(2 * MANY - 1)]
+    graph = many(edges=edges[::-1], order=range(2 * MANY))
+    assert graph.edge_ends.tolist() == [list(edge) for edge in edges[::-1]]
+    assert graph.topological_order() == graph.input_order() == tuple(range(2 * MANY))
+    assert graph.working_sets == (1, *[2] * (2 * MANY - 1))
 
 
 def test_long_cycle_is_shortened():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
@@ -63,9 +65,9 @@ def objects(document: Object, *names: str) -> list[Object]:
     values = document[present[0]]
     if not isinstance(values, list):
         raise InputError(f'"{present[0]}" is {shown(values)}, expected a list')
-    for at, value in enumerate(values):
-        if not isinstance(value, dict):
-            raise InputError(f"{present[0]}[{at}] is {shown(value)}, expected an object")
+    if not set(map(type, values)) <= {dict}:
+        at = next(at for at, value in enumerate(values) if not isinstance(value, dict))
+        raise InputError(f"{present[0]}[{at}] is {shown(values[at])}, expected an object")
     return values
 
 
@@ -76,7 +78,7 @@ def column(values: list[Object], what: str, key: str) -> list[Any]:
         InputError: an object has no such key.
     """
     try:
-        return [value[key] for value in values]
+        return list(map(itemgetter(key), values))
     except KeyError:
         at = next(at for at, value in enumerate(values) if key not in value)
         raise InputError(f'{what}[{at}]: key "{key}" is missing') from None
@@ -89,7 +91,10 @@ def resolve(ids: list[NodeId], what: str, values: list[Any]) -> list[int]:
         InputError: a value is not among the ids.
     """
     index = {node: at for at, node in enumerate(ids) if type(node) in (int, str)}
-    found = [index.get(value, -1) if type(value) in (int, str) else -1 for value in values]
+    if set(map(type, values)) <= {int, str}:
+        found = list(map(index.get, values, repeat(-1)))
+    else:
+        found = [index.get(value, -1) if type(value) in (int, str) else -1 for value in values]
     if -1 in found:
         at = found.index(-1)
         raise InputError(f"{what}[{at}]: node {shown(values[at])} is not in the graph")

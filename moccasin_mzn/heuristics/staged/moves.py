@@ -18,6 +18,7 @@ from moccasin_mzn.heuristics.staged.state import (
     last_read,
     latest_start,
     next_start,
+    peak_of,
     remove,
 )
 
@@ -173,7 +174,7 @@ def _pick_edge(problem, state, tail, head, generator, tries):
     over = NONE
     for _ in range(16):
         k = below(generator, n)
-        if state.peak[k] > problem.budget:
+        if peak_of(state, k) > problem.budget:
             over = k
             break
     if over == NONE:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from moccasin_mzn.heuristics.annealing import DRAFT, INCUMBENT, NOTHING, TRAIL, Annealing, Round, mean_of_positive
 from moccasin_mzn.heuristics.compiled_searches import ignore, later, small_instance
-from moccasin_mzn.heuristics.staged.anneal import BEST, anneal
+from moccasin_mzn.heuristics.staged.anneal import BEST, UNKNOWN, anneal
+from moccasin_mzn.heuristics.staged.construct import construct
 from moccasin_mzn.heuristics.staged.moves import Mix
 from moccasin_mzn.heuristics.staged.state import (
     EXCESS,
     EXTRA,
     NONE,
+    PLAIN,
     empty_state,
     enter,
     problem_of,
@@ -60,6 +63,8 @@ class LocalSearch(Annealing):
         self._tail, self._head = useful_edges(self._problem, instance)
         self._state = empty_state(self._problem)
         self._best_stage = self._state.stage.copy()
+        noted = len(self._best_stage) // 8 if len(self._best_stage) > PLAIN else 0  # a short array is copied whole
+        self._changed = np.full(1 + noted, UNKNOWN, np.int64)
         self._latest: np.ndarray | None = None
         self._first = max(FIRST_ROUND, MOVES_PER_EDGE * len(self._tail))
         self.chunks_per_report = 1 + len(instance.order) // NODES_PER_CHUNK
@@ -72,6 +77,21 @@ class LocalSearch(Annealing):
     def duration(self) -> int | None:
         extra = super().duration
         return None if extra is None else self.instance.baseline.duration + extra
+
+    def run(
+        self, on_incumbent: Callable[[Any], Any], stop: Callable[[], bool], *arguments: Any, **options: Any
+    ) -> None:
+        """See `Annealing.run`. On a graph so large that the first round would take long, cuts come before it."""
+        if self.large and not self.hopeless and self.within is None:
+            self._latest = construct(self._problem, self._state, stop)
+            if self._keep_best(self._latest):
+                on_incumbent(self._found())
+        super().run(on_incumbent, stop, *arguments, **options)
+
+    @property
+    def large(self) -> bool:
+        """Is a first round of the usual length too short?"""
+        return self._first > FIRST_ROUND
 
     @property
     def hopeless(self) -> bool:
@@ -90,7 +110,7 @@ class LocalSearch(Annealing):
         if self.hopeless or self.within is not None:
             yield from () if self.hopeless else self._rounds_within()
             return
-        yield Round(NOTHING, COOL, self._first)
+        yield Round(NOTHING, COOL, self._first) if self._latest is None else Round(DRAFT, CHILLY, self._first)
         for cycle in itertools.count(1):
             steps = self._first * 2 ** min(LONGEST, cycle)
             most = (1,) if cycle % 2 else ()
@@ -117,13 +137,14 @@ class LocalSearch(Annealing):
 
     def _enter(self, plan: Round, start: np.ndarray) -> None:
         enter(self._problem, self._state, start)
+        self._changed[0] = UNKNOWN
 
     def _anneal(self, plan: Round, cooling: float) -> None:
         first, last = self.within or (Mix().first, Mix().last)
         mix = Mix(most=plan.most, first=first, last=last)
         anneal(
             self._problem, self._state, self._tail, self._head, self._generator, mix, self._chunk, cooling,
-            self._control, self._best_stage, self._trail, self._stack,
+            self._control, self._best_stage, self._changed, self._trail, self._stack,
         )  # fmt: skip
 
     def _over(self) -> int:
@@ -137,11 +158,20 @@ class LocalSearch(Annealing):
 
     def adopt(self, known: Sequence[int]) -> None:
         stages = stages_of(self.instance, self._problem, known)
+        self._keep_best(stages)
+
+    def _keep_best(self, stages: np.ndarray) -> bool:
+        """Make it the state, and the best so far if it is better; is it?"""
         enter(self._problem, self._state, stages)
-        if self._state.totals[EXCESS] == 0 and self._state.totals[EXTRA] < self._control[BEST]:
+        self._changed[0] = UNKNOWN
+        better = self._state.totals[EXCESS] == 0 and self._state.totals[EXTRA] < self._control[BEST]
+        if better:
             self._control[BEST] = self._state.totals[EXTRA]
             self._best_stage[:] = stages
+        return bool(better)
 
 
 def compile_all() -> None:
-    LocalSearch(small_instance()).run(ignore, later(1))
+    search = LocalSearch(small_instance())
+    construct(search._problem, search._state, later(50))
+    search.run(ignore, later(1))

@@ -24,6 +24,11 @@ from moccasin_mzn.heuristics.slots import NONE, Problem, problem_with
 from moccasin_mzn.problem.instance import Instance
 
 NEVER = np.int64(2**62)
+BLOCK_BITS = 8
+BLOCK = 1 << BLOCK_BITS
+"""Stages in a block: a range of stages is shifted block by block, so that it costs little on large graphs too."""
+PLAIN = 8 * BLOCK
+"""Up to so many stages there are no blocks: to go through all stages of a range is quicker."""
 
 
 class State(NamedTuple):
@@ -35,8 +40,14 @@ class State(NamedTuple):
     """First slot of each stage, by node; NONE."""
     after: np.ndarray
     """Next slot in the same stage; NONE."""
-    peak: np.ndarray
-    """The largest memory in each stage."""
+    level: np.ndarray
+    """The largest memory in each stage, but for the `lift` of its block."""
+    lift: np.ndarray
+    """Of each block of stages: what all its levels lack to the memory."""
+    top: np.ndarray
+    """Of each block: no level in it is higher. Empty if there are no blocks; then no block has a lift."""
+    bottom: np.ndarray
+    """Of each block: no level in it is lower."""
     below: np.ndarray
     """How far the memory at the end of each stage is below its peak."""
     slot_below: np.ndarray
@@ -49,6 +60,11 @@ class State(NamedTuple):
     """Where each slot in use stands in `chosen`."""
     totals: np.ndarray
     """Extra duration; sum over stages of the peak over the budget; number of recomputations."""
+
+    @property
+    def peak(self) -> np.ndarray:
+        """The largest memory in each stage."""
+        return self.level + np.repeat(self.lift, BLOCK)[: len(self.level)]
 
 
 EXTRA, EXCESS, COUNT = 0, 1, 2
@@ -120,11 +136,16 @@ def sequence_of(instance: Instance, problem: Problem, stage_of_slot: np.ndarray)
 def empty_state(problem: Problem) -> State:
     """Every node computed once."""
     n, slots = len(problem.duration), len(problem.slot_node)
+    blocks = -(-n // BLOCK)
+    bounded = blocks if n > PLAIN else 0
     state = State(
         stage=np.full(slots, NONE, np.int64),
         head=np.full(n, NONE, np.int64),
         after=np.full(slots, NONE, np.int64),
-        peak=np.zeros(n, np.int64),
+        level=np.zeros(n, np.int64),
+        lift=np.zeros(blocks, np.int64),
+        top=np.zeros(bounded, np.int64),
+        bottom=np.zeros(bounded, np.int64),
         below=np.zeros(n, np.int64),
         slot_below=np.zeros(slots, np.int64),
         used=np.zeros(n, np.int64),
@@ -148,8 +169,25 @@ def _fill(problem, state, change):
     level = np.int64(0)
     for k in range(n):
         level += change[k]
-        state.peak[k] = level + problem.workspace[k]
-        state.totals[EXCESS] += max(0, state.peak[k] - problem.budget)
+        state.level[k] = level + problem.workspace[k]
+        state.totals[EXCESS] += max(0, state.level[k] - problem.budget)
+    for block in range(len(state.top)):
+        _tighten(state, block)
+
+
+@compiled
+def _tighten(state, block):
+    """Make the top and the bottom of a block what they are at most and at least."""
+    top = bottom = state.level[block << BLOCK_BITS]
+    for level in state.level[block << BLOCK_BITS : (block + 1) << BLOCK_BITS]:
+        top, bottom = max(top, level), min(bottom, level)
+    state.top[block], state.bottom[block] = top, bottom
+
+
+@compiled
+def peak_of(state, k):
+    """The largest memory in stage k."""
+    return state.level[k] + state.lift[k >> BLOCK_BITS]
 
 
 @compiled
@@ -202,7 +240,7 @@ def last_read(problem, state, u, begin, end):
 @compiled
 def _shift_part(problem, state, k, begin, end, amount):
     """Add `amount` to the memory of the events of stage k strictly between two events."""
-    n, old = len(problem.duration), state.peak[k]
+    n, old, block = len(problem.duration), peak_of(state, k), k >> BLOCK_BITS
     at_end = old - state.below[k] + (amount if begin < k * n + k < end else 0)
     new = at_end
     slot = state.head[k]
@@ -216,27 +254,64 @@ def _shift_part(problem, state, k, begin, end, amount):
     while slot != NONE:
         state.slot_below[slot] += new
         slot = state.after[slot]
-    state.peak[k], state.below[k] = new, new - at_end
+    state.level[k], state.below[k] = new - state.lift[block], new - at_end
+    if len(state.top):
+        state.top[block] = max(state.top[block], state.level[k])
+        state.bottom[block] = min(state.bottom[block], state.level[k])
     state.totals[EXCESS] += max(0, new - problem.budget) - max(0, old - problem.budget)
 
 
 @compiled
 def _shift_memory(problem, state, begin, end, amount):
     """Add `amount` to the memory of all events strictly between two events."""
-    n, budget = len(problem.duration), problem.budget
+    n = len(problem.duration)
     first, last = begin // n, end // n
     if begin != first * n + first:
         _shift_part(problem, state, first, begin, end, amount)
     if last > first and state.head[last] != NONE:
         _shift_part(problem, state, last, begin, end, amount)
+    k, last = first + 1, max(last, first + 1)
+    if len(state.top) == 0:
+        state.totals[EXCESS] += _lifted(state.level[k:last], amount, problem.budget)
+        return
+    while k < last:
+        end_of_block = min(last, ((k >> BLOCK_BITS) + 1) << BLOCK_BITS)
+        _shift_stages(problem, state, k, end_of_block, amount)
+        k = end_of_block
+
+
+@compiled
+def _lifted(levels, amount, budget):
+    """Add `amount` to levels; by how much their sum over the budget grows."""
     excess = np.int64(0)
-    peaks = state.peak[first + 1 : max(last, first + 1)]
-    for i in range(len(peaks)):
-        old = peaks[i]
+    for i in range(len(levels)):
+        old = levels[i]
         new = old + amount
-        peaks[i] = new
+        levels[i] = new
         excess += max(0, new - budget) - max(0, old - budget)
-    state.totals[EXCESS] += excess
+    return excess
+
+
+@compiled
+def _shift_stages(problem, state, first, end, amount):
+    """Add `amount` to the memory of the stages from `first` to before `end`, all of one block."""
+    block = first >> BLOCK_BITS
+    budget = problem.budget - state.lift[block]
+    least, most = state.bottom[block] + min(0, amount), state.top[block] + max(0, amount)
+    levels = state.level[first:end]
+    if least >= budget or most <= budget:
+        state.totals[EXCESS] += amount * len(levels) if least >= budget else 0
+        if len(levels) == BLOCK:
+            state.lift[block] += amount
+            return
+        for i in range(len(levels)):
+            levels[i] += amount
+    else:
+        state.totals[EXCESS] += _lifted(levels, amount, budget)
+        if len(levels) == BLOCK:
+            _tighten(state, block)
+            return
+    state.bottom[block], state.top[block] = least, most
 
 
 @compiled
@@ -248,10 +323,10 @@ def add(problem, state, slot, k):
     while behind != NONE and problem.slot_node[behind] < v:
         before, behind = behind, state.after[behind]
     if behind == NONE:
-        memory = state.peak[k] - state.below[k] - problem.size[k] - problem.workspace[k]
+        memory = peak_of(state, k) - state.below[k] - problem.size[k] - problem.workspace[k]
     else:
         x = problem.slot_node[behind]
-        memory = state.peak[k] - state.slot_below[behind] - problem.size[x] - problem.workspace[x]
+        memory = peak_of(state, k) - state.slot_below[behind] - problem.size[x] - problem.workspace[x]
     memory += problem.workspace[v]
 
     start = latest_start(problem, state, v, event)
@@ -279,8 +354,8 @@ def add(problem, state, slot, k):
     state.place[slot] = count
     state.totals[COUNT] += 1
     state.totals[EXTRA] += problem.duration[v]
-    state.slot_below[slot] = state.peak[k] - memory
-    if memory > state.peak[k]:
+    state.slot_below[slot] = peak_of(state, k) - memory
+    if memory > peak_of(state, k):
         _shift_part(problem, state, k, NEVER, NEVER, 0)
 
 
