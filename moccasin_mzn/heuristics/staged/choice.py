@@ -128,6 +128,6 @@ class Choice:
         if len(could) == 0:
             return Fraction(1)
         by_price = could[np.argsort(self.duration[could] / self.saves[could], kind="stable")]
-        enough = np.searchsorted(np.cumsum(self.saves[by_price]), self.excess)
+        enough = int(np.searchsorted(np.cumsum(self.saves[by_price]), self.excess))
         dearest = by_price[min(enough, len(by_price) - 1)]
         return Fraction(max(1, int(self.duration[dearest])), int(self.saves[dearest]))
