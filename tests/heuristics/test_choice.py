@@ -12,14 +12,14 @@ import pytest
 from moccasin_mzn.heuristics.staged.choice import Choice
 
 
-def drawn(seed: int) -> Choice:
+def drawn(seed: int, longest: int = 9, largest: int = 9) -> Choice:
     draw, n = random.Random(seed), 6
     kinds = [draw.choice(["needed", "tool", "tool", "other"]) for _ in range(n)]
     reads = [(w, u) for w in range(n) for u in range(w) if draw.random() < 0.5]
-    saves = np.array([draw.randint(0, 9) for _ in range(n)])
+    saves = np.array([draw.randint(0, largest) for _ in range(n)])
     needed = np.array([kind == "needed" for kind in kinds])
     return Choice(
-        duration=np.array([draw.randint(0, 9) for _ in range(n)]), saves=saves, holds=saves,
+        duration=np.array([draw.randint(0, longest) for _ in range(n)]), saves=saves, holds=saves,
         reads=tuple(np.array(reads, np.int64).reshape(-1, 2).T), needed=needed,
         tools=np.array([kind == "tool" for kind in kinds]),
         possible=np.array([draw.random() < 0.8 for _ in range(n)]),
@@ -51,9 +51,10 @@ def test_a_cut_is_the_best_of_all_choices_at_any_price(seed):
         assert cut.cost + price * cut.over == best
 
 
+@pytest.mark.parametrize(("longest", "largest"), [(9, 9), (10**15, 10**12), (10**15, 1), (1, 10**12)])
 @pytest.mark.parametrize("seed", range(60))
-def test_the_bound_is_never_above_the_cheapest_choice_that_saves_enough(seed):
-    choice = drawn(seed)
+def test_the_bound_is_never_above_the_cheapest_choice_that_saves_enough(seed, longest, largest):
+    choice = drawn(seed, longest, largest)
     bound, cut = choice.best()
     enough = [cost for cost, over in all_choices(choice) if over <= 0]
     if enough:

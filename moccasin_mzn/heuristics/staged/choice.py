@@ -79,7 +79,7 @@ class Choice:
         n = len(self.duration)
         amounts = int(self.saves[projects].sum()) + int(self.holds[tools].sum())
         q = max(1, min(_FINEST, _LARGEST // (int(self.duration.sum()) + int(price * amounts) + 1)))
-        p = int(price * q)
+        p = min(int(price * q), _LARGEST // (amounts + 1))
         pays = (p * self.saves[projects] - q * self.duration[projects]).clip(min=0)
         flow.set_arcs_capacity(paying, pays)
         flow.set_arcs_capacity(paid, p * self.holds[tools])
