@@ -301,6 +301,8 @@ class _FreeSearch:
         options = Options(search="only", time_limit=seconds, threads=self.options.threads, seed=self.options.seed)
         result = solve_instance(instance, options, self._take_sequence)
         self.interrupted |= result.interrupted
+        if self._one_memory():
+            self._take_proof(result)
         if not result.valid:
             return None
         self._offer_sequence(result.sequence, 0, ALONE)
@@ -315,6 +317,19 @@ class _FreeSearch:
             return None
         budget = graph.total_size + max(graph.workspace_of) if place.budget is None else place.budget
         return replace(instance, graph=replace(graph, durations=known), budget=budget, free_order=True)
+
+    def _one_memory(self) -> bool:
+        """Is the first memory the only one that is of use? Then what is proven of it alone is proven."""
+        platform = self.problem.platform
+        elsewhere = any(memory.durations is not None for memory in platform.memories[1:])
+        copied_in = any(link.target == 0 for link in platform.links)
+        return self.problem.goal.objective != "traffic" and not elsewhere and not copied_in
+
+    def _take_proof(self, alone: Result) -> None:
+        if alone.status == "infeasible":
+            self.record.refute(ALONE)
+        else:
+            self.record.improve_bound(alone.bound, ALONE)
 
     def _take_sequence(self, progress: Progress) -> None:
         if progress.answer is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import oracle
 import pytest
 from paging_cases import best, draw_problem
 from plan_graphs import WRITTEN, crossed_graph, paging_problem, u_graph
@@ -153,6 +154,17 @@ def test_a_first_memory_that_cannot_compute_everything():
     problem = PlanProblem(Instance.build(graph, 22, order="free"), Platform(graph, tuple(memories), links))
     result = solve_on_platform(problem, DevicesFormulation(), replace(ONLY, time_limit=5))
     assert result.found and judge_plan(problem.platform, result.plan).feasible
+
+
+@pytest.mark.parametrize("slow", [(), (Memory("slow", None),)])
+def test_one_memory_is_proven_alone(slow):
+    """Flow covers say of any order what no plan of one memory beats; what nothing comes back from is of no use."""
+    graph = u_graph()
+    links = (Link(0, 1, graph.sizes, graph.sizes),) if slow else ()
+    platform = Platform(graph, (Memory("local", 6, graph.durations), *slow), links)
+    problem = PlanProblem(Instance.build(graph, 6, order="free"), platform)
+    result = solve_on_platform(problem, DevicesFormulation(), replace(ONLY, time_limit=20))
+    assert (result.status, result.value) == ("optimal", oracle.best_free_order(graph, 6, 2))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ MOST_ARCS = 300_000
 """Nodes and edges, beyond which flows of a whole graph take too long and too much memory."""
 MOST_COUNTED = 2
 """Limits on computations above which say nothing to the joint relaxation."""
-MOST_JOINT = 500
+MOST_JOINT = 800
 """Nodes for which moments are looked at together."""
 
 
@@ -72,8 +72,11 @@ class FreeOrderBound:
             on_bound(least + bound * moments.unit, limited)
 
         search = CoverSearch(self.covers, budget, Deadline(time_limit), improved, stop, known, seed)
-        search.run()
-        if len(moments.duration) <= MOST_JOINT and not search.over():
+        joint = len(moments.duration) <= MOST_JOINT
+        search.run(last=not joint)
+        if joint and not search.over():
             limited = most is not None and min(most) <= MOST_COUNTED
             JointSearch(search, most if limited else None).run()
+            limited = False
+            search.run()
         return least + search.bound * moments.unit

@@ -62,6 +62,11 @@ class FlowCut:
         demand = -(-self.demand(budget) // unit) * unit
         return tuple((u, min(weight, demand)) for u, weight in self.terms), demand
 
+    def satisfied(self, again: Array, budget: int) -> bool:
+        """Does it for these nodes, bool[n], to be computed more than once?"""
+        terms, demand = self.cover(budget)
+        return sum(weight for u, weight in terms if again[u]) >= demand
+
 
 class Moments:
     """First computations of a graph, and the flow cuts of each."""
@@ -86,9 +91,9 @@ class Moments:
 
     def least(self, node: int, free: Array | None = None) -> int:
         """The value of `kept`, in less time."""
-        before, after = self.network.reach(node)
-        after[node] = True
-        return self.network.least(before, after, self.graph.predecessors[node], self._again(free), self.size)
+        return self.network.least(
+            *self.network.sides(node), self.graph.predecessors[node], self._again(free), self.size
+        )
 
     def _again(self, free: Array | None) -> Array:
         again = np.full(len(self.size), INFINITE)
@@ -96,42 +101,61 @@ class Moments:
             again[free] = 0
         return again
 
-    def priced(self, node: int, budget: int) -> FlowCut | None:
+    def priced(
+        self, node: int, budget: int, sides: tuple[Array, Array] | None = None, *,
+        useful: int = 0, enough: int | None = None, price: Fraction | None = None,
+    ) -> FlowCut | None:  # fmt: skip
         """A cut that pays durations, whose bound is the largest for this budget; None if nothing is to be paid.
 
         The bound as a function of the price is concave and made of lines, one for each assignment: where two of them
         meet, the least cut shows that nothing is below, or a third line.
+
+        Args:
+            sides: what is computed before it and what is not, if more is known than by edges, as for `network.flow`.
+            useful: a bound that is less is of no use.
+            enough: a bound of so much will do.
+            price: to begin with, such as that of a similar node.
         """
-        room = budget - self.own[node]
-        low = (0, self.least(node))
-        high = (self._dearest(node), sum(self.graph.sizes[u] for u in self.graph.predecessors[node]))
+        sides = self.network.sides(node) if sides is None else sides
+        inputs, room = list(self.graph.predecessors[node]), budget - self.own[node]
+        low = (0, self.network.least(*sides, inputs, self._again(None), self.size))
+        high = (sum(self.duration[u] for u in np.flatnonzero(sides[0])), int(self.size[inputs].sum()))
         if low[1] <= room or high[1] > room:
             return None
-        again, best = np.array(self.duration, np.int64) * self.scale, None
+        best: FlowCut | None = None
         for _ in range(MOST_PRICES):
-            price = Fraction((high[0] - low[0]) * self.scale, low[1] - high[1])
-            price = min(price, Fraction(LARGEST_TOTAL, max(1, int(self.size.sum()))))
-            held = np.array([size * price.numerator // price.denominator for size in self.graph.sizes], np.int64)
-            flow = self.network.flow(node, again, held)
-            cut = self._cut(flow, price, self.scale)
+            meeting = Fraction((high[0] - low[0]) * self.scale, low[1] - high[1])
+            if low[0] * self.scale + meeting * (low[1] - room) < (useful - 1) * self.scale:
+                break  # where the lines meet is above all that is to come
+            given, at = price, min(price or meeting, Fraction(LARGEST_TOTAL, max(1, int(self.size.sum()))))
+            flow, price = self.paying(node, at, sides), None
+            cut = self._cut(flow, at, self.scale)
             if best is None or cut.demand(budget) > best.demand(budget):
                 best = cut
+            if enough is not None and best.bound(budget) >= enough:
+                break
             paid = sum(self.duration[u] for u in np.flatnonzero(flow.recomputed)), int(self.size[flow.resident].sum())
-            if paid in (low, high) or paid[1] == room:
+            if paid[1] == room or (not given and paid in (low, high)):
                 break
             low, high = (paid, high) if paid[1] > room else (low, paid)
             if low[1] <= high[1] or high[0] <= low[0]:
                 break
         return best
 
-    def _dearest(self, node: int) -> int:
-        """What it takes to compute all ancestors again."""
-        found, todo = {node}, [node]
-        while todo:
-            new = set(self.graph.predecessors[todo.pop()]) - found
-            found |= new
-            todo += new
-        return sum(self.duration[u] for u in found) - self.duration[node]
+    def paying(self, node: int, price: Fraction, sides: tuple[Array, Array]) -> MomentFlow:
+        """A largest flow that pays durations, times `scale`, and this price for memory."""
+        held = np.array([size * price.numerator // price.denominator for size in self.graph.sizes], np.int64)
+        return self.network.flow(node, np.array(self.duration, np.int64) * self.scale, held, sides)
+
+    def usual(self, node: int, cut: FlowCut | None) -> Array:
+        """bool[n]: what is computed before `node` where it costs least, by its cut that pays durations.
+
+        Args:
+            cut: None: it costs nothing; then where there is least memory.
+        """
+        if cut is not None:
+            return self.paying(node, cut.price, self.network.sides(node)).before
+        return self.network.flow(node, self._again(None), self.size).before
 
     def _cut(self, flow: MomentFlow, price: Fraction, scale: int) -> FlowCut:
         paying = np.flatnonzero(flow.again)

@@ -92,9 +92,7 @@ class Joint(Program):
     # --- one moment --------------------------------------------------------------------------------------
 
     def _first(self, v: int) -> Moment:
-        before, after = self.moments.network.reach(v)
-        after[v] = True
-        moment, inputs = self._moment(v, False, before, after), self.moments.graph.predecessors[v]
+        moment, inputs = self._moment(v, False, *self.moments.network.sides(v)), self.moments.graph.predecessors[v]
         for u in inputs:
             moment.h[u] = YES
         return moment
@@ -123,6 +121,8 @@ class Joint(Program):
             self.row([(h[u], 1), (x[u], -1)], 0)
             self.row([(a[u], 1), (x[u], -1)], 0)
             self.row([(a[u], 1), (self.again[u], -1)], 0)
+        for u, w in self.moments.network.earlier:
+            self.row([(x[w], 1), (x[u], -1)], 0)
         for u, w in graph.edges:
             self.row([(x[w], 1), (x[u], -1)], 0)
             self.row([(x[u], 1), (x[w], -1), (a[w], 1), (h[u], -1), (a[u], -1)], 0)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.flow_covers.joint import Joint
-from moccasin_mzn.bounds.flow_covers.master import CoverSearch
+from moccasin_mzn.bounds.flow_covers.master import Covers, CoverSearch
+from moccasin_mzn.bounds.flow_covers.precedences import Precedences
 from moccasin_mzn.bounds.flow_covers.refining import Solution
 
 FIRST_MOMENTS, MORE_MOMENTS = 4, 2
@@ -20,6 +21,8 @@ PATIENCE, ROWS_PER_SECOND = 1.0, 10_000
 STEP = 0.04
 """How much more than the bound is asked for, as a fraction of the bound."""
 MOST_ROWS = 200_000
+MOST_PROBED, PROBING, PROBING_SHARE = 100, 1.0, 0.15
+"""Nodes that are compared with all others; seconds for that, and the share of the time so far that comes on top."""
 
 
 @dataclass
@@ -34,24 +37,60 @@ class JointSearch:
     step: int | None = None
     exhausted: bool = False
     """No moment is to be seen that is not."""
+    probed: int | None = None
+    """Precedences were last looked for below this."""
+    probing: float = 0.0
+    """Seconds spent on them."""
+    known: Covers = field(init=False)
+    """Those of the search; with precedences, others of their own."""
+
+    def __post_init__(self) -> None:
+        self.known = self.covers.covers
 
     def run(self) -> None:
         """Until the bound meets the incumbent, nothing is to be refined any more, or time is up."""
-        self.firsts = self._strongest()
-        while not self.covers.over() and self._round():
+        while not self.covers.over():
+            self._learn_precedences()
+            self.firsts = self.firsts or self._strongest()
+            if not self._round():
+                break
+
+    def _learn_precedences(self) -> None:
+        """Of schedules that are shorter than the best known one; from then on no more than that is proven."""
+        covers, target, started = self.covers, self.covers.incumbent(), time.monotonic()
+        until = started + PROBING + PROBING_SHARE * covers.deadline.elapsed() - self.probing
+        if target is None or target == self.probed or until <= started:
+            return
+        precedences = Precedences(
+            self.known.moments, covers.budget, target, lambda: covers.over() or time.monotonic() > until
+        )
+        while precedences.learn(self._heaviest()):
             pass
+        self.probed = target
+        self.probing += time.monotonic() - started
+        if precedences.moments is not self.known.moments:
+            self.known = Covers(precedences.moments, list(self.known.nodes), list(self.known.cuts))
+            covers.most = target
+            search = replace(covers, covers=self.known, on_bound=covers.improve, begun=time.monotonic())
+            search.run(last=False)
+            self.firsts += [v for v in self._strongest() if v not in self.firsts]
+
+    def _heaviest(self) -> list[int]:
+        """Where most memory is needed whatever the order."""
+        light, own = self.known.light, self.known.moments.own
+        return sorted(light, key=lambda v: -light[v] - own[v])[:MOST_PROBED]
 
     def _strongest(self) -> list[int]:
         """Nodes whose own bounds are the largest."""
         best: dict[int, int] = {}
-        for cut in self.covers.covers.cuts:
+        for cut in self.known.cuts:
             best[cut.node] = max(best.get(cut.node, 0), cut.bound(self.covers.budget))
         return sorted(best, key=lambda v: -best[v])[:FIRST_MOMENTS]
 
     def _round(self) -> bool:
         """Solve and refine; False if nothing is left to do."""
         covers, started = self.covers, time.monotonic()
-        joint = Joint.of(covers.covers.moments, covers.budget, self.firsts, self.lasts, self.most)
+        joint = Joint.of(self.known.moments, covers.budget, self.firsts, self.lasts, self.most)
         joint.least_cost = covers.bound
         if len(joint.capacities) > MOST_ROWS:
             return False
@@ -63,10 +102,11 @@ class JointSearch:
             most = None
         solved = self._solve(joint, most, started + patience)
         if solved.infeasible:
-            if most is None:
+            beyond = covers.most if most is None else most + 1
+            if beyond is None:
                 return False
-            covers.improve(most + 1)
-            if self.step and time.monotonic() < started + patience:
+            covers.improve(beyond)
+            if self.step:
                 self.step *= 2
             return True
         covers.improve(solved.bound)

@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
@@ -23,9 +24,15 @@ from moccasin_mzn.clock import Deadline
 
 LARGEST_SUM = 2**28
 """Of the weights of an inequality as CP-SAT gets it, rounded so that it says no more."""
-CUTS_PER_ROUND, ENOUGH, PRICED_PER_ROUND = 40, 10, 12
+CUTS_PER_ROUND, ENOUGH, PRICED_PER_ROUND, PRICING = 40, 10, 12, 0.3
+"""The last is a share of the time so far, in which more than so many nodes get prices."""
+MOST_TERMS = 1_000_000
+"""Of cuts that may never be of use."""
 WIDENING = 0.2
 """Seconds for more inequalities, at least."""
+STALE, STALE_SHARE, MUCH = 2.0, 0.1, 1.05
+"""Without a bound better by this factor for so many seconds, or such a share of the time so far, inequalities leave the
+rest to others."""
 PATIENCE = 1.0
 """Seconds after which any set will do for the next inequalities; longer each time that this was of no use."""
 
@@ -40,6 +47,10 @@ class Covers:
     cuts: list[FlowCut] = field(default_factory=list)
     light: dict[int, int] = field(default_factory=dict)
     """By node, the least memory at its first computation if nothing is computed again, where that is known."""
+    plain: dict[int, FlowCut] = field(default_factory=dict)
+    """By node, the cut that says so, until it is in use."""
+    terms: int = 0
+    """Of all cuts that were plain."""
     priced: set[tuple[int, int]] = field(default_factory=set)
     """Nodes and budgets that have a cut which pays for durations."""
 
@@ -58,16 +69,31 @@ class Covers:
             if over():
                 return
             if v not in self.light:
-                self.light[v] = self.moments.least(v)
+                self._look_at(v)
             if self.light[v] + self.moments.own[v] > budget:
                 yield v
 
+    def _look_at(self, v: int) -> None:
+        if self.terms > MOST_TERMS:
+            self.light[v] = self.moments.least(v)
+            return
+        cut = self.plain[v] = self.moments.kept(v)
+        self.light[v] = cut.value
+        self.terms += len(cut.terms)
+
     def broken(self, again: Iterable[int], budget: int, over: Callable[[], bool]) -> list[FlowCut]:
-        """Cuts that the set does not satisfy, from all nodes or until there are enough."""
+        """Cuts that the set does not satisfy, from all nodes or until there are enough.
+
+        One that holds whatever is computed again is preferred: it says more of other sets.
+        """
         free, found = np.zeros(len(self.moments.duration), bool), []
         free[list(again)] = True
         for v in self.pressed(budget, over):
-            cut = self.moments.kept(v, free)
+            plain = self.plain.get(v)
+            if plain is not None and not plain.satisfied(free, budget):
+                cut = self.plain.pop(v)
+            else:
+                cut = self.moments.kept(v, free)
             if cut.demand(budget) > 0:
                 found.append(cut)
                 if len(found) == CUTS_PER_ROUND:
@@ -120,16 +146,27 @@ class CoverSearch:
     bound: int = 0
     patience: float = PATIENCE
     incumbent_at_start: int = 0
+    most: int | None = None
+    """The bound is never more: it is one for schedules that cost less."""
+    price: Fraction | None = None
+    """Of the best cut so far that pays durations, about."""
+
+    begun: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
+        self.improved, self.much = self.begun, 0.0
 
-    def run(self) -> frozenset[int] | None:
-        """Until the best set fits everywhere, which is returned, the bound meets the incumbent, or time is up."""
+    def run(self, last: bool = True) -> frozenset[int] | None:
+        """Until the best set fits everywhere, which is returned, the bound meets the incumbent, or time is up.
+
+        Args:
+            last: False: or until nothing is to be expected any more.
+        """
         for cut in self.covers.cuts:
             self.improve(cut.bound(self.budget))
         self._price()
-        while not self.over():
+        while not self.over() and (last or not self._stale()):
             started, before = time.monotonic(), self.bound
             solved = self._solve(started)
             if solved.infeasible:
@@ -177,29 +214,48 @@ class CoverSearch:
                 chosen.add(u)
                 missing -= weight
 
+    def _stale(self) -> bool:
+        """Has it got nowhere for long?"""
+        now = time.monotonic()
+        return now - self.improved > max(STALE, STALE_SHARE * (self.improved - self.begun))
+
     def over(self) -> bool:
         known = self.incumbent()
         return self.stop() or self.deadline.over() or (known is not None and self.bound >= known)
 
     def improve(self, bound: int) -> None:
+        bound = bound if self.most is None else min(bound, self.most)
         if bound > self.bound:
             self.bound = bound
+            if bound >= self.much:
+                self.much, self.improved = MUCH * bound, time.monotonic()
             self.on_bound(bound)
 
     def _cost(self, chosen: Iterable[int]) -> int:
         return sum(self.covers.moments.duration[u] for u in chosen)
 
     def _price(self) -> None:
-        """The best cuts, of some nodes that have none yet, that pay for durations; the bound is the largest."""
-        covers, done = self.covers, 0
-        for v in covers.pressed(self.budget, self.over):
-            if (v, self.budget) not in covers.priced and done < PRICED_PER_ROUND:
-                done += 1
-                covers.priced.add((v, self.budget))
-                cut = covers.moments.priced(v, self.budget)
-                if cut is not None:
-                    self.improve(cut.bound(self.budget))
-                    covers.cuts.append(cut)
+        """The best cuts, of some nodes that have none yet, that pay for durations; the bound is the largest.
+
+        Most memory first, where that is known. After the first ones only those that improve the bound are of use.
+        """
+        covers, started, done = self.covers, time.monotonic(), 0
+        until = started + PRICING * (started - self.begun)
+        need = {v: light + covers.moments.own[v] for v, light in covers.light.items()}
+        heavy = sorted((v for v in need if need[v] > self.budget), key=lambda v: -need[v])
+        for v in heavy or covers.pressed(self.budget, self.over):
+            if self.over() or (done >= PRICED_PER_ROUND and time.monotonic() > until):
+                break
+            if (v, self.budget) in covers.priced:
+                continue
+            first, done = len(covers.priced) < PRICED_PER_ROUND, done + 1
+            covers.priced.add((v, self.budget))
+            useful = 0 if first else self.bound + 1
+            cut = covers.moments.priced(v, self.budget, useful=useful, price=None if first else self.price)
+            if cut is not None and cut.bound(self.budget) >= useful:
+                self.price = cut.price
+                self.improve(cut.bound(self.budget))
+                covers.cuts.append(cut)
 
     def _solve(self, started: float) -> Branched:
         known = self.incumbent()

@@ -23,6 +23,8 @@ are cuts of a network with three nodes for each node of the graph. The side of t
     x_w =====> x_u       infinite, for (u, w)    `closes`
     sources: x of the ancestors of v and c of its inputs;  sinks: x of v and of its descendants
 
+Where w is known to come after u though there is no edge, x_w =====> x_u as well.
+
 Any flow, least cut or not, bounds every cut: value <= sum of again[u] a_u + sum of held[u] h_u. As a_u = 1 only if u is
 computed more than once and the sizes of what is in memory sum to at most the budget less v's own size and workspace,
 a flow with held <= size proves of every schedule within the budget
@@ -46,8 +48,8 @@ INFINITE = 2**61
 """Beyond any total of sizes or durations."""
 MOST_KNOWN = 2**28
 """Bits, twice, of ancestors and descendants that are kept."""
-ENDS = ("sources", "sinks")
-"""Arcs that change with the node that is looked at, beside those that cuts pay for."""
+ENDS, ASSUMED = ("sources", "sinks"), "assumed"
+"""Arcs that change with the node that is looked at, beside those that cuts pay for; what is earlier without an edge."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,7 @@ class MomentFlow:
     """A largest flow of the network of one node; all amounts are exact and not negative.
 
     It is conserved in every x_u, c_u and f_u that is neither source nor sink: what comes in by arcs goes out by arcs.
+    Flow from x_w to x_u for what is `earlier` without an edge is not told.
     """
 
     node: int
@@ -84,35 +87,48 @@ class MomentFlow:
 class MomentNetwork:
     """The network of a graph, made once, for flows of any of its nodes."""
 
-    def __init__(self, graph: ComputationGraph) -> None:
+    def __init__(self, graph: ComputationGraph, earlier: Sequence[tuple[int, int]] = ()) -> None:
+        """With nothing in it.
+
+        Args:
+            earlier: pairs of which the first is computed before the second for the first time, as for edges, in all
+                schedules of which something is to be proven.
+        """
         from ortools.graph.python.max_flow import SimpleMaxFlow
 
         n, every = len(graph.nodes), np.arange(len(graph.nodes))
-        self.graph, self._n = graph, n
-        edges = np.array(graph.edges, np.int64).reshape(-1, 2)
+        self.graph, self.earlier, self._n = graph, tuple(earlier), n
+        edges, assumed = (np.array(pairs, np.int64).reshape(-1, 2) for pairs in (graph.edges, self.earlier))
         tail, head = edges[:, 0], edges[:, 1]
         x, c, f, source = every, n + every, 2 * n + every, 3 * n
         self._source, self._sink, self._all = source + 2, source + 1, source
         self._flow = SimpleMaxFlow()
         arcs = {"again": (x, c), "held": (c, f), "dropped": (c, x), "kept": (f, c),
                 "reads": (f[tail], c[head]), "closes": (x[head], x[tail]),
-                "sources": (np.full(n, source), x), "sinks": (x, np.full(n, self._sink))}  # fmt: skip
+                "sources": (np.full(n, source), x), "sinks": (x, np.full(n, self._sink)),
+                ASSUMED: (x[assumed[:, 1]], x[assumed[:, 0]])}  # fmt: skip
         self._arcs = {name: self._add(name, *ends) for name, ends in arcs.items()}
         self._first = self._flow.add_arc_with_capacity(self._source, self._all, 0)
         self._entering = _by_head(graph)
+        self._near = [[*near] for near in graph.predecessors], [[*near] for near in graph.successors]
+        for u, w in self.earlier:
+            self._near[0][w].append(u)
+            self._near[1][u].append(w)
         self._known: dict[int, tuple[Array, ...]] = {}  # ancestors and descendants, as bits
 
     def _add(self, name: str, starts: Array, ends: Array) -> Array:
         capacity = 0 if name in ("again", "held", *ENDS) else INFINITE
         return self._flow.add_arcs_with_capacity(starts, ends, np.full(len(starts), capacity))
 
-    def flow(self, node: int, again: Array, held: Array) -> MomentFlow:
+    def flow(self, node: int, again: Array, held: Array, sides: tuple[Array, Array] | None = None) -> MomentFlow:
         """A largest flow that takes nothing by `again` where `held` alone will do.
 
         Args:
             node: v, a position in `graph.nodes`.
             again: int64[n], 0 to INFINITE: capacities of x_u -> c_u.
             held: int64[n], 0 or more, their sum below INFINITE: capacities of c_u -> f_u.
+            sides: bool[n] each: x = 1, among them the ancestors of v, and x = 0, among them v and its descendants;
+                None: no others.
 
         Raises:
             RuntimeError: OR-Tools finds no maximum flow.
@@ -120,10 +136,10 @@ class MomentNetwork:
         inputs = list(self.graph.predecessors[node])
         direct, room = held[inputs], np.array(held, np.int64)  # c_u -> f_u -> c_v -> x_v, before all else
         room[inputs] = 0
-        before, after = self.reach(node)
-        after[node] = True
+        before, after = self.sides(node) if sides is None else sides
         value = self._push(before, after, again, room) + int(direct.sum())
-        found = {name: np.array(self._flow.flows(arcs)) for name, arcs in self._arcs.items() if name not in ENDS}
+        told = {name: arcs for name, arcs in self._arcs.items() if name not in (*ENDS, ASSUMED)}
+        found = {name: np.array(self._flow.flows(arcs)) for name, arcs in told.items()}
         found["held"][inputs] += direct
         found["reads"][self._entering[node]] += direct
         found["dropped"][node] += direct.sum()
@@ -156,13 +172,18 @@ class MomentNetwork:
             raise RuntimeError("OR-Tools finds no maximum flow")
         return flow.optimal_flow()
 
+    def sides(self, node: int) -> tuple[Array, Array]:
+        """bool[n] each, to be changed at will: what is computed before `node` whatever the order, and what is not."""
+        before, after = self.reach(node)
+        after[node] = True
+        return before, after
+
     def reach(self, node: int) -> tuple[Array, Array]:
-        """bool[n] each, to be changed at will: the ancestors and the descendants of a node."""
+        """bool[n] each, to be changed at will: the ancestors and the descendants of a node, by edges and `earlier`."""
         if node not in self._known:
             if len(self._known) * self._n > MOST_KNOWN:
                 self._known.clear()
-            near = self.graph.predecessors, self.graph.successors
-            self._known[node] = tuple(np.packbits(self._reached(side, node)) for side in near)
+            self._known[node] = tuple(np.packbits(self._reached(side, node)) for side in self._near)
         before, after = (np.unpackbits(side, count=self._n).view(bool) for side in self._known[node])
         return before, after
 

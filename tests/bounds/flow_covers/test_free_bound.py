@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 
 import oracle
 import pytest
@@ -116,6 +117,22 @@ def check_case(seed: int, tight: Counter, deep: bool) -> None:
     found = FreeOrderBound.of(case.graph).improve(case.budget, time_limit=SECONDS, incumbent=lambda: best)
     assert found <= best and (found == best) >= (bounds["all"] == best)
     check_limited(case, tight)
+
+
+@pytest.mark.parametrize("price", [Fraction(1, 7), Fraction(3), Fraction(10**16)])
+def test_whatever_price_they_begin_with_the_best_cuts_are_as_good(price):
+    costly = 0
+    for seed in range(60):
+        case = draw(seed)
+        moments = Moments(MomentNetwork(case.graph))
+        for v in range(len(case.graph.nodes)):
+            cut, begun = (moments.priced(v, case.budget, price=first) for first in (None, price))
+            best = 0 if cut is None else cut.bound(case.budget)
+            assert best == (0 if begun is None else begun.bound(case.budget))
+            again = moments.priced(v, case.budget, useful=best, price=price)
+            assert best == (0 if again is None else again.bound(case.budget))
+            costly += best > 0
+    assert costly > 10
 
 
 def test_never_above_brute_force():
