@@ -19,7 +19,7 @@ from functools import partial
 
 from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.cover import cover_bound
-from moccasin_mzn.bounds.moment import moment_bound
+from moccasin_mzn.bounds.moment import moment_bound, moments_bounds
 from moccasin_mzn.bounds.realise import Computation, realise
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.clock import Deadline
@@ -35,6 +35,8 @@ CLAUSES_PER_SECOND = 10_000
 """Large relaxations get more time, one second for so many clauses."""
 MOMENTS, MOMENTS_SHARE = 4, 0.02
 """Stages that bounds come from before any relaxation, but no more are begun after this share of the time limit."""
+TOGETHER_SHARE, LARGE = 0.5, 500
+"""Of graphs with so many edges for each second, the share for bounds from several stages together."""
 STEP = 0.04
 """How much more than the bound is asked for then, as a fraction of the bound."""
 
@@ -163,13 +165,23 @@ def duration_bound(
 
 
 def _see_moments(state: _State) -> None:
-    """Bounds from the stages with most memory, one after the other, as long as they take little of the time."""
-    stages, instance = state.stages, state.instance
+    """Bounds from the stages with most memory, one after the other and together, as long as they take little of the
+    time; or more of it where relaxations will hardly be solved."""
+    stages, instance, limit = state.stages, state.instance, state.deadline.seconds or 0.0
     arrays, first = graph_arrays(instance.graph, instance.order), state.deadline.elapsed()
-    for k in highest_maxima(stages.memory, stages.budget, MOMENTS):
-        if state.over() or state.deadline.elapsed() > first + MOMENTS_SHARE * (state.deadline.seconds or 0.0):
-            return
+    high = highest_maxima(stages.memory, stages.budget, MOMENTS)
+    large = len(instance.graph.edges) > LARGE * limit
+
+    def over(share: float = MOMENTS_SHARE) -> bool:
+        return state.over() or state.deadline.elapsed() > first + share * limit
+
+    for k in high:
+        if over():
+            break
         bound = moment_bound(instance, arrays, k, state.over)
+        state.improve(-(-bound // stages.duration_scale))
+    share = TOGETHER_SHARE if large else MOMENTS_SHARE
+    for bound in moments_bounds(instance, arrays, lambda: over(share)) if high else ():
         state.improve(-(-bound // stages.duration_scale))
 
 

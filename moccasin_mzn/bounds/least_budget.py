@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.stages import sums_of_ranges
 
 _NODES = 64
@@ -67,6 +68,12 @@ def least_budget_bound(
         if memory > max(enough, best.memory):
             best = LeastBudget(memory, v)
     return best
+
+
+def enough_budget(graph: ComputationGraph) -> int:
+    """With any number of computations there is a schedule within this: each node computed anew from nothing, unless the
+    input order takes less; in the graph's size unit."""
+    return min(max(_anew(graph)), simulate(graph, graph.input_order()).peak)
 
 
 def held_bound(instance: Instance) -> int:

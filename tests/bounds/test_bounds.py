@@ -14,7 +14,7 @@ from few import few
 from moccasin_mzn.bounds.branching import branch
 from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.duration import duration_bound
-from moccasin_mzn.bounds.moment import moment_bound
+from moccasin_mzn.bounds.moment import moment_bound, moments_bounds
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.arrays import graph_arrays
@@ -81,6 +81,8 @@ def check_moments(instance: Instance, best: int) -> None:
     for k, memory in enumerate(instance.baseline.memory):
         if memory > instance.budget:
             assert instance.baseline.duration + moment_bound(instance, arrays, k) <= best
+    if instance.baseline.peak > instance.budget:
+        assert instance.baseline.duration + max(moments_bounds(instance, arrays), default=0) <= best
 
 
 def check_any_relaxation(stages: Stages, best: int, seed: int) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from itertools import permutations
 
 import pytest
 from cases import draw_case
 from oracle import best_free_order
 from tiny_graphs import U_SHAPE, graph_of
 
-from moccasin_mzn.bounds.least_budget import LeastBudget, least_budget_bound
+from moccasin_mzn.bounds.least_budget import LeastBudget, enough_budget, least_budget_bound
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.judges.schedules import simulate
 
 
 def least_budget(graph: ComputationGraph) -> int:
@@ -33,6 +35,28 @@ def test_never_above_brute_force(start):
             assert (least_budget_bound(graph, enough).memory > enough) == (bound.memory > enough)
         exact += bound.memory == best
     assert exact > 0.9 * (300 if start else 40)
+
+
+def anew(graph: ComputationGraph, v: int) -> tuple[int, ...]:
+    """Compute v from nothing, its inputs one by one in the order in which that takes least."""
+    inputs = [anew(graph, u) for u in graph.predecessors[v]]
+    ways = [(*(x for each in way for x in each), v) for way in permutations(inputs)]
+    return min(ways, key=lambda way: simulate(graph, way).peak)
+
+
+@pytest.mark.parametrize("workspaces", [False, True])
+def test_enough_is_enough(workspaces):
+    met = 0
+    for seed in range(60):
+        graph = draw_case(seed, workspaces=workspaces).graph
+        sequence = [x for v in graph.input_order() for x in anew(graph, v)]
+        found, enough = simulate(graph, sequence), enough_budget(graph)
+        assert not found.violations
+        assert min(found.peak, simulate(graph, graph.input_order()).peak) <= enough
+        bound = least_budget_bound(graph).memory
+        assert bound <= enough
+        met += bound == enough
+    assert met >= 30
 
 
 def test_two_inputs_are_computed_one_after_the_other():

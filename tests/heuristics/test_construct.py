@@ -14,9 +14,12 @@ from moccasin_mzn.heuristics.staged.construct import construct
 from moccasin_mzn.heuristics.staged.search import LocalSearch
 from moccasin_mzn.heuristics.staged.state import (
     BLOCK,
+    BOTTOM,
     EXCESS,
+    FIGURES,
     NONE,
     PLAIN,
+    TOP,
     add,
     empty_state,
     problem_of,
@@ -68,8 +71,8 @@ def test_memory_shifted_block_by_block_is_the_simulators(seed):
                 add(problem, state, slot, draw.randrange(v + 1, len(instance.order)))
         check_account(instance, problem, state)
         levels = [state.level[at : at + BLOCK] for at in range(0, len(state.level), BLOCK)]
-        assert all(state.top[block] >= part.max() for block, part in enumerate(levels)), round
-        assert all(state.bottom[block] <= part.min() for block, part in enumerate(levels)), round
+        assert all(state.blocks[FIGURES * block + TOP] >= part.max() for block, part in enumerate(levels)), round
+        assert all(state.blocks[FIGURES * block + BOTTOM] <= part.min() for block, part in enumerate(levels)), round
 
 
 @pytest.mark.parametrize("most", [2, 3])

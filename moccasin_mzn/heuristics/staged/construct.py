@@ -9,7 +9,8 @@ its reads saves its size in all stages between them, each by its weight; see `ch
     input of u  [====]                          [=]                a tool: held from its last read, or computed again
 
 The cheapest choice that saves as much as all stages have too much, summed up by weight, is put into the state; where
-that is over the budget still, the next choice sees to it. Each takes time about linear in nodes and edges.
+that is over the budget still, the next choice sees to it. Each takes time about linear in nodes and edges. Where that
+takes no more than seconds, the first choice has a price of memory at each of several stages instead, see `moments`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from moccasin_mzn.heuristics.compiling import compiled
 from moccasin_mzn.heuristics.slots import NONE, Problem, slot_at
 from moccasin_mzn.heuristics.staged.choice import Choice
+from moccasin_mzn.heuristics.staged.moments import Priced, finer_and_finer
 from moccasin_mzn.heuristics.staged.state import COUNT, EXCESS, State, add
 
 MOST_CHOICES = 60
@@ -28,6 +30,8 @@ ENOUGH = 0.5
 """A choice that leaves more than this part of what was over the budget is the last one: annealing is better then."""
 WEIGHTS = 2**14
 """About the sum of the weights of stages."""
+MOST_STAGES, EDGES_AND_STAGES = 8, 1_000_000
+"""Seen together by the first choice, at most; and so many times the number of edges: what its time grows with."""
 NEAR = 0.05
 """See `Choice.best`."""
 
@@ -50,7 +54,9 @@ class Gaps:
 
 def construct(problem: Problem, state: State, stop: Callable[[], bool]) -> np.ndarray:
     """The stage of each slot for what is least over the budget of all that the choices lead to, from `state` on."""
-    gaps, best = Gaps(problem), state.stage.copy()
+    gaps, best, before = Gaps(problem), state.stage.copy(), state.totals[EXCESS]
+    _choose_together(problem, state, gaps, stop)
+    best = state.stage.copy() if state.totals[EXCESS] < before else best
     for _ in range(MOST_CHOICES):
         before = state.totals[EXCESS]
         if before == 0 or stop() or not _choose(problem, state, gaps, stop) or state.totals[EXCESS] >= before:
@@ -59,6 +65,39 @@ def construct(problem: Problem, state: State, stop: Callable[[], bool]) -> np.nd
         if state.totals[EXCESS] > ENOUGH * before:
             break
     return best
+
+
+def _choose_together(problem: Problem, state: State, gaps: Gaps, stop: Callable[[], bool]) -> None:
+    """Make the first choice, with a price of memory at each of several stages."""
+    over = state.peak - problem.budget
+    count = min(MOST_STAGES, EDGES_AND_STAGES // len(problem.succ))
+    if count < 2 or over.max() <= 0:
+        return
+    best: Priced | None = None
+    for found in finer_and_finer(problem, np.diff(problem.slot_ptr) > 0, over, count, stop):
+        if best is None or found.moments is not best.moments or found.taken.value > best.taken.value:
+            best = found
+    if best is not None:
+        _realise(problem, state, gaps, best)
+
+
+def _realise(problem: Problem, state: State, gaps: Gaps, best: Priced) -> None:
+    """Put a choice for several stages into the state: each output in one gap at most."""
+    seen, part, prices, taken, n = best.moments.gaps, best.part, best.prices, best.taken, len(problem.duration)
+    each = np.zeros(len(prices) + 1)
+    each[:-1] = prices / np.bincount(part[part >= 0])
+    weight = np.zeros(n + 1, np.int64)
+    weight[1:] = np.cumsum(np.ceil(WEIGHTS / max(prices.sum(), 1e-300) * each[part]))
+    gaps.look(problem, state, weight)
+    chosen = np.flatnonzero(taken.stages)
+    gain = np.where(seen.last, -1, weight[np.minimum(seen.end, n)] - weight[seen.begin + 1])[chosen]
+    chosen = chosen[np.argsort(gain, kind="stable")]  # of several gaps of an output that of most gain is the last
+    again, needed = np.zeros((2, n), bool)
+    node = seen.node[chosen]
+    again[node], needed[node] = True, ~seen.last[chosen]
+    gaps.begin[node], gaps.end[node] = seen.begin[chosen], seen.end[chosen]
+    place = np.full(n, NONE, np.int64)
+    _put(problem, state, again, needed, weight, gaps.begin, gaps.end, gaps.last, place, gaps.events)
 
 
 def _choose(problem: Problem, state: State, gaps: Gaps, stop: Callable[[], bool]) -> bool:

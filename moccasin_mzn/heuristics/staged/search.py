@@ -113,6 +113,9 @@ class LocalSearch(Annealing):
         yield Round(NOTHING, COOL, self._first) if self._latest is None else Round(DRAFT, CHILLY, self._first)
         for cycle in itertools.count(1):
             steps = self._first * 2 ** min(LONGEST, cycle)
+            if self._latest is not None and self.large and self.duration is not None:  # to begin anew is hopeless
+                yield Round(INCUMBENT, CHILLY, steps)
+                continue
             most = (1,) if cycle % 2 else ()
             yield Round(NOTHING, HOT, steps, *most)
             yield Round(INCUMBENT, WARM, steps)

@@ -42,12 +42,9 @@ class State(NamedTuple):
     """Next slot in the same stage; NONE."""
     level: np.ndarray
     """The largest memory in each stage, but for the `lift` of its block."""
-    lift: np.ndarray
-    """Of each block of stages: what all its levels lack to the memory."""
-    top: np.ndarray
-    """Of each block: no level in it is higher. Empty if there are no blocks; then no block has a lift."""
-    bottom: np.ndarray
-    """Of each block: no level in it is lower."""
+    blocks: np.ndarray
+    """Of each block of stages the `LIFT`, what all its levels lack to the memory (0 on small graphs), the `TOP`, than
+    which no level in it is higher, and the `BOTTOM`, than which none is lower. One array, since calls pass them all."""
     below: np.ndarray
     """How far the memory at the end of each stage is below its peak."""
     slot_below: np.ndarray
@@ -64,10 +61,11 @@ class State(NamedTuple):
     @property
     def peak(self) -> np.ndarray:
         """The largest memory in each stage."""
-        return self.level + np.repeat(self.lift, BLOCK)[: len(self.level)]
+        return self.level + np.repeat(self.blocks[LIFT::FIGURES], BLOCK)[: len(self.level)]
 
 
 EXTRA, EXCESS, COUNT = 0, 1, 2
+LIFT, TOP, BOTTOM, FIGURES = 0, 1, 2, 3
 
 
 def problem_of(instance: Instance) -> Problem:
@@ -136,16 +134,12 @@ def sequence_of(instance: Instance, problem: Problem, stage_of_slot: np.ndarray)
 def empty_state(problem: Problem) -> State:
     """Every node computed once."""
     n, slots = len(problem.duration), len(problem.slot_node)
-    blocks = -(-n // BLOCK)
-    bounded = blocks if n > PLAIN else 0
     state = State(
         stage=np.full(slots, NONE, np.int64),
         head=np.full(n, NONE, np.int64),
         after=np.full(slots, NONE, np.int64),
         level=np.zeros(n, np.int64),
-        lift=np.zeros(blocks, np.int64),
-        top=np.zeros(bounded, np.int64),
-        bottom=np.zeros(bounded, np.int64),
+        blocks=np.zeros(FIGURES * -(-n // BLOCK), np.int64),
         below=np.zeros(n, np.int64),
         slot_below=np.zeros(slots, np.int64),
         used=np.zeros(n, np.int64),
@@ -171,7 +165,7 @@ def _fill(problem, state, change):
         level += change[k]
         state.level[k] = level + problem.workspace[k]
         state.totals[EXCESS] += max(0, state.level[k] - problem.budget)
-    for block in range(len(state.top)):
+    for block in range(len(state.blocks) // FIGURES):
         _tighten(state, block)
 
 
@@ -181,13 +175,13 @@ def _tighten(state, block):
     top = bottom = state.level[block << BLOCK_BITS]
     for level in state.level[block << BLOCK_BITS : (block + 1) << BLOCK_BITS]:
         top, bottom = max(top, level), min(bottom, level)
-    state.top[block], state.bottom[block] = top, bottom
+    state.blocks[FIGURES * block + TOP], state.blocks[FIGURES * block + BOTTOM] = top, bottom
 
 
 @compiled
 def peak_of(state, k):
     """The largest memory in stage k."""
-    return state.level[k] + state.lift[k >> BLOCK_BITS]
+    return state.level[k] + state.blocks[FIGURES * (k >> BLOCK_BITS) + LIFT]
 
 
 @compiled
@@ -240,7 +234,7 @@ def last_read(problem, state, u, begin, end):
 @compiled
 def _shift_part(problem, state, k, begin, end, amount):
     """Add `amount` to the memory of the events of stage k strictly between two events."""
-    n, old, block = len(problem.duration), peak_of(state, k), k >> BLOCK_BITS
+    n, old, block = len(problem.duration), peak_of(state, k), FIGURES * (k >> BLOCK_BITS)
     at_end = old - state.below[k] + (amount if begin < k * n + k < end else 0)
     new = at_end
     slot = state.head[k]
@@ -254,10 +248,11 @@ def _shift_part(problem, state, k, begin, end, amount):
     while slot != NONE:
         state.slot_below[slot] += new
         slot = state.after[slot]
-    state.level[k], state.below[k] = new - state.lift[block], new - at_end
-    if len(state.top):
-        state.top[block] = max(state.top[block], state.level[k])
-        state.bottom[block] = min(state.bottom[block], state.level[k])
+    level = new - state.blocks[block + LIFT]
+    state.level[k], state.below[k] = level, new - at_end
+    if len(state.level) > PLAIN:
+        state.blocks[block + TOP] = max(state.blocks[block + TOP], level)
+        state.blocks[block + BOTTOM] = min(state.blocks[block + BOTTOM], level)
     state.totals[EXCESS] += max(0, new - problem.budget) - max(0, old - problem.budget)
 
 
@@ -271,7 +266,7 @@ def _shift_memory(problem, state, begin, end, amount):
     if last > first and state.head[last] != NONE:
         _shift_part(problem, state, last, begin, end, amount)
     k, last = first + 1, max(last, first + 1)
-    if len(state.top) == 0:
+    if len(state.level) <= PLAIN:
         state.totals[EXCESS] += _lifted(state.level[k:last], amount, problem.budget)
         return
     while k < last:
@@ -295,23 +290,23 @@ def _lifted(levels, amount, budget):
 @compiled
 def _shift_stages(problem, state, first, end, amount):
     """Add `amount` to the memory of the stages from `first` to before `end`, all of one block."""
-    block = first >> BLOCK_BITS
-    budget = problem.budget - state.lift[block]
-    least, most = state.bottom[block] + min(0, amount), state.top[block] + max(0, amount)
+    block = FIGURES * (first >> BLOCK_BITS)
+    budget = problem.budget - state.blocks[block + LIFT]
+    least, most = state.blocks[block + BOTTOM] + min(0, amount), state.blocks[block + TOP] + max(0, amount)
     levels = state.level[first:end]
     if least >= budget or most <= budget:
         state.totals[EXCESS] += amount * len(levels) if least >= budget else 0
         if len(levels) == BLOCK:
-            state.lift[block] += amount
+            state.blocks[block + LIFT] += amount
             return
         for i in range(len(levels)):
             levels[i] += amount
     else:
         state.totals[EXCESS] += _lifted(levels, amount, budget)
         if len(levels) == BLOCK:
-            _tighten(state, block)
+            _tighten(state, first >> BLOCK_BITS)
             return
-    state.bottom[block], state.top[block] = least, most
+    state.blocks[block + BOTTOM], state.blocks[block + TOP] = least, most
 
 
 @compiled

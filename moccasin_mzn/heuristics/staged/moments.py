@@ -1,0 +1,303 @@
+"""What to drop and to compute again, seen at several stages together: for given prices of memory, one minimum cut.
+
+Time between two first uses of an output, its computation or reads by first computations, is a gap; so is all time after
+the last one. Only stages k_1 < k_2 < ... are seen, and of gaps only those with some of them inside::
+
+    stages                 k_1       k_2       k_3       k_4
+    u          [==]~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~[========= read
+    again[u]                1         1         1         0        computed again after k_j, within the gap
+    input of u    [==============================]~~~~~~~~~~       a gap after the last use
+    there                   1         1         1         0        held at k_j, or computed again after k_j
+
+An output that is missing at k_j in a gap with a read at its end is computed again after k_j within the gap. Computing
+something again after k_j wants all its inputs there. What is dropped at k_j, but for what is held there in gaps without
+a read at their end (there, but not again), saves at least what the input order has over the budget at k_j. And
+recomputations in different gaps are different ones. All that holds of every schedule in stages, whatever C_v is.
+
+With a price of memory at each k_j what is left is a choice of projects that need each other, a minimum cut, and its
+value is a lower bound. Prices are fractions with one denominator, capacities integers: no rounding enters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+Array = np.ndarray
+
+_LARGEST = 2**60
+_FINEST = 2**40
+"""Denominator of prices, at most."""
+FAR, NEAR, LITTLE, IDLE, MEMORY = 0.3, 0.04, 0.1, 3, 0.3
+"""How far above the best value the level is in the beginning, and with prices from fewer stages; it comes nearer after
+so many steps that gain little of that. Each step goes a part of the way of the one before."""
+ROUNDS, FINER = 12, 2
+"""Prices tried before so many times as many stages are seen."""
+
+
+class _Graph(Protocol):
+    """Arrays along an order, as `GraphArrays` and `Problem` have them."""
+
+    @property
+    def duration(self) -> Array: ...
+
+    @property
+    def size(self) -> Array: ...
+
+    @property
+    def pred_ptr(self) -> Array: ...
+
+    @property
+    def pred(self) -> Array: ...
+
+    @property
+    def succ_ptr(self) -> Array: ...
+
+    @property
+    def succ(self) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """Gaps with some of the stages that are seen inside, of outputs that take memory and are read; arrays by gap."""
+
+    node: Array
+    begin: Array
+    """The stage of the use before."""
+    end: Array
+    """The stage of the read at its end; the number of nodes if there is none."""
+    first: Array
+    """Which of the stages that are seen is the first one inside."""
+    beyond: Array
+    """Which is the first one behind."""
+    last: Array
+    """Is it after the last use?"""
+
+    @classmethod
+    def of(cls, graph: _Graph, stages: Array) -> Gaps:
+        """All of them, those before a read first."""
+        n, head = len(graph.duration), graph.succ.astype(np.int64)
+        read = np.flatnonzero(np.diff(graph.succ_ptr))
+        tail = np.repeat(np.arange(n), np.diff(graph.succ_ptr))
+        use = np.concatenate([tail[:1], head[:-1]])
+        use[graph.succ_ptr[read]] = read
+        node, begin = np.concatenate([tail, read]), np.concatenate([use, head[graph.succ_ptr[read + 1] - 1]])
+        end = np.concatenate([head, np.full(len(read), n)])
+        first, beyond = np.searchsorted(stages, begin, "right"), np.searchsorted(stages, end, "left")
+        seen = (first < beyond) & (graph.size[node] > 0)
+        return cls(*(of[seen] for of in (node, begin, end, first, beyond, end == n)))
+
+
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """What is best at given prices of memory."""
+
+    value: int
+    """No choice that saves enough at all stages costs less; rounded up."""
+    cost: int
+    """Duration of what is computed again."""
+    over: Array
+    """Memory that is to be saved still at each stage; negative: more is saved than has to be."""
+    stages: Array
+    """Of each gap: how many of the stages inside, from the first on, it is computed again after."""
+
+
+class Moments:
+    """The choices there are.
+
+    Args:
+        possible: may it be computed again?
+        stages: ascending.
+        excess: what is to be saved at each of them.
+    """
+
+    def __init__(self, graph: _Graph, possible: Array, stages: Array, excess: Array) -> None:
+        self.gaps = gaps = Gaps.of(graph, stages)
+        self.excess, spans = excess, gaps.beyond - gaps.first
+        able = possible[gaps.node]
+        self.able, self.sizes, self.durations = able, graph.size[gaps.node], graph.duration[gaps.node]
+        self._again, again_stage = spread(gaps.first, np.where(able, spans, 0))
+        there, there_stage = spread(gaps.first, np.where(gaps.last, spans, 0))
+        begins = again_stage == gaps.first[self._again]
+        self._stage = np.concatenate([again_stage, there_stage])
+        self._saves = np.concatenate([graph.size[gaps.node[self._again]], -graph.size[gaps.node[there]]])
+        self._costs = np.append(graph.duration[gaps.node[self._again]] * begins, np.zeros(len(there), np.int64))
+        again_at = _places(self._again, again_stage, len(spans), 0)
+        there_at = _places(there, there_stage, len(spans), len(again_stage))
+        longer = np.flatnonzero(np.append(~begins, there_stage > gaps.first[there]))
+        itself = np.flatnonzero(gaps.last[self._again])
+        wants = _wants(graph, gaps, np.flatnonzero(able))
+        starts = longer, itself, again_at[wants[0]] + wants[2]
+        ends = longer - 1, there_at[self._again[itself]] + again_stage[itself], there_at[wants[1]] + wants[2]
+        self._network = _network(len(self._stage), np.concatenate(starts), np.concatenate(ends))
+
+    def at(self, prices: Array) -> Taken:
+        """The best choice at a price of memory for each stage, rounded down to what fits the arithmetic."""
+        flow, paying, paid = self._network
+        most = np.abs(self._saves).sum(dtype=float) + np.abs(self.excess).sum(dtype=float) + 1
+        q = max(1, int(min(_FINEST, _LARGEST / (self._costs.sum(dtype=float) + prices.max(initial=0.0) * most + 1))))
+        p = np.minimum(prices * q, _LARGEST / most).astype(np.int64)
+        pays = p[self._stage] * self._saves - q * self._costs
+        flow.set_arcs_capacity(paying, pays.clip(min=0))
+        flow.set_arcs_capacity(paid, (-pays).clip(min=0))
+        count = len(pays)
+        if flow.solve(count, count + 1) != flow.OPTIMAL:
+            raise RuntimeError("a minimum cut was not found")
+        value = sum(map(int.__mul__, p.tolist(), self.excess.tolist())) - int(pays.clip(min=0).sum())
+        side = np.zeros(count + 2, bool)
+        side[flow.get_source_side_min_cut()] = True
+        chosen = np.flatnonzero(side[:count])
+        saved = np.zeros(len(self.excess), np.int64)
+        np.add.at(saved, self._stage[chosen], self._saves[chosen])
+        again = np.bincount(self._again[side[: len(self._again)]], minlength=len(self.gaps.node))
+        return Taken(
+            -(-(value + int(flow.optimal_flow())) // q), int(self._costs[chosen].sum()), self.excess - saved, again
+        )  # fmt: skip
+
+
+def spread(first: Array, counts: Array) -> tuple[Array, Array]:
+    """Ranges of integers one behind the other: to which each belongs, and the integers."""
+    owner = np.repeat(np.arange(len(counts)), counts)
+    begins = np.cumsum(counts) - counts
+    return owner, first[owner] + np.arange(len(owner)) - begins[owner]
+
+
+def _places(owner: Array, stage: Array, gaps: int, before: int) -> Array:
+    """By gap: what added to the number of a stage is the place of the two in a list, after so many others."""
+    places = np.zeros(gaps, np.int64)
+    places[owner] = before + np.arange(len(owner)) - stage
+    return places
+
+
+def _wants(graph: _Graph, gaps: Gaps, able: Array) -> tuple[Array, Array, Array]:
+    """Gap in which something is computed again, last gap of one of its inputs, and stage: there it wants it."""
+    last = np.full(len(graph.duration), -1)
+    last[gaps.node[gaps.last]] = np.flatnonzero(gaps.last)
+    node = gaps.node[able]
+    pair, at = spread(graph.pred_ptr[node], np.diff(graph.pred_ptr)[node])
+    reader, read = able[pair], last[graph.pred[at]]
+    reader, read = reader[read >= 0], read[read >= 0]
+    first = np.maximum(gaps.first[reader], gaps.first[read])
+    pair, stage = spread(first, (gaps.beyond[reader] - first).clip(min=0))
+    return reader[pair], read[pair], stage
+
+
+def _network(count: int, starts: Array, ends: Array) -> tuple[Any, Array, Array]:
+    """Each start wants its end; and the arcs by which what is chosen pays, and is paid."""
+    from ortools.graph.python.max_flow import SimpleMaxFlow
+
+    flow, none = SimpleMaxFlow(), np.zeros(count, np.int64)
+    flow.add_arcs_with_capacity(starts, ends, np.full(len(starts), 2**62))
+    flow.add_arc_with_capacity(count, count + 1, 0)  # source and sink are there, even if there is no choice
+    paying = flow.add_arcs_with_capacity(none + count, np.arange(count), none)
+    paid = flow.add_arcs_with_capacity(np.arange(count), none + count + 1, none)
+    return flow, paying, paid
+
+
+def first_prices(moments: Moments) -> Array:
+    """In proportion to what is over the budget, and such that enough is saved in all if inputs cost nothing."""
+    gaps, share = moments.gaps, moments.excess / moments.excess.sum()
+    sums = np.concatenate([[0.0], np.cumsum(share)])
+    could = np.flatnonzero(moments.able & ~gaps.last)
+    if len(could) == 0:
+        return share
+    saves = moments.sizes[could] * (sums[gaps.beyond[could]] - sums[gaps.first[could]])
+    ratio = moments.durations[could] / saves
+    cheapest = np.argsort(ratio, kind="stable")
+    enough = int(np.searchsorted(np.cumsum(saves[cheapest]), share @ moments.excess))
+    return share * max(ratio[cheapest[min(enough, len(cheapest) - 1)]], ratio[ratio > 0].min(initial=1.0))
+
+
+def finer(prices: Array, count: int) -> Array:
+    """Prices of equal segments, spread over so many."""
+    sums = np.concatenate([[0.0], np.cumsum(prices)])
+    return np.diff(np.interp(np.linspace(0, 1, count + 1), np.linspace(0, 1, len(prices) + 1), sums))
+
+
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """Prices, and what is best at them."""
+
+    moments: Moments
+    part: Array
+    """See `segments`."""
+    prices: Array
+    """In duration by memory, for each of the stages that are seen."""
+    taken: Taken
+
+
+def finer_and_finer(
+    graph: _Graph, possible: Array, over: Array, most: int, stop: Callable[[], bool]
+) -> Iterator[Priced]:
+    """Better and better prices on the whole, of more and more stages.
+
+    Args:
+        possible: see `Moments`.
+        over: memory of the input order over the budget, by stage; positive somewhere.
+        most: how many stages are seen in the end.
+    """
+    prices, count = None, 1
+    while not stop():
+        stages, part = segments(over, count)
+        moments, best = Moments(graph, possible, stages, over[stages]), None
+        first = first_prices(moments) if prices is None else finer(prices, len(stages))
+        for at, taken in priced(moments, first, ROUNDS, stop, FAR if prices is None else NEAR):
+            yield Priced(moments, part, at, taken)
+            if best is None or taken.value > best:
+                best, prices = taken.value, at
+        if count == most:
+            return
+        count = min(most, FINER * count)
+
+
+def priced(
+    moments: Moments, prices: Array, rounds: int, stop: Callable[[], bool], far: float = FAR
+) -> Iterator[tuple[Array, Taken]]:
+    """Better and better prices on the whole, each with what is best at it: steps along what is over, so far as if a
+    level somewhat above the best value were to be reached.
+
+    Args:
+        prices: to begin with, in duration by memory; excess must be positive at all stages.
+        far: how far above the first value the level is then, as a fraction of it; the level comes nearer.
+    """
+    scale = moments.excess.astype(float)
+    best, ahead, idle, way, center = -np.inf, 0.0, 0, np.zeros(len(prices)), prices
+    for number in range(rounds):
+        if stop():
+            return
+        taken = moments.at(prices)
+        yield prices, taken
+        value, over = taken.cost + float(prices @ taken.over), taken.over / scale
+        if number == 0:
+            ahead = far * abs(value)
+        idle += 1
+        if value > best:
+            idle = 0 if value > best + LITTLE * ahead else idle
+            ahead *= 2 if number and value > best + ahead / 2 else 1
+            best, center = value, prices
+        if idle >= IDLE:
+            ahead, idle = ahead / 2, 0
+        if value < best - ahead:
+            ahead, prices, way = ahead / 2, (prices + 3 * center) / 4, np.zeros(len(prices))
+            continue
+        way = over + MEMORY * way
+        slope = float(way @ way)
+        if slope == 0.0:
+            return
+        prices = np.maximum(0.0, prices * scale + (best + ahead - value) / slope * way) / scale
+
+
+def segments(over: Array, count: int) -> tuple[Array, Array]:
+    """So many parts of what is over the budget, one behind the other, about equal: of each part the stage that is
+    furthest over the budget, and of each stage its part (-1 of those within it).
+    """
+    part, high = np.full(len(over), -1), np.flatnonzero(over > 0)
+    share = np.cumsum(over[high], dtype=float)
+    part[high] = np.minimum(count - 1, ((share - over[high] / 2) * count / share[-1]).astype(np.int64))
+    by_part = high[np.lexsort((-over[high], part[high]))]
+    kept, begins = np.unique(part[by_part], return_index=True)
+    part[high] = np.searchsorted(kept, part[high])
+    return by_part[begins], part
