@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 from cases import draw_case
 from oracle import fixed_order_schedule, free_order_schedule
 
-from moccasin_mzn.bounds.certificates.document import certificate, certificate_text, prove
+from moccasin_mzn.bounds.certificates.document import certificate, certificate_text, prove, prove_in_blocks
+from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.files import parse_json
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.certificates import check_certificate
+from moccasin_mzn.problem.stages import Stages
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 
@@ -60,6 +63,40 @@ def test_never_above_brute_force(workspaces):
 @pytest.mark.parametrize("workspaces", [False, True])
 def test_never_above_brute_force_on_many(workspaces):
     assert min(hold(range(100, 1100), workspaces)) >= 100
+
+
+def hold_in_blocks(seeds, workspaces):
+    """How many optima above every node once are proven in blocks: those of schedules that keep the input order."""
+    tight = 0
+    for seed in seeds:
+        case, rng = draw_case(seed, workspaces=workspaces), random.Random(seed)
+        instance = Instance.build(case.graph, case.budget, max_computations=8)
+        stages = Stages.of(instance)
+        chosen = rng.sample(range(stages.n), rng.randint(0, stages.n))
+        relaxation = Relaxation.of(stages, chosen, range(stages.n) if rng.random() < 0.8 else ())
+        best = fixed_order_schedule(case.graph, instance.order, case.budget, None)
+        duration, sequence = (None, None) if best is None else (best.duration, best.sequence)
+        for known, stop in ((duration, bool), (None, bool), (duration, stopping(seed % 5))):
+            proof = prove_in_blocks(instance, relaxation, known, stop)
+            document = parse_json(certificate_text(certificate(proof, sequence)), "text")
+            proven = check_certificate(case.graph, document)
+            assert document["blocks"] and proven.scope.startswith("first computations in order")
+            assert (proven.bound is not None) or best is None, seed
+            if best is not None:
+                assert case.graph.total_duration <= proven.bound <= best.duration, seed
+        tight += best is not None and proven.bound == best.duration > case.graph.total_duration
+    return tight
+
+
+@pytest.mark.parametrize("workspaces", [False, True])
+def test_blocks_are_never_above_brute_force(workspaces):
+    assert hold_in_blocks(range(60), workspaces) >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workspaces", [False, True])
+def test_blocks_are_never_above_brute_force_on_many(workspaces):
+    assert hold_in_blocks(range(100, 1100), workspaces) >= 60
 
 
 def test_stopped_at_any_moment():

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from tiny_graphs import STRAY
@@ -13,8 +14,9 @@ from tiny_graphs import STRAY
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.certificates import check_certificate
-from moccasin_mzn.search.certifying import _interruptible, certificate_of
+from moccasin_mzn.search.certifying import _interruptible, certificate_of, trusted
 from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.progress import TracePoint
 from moccasin_mzn.search.solve import solve_instance
 
 
@@ -40,6 +42,23 @@ def test_all_orders_where_the_bound_meets_the_schedule(problem, duration):
 def test_there_being_no_schedule():
     proven = certified(3)
     assert (proven.bound, proven.duration) == (None, None) and proven.scope.startswith("any order")
+
+
+@pytest.mark.parametrize(
+    ("source", "by"),
+    [
+        ("relaxation", "CP-SAT, relaxation"), ("flow covers", "CP-SAT, flow covers"), ("cp-sat", "CP-SAT, the model"),
+        ("moments", "CP-SAT, moments"), ("the instant bound", "the instant bound"), ("highs", "highs"),
+        ("search, relaxation", "search, CP-SAT, relaxation"),
+    ],
+)  # fmt: skip
+def test_whoever_is_trusted_is_told_with_the_search(source, by):
+    """Also where nothing is settled, of whoever improved the bound last."""
+    result = solve_instance(Instance.build(STRAY, 6), Options.of({}))
+    points = (TracePoint(0.1, None, 4, "another"), TracePoint(0.2, 6, 5, source), TracePoint(0.3, 5, 5, "a third"))
+    for settled in (replace(result, proved_by=source), replace(result, status="feasible", proved_by="", trace=points)):
+        assert [(one.by, one.bound) for one in trusted(settled)] == [(by, 5)]
+    assert trusted(replace(result, status="feasible", proved_by="", trace=())) == ()
 
 
 def test_no_certificate_is_for_less_than_nothing():

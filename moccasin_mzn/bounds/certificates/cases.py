@@ -15,9 +15,10 @@ of its leaves.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 import numpy as np
 
@@ -39,19 +40,19 @@ NEVER = 2**200
 class Case:
     """One case, and those below it."""
 
-    decided: Decided
+    decided: Mapping[Any, bool]
     bound: int
     """No schedule of this case adds less to the duration."""
     multipliers: Multipliers
     """Which prove it, of the inequalities with what is decided here."""
     known: Sequence[int] = ()
     """Inequalities that mattered in the case above it."""
-    refuted: int | None = None
-    """The index of an inequality that cannot be met."""
-    branch: int | None = None
-    """The node that tells the cases below apart."""
+    refuted: Multipliers | None = None
+    """Of inequalities that cannot be met together."""
+    branch: Any = None
+    """What tells the cases below apart: a node, or a variable of blocks."""
     below: tuple[Case, ...] = ()
-    """With that node computed once, and more than once."""
+    """With that not so, and so."""
 
 
 @dataclass
@@ -101,10 +102,10 @@ class Cases:
         return self._branch(case, undecided, values) if undecided else self._settle(case, values)
 
     def _refuted(self, case: Case, left: Residues) -> bool:
-        case.refuted = left.refuted()
-        if case.refuted is not None:
-            case.bound = NEVER
-        return case.refuted is not None
+        unmet = left.refuted()
+        if unmet is not None:
+            case.bound, case.refuted = NEVER, Multipliers(0, ((unmet, 1),))
+        return unmet is not None
 
     def _relaxed(self, case: Case, left: Residues) -> Array:
         """The values of the relaxation, float64[n]; improves the bound."""

@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from moccasin_mzn.bounds.certificates.blocks import BlockCases, Blocks
 from moccasin_mzn.bounds.certificates.cases import NEVER, Case, Cases, in_order, proven
 from moccasin_mzn.bounds.certificates.pool import Cover, Pool
 from moccasin_mzn.bounds.flow_covers.cuts import Moments
 from moccasin_mzn.bounds.flow_covers.network import MomentNetwork
+from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.arrays import Array
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.certificates import (
     ANY_ORDER,
     FORMAT,
@@ -46,19 +49,22 @@ class OrderedNetwork(MomentNetwork):
 class Proof:
     """What is proven of a graph and a budget."""
 
-    pool: Pool
+    of: Pool | Blocks
+    """The inequalities."""
     top: Case
     order: Sequence[int] | None
     """Of first computations, in the schedules that it ranges over; None: all schedules."""
     bound: int | None
     """No such schedule is shorter; None: there is none."""
+    unit: int
+    """Durations are counted in this."""
 
 
 def prove(
     graph: ComputationGraph, budget: int, duration: int | None, stop: Callable[[], bool],
     order: Sequence[int] | None = None,
 ) -> Proof:  # fmt: skip
-    """The best bound by cases.
+    """The best bound by cases of what is computed more than once.
 
     Args:
         duration: of a schedule; a bound that meets it is enough.
@@ -69,7 +75,18 @@ def prove(
     pool, least = Pool(moments, budget), graph.total_duration
     top = Cases(pool, None if duration is None else (duration - least) // moments.unit, stop).run()
     added = proven(top)
-    return Proof(pool, top, order, None if added is None else least + added * moments.unit)
+    return Proof(pool, top, order, None if added is None else least + added * moments.unit, moments.unit)
+
+
+def prove_in_blocks(
+    instance: Instance, relaxation: Relaxation, duration: int | None, stop: Callable[[], bool]
+) -> Proof:
+    """The best bound on schedules with first computations in the instance's order, by cases of a block relaxation of
+    it, without limits on computations; the arguments are those of `prove`."""
+    blocks, least = Blocks(instance.graph, instance.budget, relaxation, instance.order), instance.graph.total_duration
+    top = BlockCases(blocks, None if duration is None else (duration - least) // blocks.unit, stop).run()
+    added = proven(top)
+    return Proof(blocks, top, instance.order, None if added is None else least + added * blocks.unit, blocks.unit)
 
 
 def certificate(proof: Proof, sequence: Sequence[int] | None, trusted: Iterable[Trust] = ()) -> dict[str, Any]:
@@ -82,19 +99,22 @@ def certificate(proof: Proof, sequence: Sequence[int] | None, trusted: Iterable[
     Raises:
         JudgeError: the judge refuses it.
     """
-    graph, order, bound = proof.pool.graph, proof.order, proof.bound
+    graph, order, bound = proof.of.graph, proof.order, proof.bound
     used, tree = _tree(proof)
+    sights, inequalities = _rules(proof.of, used) if isinstance(proof.of, Blocks) else _sums(proof.of, used)
     document = {
         "format": FORMAT,
         "version": VERSION,
         "scope": ANY_ORDER if order is None else IN_ORDER,
         "graph": graph_digest(graph),
         "order": None if order is None else [graph.nodes[v] for v in order],
-        "budget": proof.pool.budget,
+        "sights": [graph.nodes[v] for v in sights],
+        "blocks": isinstance(proof.of, Blocks),
+        "budget": proof.of.budget,
         "schedule": None if sequence is None else [graph.nodes[v] for v in sequence],
         "duration": None if sequence is None else sum(graph.durations[v] for v in sequence),
         "bound": INFEASIBLE if bound is None else bound,
-        "inequalities": [_flow(graph, proof.pool.covers[index]) for index in used],
+        "inequalities": inequalities,
         "tree": tree,
         "trusted": [
             {"by": one.by, "scope": one.scope, "bound": INFEASIBLE if one.bound is None else one.bound}
@@ -122,30 +142,43 @@ def certificate_text(document: dict[str, Any]) -> str:
 
 def _tree(proof: Proof) -> tuple[list[int], list[dict[str, Any]]]:
     """The inequalities that the cases use, by index, and the cases, in which they are numbered anew."""
-    graph, unit = proof.pool.graph, proof.pool.moments.unit
+    graph, unit = proof.of.graph, proof.unit
     enough = NEVER if proof.bound is None else (proof.bound - graph.total_duration) // unit
     number: dict[int, int] = {}
     items: list[dict[str, Any]] = []
     for case in in_order(proof.top, enough):
-        if case.refuted is not None:
-            items.append({"refuted": number.setdefault(case.refuted, len(number))})
-        elif case.branch is None or case.bound >= enough:
-            factors = [[number.setdefault(k, len(number)), by * unit] for k, by in case.multipliers.factors]
-            items.append({"multipliers": factors, "denominator": 1 << case.multipliers.bits})
-        else:
-            items.append({"branch": graph.nodes[case.branch]})
+        if case.refuted is None and case.branch is not None and case.bound < enough:
+            kind, j, u = case.branch if isinstance(case.branch, tuple) else ("again", 0, case.branch)
+            items.append({"branch": [kind, j, graph.nodes[u]]})
+            continue
+        used = case.multipliers if case.refuted is None else case.refuted
+        factors = [[number.setdefault(k, len(number)), by * unit] for k, by in used.factors]
+        items.append({"multipliers": factors, "denominator": 0 if case.refuted else 1 << used.bits})
     return list(number), items
 
 
-def _flow(graph: ComputationGraph, cover: Cover) -> dict[str, Any]:
-    """The flow of an inequality, arc by arc."""
-    nodes, own = graph.nodes, [(u, u) for u in range(len(graph.nodes))]
-    reverse = [(w, u) for u, w in graph.edges]
-    ends = {"again": ("x>c", own), "held": ("c>f", own), "dropped": ("c>x", own), "kept": ("f>c", own),
-            "reads": ("f>c", graph.edges), "closes": ("x>x", reverse)}  # fmt: skip
-    entries = []
-    for name, (kind, arcs) in ends.items():
-        at, amounts = cover.arcs[name]
-        pairs = [arcs[k] for k in at.tolist()]
-        entries += [[kind, nodes[u], nodes[w], n] for (u, w), n in zip(pairs, amounts.tolist(), strict=True)]
-    return {"node": nodes[cover.node], "price": [cover.price.numerator, cover.price.denominator], "flow": entries}
+def _rules(blocks: Blocks, used: Sequence[int]) -> tuple[list[int], list[Any]]:
+    """The sights, and rules of them."""
+    rules = [blocks.rows[k].rule for k in used]
+    return blocks.sights, [[name, j, *(blocks.graph.nodes[u] for u in nodes)] for name, j, *nodes in rules]
+
+
+def _sums(pool: Pool, used: Sequence[int]) -> tuple[list[int], list[Any]]:
+    """The sights, and the flow of each inequality as a sum of rules: an arc is a rule, what it takes is the factor."""
+    covers = [pool.covers[k] for k in used]
+    sights = list(dict.fromkeys(cover.node for cover in covers))
+    return sights, [_sum(pool.graph, cover, sights.index(cover.node)) for cover in covers]
+
+
+def _sum(graph: ComputationGraph, cover: Cover, j: int) -> dict[str, Any]:
+    nodes, by = graph.nodes, cover.price.denominator
+    ends: dict[str, tuple[str, Sequence[tuple[int, ...]]]] = {
+        "again": ("comes", [(u,) for u in range(len(nodes))]), "reads": ("leaves", graph.edges),
+        "closes": ("closes", graph.edges),
+    }  # fmt: skip
+    terms = [["sight", j, nodes[cover.node], cover.price.numerator]]
+    for name, (rule, arcs) in ends.items():
+        for k, amount in zip(*(of.tolist() for of in cover.arcs[name]), strict=True):
+            if arcs[k][-1] != cover.node:  # what the sight itself reads is held
+                terms.append([rule, j, *(nodes[u] for u in arcs[k]), amount * by])
+    return {"sum": terms, "divisor": by}

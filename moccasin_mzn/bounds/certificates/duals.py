@@ -16,7 +16,7 @@ import numpy as np
 from moccasin_mzn.bounds.certificates.pool import Residues
 from moccasin_mzn.graphs.arrays import Array
 
-_BITS = (0, 12, 24, 36, 48, 60)
+BITS = (0, 12, 24, 36, 48, 60)
 """Binary places of multipliers: as few as do."""
 _AT_ONCE = 10
 """Inequalities added to a linear program that does not satisfy them."""
@@ -100,7 +100,7 @@ def _solve(left: Residues, durations: Sequence[int], used: Sequence[int]) -> Rel
 def multipliers(left: Residues, durations: Sequence[int], relaxed: Relaxed, enough: int) -> tuple[int, Multipliers]:
     """The best bound that duals prove exactly, or `enough`, and the coarsest multipliers that do."""
     best = 0, Multipliers()
-    for bits in _BITS:
+    for bits in BITS:
         factors = tuple((k, factor) for k, dual in relaxed.duals.items() if (factor := int(math.ldexp(dual, bits))))
         one = Multipliers(bits, factors)
         best = max(best, (one.bound(left, durations), one), key=lambda pair: pair[0])

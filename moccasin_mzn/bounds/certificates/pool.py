@@ -7,6 +7,7 @@ With some r_u decided the demand is less, and no other weight need be above it: 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,8 +28,8 @@ Decided = Mapping[int, bool]
 """By node: is it computed more than once?"""
 
 
-ARCS = ("again", "held", "dropped", "kept", "reads", "closes")
-"""Of `MomentFlow`."""
+ARCS = ("again", "reads", "closes")
+"""Of `MomentFlow`; the others follow from them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,7 @@ class Cover:
     arcs: dict[str, tuple[Array, Array]]
     """By name in `MomentFlow`: where there is any flow, and how much."""
     demand: int
+    """Rounded up once."""
 
     @classmethod
     def of(cls, cut: FlowCut, moments: Moments, budget: int) -> Cover:
@@ -50,7 +52,10 @@ class Cover:
         held = np.array([int(cut.price * size // 1) for size in moments.graph.sizes], np.int64)
         flow = moments.network.flow(cut.node, again, held)
         arcs = {name: (np.flatnonzero(amounts := getattr(flow, name)), amounts[amounts != 0]) for name in ARCS}
-        return cls(cut.node, cut.price, arcs, cut.demand(budget))
+        inputs = moments.graph.predecessors[cut.node]  # are there whatever is paid for them, without rounding
+        beside = flow.value - int(held[list(inputs)].sum())
+        room = budget - cut.own - sum(moments.graph.sizes[u] for u in inputs)
+        return cls(cut.node, cut.price, arcs, math.ceil(beside - cut.price * room))
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,7 @@ def read_schedule(path: str | PathLike[str], graph: ComputationGraph) -> Claimed
          "peak": 12, "duration": 40, "budget": 12, "arena": 12, "alignment": 4}
 
     All keys but "sequence" are optional, "offset" is so for all intervals together; other keys are ignored. An
-    id may be written as text ("3" for 3).
+    id may be written as text ("3" for 3). A certificate is a schedule too; its key is "schedule".
 
     Raises:
         InputError: the file cannot be read or is broken, a node is not in the graph, a claim is not an integer.
@@ -60,9 +60,10 @@ def claimed_schedule(document: Any, graph: ComputationGraph) -> ClaimedSchedule:
         return ClaimedSchedule(positions(graph, "sequence", document))
     if not isinstance(document, dict):
         raise InputError(f"expected a list of node ids or an object, got {shown(document)}")
-    if not isinstance(document.get("sequence"), list):
-        raise InputError('expected a key "sequence" with a list of node ids')
-    sequence = positions(graph, "sequence", document["sequence"])
+    key = "schedule" if "schedule" in document and "sequence" not in document else "sequence"
+    if not isinstance(document.get(key), list):
+        raise InputError(f'expected a key "{key}" with a list of node ids')
+    sequence = positions(graph, key, document[key])
     intervals, offsets = _intervals(graph, document) if document.get("intervals") is not None else (None, None)
     claims = {key: document.get(key) for key in ("peak", "duration", "budget", "arena", "alignment")}
     amounts = {key: None if value is None else amount(f'"{key}"', value) for key, value in claims.items()}

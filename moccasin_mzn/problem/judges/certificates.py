@@ -1,29 +1,24 @@
 """The judge of proofs that no schedule within a budget is shorter, in any order, however often nodes are computed.
 
-It knows only the graph, counts in integers, and shares no code with what makes certificates.
+It knows only the graph, counts in integers, and shares no code with what makes certificates. It takes for true what is
+so of every schedule (`_RULES`); the rest is arithmetic.
 
-**Cuts.** Let D be the nodes computed before v is computed for the first time. It is closed under inputs, holds the
-ancestors of v, and neither v nor its descendants. For each node u let x be "in D", h "in D, resident when v is
-computed", a "in D, not resident then, and computed again later". If u is in D, and a reader of u is not in D or is
-computed again later, then h or a holds for u. With c = x - a and f = c - h these are cuts of a network::
+**Sights.** At the first computation of a node, sight j, let for any node u before(j, u) be "u was computed before";
+held(j, u) "u is in memory", as the sight itself and its inputs are; later(j, u) "before, not held, and computed again
+later". Ancestors of the sight are before it, it and its descendants are not; in a given order all that is known. If u
+is before, and w, which reads u, is not, or is computed again later, then w reads a copy of u that is held or computed
+later. Sums of this with nothing left but what is computed again are flows from what is before to what is not, through
+what is held, of which the budget allows so much.
 
-    x>c   from x of u to c of u                 cut if u is computed again: any capacity
-    c>f   from c of u to f of u                 cut if u is resident: a price times the size of u
-    c>x, f>c, x>x                               never cut: c of u to x of u; f of u to c of u and to c of readers of u;
-                                                x of u to x of inputs of u
-    sources: x of the ancestors of v, c of the inputs of v;     sinks: x of v and of its descendants
+**Blocks.** In an order, sights may cut schedules: block j is between the first computations of sights j - 1 and j.
+What is before it for the first time is old there. For an old u let again(j, u) be "computed in block j", through(j, u)
+"in memory from sight j - 1 to sight j". What is read in a block or is held at its end was held at its beginning, or is
+computed in it. Without blocks again(0, u) is "computed more than once".
 
-If first computations are in a given order, D is known: sources are x of all before v, sinks x of v and of all after it.
-
-**Flows.** A flow of F, p(u) of it on the arc x>c of u, is at most what is cut: a price times what is resident, which is
-at most budget - size(v) - workspace(v), and p(u) of what is computed again. With r(u) = 1 if u is computed more than
-once, else 0: sum of p(u) r(u) >= d = F - price (budget - size(v) - workspace(v)), rounded up. If d > 0, each p(u) may
-be lowered to d, as one such r(u) = 1 satisfies the inequality alone.
-
-**Cases.** A tree decides some r(u). In each leaf an inequality cannot be met, or multipliers y >= 0 of what is left of
-the inequalities, so lowered, bound the duration w that recomputations add, by linear duality::
-
-    sum of w(u) r(u)  >=  sum of y d  +  sum over u of the least of (w(u) - sum of y p(u)) r(u)
+**Cases.** An inequality is a sum of weights of variables that are so, or are not so, which is >= d. A tree decides
+variables. Where d is left then, larger weights may be lowered to it, as one of them is enough. Multipliers y >= 0 at a
+leaf bound w, the duration of what is computed again, by linear duality: the sum of y d, and of the lesser of w - P and
+-N for each variable with y times weights P of its being so and N of not. If that is > 0 with w = 0, there is no case.
 """
 
 from __future__ import annotations
@@ -31,22 +26,34 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 
-FORMAT, VERSION = "moccasin-certificate", 1
+FORMAT, VERSION = "moccasin-certificate", 2
 ANY_ORDER, IN_ORDER = "any order, any number of computations", "first computations in order, any number of computations"
-INFEASIBLE = "infeasible"
-"""In place of a bound: there is no schedule."""
-MOST_BITS = 256
-_KEYS = ("format", "version", "scope", "graph", "order", "budget", "schedule", "duration", "bound", "inequalities",
-         "tree", "trusted")  # fmt: skip
-Inequality = tuple[dict[int, int], int]
-"""The p(u) that are there, and d."""
+INFEASIBLE, MOST_BITS = "infeasible", 256  # in place of a bound: there is no schedule
+_KEYS = ("format", "version", "scope", "graph", "order", "sights", "blocks", "budget", "schedule", "duration", "bound",
+         "inequalities", "tree", "trusted")  # fmt: skip
+_KINDS = "again", "before", "held", "later", "through"
+_RULES = {
+    # [name, j, u], or [name, j, u, w] for w that reads u: where it is so; how many are so (+) or not so (-) at sight or
+    # block j (<: j - 1), or with what, of old nodes, u, its inputs and its workspace fit, or else the last is so
+    "closes": ("seen reader", 1, "+before.u -before.w"),
+    "leaves": ("seen reader", 2, "+held.u +later.u -before.u +before.w -later.w"),
+    "comes": ("seen alone", 1, "-later.u"),  # or again in a later block
+    "sight": ("seen alone is-sight", "held", ""),
+    "reads": ("old reader new-reader", 1, "+again.u +held<.u"),
+    "rereads": ("old reader old-reader", 1, "+again.u +held<.u -again.w"),
+    "keeps": ("old alone seen", 1, "+again.u +held<.u -held.u"),
+    "spans": ("old alone seen", 1, "+again.u +through.u -held<.u -held.u"),
+    "during": ("old alone seen", "through", "-again.u"),
+}
+Variable = tuple[str, int, int]  # kind, sight or block, node
+Inequality = tuple[dict[tuple[Variable, bool], int], int]  # weights of what is so or is not so, and d
 
 
 class CertificateError(ValueError):
@@ -68,8 +75,7 @@ class Proven:
 
     scope: str
     budget: int
-    duration: int | None
-    """Of its schedule; None: it has none."""
+    duration: int | None  # of its schedule; None: it has none
     bound: int | None
     inequalities: int
     leaves: int
@@ -86,210 +92,205 @@ def graph_digest(graph: ComputationGraph) -> str:
 
 def check_certificate(graph: ComputationGraph, document: Any) -> Proven:
     """What a certificate, as JSON gives it, proves of a graph; `CertificateError` if anything in it is not so."""
-    _keys("the certificate", document, _KEYS)
+    _read("the certificate", document, dict.fromkeys(_KEYS))
     scope = ANY_ORDER if document["order"] is None else IN_ORDER
     for key, expected in (("format", FORMAT), ("version", VERSION), ("scope", scope), ("graph", graph_digest(graph))):
-        if type(document[key]) is not type(expected) or document[key] != expected:
-            another = " of another graph" * (key == "graph")
-            raise CertificateError(f"{key} is {_shown(document[key])}{another}, expected {expected!r}")
-    order = None if document["order"] is None else _nodes(graph, "order", document["order"])
-    if order is not None and sorted(order) != list(range(len(graph.nodes))):
-        raise CertificateError("order: it does not have every node once")
-    budget, bound = _integer("budget", document["budget"]), document["bound"]
-    claimed = None if bound == INFEASIBLE else _integer("bound", bound)
+        text = f"{key} is {_shown(document[key])}{' of another graph' * (key == 'graph')}, expected {expected!r}"
+        _require(type(document[key]) is type(expected) and document[key] == expected, text)
+    order = None if document["order"] is None else _read("order", document["order"], [graph])
+    _require(order is None or sorted(order) == [*range(len(graph.nodes))], "order: it does not have every node once")
+    budget, bound = _read("budget", document["budget"], 0), document["bound"]
+    claimed = None if bound == INFEASIBLE else _read("bound", bound, 0)
     duration = _schedule(graph, document, order, budget)
-    entries = _list("inequalities", document["inequalities"])
-    inequalities = [_inequality(graph, f"inequalities[{k}]", one, order, budget) for k, one in enumerate(entries)]
-    leaves = _tree(graph, _list("tree", document["tree"]), inequalities, claimed)
-    if duration is not None and (claimed is None or claimed > duration):
-        raise CertificateError(f"bound is {bound}, but the schedule takes {duration}")
-    trusted = tuple(
-        _trust(f"trusted[{k}]", one, duration) for k, one in enumerate(_list("trusted", document["trusted"]))
-    )
-    return Proven(scope, budget, duration, claimed, len(inequalities), leaves, trusted)
+    rules = _Rules(graph, budget, order, _read("sights", document["sights"], [graph]), document["blocks"])
+    entries = _read("inequalities", document["inequalities"], [None])
+    known = [rules.inequality(f"inequalities[{k}]", entry) for k, entry in enumerate(entries)]
+    leaves = _tree(graph, _read("tree", document["tree"], [None]), known, claimed)
+    told, words = _read("trusted", document["trusted"], [{"by": str, "scope": str, "bound": None}]), []
+    for what, one in [("bound", bound), *((f"trusted[{k}].bound", one["bound"]) for k, one in enumerate(told))]:
+        least = None if one == INFEASIBLE else _read(what, one, 0)
+        less = duration is None or (least is not None and least <= duration)
+        _require(less, f"{what} is {one}, but the schedule takes {duration}")
+        words.append(least)
+    trusted = tuple(Trust(one["by"], one["scope"], least) for one, least in zip(told, words[1:], strict=True))
+    return Proven(scope, budget, duration, claimed, len(known), leaves, trusted)
 
 
 def _schedule(graph: ComputationGraph, document: dict[str, Any], order: list[int] | None, budget: int) -> int | None:
     """The duration of the schedule, if there is one: from the definition of retention intervals."""
     if document["schedule"] is None and document["duration"] is None:
         return None
-    sequence = _nodes(graph, "schedule", document["schedule"])
-    latest: dict[int, int] = {}  # where each node was computed last
-    last_read = list(range(len(sequence)))
+    sequence, nodes = _read("schedule", document["schedule"], [graph]), graph.nodes
+    latest, last_read = dict[int, int](), list(range(len(sequence)))  # where each was computed last, and where read
     for t, v in enumerate(sequence):
         for u in graph.predecessors[v]:
-            if u not in latest:
-                raise CertificateError(f"schedule[{t}]: {graph.nodes[v]} reads {graph.nodes[u]}, not computed before")
+            _require(u in latest, f"schedule[{t}]: {nodes[v]} reads {nodes[u]}, not computed before")
             last_read[latest[u]] = t
         latest[v] = t
-    for v, node in enumerate(graph.nodes):
-        if v not in latest:
-            raise CertificateError(f"schedule: {node} is never computed")
-    if order is not None and list(dict.fromkeys(sequence)) != order:
-        raise CertificateError("schedule: first computations are not in the order of the certificate")
+    for v, node in enumerate(nodes):
+        _require(v in latest, f"schedule: {node} is never computed")
+    _require(order in (None, [*dict.fromkeys(sequence)]), "schedule: first computations are not in the given order")
     change = [0] * (len(sequence) + 1)
     for t, v in enumerate(sequence):
         change[t] += graph.sizes[v]
         change[last_read[t] + 1] -= graph.sizes[v]
     for t, (held, v) in enumerate(zip(accumulate(change), sequence, strict=False)):
-        if held + graph.workspace_of[v] > budget:
-            raise CertificateError(f"schedule[{t}]: memory {held + graph.workspace_of[v]} is over the budget {budget}")
-    duration = sum(graph.durations[v] for v in sequence)
-    if _integer("duration", document["duration"]) != duration:
-        raise CertificateError(f"duration is {document['duration']}, but that of the schedule is {duration}")
+        memory = held + graph.workspace_of[v]
+        _require(memory <= budget, f"schedule[{t}]: memory {memory} is over the budget {budget}")
+    duration, told = sum(graph.durations[v] for v in sequence), _read("duration", document["duration"], 0)
+    _require(told == duration, f"duration is {told}, but that of the schedule is {duration}")
     return duration
 
 
-def _inequality(graph: ComputationGraph, where: str, entry: Any, order: list[int] | None, budget: int) -> Inequality:
-    """What a flow proves, before rounding."""
-    _keys(where, entry, ("node", "price", "flow"))
-    v, price = _node(graph, f"{where}.node", entry["node"]), _list(f"{where}.price", entry["price"], 2)
-    above, below = (_integer(f"{where}.price[{k}]", one, least=k) for k, one in enumerate(price))
-    if order is None:
-        before, after = _reached(graph.predecessors, v), _reached(graph.successors, v)
-    else:
-        before, after = set(order[: order.index(v)]), set(order[order.index(v) + 1 :])
-    again, held = dict[int, int](), dict[int, int]()  # by node: the flow on its arcs x>c and c>f
-    balance: dict[tuple[str, int], int] = {}  # by vertex of the network: what leaves it, less what enters it
-    for k, arc in enumerate(_list(f"{where}.flow", entry["flow"])):
-        at = f"{where}.flow[{k}]"
-        kind, *ends, amount = _list(at, arc, 4)
-        (tail, head), amount = (_node(graph, at, node) for node in ends), _integer(at, amount)
-        if not _is_arc(graph, kind, tail, head):
-            raise CertificateError(f"{at}: no arc {_shown(kind)} from {graph.nodes[tail]} to {graph.nodes[head]}")
-        amounts = again if kind == "x>c" else held if kind == "c>f" else {}
-        amounts[tail] = amounts.get(tail, 0) + amount
-        if amounts is held and held[tail] * below > graph.sizes[tail] * above:
-            raise CertificateError(f"{at}: {held[tail]} is over the capacity {graph.sizes[tail] * above // below}")
-        for vertex, change in (((kind[0], tail), amount), ((kind[2], head), -amount)):
-            balance[vertex] = balance.get(vertex, 0) + change
-    total = 0
-    for (letter, u), excess in balance.items():
-        if (letter == "x" and u in before) or (letter == "c" and u in graph.predecessors[v]):
-            total += excess
-        elif excess and not (letter == "x" and (u == v or u in after)):
-            raise CertificateError(f"{where}: what leaves {letter} of {graph.nodes[u]} less what enters it is {excess}")
-    demand = total - (budget - graph.sizes[v] - graph.workspace_of[v]) * above // below
-    if demand <= 0:
-        raise CertificateError(f"{where}: a flow of {total} does not exceed what the budget allows")
-    return again, demand
+class _Rules:
+    """What is so of every schedule."""
+
+    def __init__(self, graph: ComputationGraph, budget: int, order: Any, sights: list[int], blocks: Any) -> None:
+        self.graph, self.budget, self.sights, self.blocks = graph, budget, sights, blocks
+        places = [order.index(v) for v in sights if order]
+        along = type(blocks) is bool and (not blocks or (order is not None and places == sorted(set(places))))
+        _require(along, f"blocks is {_shown(blocks)}, but the sights are not along an order")
+        self.sides = [(_reached(graph.predecessors, v), _reached(graph.successors, v)) for v in sights if order is None]
+        self.sides += [(set(order[:k]), set(order[k + 1 :])) for k in places]
+
+    def inequality(self, where: str, entry: Any) -> Inequality:
+        """By a rule; or by a sum of rules, divided and rounded up, in what is computed again."""
+        if type(entry) is list:
+            return self._rule(where, entry)
+        entry, demand = _read(where, entry, {"sum": [[None]], "divisor": 1}), 0
+        by, total = entry["divisor"], dict[tuple[Variable, bool], int]()
+        for k, (*rule, factor) in enumerate(term or [None] for term in entry["sum"]):
+            weights, least = self._rule(f"{where}.sum[{k}]", rule)
+            demand += _read(f"{where}.sum[{k}]", factor, 0) * least
+            for one, weight in weights.items():
+                total[one] = total.get(one, 0) + factor * weight
+        for of in {of for of, _ in total}:  # it is so or not so; if it is not kept, it may be what is worth more
+            pair = total.get((of, True), 0), total.get((of, False), 0)
+            least = min(pair) if of[0] == "again" else max(pair)
+            demand -= least
+            total[of, True], total[of, False] = (max(0, weight - least) for weight in pair)
+        return {one: -(-weight // by) for one, weight in total.items()}, -(-demand // by)
+
+    def _rule(self, where: str, entry: list[Any]) -> Inequality:
+        """A rule for a sight or block and nodes, in what is not known."""
+        name, j, *ends = entry if len(entry) in (3, 4) and type(entry[0]) is str else ("", 0)
+        j, (u, w) = _read(where, j, 0), (*_read(where, ends, [self.graph]), None, None)[:2]
+        needs, least, text = _RULES.get(name, ("a name", 1, ""))
+        seen, blocks = j < len(self.sights), range(1, len(self.sights) + 1) if self.blocks else range(1)
+        old = {*self.sides[j - 1][0], self.sights[j - 1]} if j and j in blocks else set()
+        holds = {
+            "seen": seen, "is-sight": seen and u == self.sights[j], "old": u in old, "old-reader": w in old,
+            "new-reader": w not in old and not (seen and w in self.sides[j][1]),
+            "alone": w is None, "reader": u is not None and w in self.graph.successors[u],
+        }  # fmt: skip
+        _require(all(holds.get(need) for need in needs.split()), f"{where}: there is no such rule")
+        words = [word.partition(".") for word in text.split()]
+        ones = [((one.strip("+-<"), j - ("<" in one), u if of == "u" else w), one[0] == "+") for one, _, of in words]
+        ones += [(("again", i, u), True) for i in blocks if name == "comes" and (i > j or not self.blocks)]
+        if type(least) is int:
+            return _left(dict.fromkeys(ones, 1), least, self._known)
+        own, size = {u, *self.graph.predecessors[u]}, self.graph.sizes
+        rest = {((least, j, v), False): size[v] for v in (old if "old" in needs else range(len(size))) if v not in own}
+        demand = sum(rest.values()) + sum(size[v] for v in own) + self.graph.workspace_of[u] - self.budget
+        return _left({**rest, **dict.fromkeys(ones, max(0, demand))}, demand, self._known)
+
+    def _known(self, variable: Variable) -> bool | None:
+        """What is so of a variable at a sight, whatever is done; None: it depends."""
+        kind, j, u = variable
+        if kind not in ("before", "held", "later"):
+            return None
+        v, (before, after) = self.sights[j], self.sides[j]
+        at_hand = u == v or u in self.graph.predecessors[v]
+        if (kind == "held" and at_hand) or (kind == "before" and u in before):
+            return True
+        return False if u == v or u in after or (kind == "later" and at_hand) else None
 
 
-def _is_arc(graph: ComputationGraph, kind: str, tail: int, head: int) -> bool:
-    if tail == head:
-        return kind in ("x>c", "c>f", "c>x", "f>c")
-    return (kind == "f>c" and head in graph.successors[tail]) or (kind == "x>x" and head in graph.predecessors[tail])
+def _left(weights: dict[Any, int], demand: int, value: Callable[[Variable], bool | None]) -> Inequality:
+    """What is left of an inequality where some variables have a value."""
+    left = {(of, is_so): weight for (of, is_so), weight in weights.items() if value(of) is None}
+    return left, demand - sum(weight for (of, is_so), weight in weights.items() if value(of) is is_so)
 
 
 def _reached(near: tuple[tuple[int, ...], ...], v: int) -> set[int]:
     """All that is reached from v, without v."""
-    found, waiting = set[int](), list(near[v])
-    while waiting:
-        u = waiting.pop()
-        if u not in found:
-            found.add(u)
-            waiting += near[u]
+    found, new = set[int](), set(near[v])
+    while new:
+        found |= new
+        new = {w for u in new for w in near[u]} - found
     return found
 
 
-def _tree(graph: ComputationGraph, items: list[Any], inequalities: list[Inequality], claimed: int | None) -> int:
-    """The number of leaves of a tree, in which a branch is followed by what is below r = 0, then by that of r = 1."""
-    waiting: list[dict[int, int]] = [{}]  # what is decided in each case that is still to come, the next one last
+def _tree(graph: ComputationGraph, items: list[Any], known: list[Inequality], claimed: int | None) -> int:
+    """The number of leaves of a tree, in which a branch is followed by what is below "not so", then by that of "so"."""
+    waiting: list[dict[Variable, bool]] = [{}]  # what is decided in each case that is still to come, the next one last
     for k, item in enumerate(items):
         where = f"tree[{k}]"
-        if not waiting:
-            raise CertificateError(f"{where}: all cases are covered before it")
+        _require(bool(waiting), f"{where}: all cases are covered before it")
         decided = waiting.pop()
         if type(item) is dict and "branch" in item:
-            _keys(where, item, ("branch",))
-            u = _node(graph, where, item["branch"])
-            if u in decided:
-                raise CertificateError(f"{where}: {graph.nodes[u]} is decided already")
-            waiting += [{**decided, u: 1}, {**decided, u: 0}]
-        elif type(item) is dict and "refuted" in item:
-            _keys(where, item, ("refuted",))
-            weights, demand = _remaining(where, item["refuted"], inequalities, decided)
-            if demand <= sum(weights.values()):
-                raise CertificateError(f"{where}: inequality {item['refuted']} can be met")
-        else:
-            proven = _leaf(graph, where, item, inequalities, decided)
-            if claimed is None or proven < claimed:
-                raise CertificateError(f"{where}: proves {proven}, not {INFEASIBLE if claimed is None else claimed}")
-    if waiting:
-        case = ", ".join(f"{graph.nodes[u]}={value}" for u, value in list(waiting[-1].items())[:5])
+            kind, j, node = (*_read(where, item, {"branch": [None]})["branch"], None, None, None)[:3]
+            _require(kind in _KINDS, f"{where}: {_shown(kind)} is none of {', '.join(_KINDS)}")
+            variable = kind, _read(where, j, 0), _read(where, node, graph)
+            _require(variable not in decided, f"{where}: {kind} {j} {node} is decided already")
+            waiting += [{**decided, variable: True}, {**decided, variable: False}]
+            continue
+        proven, goal = _leaf(graph, where, item, known, decided), INFEASIBLE if claimed is None else claimed
+        _require(proven is None or (claimed is not None and proven >= claimed), f"{where}: proves {proven}, not {goal}")
+    for decided in waiting[-1:]:
+        case = ", ".join(f"{kind} {j} {graph.nodes[u]}={+so}" for (kind, j, u), so in list(decided.items())[:5])
         raise CertificateError(f"tree: it ends before the case {case or 'of all schedules'}")
     return (len(items) + 1) // 2
 
 
-def _leaf(graph: ComputationGraph, where: str, item: Any, known: list[Inequality], decided: dict[int, int]) -> int:
-    """The least duration, by linear duality, of schedules that do what is decided."""
-    _keys(where, item, ("multipliers", "denominator"))
-    unit = _integer(f"{where}.denominator", item["denominator"], 1)
-    value, priced = 0, dict[int, int]()
-    for j, pair in enumerate(_list(f"{where}.multipliers", item["multipliers"])):
-        at = f"{where}.multipliers[{j}]"
-        index, factor = _list(at, pair, 2)
-        weights, demand = _remaining(at, index, known, decided)
-        value += _integer(at, factor) * max(0, demand)
-        for u, weight in weights.items():
-            priced[u] = priced.get(u, 0) + factor * max(0, min(weight, demand))
-    for u, price in priced.items():
-        value += min(0, unit * graph.durations[u] - price)
-    value += sum(unit * graph.durations[u] for u, again in decided.items() if again)
+def _leaf(graph: ComputationGraph, where: str, item: Any, known: list[Inequality], decided: dict[Any, bool]) -> Any:
+    """The least duration, by linear duality, of schedules that do what is decided; None: there are none."""
+    item, value = _read(where, item, {"multipliers": [[0]], "denominator": 0}), 0
+    unit, priced = item["denominator"], dict[tuple[Variable, bool], int]()
+    for j, pair in enumerate(item["multipliers"]):
+        there = f"{where}.multipliers[{j}]: there is no inequality {(*pair, '')[0]}"
+        _require(len(pair) == 2 and pair[0] < len(known), there)
+        weights, demand = _left(known[pair[0]][0], known[pair[0]][1], decided.get)
+        value += pair[1] * max(0, demand)
+        for one, weight in weights.items():
+            priced[one] = priced.get(one, 0) + pair[1] * max(0, min(weight, demand))
+    cost = {of: unit * graph.durations[of[2]] * (of[0] == "again") for of in [*decided, *(of for of, _ in priced)]}
+    for of in {of for of, _ in priced}:
+        value += min(cost[of] - priced.get((of, True), 0), -priced.get((of, False), 0))
+    if unit == 0:
+        return None if value > 0 else graph.total_duration
+    value += sum(cost[of] for of, is_so in decided.items() if is_so)
     step = math.gcd(*graph.durations) or 1  # of all sums of durations
     return graph.total_duration - step * (-value // (unit * step))
 
 
-def _remaining(where: str, index: Any, inequalities: list[Inequality], decided: dict[int, int]) -> Inequality:
-    """An inequality in the r that are not decided."""
-    if type(index) is not int or not 0 <= index < len(inequalities):
-        raise CertificateError(f"{where}: there is no inequality {_shown(index)}")
-    weights, demand = inequalities[index]
-    left = {u: weight for u, weight in weights.items() if u not in decided}
-    return left, demand - sum(weights.get(u, 0) for u, again in decided.items() if again)
+def _require(is_so: bool, text: str) -> None:
+    if not is_so:
+        raise CertificateError(text)
 
 
-def _trust(where: str, entry: Any, duration: int | None) -> Trust:
-    _keys(where, entry, ("by", "scope", "bound"))
-    for key in ("by", "scope"):
-        if type(entry[key]) is not str or not entry[key].isprintable() or not entry[key]:
-            raise CertificateError(f"{where}.{key} is {_shown(entry[key])}, expected a text of one line")
-    bound = None if entry["bound"] == INFEASIBLE else _integer(f"{where}.bound", entry["bound"])
-    if duration is not None and (bound is None or bound > duration):
-        raise CertificateError(f"{where}.bound is {entry['bound']}, but the schedule takes {duration}")
-    return Trust(entry["by"], entry["scope"], bound)
-
-
-def _keys(where: str, value: Any, keys: Sequence[str]) -> None:
-    """Check an object with exactly these keys."""
-    if type(value) is not dict:
-        raise CertificateError(f"{where} is {_shown(value)}, expected an object")
-    for key in (*keys, *value):
-        if key not in value or key not in keys:
-            raise CertificateError(f"{where}: {'unknown key' if key in value else 'there is no key'} {_shown(key)}")
-
-
-def _list(where: str, value: Any, length: int | None = None) -> list[Any]:
-    if type(value) is not list or length not in (None, len(value)):
-        raise CertificateError(f"{where} is {_shown(value)}, expected a list{f' of {length}' if length else ''}")
+def _read(where: str, value: Any, form: Any) -> Any:
+    """A value of a form: an integer for one that is no less, a graph for its nodes, which become positions, str for a
+    line of text, [form] for a list, forms by key for an object, None for anything."""
+    expected: Any = {list: "a list", dict: "an object", type: "a text of one line"}.get(type(form))
+    if type(form) is list and type(value) is list:
+        return [_read(f"{where}[{k}]", one, form[0]) for k, one in enumerate(value)]
+    if type(form) is dict and type(value) is dict:
+        for key in (*form, *value):
+            wrong = "unknown key" if key in value else "there is no key"
+            _require(key in value and key in form, f"{where}: {wrong} {_shown(key)}")
+        return {key: _read(f"{where}.{key}", value[key], one) for key, one in form.items()}
+    elif type(form) is int:
+        fits = type(value) is int and form <= value < 1 << MOST_BITS
+        _require(fits, f"{where} is {_shown(value)}, expected an integer in {form}..2^{MOST_BITS}-1")
+    elif isinstance(form, ComputationGraph):
+        try:
+            return form.position_of(value)
+        except ValueError:
+            raise CertificateError(f"{where}: node {_shown(value)} is not in the graph") from None
+    elif form is not None and not (form is str and type(value) is str and value.isprintable() and value):
+        raise CertificateError(f"{where} is {_shown(value)}, expected {expected}")
     return value
-
-
-def _integer(where: str, value: Any, least: int = 0) -> int:
-    if type(value) is not int or not least <= value < 1 << MOST_BITS:
-        raise CertificateError(f"{where} is {_shown(value)}, expected an integer in {least}..2^{MOST_BITS}-1")
-    return value
-
-
-def _node(graph: ComputationGraph, where: str, node: Any) -> int:
-    try:
-        return graph.position_of(node)
-    except ValueError:
-        raise CertificateError(f"{where}: node {_shown(node)} is not in the graph") from None
-
-
-def _nodes(graph: ComputationGraph, where: str, nodes: Any) -> list[int]:
-    return [_node(graph, f"{where}[{k}]", node) for k, node in enumerate(_list(where, nodes))]
 
 
 def _shown(value: Any) -> str:
