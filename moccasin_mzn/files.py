@@ -1,11 +1,16 @@
-"""Bytes on disk to JSON values, with every way this fails told in one line; and back to disk, all or nothing."""
+"""Bytes on disk to JSON values, with every way this fails told in one line; and back to disk, all or nothing.
+
+Text in a file whose name ends with .gz is compressed.
+"""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
 import tempfile
+import zlib
 from os import PathLike
 from typing import Any, BinaryIO
 
@@ -14,6 +19,9 @@ from moccasin_mzn.errors import InputError, located, shown
 SIZE_LIMIT = 2**30
 """Largest file read, in bytes: a graph of 100,000 nodes and a million edges takes 41 MB."""
 _PIECE = 2**24
+COMPRESSED = ".gz"
+_GZIP = 31
+"""What zlib calls it."""
 
 
 def load_bytes(path: str | PathLike[str], limit: int, hint: str = "") -> bytes:
@@ -49,11 +57,25 @@ def load_text(path: str | PathLike[str]) -> str:
     """
     with located(path):
         data = load_bytes(path, SIZE_LIMIT)
+        if os.fspath(path).endswith(COMPRESSED):
+            data = _unpacked(data)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}: line {line}: byte 0x{data[error.start]:02x} is not UTF-8") from None
+
+
+def _unpacked(data: bytes) -> bytes:
+    reader = zlib.decompressobj(_GZIP)
+    try:
+        text = reader.decompress(data, SIZE_LIMIT)
+    except zlib.error:
+        raise InputError("is not compressed by gzip, as its name says") from None
+    if not reader.eof:
+        more = bool(reader.unconsumed_tail)
+        raise InputError(f"more than {SIZE_LIMIT} bytes, uncompressed" if more else "the file is cut short")
+    return text
 
 
 def load_json(path: str | PathLike[str]) -> Any:
@@ -86,12 +108,15 @@ def parse_json(text: str, path: str | PathLike[str]) -> Any:
 def replace_file(path: str | PathLike[str], content: str | bytes) -> None:
     """Write bytes, or text as UTF-8, so that `path` holds, at any moment, either its old content or all of the new.
 
-    A file that is there keeps its mode; what is no regular file (a pipe, a device) is written to.
+    A file that is there keeps its mode; what is no regular file (a pipe, a device) is written to. Text for a name that
+    ends with .gz is compressed, to the same bytes every time.
 
     Raises:
         InputError: it cannot be written; `path` is then as it was.
     """
     data = content.encode() if isinstance(content, str) else content
+    if isinstance(content, str) and os.fspath(path).endswith(COMPRESSED):
+        data = gzip.compress(data, mtime=0)
     target = os.path.realpath(path)  # through a link, which stays one
     temporary = f"{target}.{os.getpid()}.tmp"
     try:

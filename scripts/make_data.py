@@ -9,7 +9,7 @@ The same program writes the same bytes on every platform.
 from __future__ import annotations
 
 import argparse
-import csv
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,10 +73,15 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
 - `paper/`: the paper's own graphs and its table, under a licence of their own: see [its README](paper/README.md).
 - `experiments/`: what `bench run` takes. `smoke.toml` lasts a minute, `portfolio.toml` has eight solvers on twelve
   small graphs, `ablation.toml` the model without each of its redundant constraints, `paper.toml` the tables and figures
-  of the paper, `extensions.toml` several memories and addresses, `instances.toml` what `instances/` is chosen from.
-- `instances/README.md` and `instances/best_known.csv`: how hard the instances are, and what is known of them, by
+  of the paper, `extensions.toml` several memories and addresses, `instances.toml` what `instances/` is chosen from,
+  `best_known.toml` the questions of `best_known.csv`.
+- `instances/README.md`: how hard the instances are, by
   `bench package data/experiments/instances.toml --instances 16 --no-models -o data/instances`. Their `.dzn` are
-  written by the script too, as soon as the table names them.
+  written by the script too, as soon as it names them.
+- `best_known.csv` and the files in `best_known/`: the shortest schedules and best bounds known of these graphs, each
+  with a schedule and a certificate, by
+  `bench best-known data/experiments/best_known.toml --table data/best_known.csv`, which replaces nothing by anything
+  worse; `validate --best-known data/best_known.csv` checks all of them.
 - `execution.svg`: time over memory of training steps, by `scripts/bench_execution.py`.
 - `unet_training.svg` and `unet_front.svg`: pictures in the project's README and `docs/`, by
   `solve data/unet_training.json --budget 0.8 --seed 1 --plot data/unet_training.svg` and
@@ -105,14 +110,15 @@ def rw_graphs() -> dict[str, ComputationGraph]:
 
 
 def instances() -> dict[str, str]:
-    """The data files that instances/best_known.csv names, by file name."""
+    """The data files that instances/README.md names, by file name."""
     found, runs = planned(DATA / "experiments" / "instances.toml", ())
     rows = [run.row for run in runs if is_of_package(run.row)]
     by_label = {graph.source.label: graph.graph for graph in found}
     asked = places(rows)
     files = dict(zip(data_files((label, budget) for label, budget, _, _ in asked), asked, strict=True))
-    with open(DATA / "instances" / "best_known.csv", encoding="utf-8", newline="") as file:
-        names = [row["instance"] for row in csv.DictReader(file)]
+    names = re.findall(
+        r"^\| (\S+\.dzn) \|", (DATA / "instances" / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     made, form = {}, find_formulation(FORMULATION)
     for name in names:
         label, _, _, amount = files[name]

@@ -60,7 +60,7 @@ Grades are the fewest seconds in which one of these proved the optimum, compilat
 {methods}
 
 Durations and budgets are those of the model; a budget is also told as a share of what the order of the nodes needs
-without recomputation. `best_known.csv` says who found and who proved what; who is no solver is a search or a bound of
+without recomputation. `{known}` says who found and who proved what; who is no solver is a search or a bound of
 moccasin_mzn.
 
 {table}
@@ -99,6 +99,7 @@ _BIB = """\
   url = {{https://proceedings.mlr.press/v202/bartan23a.html}}
 }}
 """
+KNOWN_FILE = "best_known.csv"
 _METADATA = "---\nTitle: {title}\nType: MiniZinc\n---\n"
 
 
@@ -110,18 +111,17 @@ def package_files(
     Args:
         methods: those that grade.
         grading: their rows of the store.
-        models: else instances alone, for the models where they are.
+        models: else instances alone, for the models and the table of best-known values where they are.
         csplib: an entry of CSPLib as well.
     """
     texts, data = package_models(), package.data()
     told = _INSTANCES.format(
         methods="\n".join(_told(method, grading) for method in methods), table=_table(package, methods),
-        command=package.command,
+        command=package.command, known=KNOWN_FILE if models else f"../{KNOWN_FILE}",
     )  # fmt: skip
     entry = _csplib(texts, data, _table(package, methods)) if csplib else {}
     return {
-        **(texts if models else {}), **data,
-        "best_known.csv": package.best_known(),
+        **(texts if models else {}), **data, **({KNOWN_FILE: package.best_known()} if models else {}),
         "README.md": _readme(package.files[0], told, models),
         **({"LICENSE": _licence()} if models else {}),
         **{f"csplib/{name}": text for name, text in entry.items()},

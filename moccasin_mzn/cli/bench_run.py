@@ -68,7 +68,7 @@ def planned(experiment: Path, folders: Sequence[Path]) -> tuple[list[BenchGraph]
         if not folder.is_dir():
             raise InputError(f"--graphs {folder}: there is no such folder")
     with located(experiment):
-        graphs = load_graphs(description, experiment.parent, folders, _generated, _tell)
+        graphs = load_graphs(description, experiment.parent, folders, generated, _tell)
         return graphs, matrix(description, graphs)
 
 
@@ -92,7 +92,7 @@ def _tell(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _generated(words: Sequence[str]) -> ComputationGraph:
+def generated(words: Sequence[str]) -> ComputationGraph:
     """The graph that `generate` makes."""
     import io
 

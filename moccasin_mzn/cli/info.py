@@ -26,7 +26,7 @@ def info(
     as_json: bool,
 ) -> int:  # fmt: skip
     """Tell the size of GRAPH, what its input order needs, and below which budgets nothing is feasible."""
-    from moccasin_mzn.bounds.least_budget import least_budget_bound
+    from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.orders.least_peak import peak_bound
     from moccasin_mzn.problem.instance import Instance
@@ -53,6 +53,7 @@ def info(
         "duration": instance.baseline.duration,
         "least_budget_bound": need.memory,
         "least_budget_node": computation_graph.nodes[need.node],
+        "enough_budget": enough_budget(computation_graph),
         "order_peak_bound": order_bound,
     }
     if computation_graph.workspaces is not None:

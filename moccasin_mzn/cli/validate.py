@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, GRAPH, ORDER, file_jobs
+from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, ORDER, file_jobs
 from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import added, typed
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 @command()
-@GRAPH
-@click.argument("schedule", type=click.Path(path_type=Path))
+@click.argument("graph", type=click.Path(path_type=Path), required=False)
+@click.argument("schedule", type=click.Path(path_type=Path), required=False)
 @click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the one the schedule says it was made for.")
 @ORDER
 @COUNT_FIXED
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 @added(*typed("formulation", *own_options(), "like"))
 @click.option("--max-computations", metavar="C|auto|FILE", help="As for export.  [default: 2]")
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="With --arrays: write the schedule.")
+@click.option("--best-known", type=click.Path(path_type=Path), metavar="TABLE.csv",
+              help="In place of GRAPH and SCHEDULE: a table of best-known values, certificates too.")  # fmt: skip
 def validate(
-    graph: Path, schedule: Path, budget: str | None, order: str, count_fixed: bool, arrays: bool, output: Path | None,
-    **model: Any,
+    graph: Path | None, schedule: Path | None, budget: str | None, order: str, count_fixed: bool, arrays: bool,
+    output: Path | None, best_known: Path | None, **model: Any,
 ) -> int:  # fmt: skip
     """Judge SCHEDULE of GRAPH, wherever it was made: exit status 0 if it is valid, else 1 and the first violation.
 
@@ -46,6 +48,14 @@ def validate(
     wants all that `export` was told.
     """
     model = {name: value for name, value in model.items() if value is not None}
+    if best_known is not None:
+        if any((graph, budget, arrays, output, model)):
+            raise InputError("--best-known: a table tells graphs, budgets and schedules itself")
+        return _validate_best_known(best_known)
+    if graph is None or schedule is None:
+        hint = "GRAPH" if graph is None else "SCHEDULE"
+        context = click.get_current_context()
+        raise click.MissingParameter(ctx=context, param_hint=f"'{hint}'", param_type="argument")
     if arrays:
         others = {"the order": order, "a limit of computations": model.get("max_computations")}
         others["the model"] = model.get("model")
@@ -95,6 +105,24 @@ def _validate_arrays(
     if not write_files(file_jobs((output, lambda: document))):
         return EXIT_BAD_INPUT
     return _tell(_figures(instance.graph, simulation, instance.budget), simulation.violations, ())
+
+
+def _validate_best_known(table: Path) -> int:
+    """Check each line, and tell of all that are wrong."""
+    from moccasin_mzn.bench.best_known import checked, read_table, summary
+    from moccasin_mzn.cli.bench_run import generated
+
+    rows, wrong = read_table(table), 0
+    for row in rows:
+        try:
+            checked(row, table.parent, generated)
+        except InputError as error:
+            wrong += 1
+            click.echo(f"invalid: {error}")
+        else:
+            click.echo(f"valid: {row.label}: {row.status}, certified {row.certified_percent:.1f} %")
+    click.echo(summary(rows))
+    return EXIT_NONE if wrong else EXIT_FOUND
 
 
 def _figures(graph: ComputationGraph, simulation: Simulation, budget: int | None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from moccasin_mzn.bounds.least_budget import least_budget_bound
+from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound
 from moccasin_mzn.formulations.complexity import ModelSize
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text, node_text
@@ -218,6 +218,8 @@ def print_info(instance: Instance, order_name: str, order_bound: int, out: TextI
     table.add_row("no budget is feasible below", memory_text(need.memory, graph.size_unit))
     table.add_row("as a fraction of the peak", f"{need.memory / baseline.peak:.3f}" if baseline.peak else "-")
     table.add_row("needed by node", node_text(graph, need.node))
+    enough = memory_text(enough_budget(graph), graph.size_unit)
+    table.add_row("enough with any number of recomputations", enough)
     table.add_row("no order without recomputation needs less than", memory_text(order_bound, graph.size_unit))
     print_table(to, table)
     made_by = graph.attributes.get("made_by")

@@ -119,10 +119,10 @@ def test_seeds_are_outermost_and_strategies_are_run_once(tmp_path):
     path = write(tmp_path, GOOD)
     from moccasin_mzn.bench.graphs import load_graphs
     from moccasin_mzn.bench.matrix import matrix
-    from moccasin_mzn.cli.bench_run import _generated
+    from moccasin_mzn.cli.bench_run import generated
 
     experiment = read_experiment(path)
-    runs = matrix(experiment, load_graphs(experiment, tmp_path, (), _generated, told.append))
+    runs = matrix(experiment, load_graphs(experiment, tmp_path, (), generated, told.append))
     assert told == ["left out: graph g: g.json is not at hand (see --graphs)"]
     seeds = [(run.row["method"], run.row["seed"]) for run in runs]
     assert seeds == [

@@ -51,7 +51,9 @@ CASES = {  # a command and what it writes, then what it reads
     "bench export store.csv --format csv --output": "store.csv",
 }
 WITHOUT_INPUTS = {"generate", "torch"}
-ELSEWHERE = {"report": "a folder, see below", "package": "a new folder"}
+ELSEWHERE = {
+    "report": "a folder, see below", "package": "a new folder", "best-known": "reads what it writes, see below"
+}  # fmt: skip
 PAIRS = [(command, name) for command, names in CASES.items() for name in names.split()]
 
 
@@ -110,6 +112,16 @@ def test_every_output_of_every_command_is_tried():
     for words, option in writers(main):
         if not WITHOUT_INPUTS & set(words) and words[-1] not in ELSEWHERE:
             assert any(case[: len(words)] == words and case[-1] == option for case in tried), (words, option)
+
+
+@pytest.mark.parametrize("name", ["experiment.toml", "g.json", "buffers.csv"])
+def test_a_table_of_best_known_values_replaces_no_other_file(command, folder, name):
+    Path("experiment.toml").write_text('budgets = [8]\ntime_limit = 1\n\n[[graphs]]\npath = "g.json"\n')
+    before = Path(name).read_bytes()
+    status, out, err = command("bench", "best-known", "experiment.toml", "--table", name)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"error: {name}: ") and err.count("\n") == 1
+    assert Path(name).read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["store.sqlite", "published.csv"])

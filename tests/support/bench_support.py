@@ -16,7 +16,7 @@ from moccasin_mzn.bench.experiment import read_experiment
 from moccasin_mzn.bench.graphs import load_graphs
 from moccasin_mzn.bench.matrix import Run, matrix
 from moccasin_mzn.bench.store import Store
-from moccasin_mzn.cli.bench_run import _generated
+from moccasin_mzn.cli.bench_run import generated
 
 MARK = "MOCCASIN_BENCH_TEST"
 MEASURED = frozenset({"seconds", "cpu_seconds", "memory_peak", "solve_seconds", "started", "machine"})
@@ -61,7 +61,7 @@ def write(folder: Path, text: str, name: str = "experiment.toml") -> Path:
 def runs_of(path: Path, *folders: Path) -> list[Run]:
     """The runs of an experiment's file."""
     experiment = read_experiment(path)
-    return matrix(experiment, load_graphs(experiment, path.parent, folders, _generated, print))
+    return matrix(experiment, load_graphs(experiment, path.parent, folders, generated, print))
 
 
 class BenchProcess:

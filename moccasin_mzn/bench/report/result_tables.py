@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from moccasin_mzn.bench.published import BUDGET_TOLERANCE, FAMILY_TITLES, Published, families_of
+from moccasin_mzn.bench.report.best_known import BestKnown
 from moccasin_mzn.bench.report.document import Cell, Group, Row, Table
 from moccasin_mzn.bench.report.runs import Problem, Runs
 from moccasin_mzn.bench.report.summary import Spread, Summary
@@ -22,15 +23,18 @@ _WORDS = {
 _SAME = 1e-9
 
 
-def overview_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
+def overview_table(runs: Runs, summaries: Summaries, lines: Lines, known: BestKnown) -> Table:
     """Total duration increase of every method on every problem, beside the published ones."""
     families = families_of(lines)
-    headings = ("graph", "n", "m", "budget", *(f"paper: {_family(name)}" for name in families), *runs.methods)
+    best_known = ["best known"] if known.lines else []
+    papers = (f"paper: {_family(name)}" for name in families)
+    headings = ("graph", "n", "m", "budget", *papers, *best_known, *runs.methods)
     rows = []
     for problem, (of, line) in enumerate(zip(runs.problems, lines, strict=True)):
         cells = [Cell(of.label), Cell(amount(of.nodes)), Cell(amount(of.edges)), Cell(of.told)]
         best = _least([summaries[problem, method].tdi for method in runs.methods])
         cells += [Cell(_published_tdi(line, name), quiet=True) for name in families]
+        cells += [Cell(known.text(problem), quiet=True) for _ in best_known]
         cells += [_tdi_cell(summaries[problem, method], best) for method in runs.methods]
         rows.append(tuple(cells))
     groups = tuple(Group(tuple(alike)) for _, alike in groupby(rows, key=lambda cells: cells[0].text))
@@ -40,11 +44,12 @@ def overview_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
         "formulation; (k/s*): by k of s runs only. The least of a row is set in bold. not run: not in this experiment "
         "or not done yet; n/a: not for this graph; killed: at the hard time limit."
         + (" (over): with a peak above the budget." if families else "")
+        + (" Best known: in the input order; in any order, if that is better, in brackets." if best_known else "")
     )
     return Table("overview", caption, headings, groups, keys=3)
 
 
-def detail_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
+def detail_table(runs: Runs, summaries: Summaries, lines: Lines, known: BestKnown) -> Table:
     """A row for each problem and method, and for the published figures of the problem."""
     groups = []
     for problem, (of, line) in enumerate(zip(runs.problems, lines, strict=True)):
@@ -53,13 +58,20 @@ def detail_table(runs: Runs, summaries: Summaries, lines: Lines) -> Table:
         rows = [] if line is None else [_published_cells(name, line, of) for name in families_of([line])]
         for method in runs.methods:
             if summaries[problem, method].runs:
-                rows.append({"method": method, **_detail_cells(summaries[problem, method], of, line, best)})
+                cells = _detail_cells(summaries[problem, method], of, line, best)
+                over = {"over best known": Cell(known.over(problem, method, summaries))} if known.lines else {}
+                rows.append({"method": method, **cells, **over})
         groups.append((title, rows))
     caption = (
         "Medians over runs, with the range from the least to the largest in brackets where runs differ. Peaks are in "
         "the graph's own unit, or in that of the paper's table. Seconds are wall clock: until the best schedule of a "
         "run was found, until it was proven (by the runs that prove it), and of whole runs. Gap: 100 (duration - "
         "bound) / duration. Proven: runs that ended with a proof, of all runs."
+        + (
+            " Over best known: percentage points of TDI over the best schedule known in the method's order."
+            if known.lines
+            else ""
+        )
     )
     return Table.of("details", caption, groups=groups)
 

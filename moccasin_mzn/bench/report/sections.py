@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from moccasin_mzn.bench.best_known import Known
 from moccasin_mzn.bench.published import Published, line_for
 from moccasin_mzn.bench.report import (
     ablation,
@@ -21,6 +22,7 @@ from moccasin_mzn.bench.report import (
     record_tables,
     result_tables,
 )
+from moccasin_mzn.bench.report.best_known import BestKnown
 from moccasin_mzn.bench.report.curves import final_gaps, upper_median
 from moccasin_mzn.bench.report.document import Document, Figure, Section, Table
 from moccasin_mzn.bench.report.marks import marks_for
@@ -38,6 +40,7 @@ class Analysis:
 
     runs: Runs
     published: tuple[Published, ...] = ()
+    best_known: tuple[Known, ...] = ()
 
     @cached_property
     def lines(self) -> tuple[Published | None, ...]:
@@ -46,6 +49,11 @@ class Analysis:
             line_for(problem.nodes or 0, problem.edges or 0, problem.budget_amount or 0, self.published)
             for problem in self.runs.problems
         )
+
+    @cached_property
+    def known(self) -> BestKnown:
+        """What is best known of each problem, in the order that each method has."""
+        return BestKnown.of(self.runs, self.best_known)
 
     @cached_property
     def marks(self) -> dict:
@@ -101,9 +109,13 @@ class Analysis:
         return (f"Left out, because they did not run on enough of the problems: {list_text(absent)}.",)
 
 
-def document(runs: Runs, published: Sequence[Published] = ()) -> Document:
-    """The report about an experiment."""
-    of = Analysis(runs, tuple(published))
+def document(runs: Runs, published: Sequence[Published] = (), best_known: Sequence[Known] = ()) -> Document:
+    """The report about an experiment.
+
+    Args:
+        best_known: lines of a table to compare with.
+    """
+    of = Analysis(runs, tuple(published), tuple(best_known))
     makers = (
         _results, _extensions, _ablation, _progress, _growth, _proofs, _quality, _gaps, _agreement, _failures,
         _circumstances,
@@ -170,8 +182,10 @@ def _results(of: Analysis) -> tuple[Section, ...]:
         lines.append("Published figures are matched by the numbers of nodes and edges, and budgets within 0.5\u00a0%.")
     elif of.published:
         lines.append("None of the published figures is about one of these problems.")
-    overview = result_tables.overview_table(of.runs, of.summaries, of.lines)
-    details = result_tables.detail_table(of.runs, of.summaries, of.lines)
+    if of.best_known and not of.known.lines:
+        lines.append("Nothing in the table of best-known values is about one of these problems.")
+    overview = result_tables.overview_table(of.runs, of.summaries, of.lines, of.known)
+    details = result_tables.detail_table(of.runs, of.summaries, of.lines, of.known)
     return _section("results", "Results", lines, overview) + _section("details", "Results in full", (), details)
 
 

@@ -16,7 +16,7 @@ from moccasin_mzn.bench.report.canvas import figure_files
 from moccasin_mzn.bench.report.document import Figure
 from moccasin_mzn.bench.report.runs import read_runs
 from moccasin_mzn.bench.report.sections import document
-from moccasin_mzn.cli.bench_run import _generated
+from moccasin_mzn.cli.bench_run import generated
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.judges.schedules import simulate
 
@@ -74,7 +74,7 @@ def test_growth_of_few_sizes_is_drawn_for_all_budgets_together():
 
 def test_the_papers_experiment_has_its_sixteen_panels_and_its_table():
     experiment = read_experiment(DATA / "experiments" / "paper.toml")
-    graphs = load_graphs(experiment, DATA / "experiments", (), _generated, pytest.fail)
+    graphs = load_graphs(experiment, DATA / "experiments", (), generated, pytest.fail)
     rows = [run.row | {"status": "feasible", "valid": True, "duration": 1, "seconds": 1.0} for run in
             matrix(experiment, graphs) if run.row["method"] == "moccasin"]  # fmt: skip
     published = read_published(PAPER / "published.csv")

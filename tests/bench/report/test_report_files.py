@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from report_frames import AWKWARD, METHODS, frames, real_store, row
 
+from moccasin_mzn.bench.best_known import Known
 from moccasin_mzn.bench.published import Published, read_published
 from moccasin_mzn.bench.report.document import Figure, Table
 from moccasin_mzn.bench.report.runs import read_runs
@@ -72,6 +74,31 @@ def test_the_table_has_every_problem_and_method(made):
     column = overview.headings.index("moccasin")
     assert all(re.fullmatch(r"\d+\.\d{3}\*", line[column]) for line in texts(overview))
     assert [line[overview.headings.index("paper: MOCCASIN")] for line in texts(overview)] == ["1.5", "1.5", "-"]
+
+
+@pytest.fixture(scope="module")
+def compared(store):
+    """The report with what is best known of the first problem, in each order, and of another graph."""
+    with Store.open(store) as opened:
+        runs = read_runs(opened.runs(), opened.traces())
+    once, amount = runs.problems[0].baseline_duration, runs.problems[0].budget_amount
+    digest = runs.runs[runs.runs["problem"] == 0]["graph_digest"].iloc[0]
+    own = Known("g", digest, "input", "2", "0.8", amount, once, duration=once + 1, bound=once + 1)
+    free = replace(own, order="free", duration=once, bound=once - 1)
+    return document(runs, (), [own, free, replace(own, digest="another", duration=once)]), own
+
+
+def test_what_is_best_known_stands_beside(compared):
+    made, own = compared
+    overview, details = (next(of for of in blocks(made, Table) if of.name == name) for name in ("overview", "details"))
+    column = [line[overview.headings.index("best known")] for line in texts(overview)]
+    assert column[0] == f"{own.tdi_percent:.3f}* (0.000)" and set(column[1:]) == {"-"}
+    over = [line[details.headings.index("over best known")] for line in texts(details)]
+    assert re.fullmatch(r"[+-]\d+\.\d{3}", over[0]) and over[-1] == "-"
+
+
+def test_without_a_table_there_is_no_column(made):
+    assert all("best known" not in heading for table in blocks(made, Table) for heading in table.headings)
 
 
 def test_what_did_not_run_is_not_what_failed(made):

@@ -1,0 +1,312 @@
+"""The table of best-known values: of each question the shortest schedule and the best bound known, and a file that has
+both, the schedule and what can be proven of the bound without trusting a solver.
+
+A question is a graph, a budget, an order and C. Nothing in the table is ever replaced by anything worse.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from moccasin_mzn.bench.graphs import graph_digest
+from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.files import load_json, load_text
+from moccasin_mzn.graphs.formats import read_graph
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.instance import FREE, Instance
+from moccasin_mzn.problem.judges.certificates import ANY_ORDER, CertificateError, Proven, check_certificate
+
+FOLDER = "best_known"
+"""Beside the table, with the files."""
+GENERATE = "generate "
+"""Before the words of a graph that is generated."""
+Generate = Callable[[Sequence[str]], ComputationGraph]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A line of the table: a question, and what is known. Durations are in the graph's unit."""
+
+    graph: str
+    """Its file, seen from the table's folder; or "generate" and the words after it."""
+    digest: str
+    """Of `bench.graphs.graph_digest`."""
+    order: str
+    """"input" or "free"."""
+    max_computations: str
+    """C, as `solve --max-computations` takes it."""
+    budget: str
+    """As `solve --budget` takes it."""
+    amount: int
+    """The budget in the graph's size unit."""
+    once: int
+    """Duration of every node computed once."""
+    duration: int | None = None
+    """Of the shortest schedule known; None: none is."""
+    bound: int | None = None
+    """No schedule is shorter; None: there is none."""
+    scope: str = ""
+    """What the bound ranges over, after "no schedule"; empty: everything."""
+    found_by: str = ""
+    proved_by: str = ""
+    certified: int | None = None
+    """The bound that the file proves; None: that there is no schedule."""
+    certified_scope: str = ""
+    file: str = ""
+    """The certificate, with the schedule, seen from the table's folder."""
+
+    @property
+    def status(self) -> str:
+        """As in `Result`."""
+        if self.bound is None:
+            return "infeasible"
+        return "unknown" if self.duration is None else "optimal" if self.bound == self.duration else "feasible"
+
+    @property
+    def question(self) -> tuple[str, int, str, str]:
+        """What no two lines share."""
+        return self.digest, self.amount, self.order, self.max_computations
+
+    @property
+    def label(self) -> str:
+        """The question in a few words."""
+        return f"{self.graph} {self.budget}, order {self.order}, C {self.max_computations}"
+
+    @property
+    def tdi_percent(self) -> float | None:
+        """Of the schedule."""
+        return None if self.duration is None else 100 * (self.duration / self.once - 1) if self.once else 0.0
+
+    @property
+    def gap_percent(self) -> float | None:
+        """As in `Result`."""
+        if self.duration is None or self.bound is None:
+            return None
+        return 100 * (self.duration - self.bound) / self.duration if self.duration else 0.0
+
+    @property
+    def certified_percent(self) -> float | None:
+        """Which part of what the bound adds to every node once the file proves."""
+        if self.bound is None or self.certified is None:
+            return 100.0 if self.bound == self.certified else 0.0
+        return 100 * (self.certified - self.once) / (self.bound - self.once) if self.bound > self.once else 100.0
+
+    def cells(self) -> dict[str, str]:
+        """As it stands in the file; figures that follow from others stand there for readers, and are checked."""
+        own = {field.name: _text(getattr(self, field.name)) for field in fields(self)}
+        own |= {name: "infeasible" for name in ("bound", "certified") if getattr(self, name) is None}
+        derived = {"status": self.status, **{name: _text(getattr(self, name)) for name in _PERCENT}}
+        return {name: (own | derived)[name] for name in COLUMNS}
+
+
+_PERCENT = ("tdi_percent", "gap_percent", "certified_percent")
+COLUMNS = (
+    "graph", "digest", "order", "max_computations", "budget", "amount", "status", "once", "duration", "tdi_percent",
+    "bound", "gap_percent", "scope", "found_by", "proved_by", "certified", "certified_percent",
+    "certified_scope", "file",
+)  # fmt: skip
+_INTEGERS = ("amount", "once", "duration", "bound", "certified")
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def table_text(rows: Iterable[Known]) -> str:
+    """The table as CSV."""
+    out = io.StringIO()
+    table = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    table.writeheader()
+    table.writerows(row.cells() for row in rows)
+    return out.getvalue()
+
+
+def read_table(path: Path) -> list[Known]:
+    """The lines of a table.
+
+    Raises:
+        InputError: it cannot be read, is none, or says of a line what does not follow from the rest of it.
+    """
+    text = load_text(path)
+    with located(path):
+        try:
+            lines = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+        except csv.Error as error:
+            raise InputError(f"no table: {error}") from None
+        if not lines or tuple(lines[0]) != COLUMNS:
+            raise InputError(f"no table of best-known values: expected a line below the columns {', '.join(COLUMNS)}")
+        rows = []
+        for number, cells in enumerate(lines, start=2):
+            with located(f"line {number}"):
+                rows.append(_known(cells))
+        times = Counter(row.question for row in rows)
+        for row in rows:
+            if times[row.question] > 1:
+                raise InputError(f"{row.label}: it is there twice")
+    return rows
+
+
+def _known(cells: dict[str, str]) -> Known:
+    values: dict[str, Any] = {field.name: cells[field.name] for field in fields(Known)}
+    if None in cells or None in cells.values():
+        raise InputError(f"expected {len(COLUMNS)} fields")
+    for name in _INTEGERS:
+        if values[name] == {"bound": "infeasible", "certified": "infeasible", "duration": ""}.get(name):
+            values[name] = None
+        elif not re.fullmatch(r"[0-9]{1,60}", values[name]):
+            raise InputError(f"{name} is {shown(values[name])}, expected an integer")
+        else:
+            values[name] = int(values[name])
+    row = Known(**values)
+    for name, told in row.cells().items():
+        if cells[name] != told:
+            raise InputError(f"{name} is {shown(cells[name])}, but by the rest of the line {shown(told)}")
+    return row
+
+
+def graph_of(row: Known, folder: Path, generate: Generate) -> ComputationGraph:
+    """The graph of a line.
+
+    Args:
+        folder: of the table.
+
+    Raises:
+        InputError: it cannot be read or made, or is another one now.
+    """
+    words = row.graph.removeprefix(GENERATE).split()
+    graph = generate(words) if row.graph.startswith(GENERATE) else read_graph(folder / row.graph)
+    if graph_digest(graph) != row.digest:
+        raise InputError(f"{row.graph}: the graph is not that of the table")
+    return graph
+
+
+def instance_of(row: Known, graph: ComputationGraph) -> Instance:
+    """What is asked."""
+    counts = int(row.max_computations) if row.max_computations.isdecimal() else row.max_computations
+    return Instance.build(graph, row.budget, order=row.order, max_computations=counts)
+
+
+def asked(graph: str, of: ComputationGraph, budget: str, order: str, counts: str) -> Known:
+    """A line of which nothing is known yet.
+
+    Args:
+        graph: as in the table.
+    """
+    instance = Instance.build(of, budget)
+    once = of.total_duration
+    return Known(graph, graph_digest(of), order, counts, budget, instance.budget, once, bound=once, certified=once)
+
+
+def better(row: Known, other: Known) -> Known:
+    """Of two lines on one question the best of each: schedule, bound and certificate.
+
+    Raises:
+        InputError: one has a schedule that is shorter than the other's bound.
+    """
+    upper, lower = row, row
+    if other.duration is not None and (row.duration is None or other.duration < row.duration):
+        upper = other
+    if _more(other.bound, row.bound):
+        lower = other
+    proof = other if not row.file or _more(other.certified, row.certified) else row
+    if upper.duration is not None and (lower.bound is None or lower.bound > upper.duration):
+        bound = "that there is none" if lower.bound is None else f"a bound of {lower.bound}"
+        raise InputError(f"{row.label}: a schedule of {upper.duration} contradicts {bound}, by {lower.proved_by}")
+    return replace(
+        row, duration=upper.duration, found_by=upper.found_by,
+        bound=lower.bound, scope=lower.scope, proved_by=lower.proved_by, certified=proof.certified,
+        certified_scope=proof.certified_scope, file=proof.file,
+    )  # fmt: skip
+
+
+def _more(one: int | None, other: int | None) -> bool:
+    """Is the one bound better? None: there is no schedule."""
+    return other is not None and (one is None or one > other)
+
+
+def merged(rows: Sequence[Known], new: Known) -> list[Known]:
+    """The table with what a line tells: better values of its question, or one question more."""
+    at = next((k for k, row in enumerate(rows) if row.question == new.question), None)
+    if at is None:
+        return [*rows, new]
+    return [*rows[:at], better(rows[at], new), *rows[at + 1 :]]
+
+
+def file_name(row: Known) -> str:
+    """Of the certificate, seen from the table's folder."""
+    words = f"{Path(row.graph).stem}-{row.budget}-{row.order}-{row.max_computations}"
+    return f"{FOLDER}/{re.sub(r'[^A-Za-z0-9._-]+', '-', words.removeprefix(GENERATE))}.json.gz"
+
+
+def checked(row: Known, folder: Path, generate: Generate) -> Proven:
+    """Check a line: its schedule by the judge, its certificate by the checker, and both against the line.
+
+    Raises:
+        InputError: something is not so.
+    """
+    graph = graph_of(row, folder, generate)
+    instance = instance_of(row, graph)
+    with located(row.label):
+        if (instance.budget, graph.total_duration) != (row.amount, row.once):
+            raise InputError(f"the budget is {instance.budget}, every node once takes {graph.total_duration}")
+        document = load_json(folder / row.file)
+        try:
+            proven = check_certificate(graph, document)
+        except CertificateError as error:
+            raise InputError(f"{row.file}: {error}") from None
+        for flaw in (*_differences(row, proven), *_flaws(row, instance, document)):
+            raise InputError(f"{row.file}: {flaw}")
+    return proven
+
+
+def _differences(row: Known, proven: Proven) -> Iterator[str]:
+    """Between a line and its certificate."""
+    told = {"budget": row.amount, "duration": row.duration, "bound": row.certified, "scope": row.certified_scope}
+    for name, value in told.items():
+        if getattr(proven, name) != value:
+            yield f"{name} is {getattr(proven, name)}, but {value} in the table"
+    if row.order == FREE and proven.scope != ANY_ORDER:
+        yield f"the proof is for {proven.scope}"
+    if row.bound is not None and row.certified is None:
+        yield f"it proves that there is no schedule, but the bound is {row.bound}"
+    if row.bound is not None and row.certified is not None and row.certified > row.bound:
+        yield f"it proves {row.certified}, more than the bound of {row.bound}"
+
+
+def _flaws(row: Known, instance: Instance, document: dict[str, Any]) -> Iterator[str]:
+    """Of the schedule, by the judge."""
+    if document["schedule"] is None:
+        return
+    sequence = [instance.graph.position_of(node) for node in document["schedule"]]
+    simulation = instance.judge(sequence)
+    yield from (violation.message for violation in simulation.violations)
+    if simulation.duration != row.duration:
+        yield f"the schedule takes {simulation.duration}, not {row.duration}"
+    if row.order != FREE and tuple(dict.fromkeys(sequence)) != instance.order:
+        yield "first computations are not in the input order"
+    for v, most in enumerate(instance.max_computations):
+        if sequence.count(v) > most:
+            yield f"{instance.graph.nodes[v]} is computed {sequence.count(v)} times"
+
+
+def with_schedule(document: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """A certificate with the schedule of another one of the same question, if that is shorter."""
+    if other["duration"] is None or (document["duration"] is not None and document["duration"] <= other["duration"]):
+        return document
+    return {**document, "schedule": other["schedule"], "duration": other["duration"]}
+
+
+def summary(rows: Sequence[Known]) -> str:
+    """How many lines there are, and of what kind."""
+    proven = [row for row in rows if row.status in ("optimal", "infeasible")]
+    whole = [row for row in proven if row.certified == row.bound]
+    partly = [row for row in rows if row not in whole and (row.certified or 0) > row.once]
+    return json.dumps({"rows": len(rows), "proven": len(proven), "certified": len(whole), "partly": len(partly)})
