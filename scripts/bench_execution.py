@@ -1,7 +1,7 @@
 """Training steps within a memory budget: eager, checkpoints, torch.compile and plans beside each other.
 
     python scripts/bench_execution.py [NET ...] [--budgets 0.9,0.7,0.5] [--aot 1.0,0.5,0.1] [--steps 9] [--small]
-                                      [--plot FILE]
+                                      [--processes 1] [--plot FILE]
 
 "aot_eager" is `torch.compile` with PyTorch's own `activation_memory_budget`, "aot_eager plan" the same with a backend
 of ours, "aot_eager knapsack" with PyTorch's partitioner and a solver of ours: there a budget is a bound. NET is mlp,
@@ -12,7 +12,9 @@ Budgets are fractions of eager's peak, bytes, "least", or "checkpoint", the peak
 - predicted: bytes that a plan says it takes at the allocator, and percent of time over eager
 - storages: measured peak of what operators return; not for compiled code
 - allocator: measured peak with the operators' workspaces, without parameters, buffers and inputs
-- ms: CPU time of a step, the fastest of `--steps`, all methods in turns, shuffled; over: percent over eager
+- ms: CPU time of a step, the median of `--steps`, in each of which all methods take their turn, shuffled
+- over: percent over eager, the median of the turns' own ratios: a machine that is slow for a while is slow for both
+- of several processes: means of percents, as the same plan may take some percent more or less from one to the next
 - equal: loss and gradients are those of eager, bit for bit
 """
 
@@ -20,10 +22,16 @@ from __future__ import annotations
 
 import argparse
 import copy
+import gc
 import random
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import repeat
+from multiprocessing import get_context
+from statistics import mean, median
 from typing import Any
 
 import torch
@@ -52,7 +60,7 @@ class Run:
     method: str
     budget: str
     call: Callable[..., torch.Tensor] | None
-    """From inputs to the loss; None: there is no such schedule."""
+    """From inputs to the loss; None: there is no such schedule, or it is told from another process."""
     state: torch.nn.Module | None = None
     """Whose parameters are trained, with the names that eager has."""
     predicted: int | None = None
@@ -63,18 +71,21 @@ class Run:
     equal: bool | None = None
     times: list[float] = field(default_factory=list)
     """Seconds."""
+    over: float | None = None
+    """Percent."""
 
     @property
     def seconds(self) -> float | None:
-        return min(self.times, default=None)
+        return median(self.times) if self.times else None
 
 
 def main() -> None:
     arguments = parse()
-    torch.set_num_threads(1)
-    runs = []
-    for name in arguments.nets or NETS:
-        runs += measured(name, NETS[name], arguments)
+    runs: list[Run] = []
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        for name in arguments.nets or NETS:
+            found = pool.map(alone, repeat(name, arguments.processes), repeat(arguments))
+            runs += map(together, zip(*found, strict=True))
     out = console(sys.stdout)
     print_table(out, table_of(runs))
     if arguments.plot:
@@ -88,12 +99,19 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds to search for a plan")
     parser.add_argument("--aot", default="1.0,0.5,0.1", help="activation_memory_budget of aot_eager; empty: without")
     parser.add_argument("--steps", type=int, default=9)
+    parser.add_argument("--processes", type=int, default=1, help="each measures, plans and times all by itself")
     parser.add_argument("--small", action="store_true", help="tiny networks, to see whether all works")
     parser.add_argument("--plot", metavar="FILE", help="time against memory, as a picture")
     return parser.parse_args()
 
 
 # --- methods ---------------------------------------------------------------------------------------------------
+
+
+def alone(name: str, arguments: argparse.Namespace) -> list[Run]:
+    """What was measured of one network, in a process that has seen no other."""
+    torch.set_num_threads(1)
+    return [replace(run, call=None, state=None) for run in measured(name, NETS[name], arguments)]
 
 
 def measured(name: str, net: Net, arguments: argparse.Namespace) -> list[Run]:
@@ -105,10 +123,11 @@ def measured(name: str, net: Net, arguments: argparse.Namespace) -> list[Run]:
         runs = [Run(name, "eager", "", eager := copy.deepcopy(model), eager), checkpoints(name, model)]
         for budget in filter(None, arguments.aot.split(",")) if net.onednn else ():
             runs.append(compiled(name, model, data, budget))
-        peak = allocator_peak(lambda: step(runs[1], data))
+        whole, peak = (allocator_peak(lambda run=run: step(run, data)) for run in runs[:2])
         for budget in filter(None, arguments.budgets.split(",")):
             wanted = peak if budget == "checkpoint" else budget
-            runs.append(planned(name, model, data, budget, wanted, arguments.time_limit))
+            share = Fraction(peak, whole) if budget == "checkpoint" else budget  # so that eager's time is known
+            runs.append(planned(name, model, data, budget, share, arguments.time_limit))
             if arguments.aot and net.onednn and budget != "least":
                 runs.append(compiled_plan(name, model, data, budget, wanted, arguments.time_limit))
                 runs.append(compiled_knapsack(name, model, data, budget, wanted))
@@ -123,12 +142,31 @@ def measured(name: str, net: Net, arguments: argparse.Namespace) -> list[Run]:
                 run.storage = storage_peak(lambda run=run: step(run, data))
             run.allocator = allocator_peak(lambda run=run: step(run, data))
         timed, chance = [run for run in runs if run.call is not None], random.Random(0)
+        gc.collect()
+        gc.freeze()  # what planning left is no part of a step
         for _ in range(arguments.steps):
-            for run in chance.sample(timed, len(timed)):  # each leaves the allocator's memory in another state
+            for run in chance.sample(timed, len(timed)):
+                step(run, data)  # as in training, where the step before was one of its own
                 began = time_of()
                 step(run, data)
                 run.times.append(time_of() - began)
+        gc.unfreeze()
+    for run in timed:
+        run.over = 100 * (median(own / other for own, other in zip(run.times, runs[0].times, strict=True)) - 1)
     return runs
+
+
+def together(runs: Sequence[Run]) -> Run:
+    """One method in several processes: the largest peaks, the means of percents."""
+    known = [run for run in runs if run.equal is not None]
+    if not known:
+        return runs[0]
+    most = max(known, key=lambda run: run.allocator or 0)
+    return replace(
+        most, equal=all(run.equal for run in known), times=[one for run in known for one in run.times],
+        increase=None if most.increase is None else mean(run.increase or 0.0 for run in known),
+        over=mean(run.over or 0.0 for run in known),
+    )  # fmt: skip
 
 
 def checkpoints(name: str, model: Any) -> Run:
@@ -184,7 +222,7 @@ def begun(run: Run, data: Any) -> Run:
     return run
 
 
-def planned(name: str, model: Any, data: Any, budget: str, wanted: int | str, limit: float) -> Run:
+def planned(name: str, model: Any, data: Any, budget: str, wanted: Fraction | str, limit: float) -> Run:
     own = copy.deepcopy(model)
     try:
         found = plan(own, data, budget=wanted, time_limit=limit, seed=0)
@@ -221,12 +259,6 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 # --- what comes of it ------------------------------------------------------------------------------------------
 
 
-def over(run: Run, runs: list[Run]) -> float | None:
-    """Percent of the time of eager on the same network that a run takes more."""
-    eager = next(each.seconds for each in runs if each.net == run.net and each.method == "eager")
-    return None if run.seconds is None or not eager else 100 * (run.seconds / eager - 1)
-
-
 def table_of(runs: list[Run]) -> Any:
     """One row for each run."""
     table = plain_table(None, _HEADINGS, left=("net", "method", "equal"))
@@ -238,8 +270,8 @@ def table_of(runs: list[Run]) -> Any:
             *(number(amount, MEGABYTE, 3) for amount in (run.predicted, run.storage, run.allocator)),
             number(run.increase, 0.01, 1),
             number(run.seconds, 0.001, 2),
-            number(over(run, runs), 1, 1),
-            "no schedule" if run.call is None else "yes" if run.equal else "no",
+            number(run.over, 1, 1),
+            "no schedule" if run.equal is None else "yes" if run.equal else "no",
         )
     return table
 
@@ -260,9 +292,9 @@ def draw(runs: list[Run], path: str) -> None:
         panel.set_visible(True)
         for method, style in STYLES.items():
             points = sorted(
-                (run.allocator / MEGABYTE, over(run, runs))
+                (run.allocator / MEGABYTE, run.over)
                 for run in runs
-                if run.net == net and run.method == method and run.allocator is not None and run.times
+                if run.net == net and run.method == method and run.allocator is not None and run.over is not None
             )
             if points:
                 panel.plot(*zip(*points, strict=True), style, label=method)

@@ -2,8 +2,9 @@
 
     python scripts/bench_planning.py [NET ...] [--budget 0.5] [--time-limit 40] [--threads N] [--real] [--small]
 
-NET is gpt2 (124M parameters, batches of 4 x 1024) or llama (32 blocks of width 1024, batches of 2 x 512, gradients
-accumulated), by default both, each in a process of its own. Networks have no values, unless `--real`: then parameters
+NET is gpt2 (124M parameters, batches of 4 x 1024), llama (32 blocks of width 1024, batches of 2 x 512, gradients
+accumulated), gpt2-xl (48 blocks of width 1600, batches of 1 x 1024, accumulated) or llama-80 (80 blocks), by default
+gpt2 and llama, each in a process of its own. Networks have no values, unless `--real`: then parameters
 are made. Durations are by FLOP.
 
 - load: seconds until PyTorch is there; plan: from the network to the plan; trace: of that, to the graph to be planned
@@ -43,19 +44,35 @@ class Large:
     gradients: str
 
 
-NETS = {
-    "gpt2": Large(
-        lambda nets, small: nets.Gpt(16, 2, 40, 8) if small else nets.Gpt(768, 12, 50257, 1024, 12),
-        lambda small: (16, 8) if small else (4, 1024),
-        "returned",
-    ),
-    "llama": Large(
-        lambda nets, small: nets.Llama(16, 2, 40, 8) if small else nets.Llama(1024, 32, 32000, 512),
+def gpt(blocks: int, width: int, heads: int, batch: int, gradients: str) -> Large:
+    """A GPT with sequences of 1024."""
+    return Large(
+        lambda nets, small: nets.Gpt(16, SMALL, 40, 8) if small else nets.Gpt(width, blocks, 50257, 1024, heads),
+        lambda small: (16, 8) if small else (batch, 1024),
+        gradients,
+    )
+
+
+def llama(blocks: int) -> Large:
+    """Of Llama's kind, two sequences of 512."""
+    return Large(
+        lambda nets, small: nets.Llama(16, SMALL, 40, 8) if small else nets.Llama(1024, blocks, 32000, 512),
         lambda small: (16, 8) if small else (2, 512),
         "accumulated",
-    ),
+    )
+
+
+SMALL = 2
+"""Blocks of small networks."""
+NETS = {
+    "gpt2": gpt(12, 768, 12, 4, "returned"),
+    "llama": llama(32),
+    "gpt2-xl": gpt(48, 1600, 25, 1, "accumulated"),
+    "llama-80": llama(80),
 }
 """By name."""
+USUAL = ("gpt2", "llama")
+"""Without names."""
 
 
 def main() -> None:
@@ -63,7 +80,7 @@ def main() -> None:
     if arguments.alone:
         print(json.dumps(figures(arguments.nets[0], arguments)))
         return
-    found = [in_a_process(name) for name in arguments.nets or NETS]
+    found = [in_a_process(name) for name in arguments.nets or USUAL]
     from moccasin_mzn.report.tables import console, plain_table, print_table
 
     table = plain_table(None, tuple(_COLUMNS.values()), left=("net", "status"))

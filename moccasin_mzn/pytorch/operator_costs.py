@@ -23,7 +23,7 @@ from moccasin_mzn.graphs.importers.torch_nodes import (
 from moccasin_mzn.graphs.importers.torch_profile import REPEATS, member_shares, no_denormals, real_tensor
 from moccasin_mzn.graphs.importers.torch_trace import quiet
 from moccasin_mzn.pytorch.devices import device_of, forked_random_state
-from moccasin_mzn.pytorch.measuring import peak_and_held, time_of
+from moccasin_mzn.pytorch.measuring import nanoseconds_of, peak_and_held
 
 if TYPE_CHECKING:
     from torch import fx
@@ -205,13 +205,12 @@ class _Call:
 
 def _nanoseconds(call: Callable[[], object], device: str) -> float:
     """CPU time of this thread for a call, of many for a short one; of another device until it has done all."""
-    clock = time.thread_time_ns if device == "cpu" else lambda: round(1e9 * time_of(device))
     calls = 1
     while True:
-        start = clock()
+        start = nanoseconds_of(device)
         for _ in range(calls):
             call()
-        took = clock() - start
+        took = nanoseconds_of(device) - start
         if calls > 1 or took >= _SHORTEST:
             return took / calls
         calls = 1 + _SHORTEST // max(took, 1000)

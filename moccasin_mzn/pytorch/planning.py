@@ -39,7 +39,7 @@ from moccasin_mzn.words import count_text, memory_text
 if TYPE_CHECKING:
     import torch
 
-    from moccasin_mzn.pytorch.verifying import Verification
+    from moccasin_mzn.pytorch.verifying import EagerStep, Verification
 
 LEAST = "least"
 """The budget that asks for the plan of least peak."""
@@ -123,35 +123,39 @@ def plan(
     if amount is None:
         assert isinstance(memory, OneMemory)
         return _least(traced, memory, max_computations, on_progress)
-    eager = _eager_peak(traced, inputs, kwargs or {}) if amount.fraction is not None else None
+    eager = _eager(traced, inputs, kwargs or {}) if amount.fraction is not None else None
     return _searched(traced, amount, eager, memory, max_computations, on_progress)
 
 
-def _eager_peak(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
+def _eager(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> EagerStep | None:
     """None: the step cannot be run."""
-    from moccasin_mzn.pytorch.verifying import eager_peak
+    from moccasin_mzn.pytorch.verifying import eager_step
 
     if without_memory(traced.step.model, traced.forms):
         return None
     try:
-        return eager_peak(traced, inputs, kwargs)
+        return eager_step(traced, inputs, kwargs)
     except RuntimeError as error:
         if not lacks_memory(error):
             raise
         return None
 
 
+def _peak(eager: EagerStep | None) -> int | None:
+    return None if eager is None else eager.peak
+
+
 def _searched(
-    traced: Traced, budget: Budget, eager: int | None, memory: Memories, most: int,
+    traced: Traced, budget: Budget, eager: EagerStep | None, memory: Memories, most: int,
     on_progress: Callable[[Any], None] | None,
 ) -> Plan:  # fmt: skip
     graph = traced.problem.graph
     order = graph.input_order()
     unplanned = peaks(traced.linear(order))
-    amount = budget.resolve(unplanned.whole if eager is None else eager)
+    amount = budget.resolve(unplanned.whole if eager is None else eager.peak)
     begin = time.monotonic()
     if unplanned.whole <= amount:
-        return Plan(traced, order, unplanned, unplanned, amount, "optimal", 0.0, 0.0, eager)
+        return Plan(traced, order, unplanned, unplanned, amount, "optimal", 0.0, 0.0, _peak(eager))
     asked = amount - max(0, unplanned.whole - simulate(graph, order).peak)
     search = memory.search(traced.device, graph.duration_unit, unplanned.whole)
     result: Result | None = None
@@ -181,12 +185,14 @@ def _searched(
 
 
 def _plan(
-    traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount: int, eager: int | None, bound: int
+    traced: Traced, result: Result, found: Peaks, unplanned: Peaks, amount: int, eager: EagerStep | None, bound: int
 ) -> Plan:
-    least = result.instance.baseline.duration
-    increase, proven = ((value / least - 1) if least else 0.0 for value in (result.duration, bound))
+    least = step = result.instance.baseline.duration
+    if eager is not None and traced.problem.graph.duration_unit == "ns":
+        step = max(step, eager.nanoseconds)  # it does more than call operators, and finds their inputs in no cache
+    increase, proven = ((value - least) / step if step else 0.0 for value in (result.duration, bound))
     status = "optimal" if result.duration <= bound else "feasible"
-    figures = found, unplanned, amount, status, increase, max(0.0, proven), eager
+    figures = found, unplanned, amount, status, increase, max(0.0, proven), _peak(eager)
     answer = tuple(result.answer or ())
     if all(isinstance(each, int) for each in answer):
         return Plan(traced, answer, *figures)
@@ -208,7 +214,7 @@ def _least(traced: Traced, memory: OneMemory, most: int, on_progress: Callable[[
 
 def _from_least(
     traced: Traced, memory: OneMemory, known: LeastFound, unplanned: Peaks, amount: int,
-    on_progress: Callable[[Any], None] | None, begin: float, eager: int | None = None,
+    on_progress: Callable[[Any], None] | None, begin: float, eager: EagerStep | None = None,
 ) -> Plan:  # fmt: skip
     """The shortest plan that is found within an amount that a schedule is known for, of no more than its peak."""
     least, simulation = known.least, simulate(traced.problem.graph, known.sequence)
@@ -240,9 +246,9 @@ class Plan:
     status: str
     """"optimal" or "feasible"."""
     predicted_increase: float
-    """Of the duration over that without recomputation, as a fraction."""
+    """What is computed again takes, as a fraction of the eager step's time; of its operators' where it was not run."""
     bound: float
-    """Proven of the graph: no schedule within the budget has less."""
+    """Proven of the graph: no schedule within the budget has less, by the same measure."""
     eager_peak: int | None = None
     """Measured at the allocator without the plan; None: it was not."""
     least_proven: int | None = None

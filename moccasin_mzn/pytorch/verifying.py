@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.torch_trace import other_state
@@ -15,11 +16,14 @@ from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of
 from moccasin_mzn.pytorch.function import Runtime
 from moccasin_mzn.pytorch.joint import BUFFER, TANGENT
 from moccasin_mzn.pytorch.liveness import Peaks
-from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak
+from moccasin_mzn.pytorch.measuring import allocator_peak, nanoseconds_of, storage_peak
 from moccasin_mzn.pytorch.slow_memory import slow_meter
 
 if TYPE_CHECKING:
     from moccasin_mzn.pytorch.tracing import Traced
+
+_STEPS, _ENOUGH = 5, 500_000_000
+"""An eager step is timed so often, or until that has taken so many nanoseconds."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +81,33 @@ def verified(
     return Verification(not unequal, largest, tuple(unequal), *figures)
 
 
-def eager_peak(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
-    """Bytes that the step takes at the allocator as it is, run twice from the same state, which is left as it was."""
-    with _twin(traced, inputs, kwargs) as twin:
-        twin.step(traced.step)  # libraries prepare something that they keep
-    with _twin(traced, inputs, kwargs) as twin:
-        return allocator_peak(partial(twin.step, traced.step), traced.device)
+@dataclass(frozen=True)
+class EagerStep:
+    """What a training step takes without a plan."""
+
+    peak: int
+    """Bytes at the allocator."""
+    nanoseconds: int
+    """CPU time of the calling thread, or of another device; the median of some steps."""
+
+
+def eager_step(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> EagerStep:
+    """Run the step as it is, always from the same state, which is left as it was."""
+
+    def run(measure: Callable[[Callable[[], object]], int]) -> int:
+        with _twin(traced, inputs, kwargs) as twin:
+            return measure(partial(twin.step, traced.step))
+
+    def clock(step: Callable[[], object]) -> int:
+        began = nanoseconds_of(traced.device)
+        step()
+        return nanoseconds_of(traced.device) - began
+
+    run(clock)  # libraries prepare something that they keep
+    times = [run(clock)]
+    while len(times) < _STEPS and sum(times) < _ENOUGH:
+        times.append(run(clock))
+    return EagerStep(run(partial(allocator_peak, device=traced.device)), round(median(times)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 import pytest
 
@@ -50,7 +51,17 @@ def test_no_schedule_is_a_row_without_figures():
     table = bench_execution.table_of([eager, none])
     cells = list(zip(*(column.cells for column in table.columns), strict=True))
     assert cells[1] == ("mlp", "plan", "0.1", "-", "-", "-", "-", "-", "-", "no schedule")
-    assert cells[0][7] == "250.00"
+    assert cells[0][7] == "500.00"
+
+
+def test_processes_are_put_together():
+    one = bench_execution.Run("mlp", "plan", "0.5", None, increase=0.1, allocator=7, equal=True, times=[1.0], over=8.0)
+    other = replace(one, increase=0.3, allocator=9, times=[3.0], over=10.0)
+    none = bench_execution.Run("mlp", "plan", "0.5", None)
+    both = bench_execution.together([one, none, other])
+    assert (both.allocator, both.increase, both.over, both.seconds, both.equal) == (9, 0.2, 9, 2, True)
+    assert not bench_execution.together([one, replace(other, equal=False)]).equal
+    assert bench_execution.together([none, none]).equal is None
 
 
 def test_other_numbers_are_not_equal():

@@ -55,6 +55,17 @@ def test_a_fraction_is_of_the_measured_step(resnet):
     assert torch.equal(torch.get_rng_state(), state)
 
 
+def test_the_increase_is_of_the_step_that_was_measured(resnet):
+    model, inputs = resnet
+    found = planned(model, inputs, 0.7)
+    operators = simulate(found.graph, found.graph.input_order()).duration
+    again = simulate(found.graph, found.sequence).duration - operators
+    assert 0 < found.predicted_increase <= again / operators
+    alone = planned(model, inputs, found.budget)  # nothing is run: of the operators
+    operators = simulate(alone.graph, alone.graph.input_order()).duration
+    assert alone.predicted_increase == (simulate(alone.graph, alone.sequence).duration - operators) / operators
+
+
 def test_hooks_of_parameters_are_not_called_by_measuring():
     model, x = nn.Linear(30, 30), torch.rand(4, 30)
     called = []
