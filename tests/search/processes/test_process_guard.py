@@ -136,7 +136,7 @@ def test_hard_limit_ends_the_whole_tree(mark):
     ending = run_guarded(tree_of_four(mark), hard_limit=1.0, on_line=lines.append)
     assert (ending.how, ending.exit_status, len(lines)) == ("time", -signal.SIGKILL, 4)
     assert survivors(mark) == []
-    assert ending.seconds < 5
+    assert ending.seconds < 60  # they would sleep for ten minutes
 
 
 def test_memory_limit_counts_the_whole_tree(mark):

