@@ -205,7 +205,8 @@ def test_an_output_and_a_written_input_are_one_operation_with_what_wrote_that_in
 
 def computed_statistics(net, x):
     y = net.l(x)
-    mean, variance = y.mean(0).detach(), y.var(0).detach()
+    some = y[:2]  # of all of it they would hardly change, if at all
+    mean, variance = some.mean(0).detach(), some.var(0).detach()
     return functional.batch_norm(y, mean, variance, training=True) + mean
 
 
@@ -222,7 +223,7 @@ def test_computed_statistics_are_written_by_batch_norm():
 
 def one_computed_statistic(net, x):
     y = net.l(x)
-    mean = y.mean(0).detach()
+    mean = y[:2].mean(0).detach()
     normal = functional.batch_norm(y, mean, net.variance, training=True)
     return normal + mean
 
