@@ -27,11 +27,11 @@ from moccasin_mzn.pytorch.instructions import Linear
 from moccasin_mzn.pytorch.least import least_schedules, prepare
 from moccasin_mzn.pytorch.limits import LeastFound, bound_within, least_in_seconds, unlimited, why_none
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
-from moccasin_mzn.pytorch.measuring import lacks_memory
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
 from moccasin_mzn.pytorch.reach import reached
 from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
-from moccasin_mzn.pytorch.tracing import Traced, without_memory
+from moccasin_mzn.pytorch.step_costs import EagerStep, eager_step_or_none, step_nanoseconds_or_none
+from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.words import count_text, memory_text
@@ -39,7 +39,7 @@ from moccasin_mzn.words import count_text, memory_text
 if TYPE_CHECKING:
     import torch
 
-    from moccasin_mzn.pytorch.verifying import EagerStep, Verification
+    from moccasin_mzn.pytorch.verifying import Verification
 
 LEAST = "least"
 """The budget that asks for the plan of least peak."""
@@ -80,14 +80,15 @@ def plan(
     input is on the meta device nothing is run or measured.
 
     Args:
-        inputs: tensors and whatever else the network is called with; only the forms of tensors matter, but for a budget
-            that is a fraction.
+        inputs: tensors and whatever else the network is called with: the step is run on them, from its own state, which
+            is left as it was. Of tensors on the meta device only the forms matter.
         kwargs: the same by name.
         loss: of the network's outputs and a target, which is then the last of the inputs. None: the loss is an output
             of the network, or computed from its outputs by whoever calls the step.
         budget: of the allocator's memory above parameters, buffers and inputs: bytes, or a fraction of the peak of the
             step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it; or
-            "least": the least that a plan is found for in a part of the time; the rest is for the shortest one.
+            "least": the least that a plan is found for in a part of the time; the rest is for the shortest one. For
+            bytes and "least" only the step with the plan is run.
         time_limit: seconds for the search.
         order: "input", that of the trace.
         max_computations: how often anything may be computed, if that is enough; or come into memory, with `paging`.
@@ -122,23 +123,21 @@ def plan(
     traced = Traced.of(Step(model, loss), arguments, forms, Costs(durations, workspaces), gradients)
     if amount is None:
         assert isinstance(memory, OneMemory)
-        return _least(traced, memory, max_computations, on_progress)
-    eager = _eager(traced, inputs, kwargs or {}) if amount.fraction is not None else None
-    return _searched(traced, amount, eager, memory, max_computations, on_progress)
+        return _timed(_least(traced, memory, max_computations, on_progress), inputs, kwargs or {})
+    eager = eager_step_or_none(traced, inputs, kwargs or {}) if amount.fraction is not None else None
+    found = _searched(traced, amount, eager, memory, max_computations, on_progress)
+    return _timed(found, inputs, kwargs or {}) if eager is None else found
 
 
-def _eager(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> EagerStep | None:
-    """None: the step cannot be run."""
-    from moccasin_mzn.pytorch.verifying import eager_step
-
-    if without_memory(traced.step.model, traced.forms):
-        return None
-    try:
-        return eager_step(traced, inputs, kwargs)
-    except RuntimeError as error:
-        if not lacks_memory(error):
-            raise
-        return None
+def _timed(found: Plan, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Plan:
+    """With increases as shares of what the plan's own step takes, less what is computed again in it."""
+    graph = found.graph
+    if not found.recomputations or graph.duration_unit != "ns":
+        return found
+    operators = sum(graph.durations)
+    step = step_nanoseconds_or_none(found.traced, found.runtime(), inputs, kwargs) or 0
+    share = operators / max(operators, step - found.predicted_increase * operators)
+    return replace(found, predicted_increase=share * found.predicted_increase, bound=share * found.bound)
 
 
 def _peak(eager: EagerStep | None) -> int | None:
@@ -246,7 +245,11 @@ class Plan:
     status: str
     """"optimal" or "feasible"."""
     predicted_increase: float
-    """What is computed again takes, as a fraction of the eager step's time; of its operators' where it was not run."""
+    """What is computed again takes, as a fraction of the eager step's time.
+
+    That is measured where the budget is a fraction, otherwise the planned step's less what is computed again; where
+    nothing is run it is that of the operators.
+    """
     bound: float
     """Proven of the graph: no schedule within the budget has less, by the same measure."""
     eager_peak: int | None = None

@@ -61,9 +61,31 @@ def test_the_increase_is_of_the_step_that_was_measured(resnet):
     operators = simulate(found.graph, found.graph.input_order()).duration
     again = simulate(found.graph, found.sequence).duration - operators
     assert 0 < found.predicted_increase <= again / operators
-    alone = planned(model, inputs, found.budget)  # nothing is run: of the operators
+    alone = planned(model, inputs, found.budget)  # the eager step is not run, the planned one is
     operators = simulate(alone.graph, alone.graph.input_order()).duration
-    assert alone.predicted_increase == (simulate(alone.graph, alone.sequence).duration - operators) / operators
+    again = simulate(alone.graph, alone.sequence).duration - operators
+    assert 0 < alone.predicted_increase < again / operators
+    assert alone.bound <= alone.predicted_increase
+
+
+def test_inputs_that_are_no_examples_are_forms():
+    """Of a budget in bytes: then the increase is of what the operators take."""
+
+    class Embedded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.linears = nn.Embedding(4, 64), nn.ModuleList(nn.Linear(64, 64) for _ in range(8))
+
+        def forward(self, x):
+            x = self.table(x)
+            for linear in self.linears:
+                x = linear(x).tanh()
+            return x.sum()
+
+    found = planned(Embedded(), [torch.full((32,), 4)], "least")
+    operators = simulate(found.graph, found.graph.input_order()).duration
+    again = simulate(found.graph, found.sequence).duration - operators
+    assert found.recomputations and found.predicted_increase == again / operators
 
 
 def test_hooks_of_parameters_are_not_called_by_measuring():
