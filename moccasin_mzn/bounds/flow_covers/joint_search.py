@@ -6,6 +6,7 @@ there is none, which lifts the bound; otherwise the solution shows what to look 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -18,8 +19,10 @@ from moccasin_mzn.bounds.flow_covers.refining import Solution
 
 FIRST_MOMENTS, MORE_MOMENTS = 4, 2
 PATIENCE, ROWS_PER_SECOND = 1.0, 10_000
-STEP = 0.04
-"""How much more than the bound is asked for, as a fraction of the bound."""
+STEP, LEAST_STEP = 0.25, 0.04
+"""How much more than the bound is asked for, as a fraction of the bound; less where that is not answered."""
+UNANSWERED = 5
+"""Times the patience until less is asked for."""
 MOST_ROWS = 200_000
 MOST_PROBED, PROBING, PROBING_SHARE = 100, 1.0, 0.15
 """Nodes that are compared with all others; seconds for that, and the share of the time so far that comes on top."""
@@ -35,6 +38,8 @@ class JointSearch:
     firsts: list[int] = field(default_factory=list)
     lasts: list[int] = field(default_factory=list)
     step: int | None = None
+    share: float = STEP
+    """Of the bound, to begin a step with."""
     exhausted: bool = False
     """No moment is to be seen that is not."""
     probed: int | None = None
@@ -100,7 +105,7 @@ class JointSearch:
         most = min(limits) - 1 if limits else None
         if most is not None and most >= sum(joint.cost):
             most = None
-        solved = self._solve(joint, most, started + patience)
+        solved = self._solve(joint, most, started, patience)
         if solved.infeasible:
             beyond = covers.most if most is None else most + 1
             if beyond is None:
@@ -112,12 +117,13 @@ class JointSearch:
         covers.improve(solved.bound)
         return self._learn(joint, solved)
 
-    def _solve(self, joint: Joint, most: int | None, until: float) -> Branched:
+    def _solve(self, joint: Joint, most: int | None, started: float, patience: float) -> Branched:
         covers = self.covers
+        unanswered = UNANSWERED * patience if self.share > LEAST_STEP else math.inf
 
         def stop(found: bool) -> bool:
-            enough = (found or self.step is None) and not self.exhausted
-            return covers.over() or (enough and time.monotonic() > until)
+            enough = patience if found or self.step is None else unanswered
+            return covers.over() or (not self.exhausted and time.monotonic() > started + enough)
 
         return branch(
             joint, least=covers.bound, most=most, deadline=covers.deadline, seed=covers.seed, on_bound=covers.improve,
@@ -125,12 +131,15 @@ class JointSearch:
         )  # fmt: skip
 
     def _learn(self, joint: Joint, solved: Branched) -> bool:
-        covers, little = self.covers, 1 + int(STEP * self.covers.bound)
+        covers = self.covers
+        if self.step and solved.solution is None:
+            self.share = max(LEAST_STEP, self.share / 2)
+        little = 1 + int(self.share * covers.bound)
         if solved.solution is not None and not covers.over():
             cost = sum(cost for cost, true in zip(joint.cost, solved.solution, strict=True) if true)
             if self.exhausted and cost <= covers.bound:
                 return False
-            if cost <= covers.bound + little and not self.exhausted:
+            if cost <= covers.bound + max(little, self.step or 0) and not self.exhausted:
                 firsts, lasts = Solution(joint, solved.solution).worst(MORE_MOMENTS, covers.over)
                 self.firsts += firsts
                 self.lasts += lasts
