@@ -21,6 +21,8 @@ FIRST_MOMENTS, MORE_MOMENTS = 4, 2
 PATIENCE, ROWS_PER_SECOND = 1.0, 10_000
 STEP, LEAST_STEP = 0.25, 0.04
 """How much more than the bound is asked for, as a fraction of the bound; less where that is not answered."""
+MISSING = 4
+"""Part of what is missing to the incumbent that a step is a share of, where that is more than the bound."""
 UNANSWERED = 5
 """Times the patience until less is asked for."""
 MOST_ROWS = 200_000
@@ -130,11 +132,17 @@ class JointSearch:
             stop=stop,
         )  # fmt: skip
 
+    def _little(self) -> int:
+        """A step to begin with; from a bound of hardly anything, a part of what is missing."""
+        covers, known = self.covers, self.covers.incumbent()
+        missing = 0 if known is None else (known - covers.bound) // MISSING
+        return 1 + int(self.share * max(covers.bound, missing))
+
     def _learn(self, joint: Joint, solved: Branched) -> bool:
         covers = self.covers
         if self.step and solved.solution is None:
             self.share = max(LEAST_STEP, self.share / 2)
-        little = 1 + int(self.share * covers.bound)
+        little = self._little()
         if solved.solution is not None and not covers.over():
             cost = sum(cost for cost, true in zip(joint.cost, solved.solution, strict=True) if true)
             if self.exhausted and cost <= covers.bound:

@@ -24,8 +24,10 @@ from moccasin_mzn.clock import Deadline
 
 LARGEST_SUM = 2**28
 """Of the weights of an inequality as CP-SAT gets it, rounded so that it says no more."""
-CUTS_PER_ROUND, ENOUGH, PRICED_PER_ROUND, PRICING = 40, 10, 12, 0.3
-"""The last is a share of the time so far, in which more than so many nodes get prices."""
+CUTS_PER_ROUND, ENOUGH = 40, 10
+PRICED_PER_ROUND, PRICING, PRICING_SHARE, BESIDE = 12, 0.5, 0.3, 8
+"""At least so many nodes get prices, for so many seconds or such a share of the time so far, and so many of each
+side of one that has a better price than all before."""
 MOST_TERMS = 1_000_000
 """Of cuts that may never be of use."""
 WIDENING = 0.2
@@ -150,7 +152,8 @@ class CoverSearch:
     """The bound is never more: it is one for schedules that cost less."""
     price: Fraction | None = None
     """Of the best cut so far that pays durations, about."""
-
+    beside: list[int] = field(default_factory=list)
+    """Nodes about its node in the input order."""
     begun: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -237,13 +240,11 @@ class CoverSearch:
     def _price(self) -> None:
         """The best cuts, of some nodes that have none yet, that pay for durations; the bound is the largest.
 
-        Most memory first, where that is known. After the first ones only those that improve the bound are of use.
+        After the first ones only those that improve the bound are of use.
         """
         covers, started, done = self.covers, time.monotonic(), 0
-        until = started + PRICING * (started - self.begun)
-        need = {v: light + covers.moments.own[v] for v, light in covers.light.items()}
-        heavy = sorted((v for v in need if need[v] > self.budget), key=lambda v: -need[v])
-        for v in heavy or covers.pressed(self.budget, self.over):
+        until = started + max(PRICING, PRICING_SHARE * (started - self.begun))
+        for v in self._urgent():
             if self.over() or (done >= PRICED_PER_ROUND and time.monotonic() > until):
                 break
             if (v, self.budget) in covers.priced:
@@ -254,8 +255,27 @@ class CoverSearch:
             cut = covers.moments.priced(v, self.budget, useful=useful, price=None if first else self.price)
             if cut is not None and cut.bound(self.budget) >= useful:
                 self.price = cut.price
+                if cut.bound(self.budget) > self.bound:
+                    self.beside = self._about(v)
                 self.improve(cut.bound(self.budget))
                 covers.cuts.append(cut)
+
+    def _urgent(self) -> Iterator[int]:
+        """Nodes to be priced: those about the best one, then those of most memory, where that is known."""
+        covers = self.covers
+        need = {v: light + covers.moments.own[v] for v, light in covers.light.items()}
+        heavy = sorted((v for v in need if need[v] > self.budget), key=lambda v: -need[v])
+        for v in heavy or covers.pressed(self.budget, self.over):
+            while self.beside:
+                yield self.beside.pop(0)
+            yield v
+
+    def _about(self, node: int) -> list[int]:
+        """The nearest ones first."""
+        order = self.covers.moments.graph.input_order()
+        at = order.index(node)
+        near = range(max(0, at - BESIDE), min(len(order), at + BESIDE + 1))
+        return [order[k] for k in sorted(near, key=lambda k: abs(k - at))]
 
     def _solve(self, started: float) -> Branched:
         known = self.incumbent()

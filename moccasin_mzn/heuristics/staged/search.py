@@ -35,7 +35,7 @@ NODES_PER_CHUNK = 5_000
 it takes time in proportion."""
 FIRST_ROUND = 100_000
 """Moves of the first round, at least; later ones are longer and longer."""
-LONGEST = 3
+LONGEST = 5
 """Rounds get longer, doubling so often."""
 DRAFTS_PER_ROUND = 3
 MOVES_PER_EDGE = 10
