@@ -57,8 +57,8 @@ class Operation:
     backward: bool = False
     """In the backward pass; the loss counts as backward."""
     once: bool = False
-    """To compute it again would take much more time and memory than this says: whoever executes a schedule wants it
-    computed once."""
+    """To compute it again would take much more time and memory than this says, or may put out something else: whoever
+    executes a schedule wants it computed once."""
 
     def __post_init__(self) -> None:
         for what in ("size", "elements", "duration"):
@@ -153,7 +153,7 @@ def program_graph(
         raise InputError("nothing is computed from the network's inputs")
     in_backward = any(operation.backward for operation in kept)
     if keep_results and len(results) > 1:
-        last = unique_names([*(operation.name for operation in kept), "results"])[-1]
+        last = unique_names([*(operation.name for operation in program.operations), "results"])[-1]
         kept.append(Operation(last, "results", results, size=0, elements=0, duration=0, backward=in_backward))
     assumed: list[str] = []
     sizes, durations = _sizes(kept, missing, assumed), _durations(kept, missing, assumed)
