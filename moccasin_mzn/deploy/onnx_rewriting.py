@@ -138,12 +138,10 @@ def rewritten(
     new.CopyFrom(model)
     for field in ("node", "value_info", "quantization_annotation"):
         new.graph.ClearField(field)
-    new.graph.node.extend(
-        _computed(
-            graph.node[each.operator], each, names[at], {name: names[by][name] for name, by in each.reads.items()}
-        )
-        for at, each in enumerate(course.computations)
-    )
+    computed = [_computed(graph.node[each.operator], each, at, names) for at, each in enumerate(course.computations)]
+    wanted = {name for node in computed for name in reads(node)} | {value.name for value in graph.output}
+    new.graph.node.extend(_constant(name, value) for name, value in described.items() if name in wanted)
+    new.graph.node.extend(computed)
     copies: dict[str, list[str]] = {}
     for of_computation in names:
         for name, given in of_computation.items():
@@ -151,8 +149,6 @@ def rewritten(
     kept = {value.name for value in graph.input} | set(initializer_names(graph))
     new.graph.value_info.extend(_told_of(graph.value_info, "name", copies, kept))
     new.graph.quantization_annotation.extend(_told_of(graph.quantization_annotation, "tensor_name", copies, kept))
-    wanted = {name for node in new.graph.node for name in reads(node)} | {value.name for value in graph.output}
-    new.graph.initializer.extend(_constant(name, value) for name, value in described.items() if name in wanted)
     return new
 
 
@@ -188,15 +184,15 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 
 def _computed(
-    node: onnx.NodeProto, computation: Computation, outputs: Mapping[str, str], renamed: Mapping[str, str]
+    node: onnx.NodeProto, computation: Computation, at: int, names: Sequence[Mapping[str, str]]
 ) -> onnx.NodeProto:
-    """The operator as one computation of it stands in the file."""
+    """The operator as its computation at this position stands in the file; names as of `_names`."""
     new = type(node)()
     new.CopyFrom(node)
     if node.name and computation.number > 1:
         new.name = f"{node.name}__{computation.number}"
-    new.output[:] = [outputs.get(name, name) for name in node.output]
-    _rename_reads(new, {name: other for name, other in renamed.items() if name != other})
+    new.output[:] = [names[at].get(name, name) for name in node.output]
+    _rename_reads(new, {name: names[by][name] for name, by in computation.reads.items() if name != names[by][name]})
     return new
 
 
@@ -226,7 +222,8 @@ def _told_of(records: Iterable[Told], key: str, copies: Mapping[str, Sequence[st
             yield new
 
 
-def _constant(name: str, value: int | list[int]) -> onnx.TensorProto:
+def _constant(name: str, value: int | list[int]) -> onnx.NodeProto:
     onnx = packages()
     shape, numbers = ([], [value]) if isinstance(value, int) else ([len(value)], value)
-    return onnx.helper.make_tensor(name, onnx.TensorProto.INT64, shape, numbers)
+    tensor = onnx.helper.make_tensor(name, onnx.TensorProto.INT64, shape, numbers)
+    return onnx.helper.make_node("Constant", [], [name], value=tensor)
