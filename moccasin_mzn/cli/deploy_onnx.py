@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE
-from moccasin_mzn.cli.importing import DIMS, RESULTS, UNKNOWN_SIZE, VIEWS, missing_of, source_of
+from moccasin_mzn.cli.importing import DIMS, RESULTS, UNKNOWN_SIZE, VIEWS, WORKSPACES, missing_of, source_of
 from moccasin_mzn.cli.making import command_line, integers
 from moccasin_mzn.cli.outputs import check_outputs
 from moccasin_mzn.cli.strict import command
@@ -25,16 +25,20 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The new model.")
 @DIMS
 @VIEWS
+@WORKSPACES
 @RESULTS
 @UNKNOWN_SIZE
+@click.option("--reduced", is_flag=True,
+              help="The schedule is for what `reduce` made of that graph: elementwise operators run in the memory of "
+                   "what they read.")  # fmt: skip
 @click.option("--check", is_flag=True,
               help="Run both models in ONNX Runtime on random inputs, in one thread: are the outputs equal bit for "
                    "bit, is the order that of the schedule, and what are the peaks?")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Of these inputs.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def onnx(
-    model: Path, schedule: Path, output: Path, dims: tuple[str, ...], views: str, keep_results: bool, unknown_size: str,
-    check: bool, seed: int, as_json: bool,
+    model: Path, schedule: Path, output: Path, dims: tuple[str, ...], views: str, workspaces: bool, keep_results: bool,
+    unknown_size: str, reduced: bool, check: bool, seed: int, as_json: bool,
 ) -> int:  # fmt: skip
     """The ONNX file MODEL, rewritten to follow SCHEDULE: operators in its order, each as often as it is there.
 
@@ -55,7 +59,8 @@ def onnx(
     check_outputs({"--output": output}, {"the model": model, "the schedule": schedule})
     deployed = deploy(
         model, schedule, dims=integers("--dim", dims), missing=missing_of(unknown_size, "0", None),
-        merge_views=views == "shared", keep_results=keep_results, folder=output.parent,
+        merge_views=views == "shared", keep_results=keep_results, workspaces=workspaces, reduced=reduced,
+        folder=output.parent,
     )  # fmt: skip
     with located(model):
         found = compare(

@@ -35,6 +35,10 @@ VIEWS = click.option(
     "--views", type=click.Choice(["copied", "shared"]), default="copied", show_default=True,
     help="Reshape and its like copy, as ONNX has it, or share memory, as in most runtimes.",
 )  # fmt: skip
+WORKSPACES = click.option(
+    "--workspaces/--no-workspaces", default=False, show_default=True,
+    help="Count what ONNX Runtime takes for convolutions while it computes them.",
+)  # fmt: skip
 RESULTS = click.option(
     "--keep-results/--free-results", default=True, show_default=True,
     help="Hold several results (in training all gradients) to the end.",
@@ -69,6 +73,7 @@ def import_() -> None:
 @FILE
 @DIMS
 @VIEWS
+@WORKSPACES
 @RESULTS
 @UNKNOWN_SIZE
 @UNKNOWN_DURATION
@@ -76,8 +81,8 @@ def import_() -> None:
 @SCALE
 @OUTPUT
 def onnx(
-    file: Path, dims: tuple[str, ...], views: str, keep_results: bool, unknown_size: str, unknown_duration: str,
-    repeats: int | None, scale: str | None, output: Path | None,
+    file: Path, dims: tuple[str, ...], views: str, workspaces: bool, keep_results: bool, unknown_size: str,
+    unknown_duration: str, repeats: int | None, scale: str | None, output: Path | None,
 ) -> int:  # fmt: skip
     """An ONNX model: one node per operator, constants folded, sizes in bytes, durations in multiply-adds."""
     from moccasin_mzn.graphs.importers.onnx_file import import_onnx, versions
@@ -89,7 +94,14 @@ def onnx(
     source = source_of(file, output)
     if repeats is not None:
         refuse_pipe(file)
-    graph = import_onnx(file, dims=fixed, missing=missing, merge_views=views == "shared", keep_results=keep_results)
+    graph = import_onnx(
+        file,
+        dims=fixed,
+        missing=missing,
+        merge_views=views == "shared",
+        keep_results=keep_results,
+        workspaces=workspaces,
+    )
     used = versions()
 
     def measure(count: int) -> dict[Any, int]:

@@ -17,6 +17,7 @@ from moccasin_mzn.graphs.importers.onnx_dims import fix_dims
 from moccasin_mzn.graphs.importers.onnx_file import OnnxTrace, trace_onnx
 from moccasin_mzn.graphs.importers.onnx_model import model_bytes, one_line, packages, parse_model, tensors
 from moccasin_mzn.graphs.importers.program import COMPUTED_ONCE, Missing
+from moccasin_mzn.graphs.reduction import Reduction, reduce_graph
 from moccasin_mzn.problem.files.plans import is_plan
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule, claimed_schedule
 from moccasin_mzn.problem.judges.schedules import Simulation, simulate
@@ -40,7 +41,7 @@ class Deployment:
     nodes: int
     """Of the graph, but for the last one that keeps several results."""
     planned_peak: int
-    """Most bytes that outputs of operators take at a time, by the simulator."""
+    """Most bytes that outputs of operators take at a time, with workspaces if they are asked for, by the simulator."""
     former_peak: int
     """The same for the order of the file."""
     draws: bool
@@ -57,6 +58,8 @@ def deploy(
     missing: Missing | None = None,
     merge_views: bool = False,
     keep_results: bool = True,
+    workspaces: bool = False,
+    reduced: bool = False,
     folder: Path | None = None,
 ) -> Deployment:
     """The model in an ONNX file, rewritten so that it follows a schedule.
@@ -64,7 +67,10 @@ def deploy(
     Args:
         path: the file that was imported.
         schedule: what was found for the graph of that import, as `solve --output` writes it; see `read_schedule`.
-        dims, missing, merge_views, keep_results: as for that import, see `import_onnx`; durations are of no use here.
+        dims, missing, merge_views, keep_results, workspaces: as for that import, see `import_onnx`; durations are of no
+            use here.
+        reduced: the schedule is for what `reduce_graph` made of that graph: operators that ONNX Runtime may compute in
+            the memory of their input are one with the operator before.
         folder: where the new model is going to be, beside external files of weights; None: wherever.
 
     Raises:
@@ -77,19 +83,22 @@ def deploy(
         data = model_bytes(path)
         trace = trace_onnx(
             data, Path(path).stem, dims=dims, merge_views=merge_views, keep_results=keep_results,
-            missing=replace(missing or Missing(), duration=0),  # which is of no use here
+            workspaces=workspaces, missing=replace(missing or Missing(), duration=0),  # which is of no use here
         )  # fmt: skip
         model = parse_model(data, weights=True)
         del data
         fix_dims(model, dims or {})
         _check_external(model, Path(path).parent, folder)
+        reduction = reduce_graph(trace.graph) if reduced else Reduction.nothing(trace.graph)
+    graph = reduction.graph
     with located(schedule):
-        claimed = _claimed(document, trace.graph)
-        simulation = simulate(trace.graph, claimed.sequence)
+        claimed = _claimed(document, graph)
+        simulation = simulate(graph, claimed.sequence)
         _check_schedule(claimed, simulation)
-        _check_repeats(trace.graph, claimed.sequence)
+        sequence = reduction.expand(claimed.sequence)
+        _check_repeats(trace.graph, sequence)
     with located(path):
-        operators = _operators(trace, claimed.sequence)
+        operators = _operators(trace, sequence)
         new = rewritten(model, operators, trace.described)
         note = _checked(new, model)
     return Deployment(
@@ -98,7 +107,7 @@ def deploy(
         computations=len(operators),
         nodes=len(set(operators)),
         planned_peak=simulation.peak,
-        former_peak=simulate(trace.graph, trace.graph.input_order()).peak,
+        former_peak=simulate(graph, graph.input_order()).peak,
         draws=bool(trace.graph.attributes.get(COMPUTED_ONCE)),
         note=note,
     )

@@ -51,6 +51,7 @@ def in_file_order(threads: int = 0) -> onnxruntime.SessionOptions:
     options.execution_order = runtime().ExecutionOrder.PRIORITY_BASED
     options.enable_mem_pattern = False  # one block for all values, which are laid out in it as well as they may be
     options.enable_cpu_mem_arena = False  # grows in powers of two, and gives nothing back
+    options.enable_mem_reuse = False  # a value that has the memory of a former one holds it from the first to the last
     return options
 
 

@@ -31,6 +31,7 @@ def written(folder, model, document):
     return files
 
 
+@pytest.mark.full
 def test_a_schedule_as_solve_writes_it(tmp_path, command):
     model, schedule, new = written(tmp_path, model_of(NODES, ["d"]), "")
     graph = tmp_path / "graph.json"
@@ -74,6 +75,7 @@ def test_recomputation_told_for_programs_and_recorded_in_the_file(tmp_path, comm
     assert [each.name for each in session(new).get_outputs()] == ["d"]
 
 
+@pytest.mark.full
 def test_open_dimensions_and_shared_views_as_in_the_import(tmp_path, command):
     nodes = [*NODES, node("Shape", ["d"], ["s"]), node("Sigmoid", ["d"], ["e"]), node("Reshape", ["e", "s"], ["f"])]
     graph = helper.make_graph(nodes, "g", *([value(name, FLOAT, ["batch", 3])] for name in "xf"))
@@ -86,6 +88,15 @@ def test_open_dimensions_and_shared_views_as_in_the_import(tmp_path, command):
     assert [each.dim_value for each in onnx.load(new).graph.input[0].type.tensor_type.shape.dim] == [2, 3]
 
 
+@pytest.mark.full
+def test_schedules_of_reduced_graphs(tmp_path, command):
+    model, schedule, new = written(tmp_path, model_of(NODES, ["d"]), {"sequence": list("abad"), "nodes": 3, "peak": 72})
+    assert command("deploy", "onnx", model, schedule, "-o", new)[0] == 2
+    status, out, _ = command("deploy", "onnx", model, schedule, "-o", new, "--reduced", "--check", "--json")
+    assert (status, json.loads(out)["computations"]) == (0, 5)
+    assert [each.split()[0] for each in operators(onnx.load(new))] == ["a", "b", "c", "a__2", "d"]
+
+
 def test_random_numbers_that_are_drawn_once_are_no_hindrance(tmp_path, command):
     nodes = [*NODES, node("RandomUniformLike", ["d"], ["e"]), node("Add", ["d", "e"], ["f"])]
     model, schedule, new = written(tmp_path, model_of(nodes, ["f"]), list("abcadef"))
@@ -93,6 +104,7 @@ def test_random_numbers_that_are_drawn_once_are_no_hindrance(tmp_path, command):
     assert (status, json.loads(out)["equal"]) == (0, None)
 
 
+@pytest.mark.full
 def test_what_the_checker_refuses_anyhow_is_noted(tmp_path, command):
     model = model_of(NODES, ["d"])
     model.graph.output[0].ClearField("type")
@@ -196,6 +208,7 @@ def test_a_file_that_is_read_is_not_written(tmp_path, command):
         assert (status, err) == (2, f"error: {output}: is {what}, and would be lost\n")
 
 
+@pytest.mark.full
 def test_weights_in_external_files_stay_beside_the_model(tmp_path, command):
     model = model_of([*NODES, node("Add", ["d", "w"], ["e"])], ["e"])
     tensor = TensorProto(name="w", data_type=FLOAT, dims=SHAPE, data_location=TensorProto.EXTERNAL)

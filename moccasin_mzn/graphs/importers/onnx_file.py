@@ -37,6 +37,7 @@ def import_onnx(
     missing: Missing | None = None,
     merge_views: bool = False,
     keep_results: bool = True,
+    workspaces: bool = False,
     isolated: bool = True,
 ) -> ComputationGraph:
     """The graph of an ONNX file.
@@ -50,6 +51,7 @@ def import_onnx(
             except where another operator computes their shape. If not, they are nodes as all others: ONNX's operators
             put out new values.
         keep_results: of several results, keep all to the end.
+        workspaces: nodes have those that ONNX Runtime takes for them, see `onnx_workspaces`.
         isolated: analyse the file in a process of its own; see `onnx_isolated`. If not, it is quicker by the start of
             that process, but a file made to harm can crash this one.
 
@@ -65,13 +67,13 @@ def import_onnx(
     with located(path):
         return trace_onnx(
             model_bytes(path), Path(path).stem, dims=dims, missing=missing, merge_views=merge_views,
-            keep_results=keep_results, isolated=isolated,
+            keep_results=keep_results, workspaces=workspaces, isolated=isolated,
         ).graph  # fmt: skip
 
 
 def trace_onnx(
     data: bytes, name: str, *, dims: Mapping[str, int] | None = None, missing: Missing | None = None,
-    merge_views: bool = False, keep_results: bool = True, isolated: bool = True,
+    merge_views: bool = False, keep_results: bool = True, workspaces: bool = False, isolated: bool = True,
 ) -> OnnxTrace:  # fmt: skip
     """As `import_onnx`, of the bytes of a file, with what each node of the graph is in there.
 
@@ -85,6 +87,7 @@ def trace_onnx(
         missing or Missing(),
         merge_views=merge_views,
         keep_results=keep_results,
+        workspaces=workspaces,
         attributes=network.attributes,
     )
     names = (operation.name for operation in network.program.operations)

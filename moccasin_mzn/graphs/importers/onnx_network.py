@@ -32,6 +32,7 @@ from moccasin_mzn.graphs.importers.onnx_model import (
 from moccasin_mzn.graphs.importers.onnx_repeating import may_repeat, passes_through
 from moccasin_mzn.graphs.importers.onnx_shapes import UNKNOWN, Shapes, Tensor, infer
 from moccasin_mzn.graphs.importers.onnx_values import OF_SHAPE, VIEWS
+from moccasin_mzn.graphs.importers.onnx_workspaces import workspace
 from moccasin_mzn.graphs.importers.program import Operation, Program, known_total, unique_names
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def _operation(
         elements=known_total(output.elements for output in outputs),
         duration=multiply_adds(node, [*map(shapes.of, node.input)], [*map(shapes.of, node.output)]),
         view=_is_view(node, shapes, makers, wanted),
+        workspace=workspace(node, [*map(shapes.of, node.input)], [*map(shapes.of, node.output)]),
         once=not may_repeat(node, shapes),
     )
 
