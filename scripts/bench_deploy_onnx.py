@@ -114,8 +114,8 @@ class Net:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
 
 
-def unet(side: int = 256, width: int = 16, levels: int = 4) -> onnx.ModelProto:
-    """A U-Net: two convolutions a level, what is on the way down is read on the way up."""
+def unet(side: int = 128, width: int = 8, levels: int = 4) -> onnx.ModelProto:
+    """A U-Net: two convolutions a level, what is on the way down is added on the way up."""
     net = Net()
     net.channels["x"] = 3
     at, kept = "x", []
@@ -125,12 +125,12 @@ def unet(side: int = 256, width: int = 16, levels: int = 4) -> onnx.ModelProto:
         at = net.pool(at)
     at = net.conv(net.conv(at, width << levels), width << levels)
     for level in reversed(range(levels)):
-        at = net.concat([net.up(at, width << level), kept[level]])
+        at = net.add("Add", [net.up(at, width << level), kept[level]], width << level)
         at = net.conv(net.conv(at, width << level), width << level)
     return net.model({"x": 3}, side, net.conv(at, 2, kernel=1))
 
 
-def dense(side: int = 64, growth: int = 12, layers: int = 8) -> onnx.ModelProto:
+def dense(side: int = 48, growth: int = 12, layers: int = 8) -> onnx.ModelProto:
     """A block of a DenseNet: each layer reads all before it."""
     net = Net()
     net.channels["x"] = 3
@@ -140,7 +140,7 @@ def dense(side: int = 64, growth: int = 12, layers: int = 8) -> onnx.ModelProto:
     return net.model({"x": 3}, side, net.conv(net.concat(made), 10, kernel=1))
 
 
-def two_inputs(side: int = 128, width: int = 16) -> onnx.ModelProto:
+def two_inputs(side: int = 128, width: int = 8) -> onnx.ModelProto:
     """Two encoders whose results meet, with early features of the first read at the end."""
     net = Net()
     net.channels |= {"x": 3, "z": 1}
@@ -173,6 +173,10 @@ def shipped(name: str) -> onnx.ModelProto:
     model.graph.node.extend(kept)
     model.ir_version = 8  # older ones have weights among the inputs
     names = {one.name for one in model.graph.initializer}
+    read = {name for node in kept for name in node.input}
+    weights = [one for one in model.graph.initializer if one.name in read]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(weights)
     inputs = [value for value in model.graph.input if value.name not in names]
     del model.graph.input[:]
     model.graph.input.extend(inputs)

@@ -49,7 +49,7 @@ def onnx(
 
     Exit status 1: with --check, outputs are not equal; then nothing is written.
     """
-    from moccasin_mzn.deploy.onnx_deployment import deploy
+    from moccasin_mzn.deploy.onnx_deployment import deploy, file_of
     from moccasin_mzn.deploy.onnx_session import compare
     from moccasin_mzn.errors import located
     from moccasin_mzn.files import replace_file
@@ -70,7 +70,9 @@ def onnx(
     if not wrong:
         record = made_by(command_line(), versions(), source=source_of(model, output), peak=deployed.planned_peak)
         deployed.model.metadata_props.add(key=ATTRIBUTE, value=json.dumps(record))
-        replace_file(output, deployed.model.SerializeToString())
+        with located(model):
+            data = file_of(deployed.model)
+        replace_file(output, data)
     _tell(deployed, found, None if wrong else output, as_json)
     return EXIT_NONE if wrong else EXIT_FOUND
 

@@ -50,6 +50,20 @@ class Deployment:
     """Why the checker of `onnx` has not confirmed the model, if it has not."""
 
 
+def file_of(model: onnx.ModelProto) -> bytes:
+    """The bytes of a model's file.
+
+    Raises:
+        InputError: they are too many.
+    """
+    from google.protobuf.message import EncodeError
+
+    try:
+        return model.SerializeToString()
+    except (EncodeError, ValueError) as error:
+        raise InputError(f"the new model: {one_line(error)}") from None
+
+
 def deploy(
     path: str | PathLike[str],
     schedule: str | PathLike[str],
