@@ -28,6 +28,17 @@ UNKNOWN_DURATION = click.option(
     "--unknown-duration", default="elements", show_default=True, metavar="stop|elements|N",
     help="Of operators whose cost is unknown: one for each element of the output, or so many.",
 )  # fmt: skip
+DIMS = click.option(
+    "--dim", "dims", multiple=True, metavar="NAME=N", help="Fix a dynamic dimension: batch=8, or x[0]=8."
+)
+VIEWS = click.option(
+    "--views", type=click.Choice(["copied", "shared"]), default="copied", show_default=True,
+    help="Reshape and its like copy, as ONNX has it, or share memory, as in most runtimes.",
+)  # fmt: skip
+WORKSPACES = click.option(
+    "--workspaces/--no-workspaces", default=False, show_default=True,
+    help="Count what ONNX Runtime takes for convolutions while it computes them.",
+)  # fmt: skip
 RESULTS = click.option(
     "--keep-results/--free-results", default=True, show_default=True,
     help="Hold several results (in training all gradients) to the end.",
@@ -60,9 +71,9 @@ def import_() -> None:
 
 @import_.command()
 @FILE
-@click.option("--dim", "dims", multiple=True, metavar="NAME=N", help="Fix a dynamic dimension: batch=8, or x[0]=8.")
-@click.option("--views", type=click.Choice(["copied", "shared"]), default="copied", show_default=True,
-              help="Reshape and its like copy, as ONNX has it, or share memory, as in most runtimes.")  # fmt: skip
+@DIMS
+@VIEWS
+@WORKSPACES
 @RESULTS
 @UNKNOWN_SIZE
 @UNKNOWN_DURATION
@@ -70,8 +81,8 @@ def import_() -> None:
 @SCALE
 @OUTPUT
 def onnx(
-    file: Path, dims: tuple[str, ...], views: str, keep_results: bool, unknown_size: str, unknown_duration: str,
-    repeats: int | None, scale: str | None, output: Path | None,
+    file: Path, dims: tuple[str, ...], views: str, workspaces: bool, keep_results: bool, unknown_size: str,
+    unknown_duration: str, repeats: int | None, scale: str | None, output: Path | None,
 ) -> int:  # fmt: skip
     """An ONNX model: one node per operator, constants folded, sizes in bytes, durations in multiply-adds."""
     from moccasin_mzn.graphs.importers.onnx_file import import_onnx, versions
@@ -79,11 +90,18 @@ def onnx(
 
     finish = _finishing(repeats, scale)
     fixed = integers("--dim", dims)
-    missing = _missing(unknown_size, unknown_duration, repeats)
-    source = _source(file, output)
+    missing = missing_of(unknown_size, unknown_duration, repeats)
+    source = source_of(file, output)
     if repeats is not None:
         refuse_pipe(file)
-    graph = import_onnx(file, dims=fixed, missing=missing, merge_views=views == "shared", keep_results=keep_results)
+    graph = import_onnx(
+        file,
+        dims=fixed,
+        missing=missing,
+        merge_views=views == "shared",
+        keep_results=keep_results,
+        workspaces=workspaces,
+    )
     used = versions()
 
     def measure(count: int) -> dict[Any, int]:
@@ -123,7 +141,7 @@ def torch(
     from moccasin_mzn.graphs.importers.torch_trace import trace_network
 
     finish = _finishing(repeats, scale)
-    missing = _missing(unknown_size, unknown_duration, repeats)
+    missing = missing_of(unknown_size, unknown_duration, repeats)
 
     def measure(count: int) -> dict[Any, int]:
         from moccasin_mzn.graphs.importers.torch_profile import measure as measured
@@ -162,7 +180,7 @@ def dot(file: Path, output: Path | None, **amounts: Any) -> int:
 def _of_graph_file(
     read: Callable[..., ComputationGraph], file: Path, amounts: dict[str, Any], output: Path | None
 ) -> int:
-    source = _source(file, output)
+    source = source_of(file, output)
     graph = read(file, **amounts)
     tell_assumed(graph)
     return write_made(graph, output, source=source)
@@ -184,7 +202,7 @@ def _finishing(repeats: int | None, scale: str | None) -> Any:
     return finish
 
 
-def _missing(size: str, duration: str, repeats: int | None) -> Missing:
+def missing_of(size: str, duration: str, repeats: int | None) -> Missing:
     """What to take for what is unknown; a duration that will be measured is anything until then."""
     from moccasin_mzn.graphs.importers.program import Missing
 
@@ -195,7 +213,7 @@ def _missing(size: str, duration: str, repeats: int | None) -> Missing:
     return missing if repeats is None else replace(missing, duration=1)
 
 
-def _source(file: Path, output: Path | None) -> dict[str, str]:
+def source_of(file: Path, output: Path | None) -> dict[str, str]:
     """Name and digest of the file a graph is made from, which the output must not replace.
 
     A pipe can be read only once and has no digest.

@@ -59,6 +59,11 @@ class Reduction:
     members: tuple[tuple[int, ...], ...]
     """For each node of `graph` the nodes of `original` it computes, in their order; the first gives it its id."""
 
+    @classmethod
+    def nothing(cls, graph: ComputationGraph) -> Reduction:
+        """The graph itself."""
+        return cls(graph, graph, tuple((v,) for v in range(len(graph.nodes))))
+
     def expand(self, sequence: Sequence[int]) -> tuple[int, ...]:
         """A schedule of `graph` as one of `original`: positions in the nodes of each."""
         return tuple(member for node in sequence for member in self.members[node])

@@ -6,6 +6,7 @@ See `onnx_network` for what is a node and what is a constant, and `onnx_costs` f
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
@@ -13,8 +14,20 @@ from moccasin_mzn.errors import located
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx_isolated import network_apart
 from moccasin_mzn.graphs.importers.onnx_model import model_bytes, packages
-from moccasin_mzn.graphs.importers.onnx_network import Network, network_of
+from moccasin_mzn.graphs.importers.onnx_network import network_of
 from moccasin_mzn.graphs.importers.program import Missing, program_graph
+
+
+@dataclass(frozen=True)
+class OnnxTrace:
+    """A graph, and what its nodes are in the file that it was imported from."""
+
+    graph: ComputationGraph
+    operators: tuple[int | None, ...]
+    """For each node the position of its operator in the model's graph, local functions inlined; None for the last node
+    that keeps several results. What no node stands for is a constant, a view of what a node puts out, or of no use."""
+    described: Mapping[str, int | list[int]]
+    """See `Network.described`."""
 
 
 def import_onnx(
@@ -24,6 +37,7 @@ def import_onnx(
     missing: Missing | None = None,
     merge_views: bool = False,
     keep_results: bool = True,
+    workspaces: bool = False,
     isolated: bool = True,
 ) -> ComputationGraph:
     """The graph of an ONNX file.
@@ -37,6 +51,7 @@ def import_onnx(
             except where another operator computes their shape. If not, they are nodes as all others: ONNX's operators
             put out new values.
         keep_results: of several results, keep all to the end.
+        workspaces: nodes have those that ONNX Runtime takes for them, see `onnx_workspaces`.
         isolated: analyse the file in a process of its own; see `onnx_isolated`. If not, it is quicker by the start of
             that process, but a file made to harm can crash this one.
 
@@ -50,14 +65,34 @@ def import_onnx(
     """
     packages()
     with located(path):
-        network = read_network(path, dims or {}, isolated)
-        return program_graph(
-            network.program,
-            missing or Missing(),
-            merge_views=merge_views,
-            keep_results=keep_results,
-            attributes=network.attributes,
-        )
+        return trace_onnx(
+            model_bytes(path), Path(path).stem, dims=dims, missing=missing, merge_views=merge_views,
+            keep_results=keep_results, workspaces=workspaces, isolated=isolated,
+        ).graph  # fmt: skip
+
+
+def trace_onnx(
+    data: bytes, name: str, *, dims: Mapping[str, int] | None = None, missing: Missing | None = None,
+    merge_views: bool = False, keep_results: bool = True, workspaces: bool = False, isolated: bool = True,
+) -> OnnxTrace:  # fmt: skip
+    """As `import_onnx`, of the bytes of a file, with what each node of the graph is in there.
+
+    Raises:
+        InputError: see `import_onnx`; the message does not name the file.
+    """
+    packages()
+    network = (network_apart if isolated else network_of)(data, name, dims or {})
+    graph = program_graph(
+        network.program,
+        missing or Missing(),
+        merge_views=merge_views,
+        keep_results=keep_results,
+        workspaces=workspaces,
+        attributes=network.attributes,
+    )
+    names = (operation.name for operation in network.program.operations)
+    positions = dict(zip(names, network.positions, strict=True))
+    return OnnxTrace(graph, tuple(positions.get(str(node)) for node in graph.nodes), network.described)
 
 
 def versions() -> dict[str, str]:
@@ -70,12 +105,3 @@ def versions() -> dict[str, str]:
 
     packages()
     return {name: importlib.metadata.version(name) for name in ("onnx", "onnx-tool")}
-
-
-def read_network(path: str | PathLike[str], dims: Mapping[str, int], isolated: bool) -> Network:
-    """The program in an ONNX file, and where its operations are in there.
-
-    Raises:
-        InputError: see `import_onnx`; the message does not name the file.
-    """
-    return (network_apart if isolated else network_of)(model_bytes(path), Path(path).stem, dims)

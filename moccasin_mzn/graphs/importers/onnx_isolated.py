@@ -79,7 +79,8 @@ def _network(answer: dict[str, Any]) -> Network:
         Operation(**{**operation, "inputs": tuple(operation["inputs"])}) for operation in program.pop("operations")
     )
     results = tuple(program.pop("results"))
-    return Network(Program(operations, results, **program), tuple(answer["positions"]), answer["attributes"])
+    positions = tuple(answer.pop("positions"))
+    return Network(Program(operations, results, **program), positions, answer["attributes"], answer["described"])
 
 
 def main() -> None:

@@ -29,8 +29,10 @@ from moccasin_mzn.graphs.importers.onnx_model import (
     subgraphs,
     title,
 )
+from moccasin_mzn.graphs.importers.onnx_repeating import may_repeat, passes_through
 from moccasin_mzn.graphs.importers.onnx_shapes import UNKNOWN, Shapes, Tensor, infer
-from moccasin_mzn.graphs.importers.onnx_values import VIEWS
+from moccasin_mzn.graphs.importers.onnx_values import OF_SHAPE, VIEWS
+from moccasin_mzn.graphs.importers.onnx_workspaces import workspace
 from moccasin_mzn.graphs.importers.program import Operation, Program, known_total, unique_names
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ class Network:
     """For each operation of `program` the position of its operator in the model's graph, local functions inlined."""
     attributes: Mapping[str, Any]
     """Of the file: "operator sets", "producer", "inputs"."""
+    described: Mapping[str, int | list[int]]
+    """Constants that may be read from what is none: what Shape (a list) and Size tell of a known shape, by output."""
 
 
 def network_of(data: bytes, name: str, dims: Mapping[str, int]) -> Network:
@@ -72,7 +76,15 @@ def network_of(data: bytes, name: str, dims: Mapping[str, int]) -> Network:
             "inputs": sum(shapes.of(value.name).size or 0 for value in graph_inputs(model.graph)),
         },
     )
-    return Network(program, tuple(live), _attributes(model, shapes))
+    return Network(program, tuple(live), _attributes(model, shapes), _described(model.graph, shapes))
+
+
+def _described(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, int | list[int]]:
+    return {
+        node.output[0]: shapes.values[node.output[0]].tolist()
+        for node in graph.node
+        if is_standard(node) and node.op_type in OF_SHAPE and node.output and node.output[0] in shapes.values
+    }
 
 
 def _live(graph: onnx.GraphProto, shapes: Shapes) -> list[int]:
@@ -99,6 +111,8 @@ def _operation(
         elements=known_total(output.elements for output in outputs),
         duration=multiply_adds(node, [*map(shapes.of, node.input)], [*map(shapes.of, node.output)]),
         view=_is_view(node, shapes, makers, wanted),
+        workspace=workspace(node, [*map(shapes.of, node.input)], [*map(shapes.of, node.output)]),
+        once=not may_repeat(node, shapes),
     )
 
 
@@ -110,20 +124,11 @@ def _is_view(node: onnx.NodeProto, shapes: Shapes, makers: Mapping[str, str], wa
     """Can its one output be the memory of its first input?"""
     if not is_standard(node) or sum(name in wanted for name in node.output) != 1:
         return False
-    if node.op_type not in VIEWS and not (node.op_type == "Dropout" and _is_inference(node, shapes)):
+    if node.op_type not in VIEWS and not (node.op_type == "Dropout" and passes_through(node, shapes)):
         return False
     if not node.input or not node.input[0]:
         return False
     return not any(name in makers for name in reads(node)[1:])  # as a view it would lose what computes its shape
-
-
-def _is_inference(node: onnx.NodeProto, shapes: Shapes) -> bool:
-    """Does this Dropout pass everything through? Its third input says so, from operator set 12 on; before 7 is_test."""
-    if len(node.input) > 2 and node.input[2]:
-        mode = shapes.values.get(node.input[2])
-        return mode is not None and not mode.any()
-    version = operator_sets(shapes.model).get("", 1)
-    return version >= 7 or any(attribute.name == "is_test" and attribute.i for attribute in node.attribute)
 
 
 def _parameter_bytes(nodes: list[onnx.NodeProto], shapes: Shapes) -> int:

@@ -175,7 +175,7 @@ class _Operators:
     def _is_constant(self, node: onnx.NodeProto) -> bool:
         if is_standard(node) and node.op_type in OF_SHAPE and node.input:
             return self.shapes.of(node.input[0]).shape is not None
-        return all(name in self.shapes.constants for name in reads(node)) and not _varies(node)
+        return all(name in self.shapes.constants for name in reads(node)) and not varies(node)
 
     def _infer(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         """Types by output; without the values of constants first, as passing these takes time."""
@@ -225,14 +225,14 @@ class _Operators:
             _record_value(shapes, name, value)
 
 
-def _varies(node: onnx.NodeProto) -> bool:
+def varies(node: onnx.NodeProto) -> bool:
     """May it put out something else in each run though it reads the same?
 
     So do random numbers, and a custom operator that reads nothing: it gets what it puts out from elsewhere.
     """
     if node.op_type in RANDOM or not (is_standard(node) or reads(node)):
         return True
-    return any(_varies(inner) for graph in subgraphs(node) for inner in graph.node)
+    return any(varies(inner) for graph in subgraphs(node) for inner in graph.node)
 
 
 def _bits(dtype: int) -> int | None:

@@ -56,12 +56,14 @@ class Operation:
     """Its output is memory of its first input (or, without inputs, of what is no node); it takes no time."""
     backward: bool = False
     """In the backward pass; the loss counts as backward."""
+    workspace: int = 0
+    """Bytes that it takes while it computes, besides what it reads and puts out, as far as they are known."""
     once: bool = False
-    """To compute it again would take much more time and memory than this says: whoever executes a schedule wants it
-    computed once."""
+    """To compute it again would take much more time and memory than this says, or may put out something else: whoever
+    executes a schedule wants it computed once."""
 
     def __post_init__(self) -> None:
-        for what in ("size", "elements", "duration"):
+        for what in ("size", "elements", "duration", "workspace"):
             value = getattr(self, what)
             if value is not None and (type(value) is not int or value < 0):
                 raise InputError(f"{self.kind} {self.name}: {what} is {shown(value)}, expected an integer >= 0")
@@ -124,6 +126,7 @@ def program_graph(
     *,
     merge_views: bool = True,
     keep_results: bool = True,
+    workspaces: bool = False,
     attributes: Mapping[str, Any] | None = None,
 ) -> ComputationGraph:
     """The graph of tensors in memory that a program comes to.
@@ -132,6 +135,7 @@ def program_graph(
         merge_views: if not, views are nodes with memory of their own, as if they copied.
         keep_results: of several results, keep all to the end: a last node of no size and no duration reads them. A
             single result is computed last in any case.
+        workspaces: nodes have those of their operations.
         attributes: for the graph; "assumed" is added if something was, a list of lines, and `COMPUTED_ONCE` if there
             are such nodes.
 
@@ -153,7 +157,7 @@ def program_graph(
         raise InputError("nothing is computed from the network's inputs")
     in_backward = any(operation.backward for operation in kept)
     if keep_results and len(results) > 1:
-        last = unique_names([*(operation.name for operation in kept), "results"])[-1]
+        last = unique_names([*(operation.name for operation in program.operations), "results"])[-1]
         kept.append(Operation(last, "results", results, size=0, elements=0, duration=0, backward=in_backward))
     assumed: list[str] = []
     sizes, durations = _sizes(kept, missing, assumed), _durations(kept, missing, assumed)
@@ -173,6 +177,7 @@ def program_graph(
         attributes={**(attributes or {}), **added},
         backward=tuple(operation.backward for operation in kept) if in_backward else None,
         fixed_memory=program.fixed_memory,
+        workspaces=tuple(operation.workspace for operation in kept) if workspaces else None,
     )
 
 

@@ -12,7 +12,8 @@ from onnx_models import FLOAT, INT64, branch, by_id, edges, load, node, numbers,
 
 from moccasin_mzn.errors import InputError  # noqa: E402
 from moccasin_mzn.extras import install_command  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_file import read_network, versions  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx_file import versions  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx_network import network_of  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx_shapes import Tensor  # noqa: E402
 from moccasin_mzn.graphs.importers.program import Missing  # noqa: E402
 
@@ -273,7 +274,7 @@ def test_views_share_memory_on_request(tmp_path):
     merged = load(path, merge_views=True)
     assert merged.nodes == ("a", "f", "y")
     assert edges(merged) == {("a", "f"), ("f", "y")}
-    operations = read_network(path, {}, isolated=False).program.operations
+    operations = network_of(path.read_bytes(), "model", {}).program.operations
     views = {operation.name for operation in operations if operation.view}
     assert views == set("bcde")
 

@@ -1,0 +1,210 @@
+"""A schedule for an ONNX file, checked against the file, and the model that follows it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.deploy.onnx_rewriting import rewritten
+from moccasin_mzn.errors import InputError, located, shown, some_of
+from moccasin_mzn.files import load_json
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.importers.onnx_dims import fix_dims
+from moccasin_mzn.graphs.importers.onnx_file import OnnxTrace, trace_onnx
+from moccasin_mzn.graphs.importers.onnx_model import model_bytes, one_line, packages, parse_model, tensors
+from moccasin_mzn.graphs.importers.program import COMPUTED_ONCE, Missing
+from moccasin_mzn.graphs.reduction import Reduction, reduce_graph
+from moccasin_mzn.problem.files.plans import is_plan
+from moccasin_mzn.problem.files.schedules import ClaimedSchedule, claimed_schedule
+from moccasin_mzn.problem.judges.schedules import Simulation, simulate
+
+if TYPE_CHECKING:
+    import onnx
+
+_OTHER = "is it for another model, or made with other options of import onnx?"
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A model that follows a schedule."""
+
+    model: onnx.ModelProto
+    """What follows the schedule."""
+    original: onnx.ModelProto
+    """What it was made of: local functions inlined, open dimensions fixed."""
+    computations: int
+    """Of the nodes of the graph, with those that are computed again."""
+    nodes: int
+    """Of the graph, but for the last one that keeps several results."""
+    planned_peak: int
+    """Most bytes that outputs of operators take at a time, with workspaces if they are asked for, by the simulator."""
+    former_peak: int
+    """The same for the order of the file."""
+    draws: bool
+    """May the model put out something else in each run? Operators that draw random numbers are computed once."""
+    note: str | None
+    """Why the checker of `onnx` has not confirmed the model, if it has not."""
+
+
+def file_of(model: onnx.ModelProto) -> bytes:
+    """The bytes of a model's file.
+
+    Raises:
+        InputError: they are too many.
+    """
+    from google.protobuf.message import EncodeError
+
+    try:
+        return model.SerializeToString()
+    except (EncodeError, ValueError) as error:
+        raise InputError(f"the new model: {one_line(error)}") from None
+
+
+def deploy(
+    path: str | PathLike[str],
+    schedule: str | PathLike[str],
+    *,
+    dims: Mapping[str, int] | None = None,
+    missing: Missing | None = None,
+    merge_views: bool = False,
+    keep_results: bool = True,
+    workspaces: bool = False,
+    reduced: bool = False,
+    folder: Path | None = None,
+) -> Deployment:
+    """The model in an ONNX file, rewritten so that it follows a schedule.
+
+    Args:
+        path: the file that was imported.
+        schedule: what was found for the graph of that import, as `solve --output` writes it; see `read_schedule`.
+        dims, missing, merge_views, keep_results, workspaces: as for that import, see `import_onnx`; durations are of no
+            use here.
+        reduced: the schedule is for what `reduce_graph` made of that graph: operators that ONNX Runtime may compute in
+            the memory of their input are one with the operator before.
+        folder: where the new model is going to be, beside external files of weights; None: wherever.
+
+    Raises:
+        InputError: see `import_onnx`; the schedule cannot be read, is for another model, is no schedule, or computes an
+            operator again that would put out something else; weights are in external files of another folder.
+    """
+    packages()
+    document = load_json(schedule)
+    with located(path):
+        data = model_bytes(path)
+        trace = trace_onnx(
+            data, Path(path).stem, dims=dims, merge_views=merge_views, keep_results=keep_results,
+            workspaces=workspaces, missing=replace(missing or Missing(), duration=0),  # which is of no use here
+        )  # fmt: skip
+        model = parse_model(data, weights=True)
+        del data
+        fix_dims(model, dims or {})
+        _check_external(model, Path(path).parent, folder)
+        reduction = reduce_graph(trace.graph) if reduced else Reduction.nothing(trace.graph)
+    graph = reduction.graph
+    with located(schedule):
+        claimed = _claimed(document, graph)
+        simulation = simulate(graph, claimed.sequence)
+        _check_schedule(claimed, simulation)
+        sequence = reduction.expand(claimed.sequence)
+        _check_repeats(trace.graph, sequence)
+    with located(path):
+        operators = _operators(trace, sequence)
+        new = rewritten(model, operators, trace.described)
+        note = _checked(new, model)
+    return Deployment(
+        model=new,
+        original=model,
+        computations=len(operators),
+        nodes=len(set(operators)),
+        planned_peak=simulation.peak,
+        former_peak=simulate(graph, graph.input_order()).peak,
+        draws=bool(trace.graph.attributes.get(COMPUTED_ONCE)),
+        note=note,
+    )
+
+
+def _operators(trace: OnnxTrace, sequence: Sequence[int]) -> list[int]:
+    found = (trace.operators[node] for node in sequence)
+    return [operator for operator in found if operator is not None]
+
+
+def _check_external(model: onnx.ModelProto, folder: Path, new_folder: Path | None) -> None:
+    external = [tensor.name for tensor in tensors(model.graph) if tensor.data_location == tensor.EXTERNAL]
+    if external and (new_folder is None or new_folder.resolve() != folder.resolve()):
+        raise InputError(f"weights in external files ({some_of(external)}): write the new model beside this one")
+
+
+def _claimed(document: Any, graph: ComputationGraph) -> ClaimedSchedule:
+    """What the file of a schedule says.
+
+    Raises:
+        InputError: it is no schedule of this graph.
+    """
+    if is_plan(document):
+        raise InputError("a plan for several memories; expected a schedule for one")
+    if isinstance(document, dict):
+        for key, count in (("nodes", len(graph.nodes)), ("edges", len(graph.edges))):
+            told = document.get(key, count)
+            if told != count:
+                raise InputError(f"for a graph of {shown(told)} {key}, the model has {count}; {_OTHER}")
+    try:
+        return claimed_schedule(document, graph)
+    except InputError as error:
+        strange = "is not in the graph" in str(error)
+        raise InputError(f"{error}; {_OTHER}" if strange else str(error)) from None
+
+
+def _check_schedule(claimed: ClaimedSchedule, simulation: Simulation) -> None:
+    """Refuse what is no schedule, or is one of a model of other sizes. Durations may have been measured, and are passed
+    over."""
+    if simulation.violations:
+        raise InputError(f"no schedule of this model: {simulation.violations[0].message}")
+    if claimed.peak is not None and claimed.peak != simulation.peak:
+        raise InputError(f"peak {claimed.peak}, but with this model it is {simulation.peak}; {_OTHER}")
+    if claimed.intervals is not None and sorted(map(_key, claimed.intervals)) != sorted(
+        map(_key, simulation.intervals)
+    ):
+        raise InputError(f"its intervals are not those of its sequence with this model; {_OTHER}")
+
+
+def _key(interval: Any) -> tuple[int, int, int]:
+    return interval.node, interval.start, interval.end
+
+
+def _check_repeats(graph: ComputationGraph, sequence: Sequence[int]) -> None:
+    once = set(graph.attributes.get(COMPUTED_ONCE, ()))
+    labels = graph.labels or graph.nodes
+    for node, count in Counter(sequence).items():
+        if count > 1 and graph.nodes[node] in once:
+            name = f"{labels[node]} {shown(graph.nodes[node])}"
+            raise InputError(
+                f"{name} is computed {count} times, and may put out something else each time; let it be computed once "
+                "(--max-computations FILE)"
+            )
+
+
+def _checked(new: onnx.ModelProto, original: onnx.ModelProto) -> str | None:
+    """Have `onnx` check a new model, shapes included; what it says if it refuses the original as well.
+
+    Raises:
+        InputError: it accepts the original alone.
+    """
+    complaint = _complaint(new)
+    if complaint is not None and _complaint(original) is None:
+        raise InputError(f"the rewritten model is not accepted: {complaint}")
+    return None if complaint is None else f"onnx accepts neither the model nor the new one: {complaint}"
+
+
+def _complaint(model: onnx.ModelProto) -> str | None:
+    onnx = packages()
+    from onnx import checker
+
+    try:
+        checker.check_model(model, full_check=True)
+    except (checker.ValidationError, onnx.shape_inference.InferenceError, ValueError) as error:
+        return one_line(error)
+    return None

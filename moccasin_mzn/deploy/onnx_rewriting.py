@@ -1,0 +1,229 @@
+"""An ONNX model that computes its operators as a sequence says, each as often as it is there. ::
+
+    model      a = Sigmoid(x)    b = Sin(a)    c = Neg(b)    d = Add(a, c)
+    sequence   a b c a d
+
+    rewritten  a = Sigmoid(x)    b = Sin(a)    c = Neg(b)    a__2 = Sigmoid(x)    d = Add(a__2, c)
+
+A reader reads the latest computation before it. Operators that the sequence does not know (what depends on constants
+alone, and views that share memory) stand before the first that reads them, views after each computation of what they
+are views of; those of no use are left out. Numbers of Shape and Size become constants, so that they hold no tensor.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from moccasin_mzn.graphs.importers.onnx_model import initializer_names, packages, reads, subgraphs
+
+if TYPE_CHECKING:
+    import onnx
+
+    Told = TypeVar("Told", onnx.ValueInfoProto, onnx.TensorAnnotation)
+
+
+@dataclass(frozen=True)
+class Computation:
+    """One computation of an operator."""
+
+    operator: int
+    """Its position in the model's graph."""
+    number: int
+    """The how-manieth of this operator it is, from 1."""
+    reads: Mapping[str, int]
+    """For each value read that some computation puts out the position of that one among all computations."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """All computations of a model in their order, and which of them put out what the model returns."""
+
+    computations: tuple[Computation, ...]
+    returned: Mapping[str, int]
+    """For each output of the model that is computed the position of the computation it comes from."""
+
+
+def course_of(graph: onnx.GraphProto, sequence: Sequence[int], described: Iterable[str]) -> Course:
+    """What is computed when the operators of a graph are computed in a sequence.
+
+    Args:
+        sequence: positions of operators; each after those it reads.
+        described: values that are known, which nothing puts out.
+    """
+    recording = _Recording(graph, frozenset(sequence), frozenset(described))
+    for operator in sequence:
+        recording.compute(operator)
+    returned = {value.name: recording.maker_of(value.name) for value in graph.output}
+    return Course(
+        tuple(recording.computations),
+        {name: maker for name, maker in returned.items() if maker is not None},
+    )
+
+
+class _Recording:
+    """Computations so far."""
+
+    def __init__(self, graph: onnx.GraphProto, scheduled: frozenset[int], described: frozenset[str]) -> None:
+        self.computations: list[Computation] = []
+        self.reads = [reads(node) for node in graph.node]
+        self.scheduled = scheduled
+        self.operator_of = {
+            name: at for at, node in enumerate(graph.node) for name in node.output if name and name not in described
+        }
+        self.latest: dict[int, int] = {}
+        self.counts: Counter[int] = Counter()
+
+    def compute(self, operator: int) -> None:
+        """Record a computation of an operator that the sequence has."""
+        self._record(operator, {name: self.maker_of(name) for name in self.reads[operator]})
+
+    def maker_of(self, name: str) -> int | None:
+        """The latest computation that puts out a value, made now if it is none of the sequence; None: none does."""
+        operator = self.operator_of.get(name)
+        if operator is None:
+            return None
+        if operator not in self.scheduled:
+            for each in sorted(self._unscheduled_before(operator)):  # in the order of the file: what is read first
+                makers = {read: self._known(read) for read in self.reads[each]}
+                former = self.latest.get(each)
+                if former is None or self.computations[former].reads != _without_none(makers):
+                    self._record(each, makers)
+        return self.latest[operator]
+
+    def _known(self, name: str) -> int | None:
+        operator = self.operator_of.get(name)
+        return None if operator is None else self.latest[operator]
+
+    def _record(self, operator: int, makers: Mapping[str, int | None]) -> None:
+        self.counts[operator] += 1
+        self.latest[operator] = len(self.computations)
+        self.computations.append(Computation(operator, self.counts[operator], _without_none(makers)))
+
+    def _unscheduled_before(self, operator: int) -> set[int]:
+        """The operator and all those outside of the sequence that it needs."""
+        found, waiting = {operator}, [operator]
+        while waiting:
+            for name in self.reads[waiting.pop()]:
+                needed = self.operator_of.get(name)
+                if needed is not None and needed not in self.scheduled and needed not in found:
+                    found.add(needed)
+                    waiting.append(needed)
+        return found
+
+
+def _without_none(makers: Mapping[str, int | None]) -> dict[str, int]:
+    return {name: maker for name, maker in makers.items() if maker is not None}
+
+
+def rewritten(
+    model: onnx.ModelProto, sequence: Sequence[int], described: Mapping[str, int | list[int]]
+) -> onnx.ModelProto:
+    """The model that computes its operators as a sequence says.
+
+    The k-th computation of an operator puts out `name__k` for k > 1, and so do operators' names end; but what the model
+    returns comes from the last computation, under its own name. All else stays: weights, inputs, outputs, operator
+    sets, metadata, and what the file says of values.
+
+    Args:
+        sequence: see `course_of`.
+        described: numbers of values that are known, see `OnnxTrace.described`.
+    """
+    graph = model.graph
+    course = course_of(graph, sequence, described)
+    names = _names(graph, course)
+    new = type(model)()
+    new.CopyFrom(model)
+    for field in ("node", "value_info", "quantization_annotation"):
+        new.graph.ClearField(field)
+    computed = [_computed(graph.node[each.operator], each, at, names) for at, each in enumerate(course.computations)]
+    wanted = {name for node in computed for name in reads(node)} | {value.name for value in graph.output}
+    new.graph.node.extend(_constant(name, value) for name, value in described.items() if name in wanted)
+    new.graph.node.extend(computed)
+    copies: dict[str, list[str]] = {}
+    for of_computation in names:
+        for name, given in of_computation.items():
+            copies.setdefault(name, []).append(given)
+    kept = {value.name for value in graph.input} | set(initializer_names(graph))
+    new.graph.value_info.extend(_told_of(graph.value_info, "name", copies, kept))
+    new.graph.quantization_annotation.extend(_told_of(graph.quantization_annotation, "tensor_name", copies, kept))
+    return new
+
+
+def _names(graph: onnx.GraphProto, course: Course) -> list[dict[str, str]]:
+    """For each computation the names of the values that it puts out, by their names in the graph."""
+    taken = set(_all_names(graph))
+    names = []
+    for at, each in enumerate(course.computations):
+        given = {}
+        for name in graph.node[each.operator].output:
+            own = course.returned[name] == at if name in course.returned else each.number == 1
+            if name:
+                given[name] = name if own else _fresh(f"{name}__{each.number}", taken)
+        names.append(given)
+    return names
+
+
+def _all_names(graph: onnx.GraphProto) -> Iterator[str]:
+    """Names of all values, those in subgraphs included."""
+    yield from (value.name for value in (*graph.input, *graph.output))
+    yield from initializer_names(graph)
+    for node in graph.node:
+        yield from (*node.input, *node.output)
+        for inner in subgraphs(node):
+            yield from _all_names(inner)
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _computed(
+    node: onnx.NodeProto, computation: Computation, at: int, names: Sequence[Mapping[str, str]]
+) -> onnx.NodeProto:
+    """The operator as its computation at this position stands in the file; names as of `_names`."""
+    new = type(node)()
+    new.CopyFrom(node)
+    if node.name and computation.number > 1:
+        new.name = f"{node.name}__{computation.number}"
+    new.output[:] = [names[at].get(name, name) for name in node.output]
+    _rename_reads(new, {name: names[by][name] for name, by in computation.reads.items() if name != names[by][name]})
+    return new
+
+
+def _rename_reads(node: onnx.NodeProto, renamed: Mapping[str, str]) -> None:
+    """Let an operator, and what is in its subgraphs, read values by other names."""
+    if not renamed:
+        return
+    node.input[:] = [renamed.get(name, name) for name in node.input]
+    for graph in subgraphs(node):
+        hidden = {value.name for value in graph.input} | set(initializer_names(graph))
+        seen = {name: other for name, other in renamed.items() if name not in hidden}
+        for inner in graph.node:
+            _rename_reads(inner, seen)
+            seen = {name: other for name, other in seen.items() if name not in inner.output}
+        for value in graph.output:
+            value.name = seen.get(value.name, value.name)
+
+
+def _told_of(records: Iterable[Told], key: str, copies: Mapping[str, Sequence[str]], kept: set[str]) -> Iterator[Told]:
+    """What a file says of values, for each that there is now."""
+    for record in records:
+        name = getattr(record, key)
+        for given in [name] if name in kept else copies.get(name, ()):
+            new = type(record)()
+            new.CopyFrom(record)
+            setattr(new, key, given)
+            yield new
+
+
+def _constant(name: str, value: int | list[int]) -> onnx.NodeProto:
+    onnx = packages()
+    shape, numbers = ([], [value]) if isinstance(value, int) else ([len(value)], value)
+    tensor = onnx.helper.make_tensor(name, onnx.TensorProto.INT64, shape, numbers)
+    return onnx.helper.make_node("Constant", [], [name], value=tensor)

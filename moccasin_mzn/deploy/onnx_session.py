@@ -1,0 +1,197 @@
+"""ONNX Runtime in the order of the file, and what a model takes in it.
+
+By default ONNX Runtime orders operators by itself, depth first from the outputs, and merges operators that compute the
+same, which undoes recomputation. With the options of `in_file_order` it computes in the order of the file: the priority
+of an operator is its position in the file, but for Shape and Size, which come as early as they can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.deploy.onnx_memory import peak_of
+from moccasin_mzn.graphs.importers.onnx_model import is_standard, title
+from moccasin_mzn.graphs.importers.onnx_runtime import (
+    check_no_external,
+    number_operators,
+    operator_name,
+    plain_options,
+    profiled_runs,
+    random_inputs,
+    runtime,
+)
+from moccasin_mzn.graphs.importers.onnx_values import OF_SHAPE
+
+if TYPE_CHECKING:
+    import numpy
+    import onnx
+    import onnxruntime
+
+_BYTES = {
+    **{f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{"float": 4, "double": 8, "float16": 2, "bfloat16": 2, "bool": 1, "complex64": 8, "complex128": 16},
+}
+"""Of one element, by the name that the profiler has for the type."""
+
+
+def in_file_order(threads: int = 0) -> onnxruntime.SessionOptions:
+    """Options of a session that computes operators in the order of the file, each as often as it is there, and frees a
+    value after its last read.
+
+    Args:
+        threads: that one operator may use; 0: as many as there are cores.
+
+    Raises:
+        InputError: ONNX Runtime is not installed.
+    """
+    options = plain_options(threads)
+    options.execution_order = runtime().ExecutionOrder.PRIORITY_BASED
+    options.enable_mem_pattern = False  # one block for all values, which are laid out in it as well as they may be
+    options.enable_cpu_mem_arena = False  # grows in powers of two, and gives nothing back
+    options.enable_mem_reuse = False  # a value that has the memory of a former one holds it from the first to the last
+    return options
+
+
+def session(path: str | PathLike[str], threads: int = 0) -> onnxruntime.InferenceSession:
+    """A session for a model that `deploy` made, with the options of `in_file_order`, on the CPU.
+
+    Raises:
+        InputError: ONNX Runtime is not installed. What it raises itself for a file goes through.
+    """
+    return runtime().InferenceSession(fspath(path), in_file_order(threads), providers=["CPUExecutionProvider"])
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run of a model."""
+
+    outputs: tuple[Any, ...]
+    """In the model's order."""
+    order: tuple[int, ...]
+    """Positions of the operators of the file in the order in which they were computed."""
+    peak: int
+    """Most bytes of values at a time, see `onnx_memory`: of this order, with the sizes of this run."""
+    late: str | None
+    """The first operator that was not computed in the order of the file, or was taken apart; None if there is none."""
+
+
+def measured(
+    model: onnx.ModelProto,
+    inputs: Mapping[str, numpy.ndarray],
+    options: onnxruntime.SessionOptions,
+    *,
+    shared_views: bool = False,
+) -> Measured:
+    """Run a model, and see in which order and with which sizes it was computed.
+
+    Args:
+        shared_views: as for `peak_of`.
+
+    Raises:
+        InputError: ONNX Runtime cannot run it; weights are in external files.
+    """
+    check_no_external(model)
+    numbered = type(model)()
+    numbered.CopyFrom(model)
+    number_operators(numbered)
+    runs = profiled_runs(numbered, dict(inputs), 1, options)
+    positions = {operator_name(at): at for at in range(len(model.graph.node))}
+    seen = [(positions[event["name"]], event["args"]) for event in runs.events if event["name"] in positions]
+    sizes: dict[str, int] = {}
+    for at, told in seen:
+        sizes |= _sizes(model.graph.node[at], told)
+    order = tuple(at for at, _ in seen)
+    peak = peak_of(model.graph, order, sizes, shared_views=shared_views)
+    return Measured(runs.outputs, order, peak, _late(model.graph, order))
+
+
+def _sizes(node: onnx.NodeProto, told: Mapping[str, Any]) -> dict[str, int]:
+    """Bytes of what an operator put out, by the profiler; all of it as the first, if it does not tell them apart."""
+    names = [name for name in node.output if name]
+    total = int(told["output_size"])
+    sizes = [_tensor_bytes(one) for one in told.get("output_type_shape", ())]
+    if len(sizes) != len(names) or sum(sizes) != total:
+        sizes = [total] + [0] * (len(names) - 1)
+    return dict(zip(names, sizes, strict=True))
+
+
+def _tensor_bytes(told: Mapping[str, Sequence[int]]) -> int:
+    ((kind, shape),) = told.items()
+    size = _BYTES.get(kind, 0)
+    for dim in shape:
+        size *= dim
+    return size
+
+
+def _late(graph: onnx.GraphProto, order: Sequence[int]) -> str | None:
+    """The first operator out of order; those that ONNX Runtime moves to no harm, or turns into constants, aside."""
+    free = [is_standard(node) and node.op_type in (*OF_SHAPE, "Constant") for node in graph.node]
+    expected = [at for at in range(len(graph.node)) if not free[at]]
+    found = [at for at in order if not free[at]]
+    if expected == found:
+        return None
+    for at, other in zip(expected, [*found, None], strict=False):
+        if at != other:
+            return title(graph.node[at])
+    return title(graph.node[expected[-1]])
+
+
+def equal(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Are these outputs the same, bit for bit?"""
+    import numpy
+
+    def same(a: Any, b: Any) -> bool:
+        if isinstance(a, numpy.ndarray) and isinstance(b, numpy.ndarray):
+            alike = a.dtype == b.dtype and a.shape == b.shape
+            return alike and (bool((a == b).all()) if a.dtype == object else a.tobytes() == b.tobytes())
+        if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+            return equal(a, b)
+        return bool(a == b)
+
+    return len(one) == len(other) and all(map(same, one, other))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A new model beside the one it was made of, on the same random inputs."""
+
+    equal: bool | None
+    """Are their outputs the same, bit for bit? None if they are not, as the model draws numbers."""
+    peak: int
+    """Of the new model, measured, in bytes; see `Measured`."""
+    former_peak: int
+    """Of the former model in the same kind of session, that is in the order of its file."""
+    usual_peak: int
+    """Of the former model in the order that ONNX Runtime chooses by default, without graph optimizations."""
+    late: str | None
+    """Of the new model, see `Measured`."""
+
+
+def compare(
+    new: onnx.ModelProto,
+    former: onnx.ModelProto,
+    *,
+    draws: bool = False,
+    shared_views: bool = False,
+    seed: int = 0,
+) -> Comparison:
+    """Run both, in one thread.
+
+    Args:
+        draws: may the former model put out something else in each run?
+        shared_views: as for `measured`.
+        seed: of the inputs.
+
+    Raises:
+        InputError: see `measured`; an input has a type without random values.
+    """
+    inputs = random_inputs(former, seed)
+    ours, theirs, usual = (
+        measured(model, inputs, options, shared_views=shared_views)
+        for model, options in ((new, in_file_order(1)), (former, in_file_order(1)), (former, plain_options(1)))
+    )
+    same = equal(ours.outputs, theirs.outputs) or (None if draws else False)
+    return Comparison(same, ours.peak, theirs.peak, usual.peak, ours.late)

@@ -1,0 +1,160 @@
+"""ONNX Runtime for whatever runs a model here: random inputs, options, runs with its profiler.
+
+Its graph optimizations are off, so that it runs the operators that are in the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.errors import InputError, shown, some_of
+from moccasin_mzn.extras import install_command
+from moccasin_mzn.graphs.importers.onnx_model import graph_inputs, one_line, packages, subgraphs, tensors
+
+if TYPE_CHECKING:
+    import numpy
+    import onnx
+    import onnxruntime
+
+
+_SUFFIX = "_kernel_time"
+
+
+def runtime() -> ModuleType:
+    """The module `onnxruntime`.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        raise InputError(f"measuring ONNX needs the package onnxruntime: {install_command('onnx,profile')}") from None
+    return onnxruntime
+
+
+def check_no_external(model: onnx.ModelProto) -> None:
+    """Refuse a model that is not whole.
+
+    Raises:
+        InputError: weights are in external files.
+    """
+    external = [tensor.name for tensor in tensors(model.graph) if tensor.data_location == tensor.EXTERNAL]
+    if external:
+        raise InputError(f"weights in external files, which are not read: {some_of(external)}")
+
+
+def random_inputs(model: onnx.ModelProto, seed: int) -> dict[str, numpy.ndarray]:
+    """Values for the inputs of a model without open dimensions: floating point uniform in 0..1, others 0 or 1.
+
+    Raises:
+        InputError: an input of a type without such values, or too large.
+    """
+    import numpy
+
+    onnx = packages()
+    random = numpy.random.default_rng(seed)
+    inputs = {}
+    for value in graph_inputs(model.graph):
+        tensor = value.type.tensor_type
+        try:
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        except KeyError:
+            dtype = numpy.dtype(object)
+        if dtype.kind not in "fiub":  # the others, bfloat16 among them, are none of numpy's own
+            raise InputError(f"input {shown(value.name)}: no random values of its type")
+        shape = [max(dim.dim_value, 0) if dim.HasField("dim_value") else 1 for dim in tensor.shape.dim]
+        try:
+            sample = random.random(shape) if dtype.kind == "f" else random.integers(0, 2, shape)
+            inputs[value.name] = numpy.asarray(sample).astype(dtype)
+        except (MemoryError, ValueError):
+            raise InputError(f"input {shown(value.name)} of shape {shape} does not fit into memory") from None
+    return inputs
+
+
+def operator_name(position: int) -> str:
+    """The name that `number_operators` gives."""
+    return f"operator{position}"
+
+
+def number_operators(model: onnx.ModelProto) -> None:
+    """Name the operators of the main graph by their positions, and those in their subgraphs otherwise.
+
+    The profiler tells operators apart by name only, and in a file names may be missing, given twice or need escaping.
+    """
+    for at, node in enumerate(model.graph.node):
+        node.name = operator_name(at)
+        for number, inner in enumerate(_inner(node)):
+            inner.name = f"inner{at}_{number}"
+
+
+def _inner(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+    for graph in subgraphs(node):
+        for inner in graph.node:
+            yield inner
+            yield from _inner(inner)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What some runs of a model came to."""
+
+    done: int
+    """Fewer than were asked for, if stopped in between."""
+    events: tuple[dict[str, Any], ...]
+    """The profiler's, of operators, in the order of their begin; "name" is the operator's."""
+    outputs: tuple[Any, ...]
+    """Of the last run, in the model's order; empty if there was none."""
+
+
+def plain_options(threads: int) -> onnxruntime.SessionOptions:
+    """Options of a session without graph optimizations.
+
+    Args:
+        threads: that one operator may use.
+    """
+    options = runtime().SessionOptions()
+    options.graph_optimization_level = runtime().GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # fatal only: what goes wrong is raised as well
+    return options
+
+
+def profiled_runs(
+    model: onnx.ModelProto,
+    inputs: dict[str, numpy.ndarray],
+    runs: int,
+    options: onnxruntime.SessionOptions,
+    stop: Callable[[], bool] | None = None,
+) -> Runs:
+    """Run a model so many times; `stop` is asked before each.
+
+    Raises:
+        InputError: ONNX Runtime cannot load or run it.
+    """
+    module, done, outputs = runtime(), 0, []
+    with tempfile.TemporaryDirectory() as folder:
+        options.enable_profiling = True
+        options.profile_file_prefix = os.path.join(folder, "profile")
+        try:
+            session = module.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+            while done < runs and not (stop and stop()):
+                outputs = session.run(None, inputs)
+                done += 1
+            events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+        except Exception as error:  # its own types derive from nothing but Exception
+            raise InputError(f"ONNX Runtime {module.__version__}: {one_line(error)}") from None
+    of_operators = [
+        {**event, "name": event["name"].removesuffix(_SUFFIX)}
+        for event in events
+        if event.get("cat") == "Node" and event["name"].endswith(_SUFFIX)
+    ]
+    return Runs(done, tuple(sorted(of_operators, key=lambda event: event["ts"])), tuple(outputs))
