@@ -15,6 +15,7 @@ from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND
 from moccasin_mzn.cli.compare import compare
 from moccasin_mzn.cli.compiling import compile_searches
 from moccasin_mzn.cli.complexity import complexity
+from moccasin_mzn.cli.deploy import deploy
 from moccasin_mzn.cli.export import export
 from moccasin_mzn.cli.frontier import frontier
 from moccasin_mzn.cli.generate import generate
@@ -44,6 +45,7 @@ def main() -> None:
 SECTIONS = {
     "Solve": (solve, frontier, order, compare, allocate),
     "Train": (run_,),
+    "Deploy": (deploy,),
     "Judge and draw": (validate, check_certificate, plot),
     "Graphs": (info, generate, import_, reduce, convert),
     "Models, solvers, experiments": (list_methods, export, complexity, bench, install_solver, compile_searches),

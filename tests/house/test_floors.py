@@ -16,7 +16,7 @@ FACE = "face"
 """The package itself (`__init__`), the functions that it offers (`face`), and `__main__`."""
 FLOORS = (
     (GROUND,), ("solvers",), ("graphs",), ("problem",), ("heuristics",), ("bounds", "formulations"), ("strategies",),
-    ("search",), ("extensions",), ("pytorch",), ("bench",), ("report",), ("cli",), (FACE,),
+    ("search",), ("extensions",), ("deploy", "pytorch"), ("bench",), ("report",), ("cli",), (FACE,),
 )  # fmt: skip
 """From below; a room imports lower ones only."""
 GROUND_FILES = {"checks", "clock", "errors", "extras", "files", "option", "own_code", "temporary", "words"}

@@ -1,7 +1,7 @@
 """Schedules and plans as files for runtimes, in a format of its own version: `plan.schema.json` beside this module.
 
 Beside what schedules (`files.schedules`) and plans (`files.plans`) have, such a file tells of what graph it is, and
-each interval, one for each step, tells its size and which steps wrote what is read, so that no graph is needed to run it::
+each interval, one for each step, tells its size and which steps wrote what is read: to run it no graph is needed::
 
     {"format": "moccasin_mzn plan", "version": 1, "graph_digest": "9f86...", "size_unit": "byte",
      "sequence": ["a", "b"],

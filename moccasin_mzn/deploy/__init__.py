@@ -1,0 +1,1 @@
+"""Plans for runtimes: as source in C, as a TFLite model."""
