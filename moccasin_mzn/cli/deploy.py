@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moccasin_mzn.cli.deploy_c_header import c_header
+from moccasin_mzn.cli.deploy_tflite import tflite
 from moccasin_mzn.cli.strict import group
 
 
@@ -11,5 +12,5 @@ def deploy() -> None:
     """Turn a plan into what a runtime carries out."""
 
 
-for command in (c_header,):
+for command in (c_header, tflite):
     deploy.add_command(command)
