@@ -1,15 +1,17 @@
-"""The commands `deploy ...`: schedules as models or code that follow them."""
+"""The commands `deploy ...`: plans for runtimes."""
 
 from __future__ import annotations
 
+from moccasin_mzn.cli.deploy_c_header import c_header
 from moccasin_mzn.cli.deploy_onnx import onnx
+from moccasin_mzn.cli.deploy_tflite import tflite
 from moccasin_mzn.cli.strict import group
 
 
 @group()
 def deploy() -> None:
-    """Make of a schedule a model or code that follows it."""
+    """Turn a plan into what a runtime carries out."""
 
 
-for command in (onnx,):
+for command in (c_header, onnx, tflite):
     deploy.add_command(command)

@@ -117,6 +117,19 @@ def onnx(
 
 
 @import_.command()
+@FILE
+@SCALE
+@OUTPUT
+def tflite(file: Path, scale: str | None, output: Path | None) -> int:
+    """A TFLite model: one node per operator, sizes in bytes, durations in multiply-adds."""
+    from moccasin_mzn.graphs.importers.tflite_model import import_tflite, versions
+
+    finish = _finishing(None, scale)
+    source = source_of(file, output)
+    return write_made(finish(import_tflite(file), None), output, versions(), source=source)
+
+
+@import_.command()
 @click.argument("spec", metavar="MODULE:FACTORY")
 @click.option("--input", "inputs", multiple=True, required=True, metavar="SHAPE[:DTYPE]",
               help="Of one argument: 8x3x224x224, 8x128:int64; given once for each.")  # fmt: skip

@@ -73,13 +73,14 @@ def validate(
     from moccasin_mzn.problem.validate import validate_schedule
 
     computation_graph = read_graph(graph)
-    if is_plan(load_json(schedule)):
-        return _validate_plan(read_plan(schedule, computation_graph), budget)
+    document = load_json(schedule)
+    if is_plan(document):
+        return _validate_plan(read_plan(schedule, computation_graph), budget, document)
     claimed = read_schedule(schedule, computation_graph)
     amount = claimed.budget
     if budget is not None:
         amount = Instance.build(computation_graph, budget, order=order, count_fixed=count_fixed).budget
-    violations = validate_schedule(computation_graph, claimed, amount)
+    violations = validate_schedule(computation_graph, claimed, amount) or _of_format(document, computation_graph)
     figures = _figures(computation_graph, simulate(computation_graph, claimed.sequence), amount)
     arenas = arena_of_schedule(computation_graph, claimed, amount)
     return _tell(figures, violations, judged_arenas("schedule", arenas))
@@ -93,6 +94,7 @@ def _validate_arrays(
     from moccasin_mzn.files import load_text
     from moccasin_mzn.formulations.exporting import decoded, read_solution
     from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.problem.files.plan_format import versioned
 
     if budget is None:
         raise InputError("--budget: with --arrays give that of the export")
@@ -101,8 +103,9 @@ def _validate_arrays(
     with located("stdin" if str(printed) == "-" else printed):
         sequence = decoded(instance, form, read_solution(text))
     simulation = instance.judge(sequence)
-    document = json.dumps(instance.document(sequence, simulation, None)) + "\n"
-    if not write_files(file_jobs((output, lambda: document))):
+    told = instance.document(sequence, simulation, None)
+    document = versioned(instance.graph, sequence, told) if simulation.feasible else told
+    if not write_files(file_jobs((output, lambda: json.dumps(document) + "\n"))):
         return EXIT_BAD_INPUT
     return _tell(_figures(instance.graph, simulation, instance.budget), simulation.violations, ())
 
@@ -146,7 +149,21 @@ def _tell(figures: str, violations: Sequence[Violation], arenas: Sequence[str]) 
     return EXIT_NONE if violations else EXIT_FOUND
 
 
-def _validate_plan(claimed: ClaimedPlan, budget: str | None) -> int:
+def _of_format(document: Any, graph: ComputationGraph) -> tuple[Violation, ...]:
+    """What is wrong with all else that a plan for runtimes says, where the judge finds nothing wrong."""
+    from moccasin_mzn.problem.files.plan_format import runtime_plan
+    from moccasin_mzn.problem.files.version import is_versioned
+    from moccasin_mzn.problem.judges.schedules import Violation
+
+    try:
+        if is_versioned(document):
+            runtime_plan(document, graph)
+    except InputError as error:
+        return (Violation("wrong-plan", None, None, str(error)),)
+    return ()
+
+
+def _validate_plan(claimed: ClaimedPlan, budget: str | None, document: Any) -> int:
     from moccasin_mzn.graphs.wording import total_text
     from moccasin_mzn.problem.arena_claims import arenas_of_plan, judged_arenas
     from moccasin_mzn.problem.platform import OBJECTIVES
@@ -159,4 +176,5 @@ def _validate_plan(claimed: ClaimedPlan, budget: str | None) -> int:
     peaks = zip(claimed.platform.memories, simulation.peaks, strict=True)
     figures = [f"peak in {memory.name} {memory_text(peak, graph.size_unit)}" for memory, peak in peaks]
     figures += [f"{what} {total_text(graph, what, simulation.total(what))}" for what in OBJECTIVES]
-    return _tell(", ".join(figures), simulation.violations, judged_arenas("plan", arenas_of_plan(claimed)))
+    violations = simulation.violations or _of_format(document, graph)
+    return _tell(", ".join(figures), violations, judged_arenas("plan", arenas_of_plan(claimed)))

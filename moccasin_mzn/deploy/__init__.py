@@ -1,1 +1,1 @@
-"""Schedules for runtimes: models and code that compute in the order of a schedule, what it computes again again."""
+"""Plans for runtimes: ONNX and TFLite models that compute in their order, each as often as it is there; source in C."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from moccasin_mzn.problem.files.plan_format import versioned
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.progress import TracePoint
 from moccasin_mzn.search.shortfall import Shortfall
@@ -214,7 +215,8 @@ class Result:
         }
         if self.problem.seeks_peak:
             told["duration_bound"] = self.bound
-        return {**told, **self.problem.document(self.answer, self.simulation, self.arenas)}
+        answer = self.problem.document(self.answer, self.simulation, self.arenas)
+        return versioned(instance.graph, self.answer, {**told, **answer})
 
 
 def percent_over(value: float, base: float) -> float:

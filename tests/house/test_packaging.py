@@ -49,6 +49,7 @@ def test_the_source_distribution_has_what_make_needs(tmp_path):
         names = {name.partition("/")[2] for name in file.getnames()}
     assert {"Makefile", "pyproject.toml", "scripts/setup.sh", "data/unet_training.json", ".ci/run"} <= names
     assert {"data/paper/LICENSE", "data/paper/README.md", "data/paper/published.csv"} <= names  # of their own licence
+    assert {"data/minimalloc/LICENSE", "data/minimalloc/A.1048576.csv"} <= names
     assert {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE", "models/README.md"} <= names
     for folder, kind in (("moccasin_mzn", "py"), ("models", "mzn"), ("tests", "py"), ("docs", "md"), ("data", "svg")):
         there = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob(f"*.{kind}")}

@@ -1,8 +1,9 @@
-"""Allocation by search: many orders of placement, repaired towards the bound, and annealed insertion from the best.
+"""Allocation by search: many orders of placement, repaired, then branch and bound, then annealed insertion.
 
 Repair ends at the bound, proven, within milliseconds wherever memory is scarce at few times only, as in input orders.
 Where it is scarce for long, as in schedules that just fit a budget, those buffers are best placed first that live at
-most of the times at which it is, each in the smallest hole; insertion then closes the gaps between them.
+most of the times at which it is, each in the smallest hole; insertion then closes the gaps between them. Of up to some
+hundred buffers branch and bound mostly finds an arena that is no larger than is enough, if there is one, or nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from moccasin_mzn.clock import Deadline
+from moccasin_mzn.extensions.addresses.branch import MOST, compressed, offsets_within
 from moccasin_mzn.problem.arena import Arena, Buffer, bound_of, check_buffers, steps
 
 SCARCE = (0.9, 0.95, 0.98, 0.99, 1.0)
@@ -37,6 +39,8 @@ BASINS, COOLINGS = 4, 6
 """Coolings of insertion from as many starts, unless a known arena is far better, and from the best arena after that."""
 REPAIRED = 0.03
 """Share of a time limit after which repair is over."""
+BRANCHED, LOOKS = 0.3, 200
+"""Share of a time limit after which branch and bound is over; without a limit it goes on so many times."""
 UNITS = 2**30
 """Insertion counts in units, of which all sizes together are not many more."""
 MOST_BUFFERS = 20_000
@@ -143,6 +147,8 @@ class _Search:
         for share in SHARES:
             if not self.done and not self.over(REPAIRED):
                 self._aim(share, starts[0], chunk, lambda: self.over(REPAIRED))
+        self._branch()
+        spent = min(BRANCHED, self.deadline.elapsed() / (self.deadline.seconds or np.inf))
         near = known is not None and 2 * (known - self.bound) < starts[0].size - self.bound
         basins = 1 if near else BASINS
         coolings, moves = basins + COOLINGS, 0
@@ -151,8 +157,20 @@ class _Search:
                 return
             begin = starts[number].offset if 0 < number < basins else self.offsets[self.solid]
             warmth = HOT if number % 2 and moves >= MANY_MOVES * len(begin) else WARM
-            until = min(1.0, REPAIRED + (1 - REPAIRED) * (number + 1) / coolings)
+            until = min(1.0, spent + (1 - spent) * (number + 1) / coolings)
             moves = self._insert(begin, warmth, until)
+
+    def _branch(self) -> None:
+        """An arena that is no larger than is enough, of few buffers, if branch and bound finds one."""
+        if self.done or len(self.solid) > MOST:
+            return
+        looks = itertools.count(1)
+        offset, _ = offsets_within(
+            self.boxes, self.enough,
+            lambda: self.over(BRANCHED) or (self.deadline.seconds is None and next(looks) > LOOKS),
+        )  # fmt: skip
+        if offset is not None:
+            self.take(offset)
 
     def _orders(self) -> list[tuple[np.ndarray, bool]]:
         """Permutations to begin with, and whether they are by start."""
@@ -227,6 +245,8 @@ class _Search:
 
 def compile_all() -> None:
     """Call every compiled function once, on buffers that no placement fits into as little as the bound."""
+    from moccasin_mzn.extensions.addresses.branching import RANKINGS
+
     lives = [(11 * at % 40, 11 * at % 40 + 3 + 7 * at % 17, 1 + 29 * at % 23) for at in range(80)]
     search = _Search(
         tuple(Buffer(str(at), *life) for at, life in enumerate(lives)), 1, None, 0, Deadline(), lambda: True
@@ -236,15 +256,5 @@ def compile_all() -> None:
     asked = iter((False,))
     search._aim(0.5, _Start(search.best or 0, order, False, search.offsets), 1, lambda: next(asked, True))
     search._insert(search.offsets[search.solid], WARM, 1.0)
-
-
-def compressed(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lifespans that count few times only, but overlap as before.
-
-    What lives together does so at the latest start among it, and on until the first end. So of all starts only those
-    are needed after which a lifespan ends before, or when, the next one begins.
-    """
-    times, ends = np.unique(start), np.unique(end)
-    ended = np.searchsorted(ends, times, "right")
-    times = times[np.searchsorted(ends, np.append(times[1:], ends[-1]), "right") > ended]
-    return np.searchsorted(times, start), np.searchsorted(times, end)
+    looks = itertools.count()
+    offsets_within(search.boxes, search.bound, lambda: next(looks) >= len(RANKINGS))

@@ -25,6 +25,7 @@ from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.files import load_json
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.files.schedules import amount, positions
+from moccasin_mzn.problem.files.version import check_version
 from moccasin_mzn.problem.judges.plans import PlacedInterval
 from moccasin_mzn.problem.plan import Action, Plan
 from moccasin_mzn.problem.platform import OBJECTIVES, Goal, Link, Memory, Platform
@@ -119,6 +120,7 @@ def claimed_plan(document: Any, graph: ComputationGraph) -> ClaimedPlan:
     """What the content of such a file says; see `read_plan`."""
     if not is_plan(document) or not isinstance(document["plan"], list):
         raise InputError('expected an object with a key "plan" and a list of actions')
+    check_version(document)
     platform = platform_of(graph, document.get("platform"))
     goal, plan = goal_in(document.get("goal")), plan_of(platform, document["plan"])
     return ClaimedPlan(platform, plan, goal, *_claims(platform, document), **_offsets(platform, document))

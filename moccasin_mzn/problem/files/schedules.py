@@ -11,6 +11,7 @@ from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.files import load_json, load_text, parse_json
 from moccasin_mzn.graphs.formats.fields import column, objects
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.files.version import check_version
 from moccasin_mzn.problem.judges.schedules import Interval
 
 
@@ -60,6 +61,7 @@ def claimed_schedule(document: Any, graph: ComputationGraph) -> ClaimedSchedule:
         return ClaimedSchedule(positions(graph, "sequence", document))
     if not isinstance(document, dict):
         raise InputError(f"expected a list of node ids or an object, got {shown(document)}")
+    check_version(document)
     key = "schedule" if "schedule" in document and "sequence" not in document else "sequence"
     if not isinstance(document.get(key), list):
         raise InputError(f'expected a key "{key}" with a list of node ids')

@@ -1,0 +1,114 @@
+"""A TFLite model whose operators stand in a plan's order, with the plan's offsets for TensorFlow Lite Micro.
+
+What is computed again is an operator more, which puts out a tensor of its own, and is read by those that come after it.
+Offsets are metadata that TensorFlow Lite Micro follows: a buffer of int32 with the version 1, the subgraph, the number
+of tensors, and an offset for each, -1 for those that it is to place itself, such as inputs of the network.
+TensorFlow Lite and LiteRT run the same model, and place all tensors themselves.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.importers.tflite_model import (
+    ALIGNMENT,
+    RESULTS,
+    operator_name,
+    output_offsets,
+    outputs,
+    producers,
+    schema,
+)
+from moccasin_mzn.problem.runtime_plan import RuntimePlan
+
+METADATA = "OfflineMemoryAllocation"
+_VERSION, _SUBGRAPH, _ONLINE = 1, 0, -1
+_CHANCE = ("MULTINOMIAL", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL")
+"""Operators that put out something else when they are computed again."""
+
+
+def planned_model(model: Any, plan: RuntimePlan) -> bytes:
+    """The file of a model that is computed as a plan of its graph says.
+
+    Args:
+        model: of `read_model`; it is changed.
+        plan: of `graph_of(model)`, in one memory, with offsets that are multiples of `ALIGNMENT`.
+
+    Raises:
+        InputError: it is none, or computes operators again that depend on chance; the results are not its last step,
+            or an offset takes more than 31 bits.
+    """
+    _check(model, plan)
+    subgraph, maker = model.subgraphs[0], producers(model)
+    operators, offsets = [], [_ONLINE] * len(subgraph.tensors)
+    written: list[dict[int, int]] = []  # by step: the tensor in place of each output of the operator
+    for step in plan.steps:
+        in_place = {x: written[r][x] for r in step.reads for x in written[r]}
+        if step.node == RESULTS:
+            break
+        of = subgraph.operators[int(step.node)]
+        again = any(other.node == step.node for other in plan.steps[: len(written)])
+        made = {x: _another(subgraph, x, len(written), offsets) if again else x for x in outputs(of)}
+        for at, x in zip(output_offsets(model, of), outputs(of), strict=True):
+            offsets[made[x]] = (step.offset or 0) + at
+        operator = copy(of)
+        operator.inputs = [in_place[int(x)] if int(x) in maker else int(x) for x in of.inputs]
+        operator.outputs = [made.get(int(x), int(x)) for x in of.outputs]
+        operators.append(operator)
+        written.append(made)
+    subgraph.operators = operators
+    subgraph.outputs = [in_place.get(int(x), int(x)) for x in subgraph.outputs]
+    for signature in model.signatureDefs or ():
+        for of in signature.outputs or ():
+            of.tensorIndex = in_place.get(of.tensorIndex, of.tensorIndex)
+    _put_offsets(model, offsets)
+    return _packed(model)
+
+
+def _check(model: Any, plan: RuntimePlan) -> None:
+    if len(plan.memories) != 1 or not plan.placed or plan.alignment % ALIGNMENT:
+        raise InputError(f"expected a plan of one memory with offsets that are multiples of {ALIGNMENT}")
+    ends = [at for at, step in enumerate(plan.steps) if step.node == RESULTS]
+    if ends != [len(plan.steps) - 1]:
+        raise InputError(f"the results are not the last of {len(plan.steps)} steps, and once only")
+    seen: set[Any] = set()
+    for step in plan.steps[:-1]:
+        operator = model.subgraphs[0].operators[int(step.node)]
+        if step.node in seen and operator_name(model, operator) in _CHANCE:
+            raise InputError(f"operator {step.node} depends on chance, and is computed again")
+        seen.add(step.node)
+    if max(plan.arenas) >= 2**31:
+        raise InputError(f"arena {max(plan.arenas):,}: offsets take more than 31 bits")
+
+
+def _another(subgraph: Any, x: int, step: int, offsets: list[int]) -> int:
+    """A tensor like x, for what a step computes again."""
+    tensor = copy(subgraph.tensors[x])
+    name = tensor.name.decode() if isinstance(tensor.name, bytes) else tensor.name or ""
+    tensor.name = f"{name}#{step + 1}"
+    subgraph.tensors.append(tensor)
+    offsets.append(_ONLINE)
+    return len(offsets) - 1
+
+
+def _put_offsets(model: Any, offsets: list[int]) -> None:
+    classes = schema()
+    buffer, metadata = classes.BufferT(), classes.MetadataT()
+    numbers = np.array([_VERSION, _SUBGRAPH, len(offsets), *offsets], "<i4")
+    buffer.data = np.frombuffer(numbers.tobytes(), np.uint8)
+    model.buffers.append(buffer)
+    metadata.name, metadata.buffer = METADATA, len(model.buffers) - 1
+    others = [one for one in model.metadata or () if one.name not in (METADATA, METADATA.encode())]
+    model.metadata = [*others, metadata]
+
+
+def _packed(model: Any) -> bytes:
+    import flatbuffers
+
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())

@@ -1,0 +1,200 @@
+"""Schedules and plans as files for runtimes, in a format of its own version: `plan.schema.json` beside this module.
+
+Beside what schedules (`files.schedules`) and plans (`files.plans`) have, such a file tells of what graph it is, and
+each interval, one for each step, tells its size and which steps wrote what is read: to run it no graph is needed::
+
+    {"format": "moccasin_mzn plan", "version": 1, "graph_digest": "9f86...", "size_unit": "byte",
+     "sequence": ["a", "b"],
+     "intervals": [{"node": "a", "start": 1, "end": 2, "size": 8, "reads": [], "offset": 0},
+                   {"node": "b", "start": 2, "end": 2, "size": 4, "reads": [1], "offset": 8}],
+     "alignment": 4, "arena": 12, ...}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from os import PathLike
+from typing import Any
+
+from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.files import load_json, parse_json
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.problem.files.plans import claimed_plan, is_plan
+from moccasin_mzn.problem.files.schedules import claimed_schedule
+from moccasin_mzn.problem.files.version import FORMAT, VERSION, check_version, is_versioned
+from moccasin_mzn.problem.judges.certificates import graph_digest
+from moccasin_mzn.problem.plan import Action
+from moccasin_mzn.problem.runtime_plan import ONE_MEMORY, RuntimePlan, Step, reads_of
+from moccasin_mzn.problem.validate import validate_plan, validate_schedule
+
+KEYS = ("format", "version", "graph_digest", "size_unit")
+"""What this format adds to an object; None for each without an answer, but for the unit."""
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of version 1."""
+    file = resources.files(__package__) / "plan.schema.json"
+    return parse_json(file.read_text(encoding="utf-8"), "plan.schema.json")
+
+
+def versioned(graph: ComputationGraph, answer: Sequence[Any] | None, document: dict[str, Any]) -> dict[str, Any]:
+    """An answer's object with what this format adds.
+
+    Args:
+        answer: a schedule's sequence or a plan's actions, which the judge has accepted or found over the budget only;
+            None: there is none.
+        document: what `Problem.document` says of it, and more.
+    """
+    told: dict[str, Any] = {**dict.fromkeys(KEYS), "size_unit": graph.size_unit, **document}
+    if answer is None:
+        return told
+    actions = [of if isinstance(of, Action) else Action(of) for of in answer]
+    reads, _ = reads_of(graph, actions)
+    for interval, action, read in zip(document["intervals"], actions, reads, strict=True):
+        interval |= {"size": graph.sizes[action.node], "reads": [r + 1 for r in read]}
+    return {**told, "format": FORMAT, "version": VERSION, "graph_digest": graph_digest(graph)}
+
+
+def read_runtime_plan(path: str | PathLike[str], graph: ComputationGraph | None = None) -> RuntimePlan:
+    """Read a plan in this format; see `runtime_plan`.
+
+    Raises:
+        InputError: see there; or the file cannot be read.
+    """
+    document = load_json(path)
+    with located(path):
+        return runtime_plan(document, graph)
+
+
+def runtime_plan(document: Any, graph: ComputationGraph | None = None) -> RuntimePlan:
+    """What a runtime is to do by the content of such a file.
+
+    Args:
+        graph: what the plan is to be a plan of; None: its own figures are all there is to judge it by.
+
+    Raises:
+        InputError: it is in another format or of another version, broken, or not so; see `RuntimePlan`; with a graph
+            also: the plan is of another one, or the judge refuses it.
+    """
+    if not is_versioned(document):
+        raise InputError(f'no plan for runtimes: expected an object whose "format" is "{FORMAT}"')
+    check_version(document)
+    if ("sequence" in document) == ("plan" in document):
+        raise InputError('expected one of "sequence" and "plan"')
+    names, steps = _steps(document)
+    found = RuntimePlan(
+        tuple(steps), document.get("graph_digest"), names, document.get("alignment", 1),
+        _text(document, "graph", ""), _text(document, "size_unit", "unit"),
+    )  # fmt: skip
+    _check_arenas(document, found)
+    if graph is not None:
+        _check_against(document, found, graph)
+    return found
+
+
+def _text(document: dict[str, Any], key: str, default: str) -> str:
+    value = document.get(key, default)
+    if type(value) is not str:
+        raise InputError(f"{key} {shown(value)} is not a string")
+    return value
+
+
+def _steps(document: dict[str, Any]) -> tuple[tuple[str, ...], list[Step]]:
+    """Names of memories, and the steps, of which it is not yet known whether they make sense."""
+    several = "plan" in document
+    done = _list(document, "plan" if several else "sequence")
+    names = _memories(document) if several else ONE_MEMORY
+    intervals = _list(document, "intervals")
+    if len(intervals) != len(done):
+        raise InputError(f"intervals: {len(intervals)} for {len(done)} steps, expected one for each")
+    steps = []
+    for at, (one, interval) in enumerate(zip(done, intervals, strict=True)):
+        with located(f"intervals[{at}]"):
+            if not isinstance(interval, dict):
+                raise InputError(f"expected an object, got {shown(interval)}")
+            node, memory, source = _action(names, one) if several else (one, 0, None)
+            told = [node, at + 1, names[memory] if several else None]
+            expected = [interval.get("node"), interval.get("start"), interval.get("memory")]
+            if type(node) not in (int, str) or [*map(str, told)] != [*map(str, expected)]:
+                raise InputError(f"node, start, memory: {shown(expected)}, but the step has {shown(told)}")
+            steps.append(_step(interval, node, memory, source))
+    return names, steps
+
+
+def _step(interval: dict[str, Any], node: Any, memory: int, source: int | None) -> Step:
+    for key in ("end", "size", "reads"):
+        if key not in interval:
+            raise InputError(f'expected a key "{key}"')
+    reads, end = interval["reads"], interval["end"]
+    if not isinstance(reads, list) or any(type(r) is not int for r in (*reads, end)):
+        raise InputError(f"end {shown(end)}, reads {shown(reads)}: expected an integer, and a list of integers")
+    return Step(
+        node, tuple(r - 1 for r in reads), end - 1, interval["size"], memory, source, interval.get("offset")
+    )  # fmt: skip
+
+
+def _list(document: dict[str, Any], key: str) -> list[Any]:
+    if not isinstance(document.get(key), list):
+        raise InputError(f"{key}: expected a list, got {shown(document.get(key))}")
+    return document[key]
+
+
+def _memories(document: dict[str, Any]) -> tuple[str, ...]:
+    platform = document.get("platform")
+    memories = platform.get("memories") if isinstance(platform, dict) else None
+    if not isinstance(memories, list) or not all(isinstance(one, dict) for one in memories):
+        raise InputError("platform.memories: expected a list of objects")
+    names = tuple(one.get("name") for one in memories)
+    if not all(type(name) is str for name in names) or len({*names}) < len(names):
+        raise InputError(f"platform.memories: names {shown(names)}, expected texts that differ")
+    return names
+
+
+def _action(names: tuple[str, ...], one: Any) -> tuple[Any, int, int | None]:
+    """Node, memory and source of an action."""
+    entry = one if isinstance(one, dict) else {}
+    copied = "copy" in entry
+    if copied == ("compute" in entry):
+        raise InputError(f'the step is {shown(one)}, expected {{"compute", "in"}} or {{"copy", "from", "to"}}')
+    places = [entry.get(key) for key in (("to", "from") if copied else ("in",))]
+    for place in places:
+        if place not in names:
+            raise InputError(f"unknown memory {shown(place)}, expected one of {', '.join(names)}")
+    target, *source = (names.index(place) for place in places)
+    return entry["copy" if copied else "compute"], target, source[0] if copied else None
+
+
+def _check_arenas(document: dict[str, Any], found: RuntimePlan) -> None:
+    told = {"arena": document.get("arena")}
+    if found.memories != ONE_MEMORY or "plan" in document:
+        arenas = document.get("arenas", {})
+        if not isinstance(arenas, dict) or not all(isinstance(one, dict) for one in arenas.values()):
+            raise InputError("arenas: expected an object of objects")
+        told = {name: one.get("arena") for name, one in arenas.items()}
+    for name, size in told.items() if found.placed else ():
+        if name not in ("arena", *found.memories):
+            raise InputError(f"arenas: unknown memory {shown(name)}, expected one of {', '.join(found.memories)}")
+        true = found.arenas[0 if name == "arena" and "plan" not in document else found.memories.index(name)]
+        if type(size) is not int or size != true:
+            raise InputError(f"arena {shown(size)}{'' if name == 'arena' else f' of {name}'}, the steps end at {true}")
+
+
+def _check_against(document: dict[str, Any], found: RuntimePlan, graph: ComputationGraph) -> None:
+    digest = graph_digest(graph)
+    if found.graph_digest != digest:
+        raise InputError(f"plan of the graph {found.graph_digest[:12]}, this graph is {digest[:12]}")
+    if is_plan(document):
+        violations = validate_plan(claimed_plan(document, graph)).violations
+    else:
+        violations = validate_schedule(graph, claimed_schedule(document, graph), None)
+    if violations:
+        raise InputError(violations[0].message)
+    actions = found.actions(graph)
+    offsets = [step.offset or 0 for step in found.steps] if found.placed else None
+    true = RuntimePlan.of(graph, actions, found.memories, offsets, found.alignment)
+    for at, (told, other) in enumerate(zip(found.steps, true.steps, strict=True)):
+        for what in ("reads", "end", "size"):
+            if getattr(told, what) != getattr(other, what):
+                pair = [getattr(step, what) for step in (told, other)]
+                raise InputError(f"intervals[{at}].{what}: {shown(pair[0])}, by the graph {shown(pair[1])}")

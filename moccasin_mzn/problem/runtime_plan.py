@@ -1,0 +1,225 @@
+"""What a runtime needs to carry out a schedule or a plan, without the graph: steps, and the memory each one writes.
+
+Step t computes a node, or copies what is in another memory, and writes one copy, which nothing moves and which is held
+until the last step that reads it::
+
+    step   writes   reads         held until   size   offset      offset  8   [b ......][d]
+       1   a                               3      8        0              0   [a ......]
+       2   b        a (of 1)               3      4        8
+       3   d        a (of 1), b (of 2)     3      1       12      arena 13
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
+from moccasin_mzn.problem.judges.arenas import flaws
+from moccasin_mzn.problem.judges.certificates import graph_digest
+from moccasin_mzn.problem.plan import Action
+
+ONE_MEMORY = ("memory",)
+"""Names of the memories of a schedule."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step, and the copy of a node's output that it writes. Steps are numbered from 0 here, in files from 1."""
+
+    node: NodeId
+    reads: tuple[int, ...]
+    """The steps whose copies are read, in the order of the node's inputs; of a copy the one that wrote what is copied.
+    """
+    end: int
+    """The last step that reads the copy; the step itself if none does."""
+    size: int
+    """Of the copy, in the plan's size unit."""
+    memory: int = 0
+    """Where the copy comes to be: position in `RuntimePlan.memories`."""
+    source: int | None = None
+    """The memory it is copied from; None: it is computed."""
+    offset: int | None = None
+    """Where it lies in the arena of its memory; None: nobody has said."""
+
+
+@dataclass(frozen=True)
+class RuntimePlan:
+    """Steps that read nothing but what earlier ones wrote and still hold; judged at birth, with its offsets.
+
+    Raises:
+        InputError: a number that is none; a step that reads what is not held, or an older copy of a node than there
+            is; an end that is not the last read; a node with two sizes or with other inputs than before; a copy of
+            another node; offsets for some steps only, that overlap, or are negative or misaligned.
+    """
+
+    steps: tuple[Step, ...]
+    graph_digest: str
+    """Of the graph, see `judges.certificates.graph_digest`."""
+    memories: tuple[str, ...] = ONE_MEMORY
+    alignment: int = 1
+    """All offsets are multiples of it."""
+    name: str = ""
+    """Of the graph."""
+    size_unit: str = "unit"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", tuple(self.steps))
+        object.__setattr__(self, "memories", tuple(self.memories))
+        digits = type(self.graph_digest) is str and len(self.graph_digest) == 64
+        if not digits or not set(self.graph_digest) <= set("0123456789abcdef"):
+            raise InputError(f"graph_digest {shown(self.graph_digest)}: expected 64 hexadecimal digits")
+        if type(self.alignment) is not int or self.alignment < 1:
+            raise InputError(f"alignment {shown(self.alignment)} is not a positive integer")
+        if not self.steps:
+            raise InputError("there is no step")
+        for at, step in enumerate(self.steps):
+            with located(step_text(at, step)):
+                _check_numbers(step, at, len(self.steps), len(self.memories))
+        _check_reads(self.steps)
+        self._check_offsets()
+
+    def _check_offsets(self) -> None:
+        without = [at for at, step in enumerate(self.steps) if step.offset is None]
+        if without and len(without) < len(self.steps):
+            raise InputError(f"{step_text(without[0], self.steps[without[0]])}: offset is missing, others have one")
+        for m in range(len(self.memories)) if not without else ():
+            there = [at for at, step in enumerate(self.steps) if step.memory == m]
+            boxes = [(at, self.steps[at].end + 1, self.steps[at].size, self.alignment) for at in there]
+            flaw = next(flaws(boxes, [self.steps[at].offset or 0 for at in there]), None)
+            if flaw is not None:
+                at = there[flaw.buffer]
+                other = "" if flaw.other is None else f" and step {there[flaw.other] + 1} overlap at addresses"
+                raise InputError(f"{step_text(at, self.steps[at])}{other}: {flaw.detail}")
+
+    @property
+    def placed(self) -> bool:
+        """Does it have offsets?"""
+        return self.steps[0].offset is not None
+
+    @cached_property
+    def arenas(self) -> tuple[int, ...]:
+        """How much each memory takes with these offsets, in the size unit."""
+        tops = [0] * len(self.memories)
+        for step in self.steps:
+            if step.size:
+                tops[step.memory] = max(tops[step.memory], (step.offset or 0) + step.size)
+        return tuple(tops)
+
+    def with_offsets(self, offsets: Iterable[int], alignment: int) -> RuntimePlan:
+        """The same steps at other offsets, one for each."""
+        steps = tuple(replace(step, offset=at) for step, at in zip(self.steps, offsets, strict=True))
+        return replace(self, steps=steps, alignment=alignment)
+
+    def actions(self, graph: ComputationGraph) -> tuple[Action, ...]:
+        """As the judges take it.
+
+        Raises:
+            InputError: a node is not in the graph.
+        """
+        return tuple(Action(graph.position_of(step.node), step.memory, step.source) for step in self.steps)
+
+    @staticmethod
+    def of(
+        graph: ComputationGraph, actions: Sequence[Action], memories: Sequence[str] = ONE_MEMORY,
+        offsets: Sequence[int] | None = None, alignment: int = 1,
+    ) -> RuntimePlan:  # fmt: skip
+        """What to do for actions that a judge accepts.
+
+        Args:
+            offsets: of the copy that each action makes, in the arena of its memory; None: there are none.
+
+        Raises:
+            InputError: see the class; an action reads what is not there.
+        """
+        reads, ends = reads_of(graph, actions)
+        steps = (
+            Step(
+                graph.nodes[action.node], reads[t], ends[t], graph.sizes[action.node], action.memory, action.source,
+                None if offsets is None else offsets[t],
+            )
+            for t, action in enumerate(actions)
+        )  # fmt: skip
+        return RuntimePlan(tuple(steps), graph_digest(graph), tuple(memories), alignment, graph.name, graph.size_unit)
+
+
+def reads_of(graph: ComputationGraph, actions: Sequence[Action]) -> tuple[list[tuple[int, ...]], list[int]]:
+    """Which actions made what each one reads, in the order of its inputs, and the last that reads what it makes.
+
+    Raises:
+        InputError: what is read is not there.
+    """
+    latest: dict[tuple[int, int], int] = {}
+    reads, ends = [], list(range(len(actions)))
+    for t, action in enumerate(actions):
+        inputs: Iterator[tuple[int, int]] = (
+            ((u, action.memory) for u in graph.predecessors[action.node])
+            if action.source is None
+            else iter([(action.node, action.source)])
+        )
+        try:
+            reads.append(tuple(latest[of] for of in inputs))
+        except KeyError:
+            raise InputError(f"step {t + 1}: node {shown(graph.nodes[action.node])} reads what is not there") from None
+        for r in reads[-1]:
+            ends[r] = t
+        latest[action.node, action.memory] = t
+    return reads, ends
+
+
+def step_text(at: int, step: Step) -> str:
+    """A step as messages name it."""
+    return f"step {at + 1} (node {step.node})"
+
+
+def _check_numbers(step: Step, at: int, steps: int, memories: int) -> None:
+    for what, value, least, most in (
+        ("end", step.end, at, steps - 1), ("size", step.size, 0, 2**53), ("memory", step.memory, 0, memories - 1),
+        ("source", 0 if step.source is None else step.source, 0, memories - 1),
+        ("offset", 0 if step.offset is None else step.offset, 0, 2**53),
+    ):  # fmt: skip
+        if type(value) is not int or not least <= value <= most:
+            first = 1 if what == "end" else 0  # counted from 1 in files
+            told = value + first if type(value) is int else value
+            raise InputError(f"{what} {shown(told)} is not an integer from {least + first} to {most + first}")
+    for r in step.reads:
+        if type(r) is not int or not 0 <= r < at:
+            raise InputError(f"reads step {shown(r + 1 if type(r) is int else r)}, expected an earlier one")
+    if step.source == step.memory:
+        raise InputError("a copy from a memory to itself")
+
+
+def _check_reads(steps: Sequence[Step]) -> None:
+    latest: dict[tuple[NodeId, int], int] = {}
+    first: dict[NodeId, Step] = {}
+    inputs: dict[NodeId, list[NodeId]] = {}
+    ends = list(range(len(steps)))
+    for at, step in enumerate(steps):
+        with located(step_text(at, step)):
+            read = [steps[r].node for r in step.reads]
+            if step.source is not None and read != [step.node]:
+                raise InputError(f"copies {shown(read)}, expected the node itself")
+            if step.source is None and inputs.setdefault(step.node, read) != read:
+                raise InputError(f"reads {shown(read)}, before that {shown(inputs[step.node])}")
+            if first.setdefault(step.node, step).size != step.size:
+                raise InputError(f"size {step.size}, before that {first[step.node].size}")
+            for r in step.reads:
+                _check_read(steps, r, step.memory if step.source is None else step.source, latest)
+                ends[r] = at
+            latest[step.node, step.memory] = at
+    for at, (step, end) in enumerate(zip(steps, ends, strict=True)):
+        if step.end != end:
+            last = "nothing reads it" if end == at else f"it is last read at step {end + 1}"
+            raise InputError(f"{step_text(at, step)}: held until step {step.end + 1}, but {last}")
+
+
+def _check_read(steps: Sequence[Step], r: int, memory: int, latest: dict[tuple[NodeId, int], int]) -> None:
+    of = steps[r]
+    if of.memory != memory:
+        raise InputError(f"reads step {r + 1} (node {of.node}), which is in another memory")
+    if latest[of.node, memory] != r:
+        raise InputError(
+            f"reads step {r + 1} (node {of.node}), but step {latest[of.node, memory] + 1} wrote it again since"
+        )

@@ -1,0 +1,81 @@
+"""Seconds until buffers fit a capacity: a Markdown table over files of minimalloc, or over random buffers.
+
+    python scripts/bench_allocate.py [NAME.CAPACITY.csv ...] [--time-limit 60] [--seeds 3]
+    python scripts/bench_allocate.py --random 1000000
+
+Without files: those of data/minimalloc. Without a time limit: as long as it seems of use, which is the same on a slow
+or busy machine, where processor seconds are to be compared. "s" are wall-clock seconds of the search on one thread,
+without reading; medians over seeds. Random buffers have no capacity: their arena is made as small as possible.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import time
+from pathlib import Path
+
+from moccasin_mzn.extensions.addresses import ADDRESSES
+from moccasin_mzn.extensions.addresses.search import search_arena
+from moccasin_mzn.heuristics.compiled_searches import ready
+from moccasin_mzn.problem.arena import Buffer, bound_of
+from moccasin_mzn.problem.files.buffers import read_buffers
+
+FOLDER = Path(__file__).resolve().parents[1] / "data" / "minimalloc"
+_HEADINGS = ("buffers", "how many", "peak", "capacity", "arena", "over the bound %", "fits", "s", "processor s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", metavar="NAME.CAPACITY.csv", type=Path)
+    parser.add_argument("--time-limit", type=float)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--random", type=int, metavar="N", help="So many buffers instead of files.")
+    arguments = parser.parse_args()
+    ready(ADDRESSES)
+    print_row(_HEADINGS)
+    print_row(["---", *["---:"] * (len(_HEADINGS) - 1)])
+    if arguments.random is not None:
+        print_row(row("random", random_buffers(arguments.random), None, arguments.time_limit, arguments.seeds))
+        return
+    for path in arguments.files or sorted(FOLDER.glob("*.csv")):
+        name, capacity = path.stem.rsplit(".", 1)
+        print_row(row(name, read_buffers(path)[0], int(capacity), arguments.time_limit, arguments.seeds))
+
+
+def row(
+    name: str, buffers: tuple[Buffer, ...], capacity: int | None, time_limit: float | None, seeds: int
+) -> list[str]:  # fmt: skip
+    """The cells of one set of buffers."""
+    walls, processor, sizes, bound = [], [], [], bound_of(buffers, 1)
+    for seed in range(seeds):
+        begin = time.monotonic(), time.process_time()
+        arena = search_arena(buffers, enough=capacity, time_limit=time_limit, seed=seed)
+        walls.append(time.monotonic() - begin[0])
+        processor.append(time.process_time() - begin[1])
+        sizes.append(arena.size)
+    size = max(sizes)
+    fitting = sum(size <= (bound if capacity is None else capacity) for size in sizes)
+    return [
+        name, f"{len(buffers):,}", f"{bound:,}", "-" if capacity is None else f"{capacity:,}", f"{size:,}",
+        f"{100 * (size / bound - 1):.3f}", f"{fitting} of {seeds}", f"{statistics.median(walls):.1f}",
+        f"{statistics.median(processor):.1f}",
+    ]  # fmt: skip
+
+
+def random_buffers(count: int, seed: int = 0) -> tuple[Buffer, ...]:
+    """Buffers as a long sequence of computations makes them: one begins at each time, most are short, some long."""
+    rng = random.Random(seed)
+    return tuple(
+        Buffer(str(at), at, at + 1 + min(int(rng.expovariate(0.05)), 1000), 64 * rng.randint(1, 4096))
+        for at in range(count)
+    )
+
+
+def print_row(cells: list[str] | tuple[str, ...]) -> None:
+    print(f"| {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

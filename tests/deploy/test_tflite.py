@@ -1,0 +1,202 @@
+"""TFLite models in a plan's order: TFLite Micro computes the same with them, in the arena that the plan says."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert")
+
+from tflite_models import Builder, skipping, two_results
+
+from moccasin_mzn.deploy.source import placed
+from moccasin_mzn.deploy.tflite_model import METADATA, planned_model
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.importers.tflite_model import RESULTS, graph_of, import_tflite, read_model
+from moccasin_mzn.problem.judges.arenas import flaws
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.plan import plan_of_sequence
+from moccasin_mzn.problem.runtime_plan import RuntimePlan
+from moccasin_mzn.search.options import Effort
+
+MODELS = {"skipping": skipping, "two results": two_results}
+QUICK = ("--time-limit", 2, "--threads", 1)
+EARLIER = {"skipping": (0, 1, 2, 3, 4, 5, 0, 6, RESULTS), "two results": (1, 2, 3, 4, 0, RESULTS)}
+"""Schedules: one that computes the first operator again, one in another order."""
+
+
+def written(folder, data, name="model.tflite"):
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def plan_of(path, name=None, sequence=None):
+    model = read_model(path)
+    graph = graph_of(model, path.stem)
+    ids = sequence or (EARLIER[name] if name else graph.nodes)
+    actions = plan_of_sequence([graph.position_of(node) for node in ids])
+    return model, graph, placed(RuntimePlan.of(graph, actions), 16, Effort(0.5))
+
+
+def offsets_in(path):
+    """The metadata, read back: an offset or -1 for each tensor."""
+    model = read_model(path)
+    (found,) = [one for one in model.metadata if one.name == METADATA.encode()]
+    version, subgraph, count, *offsets = np.frombuffer(model.buffers[found.buffer].data.tobytes(), "<i4").tolist()
+    assert (version, subgraph, count) == (1, 0, len(model.subgraphs[0].tensors)) and count == len(offsets)
+    return model, offsets
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_operators_stand_in_order_and_tensors_that_live_together_do_not_overlap(name, tmp_path):
+    path = written(tmp_path, MODELS[name]())
+    model, graph, plan = plan_of(path, name)
+    new = written(tmp_path, planned_model(model, plan), "new.tflite")
+    model, offsets = offsets_in(new)
+    subgraph = model.subgraphs[0]
+    assert len(subgraph.operators) == len(plan.steps) - 1
+    born, dead = {int(x): -1 for x in subgraph.inputs}, {}
+    for at, operator in enumerate(subgraph.operators):
+        for x in map(int, operator.inputs):
+            assert x in born or offsets[x] == -1  # a constant, or computed before
+            dead[x] = at
+        for x in map(int, operator.outputs):
+            assert x not in born and offsets[x] >= 0
+            born[x] = at
+    dead |= {int(x): len(subgraph.operators) for x in subgraph.outputs}
+    there = [x for x in born if offsets[x] >= 0]
+    assert len(there) == sum(len(operator.outputs) for operator in subgraph.operators)
+    sizes = {x: 4 * int(np.prod(subgraph.tensors[x].shape)) for x in there}
+    boxes = [(born[x], dead.get(x, born[x]) + 1, sizes[x], 16) for x in there]
+    assert [*flaws(boxes, [offsets[x] for x in there])] == []
+    assert max(offsets[x] + sizes[x] for x in there) == plan.arenas[0]
+
+
+def run_micro(path, given, capfd):
+    """Outputs by TFLite Micro, and the bytes that its arena has for tensors."""
+    runtime = pytest.importorskip("tflite_micro.python.tflite_micro.runtime")
+    interpreter = runtime.Interpreter.from_file(str(path), arena_size=2**20)
+    interpreter.set_input(given, 0)
+    interpreter.invoke()
+    capfd.readouterr()
+    interpreter.print_allocations()
+    told = "".join(capfd.readouterr())
+    count = len(read_model(path).subgraphs[0].outputs)
+    return [interpreter.get_output(k).copy() for k in range(count)], int(re.search(r"head (\d+) bytes", told)[1])
+
+
+def run_lite(path, given):
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_path=str(path), num_threads=1)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], given)
+    interpreter.invoke()
+    return [interpreter.get_tensor(one["index"]).copy() for one in interpreter.get_output_details()]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_micro_computes_the_same_in_the_arena_of_the_plan(name, tmp_path, capfd):
+    path = written(tmp_path, MODELS[name]())
+    model, graph, plan = plan_of(path, name)
+    new = written(tmp_path, planned_model(model, plan), "new.tflite")
+    given = np.random.default_rng(2).normal(size=(1, 8, 8, 4)).astype(np.float32)
+    expected, before = run_micro(path, given, capfd)
+    found, after = run_micro(new, given, capfd)
+    assert len(found) == 2 and all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+    assert all(np.ptp(one) > 0 for one in found)
+    inputs = graph.fixed_memory["inputs"]
+    assert plan.arenas[0] <= after <= plan.arenas[0] + inputs
+    peak = simulate(graph, [graph.position_of(step.node) for step in plan.steps]).peak
+    assert name != "skipping" or (plan.arenas[0] == peak and after < before)  # it is for this that one computes again
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_lite_computes_the_same(name, tmp_path):
+    path = written(tmp_path, MODELS[name]())
+    model, _, plan = plan_of(path, name)
+    new = written(tmp_path, planned_model(model, plan), "new.tflite")
+    given = np.random.default_rng(3).normal(size=(1, 8, 8, 4)).astype(np.float32)
+    pairs = zip(run_lite(path, given), run_lite(new, given), strict=True)
+    assert all(np.array_equal(one, other) for one, other in pairs)
+
+
+def test_micro_follows_the_offsets(tmp_path, capfd):
+    """With offsets that overlap it computes something else: that it computes the same is not for want of following."""
+    path = written(tmp_path, skipping())
+    model, _, plan = plan_of(path, "skipping")
+    data = planned_model(model, plan)
+    new = written(tmp_path, data, "new.tflite")
+    given = np.random.default_rng(2).normal(size=(1, 8, 8, 4)).astype(np.float32)
+    expected, _ = run_micro(new, given, capfd)
+    _, offsets = offsets_in(new)
+    told = np.array(offsets, "<i4").tobytes()
+    assert data.count(told) == 1
+    wrong = np.array([min(offset, 16) for offset in offsets], "<i4").tobytes()
+    found, _ = run_micro(written(tmp_path, data.replace(told, wrong), "wrong.tflite"), given, capfd)
+    assert not all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def test_a_model_as_a_graph(tmp_path):
+    graph = import_tflite(written(tmp_path, skipping()))
+    pixels = 64
+    assert graph.nodes == (*range(7), RESULTS) and graph.labels[0] == "CONV_2D 0" and graph.name == "model"
+    assert graph.edges == ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 6), (5, 6), (1, 7), (6, 7))
+    assert graph.sizes[:4] == tuple(4 * pixels * channels for channels in (24, 4, 40, 40)) and graph.sizes[-1] == 0
+    assert graph.durations[:3] == (pixels * 24 * 4, pixels * 4 * 9 * 24, pixels * 40 * 9 * 4)
+    weights = 4 * (24 * 5 + 4 * (9 * 24 + 1) + 40 * 37 + 24 * (9 * 20 + 1)) + 4
+    assert graph.fixed_memory == {"inputs": 4 * pixels * 4, "parameters": weights}
+
+
+def test_the_commands(command, tmp_path, capfd):
+    model = written(tmp_path, skipping())
+    graph, plan, new = (tmp_path / name for name in ("graph.json", "plan.json", "new.tflite"))
+    assert command("import", "tflite", model, "-o", graph)[0] == 0
+    question = ("--budget", "22KiB", "--search", "only", "--addresses", "--alignment", 16)
+    assert command("solve", graph, *question, *QUICK, "--output", plan)[0] == 0
+    status, out, _ = command("deploy", "tflite", model, plan, "-o", new)
+    assert status == 0 and "1 operator computed again" in out and len(offsets_in(new)[0].subgraphs[0].operators) == 8
+    status, out, _ = command("deploy", "tflite", model, "--budget", "22KiB", "-o", new, *QUICK)
+    assert status == 0 and "1 operator computed again" in out
+    other, damaged = written(tmp_path, two_results(), "other.tflite"), written(tmp_path, skipping()[:300], "cut.tflite")
+    for arguments, message in (
+        ((model, "-o", new), "expected a plan, or --budget"),
+        ((model, plan, "--budget", "1KiB", "-o", new), "expected a plan, or --budget"),
+        ((model, "--budget", "1KiB", "-o", new, *QUICK), "no schedule: "),
+        ((model, plan, "--alignment", 8, "-o", new), "--alignment 8: TFLite Micro wants multiples of 16"),
+        ((other, plan, "-o", new), "plan of the graph"),
+        ((graph, plan, "-o", new), "is no TFLite model"),
+        ((damaged, plan, "-o", new), "damaged"),
+        ((model, plan, "-o", model), "is the model, and would be lost"),
+    ):
+        before = new.read_bytes()
+        status, _, err = command("deploy", "tflite", *arguments)
+        assert status == 2 and message in err and len(err.splitlines()) == 1 and new.read_bytes() == before, err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda net: net.model.subgraphs.append(net.s.SubGraphT()), "a model of 2 subgraphs"),
+        (lambda net: setattr(net.graph.tensors[0], "isVariable", True), "a model with state"),
+        (lambda net: setattr(net.graph.tensors[3], "type", net.s.TensorType.STRING), r"tensor 3 .*no size is known"),
+        (lambda net: setattr(net.graph.operators[0], "inputs", [0, 1, 99]), "damaged"),
+    ],
+)
+def test_what_cannot_be_scheduled_is_refused(change, message, tmp_path):
+    net = Builder()
+    x = net.convolution("only", net.input, 4)
+    change(net)
+    with pytest.raises(InputError, match=message) as caught:
+        import_tflite(written(tmp_path, net.packed(x)))
+    assert "model.tflite" in str(caught.value)
+
+
+def test_results_come_last(tmp_path):
+    path = written(tmp_path, two_results())
+    model, _, plan = plan_of(path, sequence=(0, 1, 2, 3, 4, RESULTS, 0))
+    with pytest.raises(InputError, match="the results are not the last of 7 steps"):
+        planned_model(model, plan)

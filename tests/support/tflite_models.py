@@ -1,0 +1,98 @@
+"""Small TFLite models, made with the schema's own classes: convolutions with connections past them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from moccasin_mzn.graphs.importers.tflite_model import schema
+
+
+class Builder:
+    """Adds float layers to one subgraph; every tensor has height and width `side`."""
+
+    def __init__(self, side: int = 8, channels: int = 4) -> None:
+        self.s = schema()
+        self.side, self.random = side, np.random.default_rng(1)
+        self.model, self.graph = self.s.ModelT(), self.s.SubGraphT()
+        self.model.version, self.model.subgraphs, self.model.buffers = 3, [self.graph], [self.s.BufferT()]
+        self.model.operatorCodes = [self._code(name) for name in ("CONV_2D", "ADD", "SPLIT")]
+        self.graph.tensors, self.graph.operators, self.graph.name = [], [], "main"
+        self.input = self._tensor("input", (1, side, side, channels))
+        self.graph.inputs = [self.input]
+
+    def convolution(self, name: str, x: int, channels: int, kernel: int = 3) -> int:
+        before = self.graph.tensors[x].shape[-1]
+        weights = self.random.normal(0, 1 / (kernel * before**0.5), (channels, kernel, kernel, before))
+        read = [x, self._constant(f"{name}/w", weights), self._constant(f"{name}/b", self.random.normal(size=channels))]
+        options = self.s.Conv2DOptionsT()
+        options.strideH = options.strideW = options.dilationHFactor = options.dilationWFactor = 1
+        options.fusedActivationFunction = self.s.ActivationFunctionType.RELU
+        out = self._tensor(name, (1, self.side, self.side, channels))
+        return self._operator(0, read, [out], self.s.BuiltinOptions.Conv2DOptions, options)[0]
+
+    def add(self, name: str, x: int, y: int) -> int:
+        out = self._tensor(name, self.graph.tensors[x].shape)
+        return self._operator(1, [x, y], [out], self.s.BuiltinOptions.AddOptions, self.s.AddOptionsT())[0]
+
+    def halves(self, name: str, x: int) -> list[int]:
+        *shape, channels = self.graph.tensors[x].shape
+        axis = self._constant(f"{name}/axis", np.array([3]), np.int32, self.s.TensorType.INT32, ())
+        options = self.s.SplitOptionsT()
+        options.numSplits = 2
+        out = [self._tensor(f"{name}:{k}", (*shape, channels // 2)) for k in range(2)]
+        return self._operator(2, [axis, x], out, self.s.BuiltinOptions.SplitOptions, options)
+
+    def packed(self, *results: int) -> bytes:
+        import flatbuffers
+
+        self.graph.outputs = list(results)
+        builder = flatbuffers.Builder(1024)
+        builder.Finish(self.model.Pack(builder), b"TFL3")
+        return bytes(builder.Output())
+
+    def _code(self, name: str):
+        code = self.s.OperatorCodeT()
+        code.builtinCode = code.deprecatedBuiltinCode = getattr(self.s.BuiltinOperator, name)
+        code.version = 1
+        return code
+
+    def _tensor(self, name: str, shape, kind: int = 0, buffer: int = 0) -> int:
+        tensor = self.s.TensorT()
+        tensor.name, tensor.shape, tensor.type, tensor.buffer = name, [*shape], kind, buffer
+        self.graph.tensors.append(tensor)
+        return len(self.graph.tensors) - 1
+
+    def _constant(self, name: str, values, dtype=np.float32, kind: int = 0, shape=None) -> int:
+        buffer = self.s.BufferT()
+        buffer.data = np.frombuffer(np.ascontiguousarray(values, dtype).tobytes(), np.uint8)
+        self.model.buffers.append(buffer)
+        return self._tensor(name, values.shape if shape is None else shape, kind, len(self.model.buffers) - 1)
+
+    def _operator(self, code: int, read, out, kind: int, options):
+        operator = self.s.OperatorT()
+        operator.opcodeIndex, operator.inputs, operator.outputs = code, read, out
+        operator.builtinOptionsType, operator.builtinOptions = kind, options
+        self.graph.operators.append(operator)
+        return out
+
+
+def skipping() -> bytes:
+    """A cheap, large output that is read at once and at the end, past three layers of which one is larger still."""
+    net = Builder()
+    first = net.convolution("first", net.input, 24, kernel=1)
+    small = net.convolution("small", first, 4)
+    wide = net.convolution("wide", small, 40)
+    left, right = net.halves("halves", wide)
+    both = net.add("both", left, right)
+    back = net.convolution("back", both, 24)
+    return net.packed(net.add("sum", first, back), small)
+
+
+def two_results() -> bytes:
+    """A result that is computed early, and one that is computed late."""
+    net = Builder()
+    early = net.convolution("early", net.input, 6)
+    x = net.input
+    for at in range(4):
+        x = net.convolution(f"layer{at}", x, 8 + at)
+    return net.packed(x, early)
