@@ -120,7 +120,7 @@ def reduce_graph(graph: ComputationGraph, *, fuse: bool = False, elementwise: It
 
 def _overwritable(
     graph: ComputationGraph, group: Sequence[int], members: dict[int, list[int]], position: dict[int, int]
-) -> list[list[int]] | None:
+) -> tuple[tuple[int, ...], ...] | None:
     """Inputs that merged nodes may overwrite, as positions in the reduced graph; `members` by their first."""
     if graph.in_place is None:
         return None
@@ -128,7 +128,7 @@ def _overwritable(
     for head, row in members.items():
         read_later = {group[u] for v in row[1:] for u in graph.predecessors[v]}
         found[position[head]] = [position[group[u]] for u in graph.in_place[head] if group[u] not in read_later]
-    return found
+    return tuple(map(tuple, found))
 
 
 def _groups(graph: ComputationGraph, fuse: bool, patterns: tuple[str, ...]) -> list[int]:

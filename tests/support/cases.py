@@ -103,6 +103,8 @@ def data_text(case: Case) -> str:
     )
     if graph.workspaces is not None:
         items["workspace"] = [graph.workspaces[v] for v in order]
+    if graph.overwritable is not None:
+        items["in_place"] = [order[tail - 1] in graph.overwritable[order[head - 1]] for tail, head in edges]
     read = {tail for tail, _ in edges}
     most = [case.max_computations if k in read else 1 for k in range(1, len(order) + 1)]
     return dzn_text({**items, "max_computations": most})

@@ -142,6 +142,7 @@ def computation_graph(found: TextGraph, amounts: Amounts) -> ComputationGraph:
     if not isinstance(own, dict):
         raise InputError(f"graph attribute attributes: {shown(own)}, expected an object")
     foreign = {key: value for key, value in found.about.items() if key not in _OWN_KEYS}
+    texts: dict[str, Any] = {key: _text(found.about, key, default) for key, default in _TEXT_FIELDS}
     return ComputationGraph(
         nodes=tuple(ids),
         durations=durations,
@@ -155,7 +156,7 @@ def computation_graph(found: TextGraph, amounts: Amounts) -> ComputationGraph:
         device_durations=by_device(tuple(found.nodes), _of_all(found, "device_durations", _json_value)),
         fixed_memory=about.get("fixed_memory", {}),
         attributes={**foreign, **own, **({"assumed": assumed} if assumed else {})},
-        **{key: _text(found.about, key, default) for key, default in _TEXT_FIELDS},
+        **texts,
     )
 
 
