@@ -19,7 +19,9 @@ from moccasin_mzn.graphs.formats.dot import write_dot
 from moccasin_mzn.graphs.formats.graphml import write_graphml
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.in_place import relaxed
+from moccasin_mzn.problem.arena import Buffer
 from moccasin_mzn.problem.judges.schedules import judge, simulate
+from moccasin_mzn.problem.plan_arenas import shared_buffers
 
 GRAPH = ComputationGraph(
     ["a", "b", "c", "d"], [1] * 4, [3, 3, 2, 2], [(0, 1), (1, 2), (0, 3), (2, 3)], in_place=[[], [0], [1], [0, 2]]
@@ -147,3 +149,19 @@ def test_other_graphs_are_their_own_relaxation():
     other, amount = relaxed(graph)
     assert other.overwritable is None
     assert all(w - amount == -s for w, s in zip(other.workspace_of, graph.spared, strict=True))
+
+
+@pytest.mark.parametrize("seed", few(range(200), keep=20))
+def test_buffers_that_are_shared_need_what_the_judge_counts_where_all_are_as_large(seed):
+    graph, rng = draw_case(seed).graph, random.Random(seed)
+    graph = overwriting(replace(graph, sizes=[3] * len(graph.nodes)), seed)
+    order = graph.input_order()
+    sequence = [u for k in range(len(order)) for u in (*(v for v in order[:k] if rng.random() < 0.3), order[k])]
+    simulation = simulate(graph, sequence)
+    buffers = shared_buffers(graph, simulation)
+    used = [sum(b.size for b in buffers if b.start <= t < b.end) for t in range(1, len(sequence) + 1)]
+    assert used == list(simulation.memory)
+
+
+def test_a_chain_is_one_buffer():
+    assert shared_buffers(RUN, simulate(RUN, range(4))) == (Buffer("a", 1, 5, 3), Buffer("b", 2, 5, 3))
