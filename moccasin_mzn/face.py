@@ -44,6 +44,7 @@ def solve(
     order: Order = "input",
     max_computations: Counts | None = None,
     count_fixed: bool = False,
+    in_place: bool = False,
     strategy: str | None = None,
     paging: PagingCosts | Mapping[str, Any] | None = None,
     slow_memory: Amount | None = None,
@@ -82,6 +83,7 @@ def solve(
         max_computations: how often a node may be computed: one for all, one for each node, "auto", or a file. None: 2,
             and no limit for a rival formulation or a strategy, which have none.
         count_fixed: the budget is for the graph's fixed memory too.
+        in_place: outputs overwrite inputs where the graph says that they may, and nobody reads those later.
         strategy: the name of a rule from the literature, in place of a search.
         paging: what writing to slow memory and reading back costs per size unit, which is then possible; such as
             {"out_time": 0.25, "in_time": "0.5", "out_energy": 2}. What is not said of reading is as of writing.
@@ -122,6 +124,8 @@ def solve(
     if strategy is not None:
         threads = seed = None  # it has none
     several = _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies, goal=goal)
+    if several and in_place:
+        raise InputError("in place is for one memory, it does not go with several")
     how = _given(
         formulation=formulation, solver=solver, search=search, time_limit=time_limit, until_gap=until_gap,
         threads=threads, seed=seed, two_phase=two_phase, if_none=if_none, max_computations=max_computations,
@@ -131,7 +135,7 @@ def solve(
     if budget is None and memories is None:
         raise InputError("budget: expected one, such as 0.8 or 1.5GiB")
     prepare = prepared(how, strategy, memories, alignment if addresses else None)
-    question = prepare(_graph(graph), budget=budget, order=order, count_fixed=count_fixed)
+    question = prepare(_graph(graph, in_place), budget=budget, order=order, count_fixed=count_fixed)
     return Result(question.answer(on_progress, begin))
 
 
@@ -172,6 +176,7 @@ def frontier(
     order: Order = "input",
     max_computations: Counts | None = None,
     count_fixed: bool = False,
+    in_place: bool = False,
     paging: PagingCosts | Mapping[str, Any] | None = None,
     slow_memory: Amount | None = None,
     devices: Mapping[str, Device | Amount | None] | None = None,
@@ -211,7 +216,7 @@ def frontier(
     )  # fmt: skip
     memories = _memories(how, _given(paging=paging, devices=devices, slow_memory=slow_memory, copies=copies))
     whole = {} if memories is None else {"budget": None if devices else "100%"}
-    variant = prepared_sweep(how, memories)(_graph(graph), order=order, count_fixed=count_fixed, **whole)
+    variant = prepared_sweep(how, memories)(_graph(graph, in_place), order=order, count_fixed=count_fixed, **whole)
     begin = time.monotonic() + ready(*variant.compiled)
     plan = Sweep(points, time_limit, tuple(variant.amount(budget) for budget in budgets))
     return FrontierResult(sweep(variant, plan, on_progress or (lambda line: None), begin))
@@ -300,8 +305,9 @@ def allocate(
     )  # fmt: skip
 
 
-def _graph(given: Graph) -> ComputationGraph:
-    return given if isinstance(given, ComputationGraph) else read_graph(given)
+def _graph(given: Graph, in_place: bool = False) -> ComputationGraph:
+    graph = given if isinstance(given, ComputationGraph) else read_graph(given)
+    return graph.run_in_place() if in_place else graph
 
 
 def _memories(how: Given, several: dict[str, Any]) -> Memories | None:

@@ -7,12 +7,16 @@ installed, those of `rapidocr` (text detection, recognition and orientation).
 
 "operators" are those in the file. "outputs" are the bytes of all nodes together, "MAC" their multiply-adds, "peak" is
 that of the input order, "floor" the largest memory that one node needs for its inputs and its output: no budget below
-it is feasible, and the last column names the node. TDI is the total duration increase over computing each node once.
+it is feasible, and where it is over the budget the column of that names the node. TDI is the total duration increase
+over computing each node once. The last columns are of execution in place, peak, floor and arena as parts of the peak
+without it, which the budget is a part of as well; the arena is that of the schedule, with overwritten outputs at the
+address of what overwrites them.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -22,11 +26,14 @@ from rich.console import Console
 from rich.progress import track
 
 from moccasin_mzn import solve
+from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx_file import import_onnx
 from moccasin_mzn.graphs.importers.onnx_model import model_bytes, parse_model
 from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.plan_arenas import shared_buffers
 
 DIMS = {
     "PP-OCRv6_det_small": {"x[0]": 1, "x[2]": 640, "x[3]": 640},
@@ -36,8 +43,9 @@ DIMS = {
 """Of the models that leave dimensions open: the sizes of image that rapidocr feeds them, one image at a time."""
 HEADINGS = (
     *("model", "input", "operators", "nodes", "edges", "outputs, bytes", "nodes, views merged", "MMAC"),
-    *("parameters, MB", "peak, MB", "floor / peak"),
+    *("parameters, MB", "peak, MB", "floor / peak", "peak in place", "floor in place"),
 )
+IN_PLACE = ("solved in place", "arena in place")
 MEGA = 1_000_000
 
 
@@ -50,7 +58,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="", metavar="TEXT", help="models whose name contains this")
     arguments = parser.parse_args()
-    headings = [*HEADINGS, *([] if arguments.no_solve else [f"solved at {arguments.budget}"])]
+    headings = [*HEADINGS, *([] if arguments.no_solve else [f"solved at {arguments.budget}", *IN_PLACE])]
     print(row_text(headings))
     print(row_text(["---"] * len(headings)))
     paths = [path for path in model_files() if arguments.only in path.stem]
@@ -81,21 +89,29 @@ def cells(path: Path, arguments: argparse.Namespace) -> list[str]:
     row += [f"{len(merged.nodes):,}", f"{sum(graph.durations) / MEGA:,.0f}"]
     row += [f"{graph.fixed_memory['parameters'] / MEGA:,.2f}", f"{peak / MEGA:,.2f}"]
     row.append(f"{graph.largest_working_set().memory / peak:.3f}")
-    return row if arguments.no_solve else [*row, solved(graph, peak, arguments)]
+    run = graph.run_in_place()
+    in_place = simulate(run, run.input_order()).peak, least_budget_bound(run).memory
+    row += [f"{amount / peak:.3f}" for amount in in_place]
+    if arguments.no_solve:
+        return row
+    return [*row, solved(graph, peak, arguments)[0], *solved(run, peak, arguments)]
 
 
-def solved(graph: ComputationGraph, peak: int, arguments: argparse.Namespace) -> str:
-    """What solving comes to, or which node alone needs more than the budget."""
+def solved(graph: ComputationGraph, peak: int, arguments: argparse.Namespace) -> tuple[str, str]:
+    """What solving comes to, or which node alone needs more than the budget, a part of `peak`; and the arena."""
     need = graph.largest_working_set()
     if need.memory > arguments.budget * peak:
         node, label = graph.nodes[need.node], graph.labels[need.node]
-        return f"no: {label} {node} alone needs {100 * need.memory / peak:.1f} %"
+        return f"no: {label} {node} alone needs {100 * need.memory / peak:.1f} %", "-"
     result = solve(
-        graph, arguments.budget, time_limit=arguments.time_limit, threads=arguments.threads, if_none="stop"
-    ).details
+        graph, math.ceil(arguments.budget * peak), time_limit=arguments.time_limit, threads=arguments.threads,
+        if_none="stop",
+    ).details  # fmt: skip
     if not result.valid:
-        return f"{result.status}: {result.reason}"
-    return f"TDI {result.tdi_percent:.2f} %, {result.status}"
+        return f"{result.status}: {result.reason}", "-"
+    buffers = shared_buffers(graph, result.simulation)
+    arena = allocate_buffers(buffers, time_limit=arguments.time_limit, threads=arguments.threads).arena
+    return f"TDI {result.tdi_percent:.2f} %, {result.status}", f"{arena.size / peak:.3f}"
 
 
 def row_text(cells: list[str]) -> str:

@@ -136,7 +136,8 @@ def duration_bound(
 ) -> DurationBound:  # fmt: skip
     """Improve the bound until it is met by a schedule, time is up or somebody says so.
 
-    Recomputations may be anywhere after the first computation, in any order.
+    Recomputations may be anywhere after the first computation, in any order. Of a graph that runs in place it is the
+    bound of `Instance.relaxed`, whose schedules may be over the budget of the instance: then they are drafts.
 
     Args:
         time_limit: seconds from now.
@@ -149,8 +150,15 @@ def duration_bound(
         incumbent: the duration of the best known schedule of this instance, or None; asked as often. The search
             ends as soon as the bound meets it.
     """
-    deadline = Deadline(time_limit)
-    state = _State(instance, Stages.of(instance), deadline, on_bound, on_schedule, on_draft, stop, incumbent)
+    deadline, asked, instance = Deadline(time_limit), instance, instance.relaxed
+
+    def meets(sequence: tuple[int, ...] | None) -> bool:
+        return sequence is not None and (asked is instance or asked.judge(sequence).feasible)
+
+    def offer(sequence: tuple[int, ...]) -> None:
+        (on_schedule if meets(sequence) else on_draft)(sequence)
+
+    state = _State(instance, Stages.of(instance), deadline, on_bound, offer, on_draft, stop, incumbent)
     instant = cover_bound(state.stages)
     if instant is None:
         state.end("infeasible")
@@ -161,7 +169,8 @@ def duration_bound(
             state.end("time")  # not even one relaxation would be solved
         _search_all([_Search(state, seed + worker) for worker in range(workers)])
     infeasible, reason = state.reason == "infeasible", state.reason or ""
-    return DurationBound(state.value, infeasible, state.sequence, reason, state.relaxation)
+    sequence = state.sequence if meets(state.sequence) else None
+    return DurationBound(state.value, infeasible, sequence, reason, state.relaxation)
 
 
 def _see_moments(state: _State) -> None:

@@ -13,6 +13,9 @@ Whatever p is, the memory for S is at least the largest set met on some such way
 shortest path by its largest step. From S = a node and its inputs it is exactly the least memory that computes the
 node alone.
 
+Where the graph runs in place, p may have overwritten one of its inputs, but none that is in S, which is still there; in
+the beginning S is a node and its inputs, of which it may overwrite one.
+
 From above: compute a set one by one and each anew from nothing, as if the graph were a tree (Sethi and Ullman, "The
 generation of optimal code for arithmetic expressions", 1970). Where that takes no more than a bound, the bound is met.
 """
@@ -57,7 +60,7 @@ def least_budget_bound(
         work: elements of sets handled in all searches together; what is left for a node is shared evenly.
     """
     working = graph.working_sets
-    anew = _anew(graph)
+    anew = _anew(graph.run_in_place(False))
     largest = max(range(len(working)), key=lambda v: (working[v], -v))
     best = LeastBudget(working[largest], largest)
     open_nodes = (v for v, above in enumerate(anew) if above > max(enough, best.memory))
@@ -73,7 +76,7 @@ def least_budget_bound(
 def enough_budget(graph: ComputationGraph) -> int:
     """With any number of computations there is a schedule within this: each node computed anew from nothing, unless the
     input order takes less; in the graph's size unit."""
-    return min(max(_anew(graph)), simulate(graph, graph.input_order()).peak)
+    return min(max(_anew(graph.run_in_place(False))), simulate(graph, graph.input_order()).peak)
 
 
 def held_bound(instance: Instance) -> int:
@@ -83,16 +86,14 @@ def held_bound(instance: Instance) -> int:
 
 def held_in_stages(instance: Instance) -> list[int]:
     """What each stage holds at least, while its node is computed first, in the graph's size unit: inputs, output and
-    workspace of the node, and what may be computed only once and is read later.
+    workspace of the node, less what it spares, and what may be computed only once and is read later.
     """
     graph, stage = instance.graph, {v: k for k, v in enumerate(instance.order)}
     once = [count == 1 for count in instance.max_computations]
     lives = ((k, max((stage[x] for x in graph.successors[v]), default=k)) for v, k in stage.items())
     held = sums_of_ranges([graph.sizes[v] * once[v] for v in instance.order], lives)
-    here = (
-        graph.workspace_of[v] + sum(graph.sizes[u] for u in (v, *graph.predecessors[v]) if not once[u])
-        for v in instance.order
-    )
+    own = [workspace - spared for workspace, spared in zip(graph.workspace_of, graph.spared, strict=True)]
+    here = (own[v] + sum(graph.sizes[u] for u in (v, *graph.predecessors[v]) if not once[u]) for v in instance.order)
     return list(map(sum, zip(held, here, strict=True)))
 
 
@@ -125,12 +126,19 @@ def _memory_of(graph: ComputationGraph, anew: Sequence[int], node: int, enough: 
             tie += 1
             needed = here + _memory(graph, inputs)
             rest = (max(before, default=-1), needed - graph.sizes[last])
-            heapq.heappush(open_sets, (max(bound, needed + graph.workspace_of[last]), *rest, tie, before))
+            own = graph.workspace_of[last] - _spared(graph, last, together if last != node else frozenset())
+            heapq.heappush(open_sets, (max(bound, needed + own), *rest, tie, before))
     return enough, used
 
 
 def _memory(graph: ComputationGraph, together: Iterable[int]) -> int:
     return sum(graph.sizes[u] for u in together)
+
+
+def _spared(graph: ComputationGraph, node: int, together: frozenset[int]) -> int:
+    """Memory that a computation spares if it overwrites an input that is not in the set."""
+    may_be = graph.overwritable is not None and any(u not in together for u in graph.overwritable[node])
+    return graph.sizes[node] if may_be else 0
 
 
 def _anew(graph: ComputationGraph) -> list[int]:

@@ -38,6 +38,10 @@ ORDER_OR_FREE = option(
     "--order", default="input", show_default=True, metavar="input|topological|free|FILE",
     help=f"{_ORDER_HELP} free: search for the order too; fractions and TDI refer to the input order.",
 )  # fmt: skip
+IN_PLACE = option(
+    "--in-place", is_flag=True,
+    help="Outputs overwrite inputs where the graph says that they may, and nobody reads those later.",
+)  # fmt: skip
 COUNT_FIXED = option(
     "--count-fixed", is_flag=True, help="The budget is for the graph's fixed memory too (parameters, optimizer state)."
 )

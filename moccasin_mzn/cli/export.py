@@ -9,7 +9,7 @@ from typing import Any
 import click
 from cloup import option, option_group
 
-from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_BAD_INPUT, EXIT_FOUND, GRAPH, ORDER, file_jobs
+from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_BAD_INPUT, EXIT_FOUND, GRAPH, IN_PLACE, ORDER, file_jobs
 from moccasin_mzn.cli.making import command_line
 from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
@@ -26,6 +26,7 @@ from moccasin_mzn.search.options import own_options
     option("--max-computations", metavar="C|auto|FILE", help="How often a node may be computed.  [default: 2]"),
     ORDER,
     COUNT_FIXED,
+    IN_PLACE,
     option("--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="A schedule to start from."),
 )
 @option_group("Model", *typed("formulation", *own_options(), "like"))
@@ -63,6 +64,7 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, program: st
         raise InputError("--solver is for --fzn: data and models are the same for all solvers")
     if fzn and program is not None:
         raise InputError("--fzn and --format: give one of them")
+    in_place = options.pop("in_place")
     others = {"a limit of computations": options["max_computations"], "the warm start": options["warm_start"]}
     others["the model"] = options["model"]
     inputs = {"the graph": graph, "the order": options["order"], **others}
@@ -72,7 +74,7 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, program: st
         check_outputs({"--output": output}, inputs)
     problem = {name: options.pop(name) for name in ("budget", "order", "count_fixed")}
     given = {name: value for name, value in options.items() if value is not None}
-    instance, form, start = instance_of(given, read_graph(graph), **problem)
+    instance, form, start = instance_of(given, read_graph(graph).run_in_place(in_place), **problem)
     if start is not None:
         form.check_start(instance, start)
     data = form.data(instance)

@@ -17,6 +17,7 @@ from moccasin_mzn.cli.common import (
     EXIT_FOUND,
     EXIT_NONE,
     GRAPH,
+    IN_PLACE,
     ORDER_OR_FREE,
     file_jobs,
     pictures,
@@ -48,6 +49,7 @@ _Options = TypeVar("_Options", "Options", "SearchOptions")
               help="How often a node may be computed; a JSON file may say it for each.  [default: 2]")  # fmt: skip
 @ORDER_OR_FREE
 @COUNT_FIXED
+@IN_PLACE
 @grouped(MemoryOptions)
 @added(*typed("until_gap", help="A point needs no smaller gap than this.  [default: 0]"))
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the front: .png, .svg or .html.")
@@ -76,12 +78,14 @@ def frontier(
     inputs = {"the graph": graph, "the order": options["order"], "a limit of computations": options["max_computations"],
               "the model": options["model"]}  # fmt: skip
     check_outputs({"--output": output, "--csv": table, "--plot": plot}, inputs)
-    several = MemoryOptions.taken_from(options)
+    several, in_place = MemoryOptions.taken_from(options), options.pop("in_place")
     problem = {name: options.pop(name) for name in ("order", "count_fixed")}
     given = {name: value for name, value in options.items() if value is not None}
-    prepare = prepared_sweep(given, _memories(given, several), _as_far_as_it_goes)
+    prepare = prepared_sweep(
+        given, _memories(given | ({"in_place": True} if in_place else {}), several), _as_far_as_it_goes
+    )
     with stopped_by_signals():
-        variant = prepare(read_graph(graph), **problem)
+        variant = prepare(read_graph(graph).run_in_place(in_place), **problem)
         begin += ready(*variant.compiled)
         plan = Plan(points, time_limit, tuple(variant.amount(amount) for amount in amounts))
         found = sweep(variant, plan, lambda line: click.echo(line, err=True), begin)

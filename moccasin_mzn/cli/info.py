@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, ORDER
+from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, IN_PLACE, ORDER
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.errors import InputError
 
@@ -16,14 +16,15 @@ from moccasin_mzn.errors import InputError
 @command()
 @GRAPH
 @ORDER
+@IN_PLACE
 @click.option("--features", is_flag=True, help="Tell numbers for algorithm selection, each with its meaning, instead.")
 @click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="For --features: those of a budget as well.")
 @click.option("--max-computations", metavar="C|auto|FILE", help="For --features.  [default: 2]")
 @click.option("--csv", "as_csv", is_flag=True, help="Print --features as a line of names and one of numbers.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 def info(
-    graph: Path, order: str, features: bool, budget: str | None, max_computations: str | None, as_csv: bool,
-    as_json: bool,
+    graph: Path, order: str, in_place: bool, features: bool, budget: str | None, max_computations: str | None,
+    as_csv: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Tell the size of GRAPH, what its input order needs, and below which budgets nothing is feasible."""
     from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound
@@ -33,12 +34,12 @@ def info(
     from moccasin_mzn.report.schedules import print_info
 
     if features:
-        _tell_features(graph, order, budget, max_computations, as_csv, as_json)
+        _tell_features(graph, in_place, order, budget, max_computations, as_csv, as_json)
         return EXIT_FOUND
     for name, given in (("--budget", budget), ("--max-computations", max_computations), ("--csv", as_csv)):
         if given:
             raise InputError(f"{name} is for --features")
-    computation_graph = read_graph(graph)
+    computation_graph = read_graph(graph).run_in_place(in_place)
     instance = Instance.build(computation_graph, "100%", order=order)
     order_bound = peak_bound(computation_graph, instance.order)
     if not as_json:
@@ -64,11 +65,18 @@ def info(
             "largest_workspace_node": computation_graph.nodes[largest],
             "peak_without_workspaces": plain.baseline.peak,
         }
+    if computation_graph.in_place is not None:
+        facts["may_overwrite"] = sum(map(bool, computation_graph.in_place))
+    if computation_graph.overwritable is not None:
+        plain = Instance.build(computation_graph.run_in_place(False), "100%", order=instance.order)
+        facts["peak_not_in_place"] = plain.baseline.peak
     click.echo(json.dumps(facts))
     return EXIT_FOUND
 
 
-def _tell_features(path: Path, order: str, budget: str | None, most: str | None, as_csv: bool, as_json: bool) -> None:
+def _tell_features(
+    path: Path, in_place: bool, order: str, budget: str | None, most: str | None, as_csv: bool, as_json: bool
+) -> None:
     import csv
 
     from moccasin_mzn.bench.features import STEPS, features
@@ -81,7 +89,7 @@ def _tell_features(path: Path, order: str, budget: str | None, most: str | None,
         raise InputError("--csv and --json: give one of them")
     if most is not None and budget is None:
         raise InputError("--max-computations is for the features of a budget: give --budget")
-    graph = read_graph(path)
+    graph = read_graph(path).run_in_place(in_place)
     counts = USUAL_COUNT if most is None else counts_of(most, graph)
     instance = Instance.build(graph, budget or "100%", order=order, max_computations=counts)
     steps = {step: those for step, those in STEPS.items() if budget is not None or step == "graph"}

@@ -15,6 +15,7 @@ from cloup import option, option_group
 from moccasin_mzn.cli.common import (
     COUNT_FIXED,
     EXIT_BAD_INPUT,
+    IN_PLACE,
     ORDER_OR_FREE,
     file_jobs,
     json_line,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
            help="How often a node may be computed; a JSON file may say it for each.  [default: 2]"),
     ORDER_OR_FREE,
     COUNT_FIXED,
+    IN_PLACE,
 )  # fmt: skip
 @option_group(
     "Search",
@@ -81,9 +83,9 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @grouped(MemoryOptions)
 def solve(
-    graph: Path | None, budget: str | None, order: str, count_fixed: bool, strategy: str | None, check: bool,
-    output: Path | None, plot: Path | None, as_json: bool, json_stream: bool, addresses: bool, alignment: int | None,
-    buffers: Path | None, certificate: Path | None, **options: Any,
+    graph: Path | None, budget: str | None, order: str, count_fixed: bool, in_place: bool, strategy: str | None,
+    check: bool, output: Path | None, plot: Path | None, as_json: bool, json_stream: bool, addresses: bool,
+    alignment: int | None, buffers: Path | None, certificate: Path | None, **options: Any,
 ) -> int:  # fmt: skip
     """Find the shortest schedule of GRAPH within a memory budget, and prove it.
 
@@ -112,14 +114,16 @@ def solve(
     check_outputs(outputs, {"the graph": graph, "the order": order, **others})
     given = {name: value for name, value in options.items() if value is not None}
     if several.several:
-        more = {"strategy": strategy, "buffers": buffers, "certificate": certificate}
+        more = {"strategy": strategy, "buffers": buffers, "certificate": certificate, "in_place": in_place or None}
         several.refuse_others([*(name for name, value in more.items() if value is not None), *given])
     _check_answer(outputs, as_json and json_stream, addresses, alignment)
+    if in_place and certificate is not None:
+        raise InputError("--certificate: certificates know no execution in place: leave out --in-place")
     arenas = (alignment or 1) if addresses else None
     memories = partial(several.problem, options=given) if several.several else None
     prepare = prepared(given, strategy, memories, arenas, flag)
     checked_budget = budget if several.several or budget is None else Budget.parse(budget)
-    computation_graph = read_graph(graph)
+    computation_graph = read_graph(graph).run_in_place(in_place)
     read_seconds = time.monotonic() - begin
     question = prepare(computation_graph, budget=checked_budget, order=order, count_fixed=count_fixed)
     problem = question.problem

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, ORDER, file_jobs
+from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, IN_PLACE, ORDER, file_jobs
 from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import added, typed
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 @click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the one the schedule says it was made for.")
 @ORDER
 @COUNT_FIXED
+@IN_PLACE
 @click.option("--arrays", is_flag=True,
               help="SCHEDULE is what MiniZinc printed for an exported instance; - for standard input.")  # fmt: skip
 @added(*typed("formulation", *own_options(), "like"))
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 @click.option("--best-known", type=click.Path(path_type=Path), metavar="TABLE.csv",
               help="In place of GRAPH and SCHEDULE: a table of best-known values, certificates too.")  # fmt: skip
 def validate(
-    graph: Path | None, schedule: Path | None, budget: str | None, order: str, count_fixed: bool, arrays: bool,
-    output: Path | None, best_known: Path | None, **model: Any,
+    graph: Path | None, schedule: Path | None, budget: str | None, order: str, count_fixed: bool, in_place: bool,
+    arrays: bool, output: Path | None, best_known: Path | None, **model: Any,
 ) -> int:  # fmt: skip
     """Judge SCHEDULE of GRAPH, wherever it was made: exit status 0 if it is valid, else 1 and the first violation.
 
@@ -49,7 +50,7 @@ def validate(
     """
     model = {name: value for name, value in model.items() if value is not None}
     if best_known is not None:
-        if any((graph, budget, arrays, output, model)):
+        if any((graph, budget, in_place, arrays, output, model)):
             raise InputError("--best-known: a table tells graphs, budgets and schedules itself")
         return _validate_best_known(best_known)
     if graph is None or schedule is None:
@@ -60,7 +61,8 @@ def validate(
         others = {"the order": order, "a limit of computations": model.get("max_computations")}
         others["the model"] = model.get("model")
         check_outputs({"--output": output}, {"the graph": graph, "what MiniZinc printed": schedule, **others})
-        return _validate_arrays(graph, schedule, budget, {"order": order, "count_fixed": count_fixed}, model, output)
+        problem = {"order": order, "count_fixed": count_fixed}
+        return _validate_arrays(graph, schedule, budget, problem, model, output, in_place)
     for name in (*model, *(["output"] if output is not None else [])):
         raise InputError(f"{flag(name)} goes with --arrays")
     from moccasin_mzn.files import load_json
@@ -72,9 +74,11 @@ def validate(
     from moccasin_mzn.problem.judges.schedules import simulate
     from moccasin_mzn.problem.validate import validate_schedule
 
-    computation_graph = read_graph(graph)
+    computation_graph = read_graph(graph).run_in_place(in_place)
     document = load_json(schedule)
     if is_plan(document):
+        if in_place:
+            raise InputError("plans for several memories know no execution in place: leave out --in-place")
         return _validate_plan(read_plan(schedule, computation_graph), budget, document)
     claimed = read_schedule(schedule, computation_graph)
     amount = claimed.budget
@@ -87,8 +91,9 @@ def validate(
 
 
 def _validate_arrays(
-    graph: Path, printed: Path, budget: str | None, problem: dict[str, Any], model: dict[str, Any], output: Path | None
-) -> int:
+    graph: Path, printed: Path, budget: str | None, problem: dict[str, Any], model: dict[str, Any], output: Path | None,
+    in_place: bool,
+) -> int:  # fmt: skip
     """Decode the last solution that MiniZinc printed, and judge it."""
     from moccasin_mzn.extensions.asking import instance_of
     from moccasin_mzn.files import load_text
@@ -99,7 +104,7 @@ def _validate_arrays(
     if budget is None:
         raise InputError("--budget: with --arrays give that of the export")
     text = sys.stdin.read() if str(printed) == "-" else load_text(printed)
-    instance, form, _ = instance_of(model, read_graph(graph), budget=budget, **problem)
+    instance, form, _ = instance_of(model, read_graph(graph).run_in_place(in_place), budget=budget, **problem)
     with located("stdin" if str(printed) == "-" else printed):
         sequence = decoded(instance, form, read_solution(text))
     simulation = instance.judge(sequence)

@@ -15,6 +15,7 @@ from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.in_place import refuse_in_place
 from moccasin_mzn.graphs.workspaces import refuse_workspaces
 from moccasin_mzn.problem.files.counts import parse_count, read_counts
 from moccasin_mzn.problem.files.plans import read_plan
@@ -52,7 +53,7 @@ class Question:
     """What one call of `solve` is to answer.
 
     Raises:
-        InputError: an alignment for a graph with workspaces.
+        InputError: an alignment for a graph with workspaces, or that runs in place.
     """
 
     problem: Instance | PlanProblem
@@ -67,6 +68,7 @@ class Question:
     def __post_init__(self) -> None:
         if self.alignment is not None:
             refuse_workspaces(self.problem.instance.graph, "arenas")
+            refuse_in_place(self.problem.instance.graph, "arenas")
 
     def answer(self, listener: Listener | None = None, begin: float | None = None) -> Result:
         """Search, and return the best that is found.

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.presolve import ModelData, presolve
+from moccasin_mzn.graphs.in_place import refuse_in_place
 from moccasin_mzn.problem.instance import MOST_COMPUTATIONS, Instance
 from moccasin_mzn.solvers.minizinc.dzn import Member
 
@@ -37,6 +38,7 @@ class Checkmate(Formulation):
 
     def data(self, problem: Instance) -> ModelData:
         """Every node may be computed in every stage from its own on; the strengthened form looks at the useful ones."""
+        refuse_in_place(problem.graph, "Checkmate's models")
         n = len(problem.order)
         unlimited = replace(problem, max_computations=(min(n, MOST_COMPUTATIONS),) * n)
         data = presolve(unlimited, staged=True)

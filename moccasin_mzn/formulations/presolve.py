@@ -6,8 +6,9 @@ Nodes are renumbered 1..n along the input order, sizes and durations are divided
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.stages import highest_maxima, sums_of_ranges, useful_stages, worth_counting
@@ -33,9 +34,11 @@ class ModelData:
     """Empty if no node has one."""
     edges: tuple[tuple[int, int], ...]
     """(tail, head), sorted."""
+    in_place: tuple[bool, ...]
+    """For each edge, may the head overwrite the output of the tail? Empty if none does."""
     budget: int
     input_order_memory: tuple[int, ...]
-    """Memory at each stage if every node is computed once."""
+    """Memory at each stage if every node is computed once, and none overwrites an input."""
     max_computations: tuple[int, ...]
     earliest_stage: tuple[int, ...]
     """First stage in which a recomputation can be of use."""
@@ -81,6 +84,8 @@ class Stages:
     budget: int
     most: Sequence[int]
     """C_v; copies from before the window count."""
+    overwritable: Sequence[Collection[int]] = ()
+    """Of each node the numbers of inputs that it may overwrite; empty if none does."""
     entry: int = 0
     absent: frozenset[int] = frozenset()
     exit: int = 0
@@ -93,6 +98,16 @@ class Stages:
     def first_uses(self, v: int) -> list[int]:
         """The stages in which first computations read v."""
         return [x for x in self.readers[v - 1] if x > self.entry]
+
+    @property
+    def edges(self) -> list[tuple[int, int]]:
+        """(tail, head), sorted."""
+        return [(k, x) for k, heads in enumerate(self.readers, 1) for x in heads]
+
+    @property
+    def in_place(self) -> tuple[bool, ...]:
+        """For each of `edges`, may the head overwrite the output of the tail? Empty if none does."""
+        return tuple(k in self.overwritable[x - 1] for k, x in self.edges) if self.overwritable else ()
 
 
 def presolve(instance: Instance, staged: bool) -> ModelData:
@@ -115,7 +130,8 @@ def as_given(instance: Instance) -> ModelData:
         duration=tuple(stages.duration),
         size=tuple(stages.size),
         workspace=tuple(stages.workspace),
-        edges=tuple((k, x) for k, heads in enumerate(stages.readers, 1) for x in heads),
+        edges=tuple(stages.edges),
+        in_place=stages.in_place,
         budget=instance.budget,
         input_order_memory=memory,
         max_computations=tuple(most if heads else 1 for most, heads in zip(stages.most, stages.readers, strict=True)),
@@ -137,6 +153,7 @@ def _stages(instance: Instance) -> Stages:
         readers=[sorted(number[x] for x in graph.successors[v]) for v in order],
         budget=instance.budget,
         most=[instance.max_computations[v] for v in order],
+        overwritable=[{number[u] for u in rows[v]} for v in order] if (rows := graph.overwritable) else (),
     )
 
 
@@ -148,6 +165,7 @@ def reduced(stages: Stages, staged: bool = True) -> ModelData:
     size = tuple(amount // size_scale for amount in stages.size)
     budget = stages.budget // size_scale
     memory = tuple(amount // size_scale for amount in _input_order_memory(stages))
+    least = [m - size[k] if row else m for k, (m, row) in enumerate(zip_longest(memory, stages.overwritable))]
     if staged:
         counts, earliest, latest = _useful_stages(stages)
     else:
@@ -160,13 +178,14 @@ def reduced(stages: Stages, staged: bool = True) -> ModelData:
         duration=tuple(amount // duration_scale for amount in stages.duration),
         size=size,
         workspace=tuple(amount // size_scale for amount in stages.workspace),
-        edges=tuple((k, x) for k, heads in enumerate(stages.readers, 1) for x in heads),
+        edges=tuple(stages.edges),
+        in_place=stages.in_place,
         budget=budget,
         input_order_memory=memory,
         max_computations=tuple(counts),
         earliest_stage=tuple(earliest),
         latest_stage=tuple(latest),
-        critical_stage=frozenset(k + 1 for k in highest_maxima(memory, budget, CRITICAL_STAGES) if staged),
+        critical_stage=frozenset(k + 1 for k in highest_maxima(least, budget, CRITICAL_STAGES) if staged),
         entry=stages.entry,
         absent=stages.absent,
         exit=stages.exit,

@@ -26,6 +26,7 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.retention import Intervals, as_intervals, decode, unused_event
 from moccasin_mzn.formulations.window_nodes import Cut, Freedom, window_data
+from moccasin_mzn.graphs.in_place import refuse_in_place
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -40,7 +41,8 @@ class Incumbent:
     """A schedule from which windows are cut; built once, in time linear in its computations and their reads.
 
     Raises:
-        InputError: `sequence` is no schedule within the budget and C_v, or not in stages of the input order.
+        InputError: `sequence` is no schedule within the budget and C_v, or not in stages of the input order; or the
+            graph runs in place.
     """
 
     instance: Instance
@@ -49,6 +51,7 @@ class Incumbent:
 
     def __post_init__(self) -> None:
         graph, most = self.instance.graph, self.instance.max_computations
+        refuse_in_place(graph, "windows")
         if self._simulation.violations:
             raise InputError(f"incumbent: {self._simulation.violations[0].message}")
         if self._simulation.peak > self.instance.budget:

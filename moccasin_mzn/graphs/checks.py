@@ -80,6 +80,33 @@ def check_workspaces(nodes: tuple[NodeId, ...], sizes: tuple[int, ...], given: t
     return given if any(given) else None
 
 
+def check_in_place(
+    nodes: tuple[NodeId, ...], sizes: tuple[int, ...], edges: tuple[tuple[int, int], ...], given: tuple | None
+) -> tuple[tuple[int, ...], ...] | None:
+    """For each node inputs that its output may overwrite, none of them smaller; None where there are none."""
+    if given is None:
+        return None
+    if len(given) != len(nodes):
+        raise InputError(f"{count_text(len(nodes), 'node')}, but in_place for {count_text(len(given), 'node')}")
+    rows = tuple(as_tuple(f"node {node}: in_place", row) for node, row in zip(nodes, given, strict=True))
+    if not any(rows):
+        return None
+    known = set(edges)
+    for v, row in enumerate(rows):
+        for at, u in enumerate(row):
+            if type(u) is not int or (u, v) not in known:
+                named = nodes[u] if type(u) is int and 0 <= u < len(nodes) else shown(u)
+                raise InputError(f"node {nodes[v]}: in_place names {named}, which the node does not read")
+            if u in row[:at]:
+                raise InputError(f"node {nodes[v]}: in_place names {nodes[u]} twice")
+            if sizes[v] > sizes[u]:
+                raise InputError(
+                    f"node {nodes[v]}: in_place names {nodes[u]}, whose output of {sizes[u]} is smaller than the "
+                    f"node's own of {sizes[v]}"
+                )
+    return rows
+
+
 def check_optional(nodes: tuple[NodeId, ...], what: str, values: tuple | None, kind: type, expected: str) -> None:
     """Check what is given to all nodes, or to none (None)."""
     if values is None:

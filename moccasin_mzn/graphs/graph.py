@@ -24,6 +24,7 @@ from moccasin_mzn.graphs.checks import (
     check_edges,
     check_fixed_memory,
     check_ids,
+    check_in_place,
     check_optional,
     check_texts,
     check_workspaces,
@@ -72,8 +73,9 @@ class ComputationGraph:
     Raises:
         InputError: an empty graph; an id that is not an int or a printable non-empty str, is given twice, or is
             written like another (1 and "1"); a size or duration that is not an int (bool, float and str are
-            refused) or is negative; a total over `TOTAL_LIMIT`; a workspace that
-            is no size; a label that is no str, a `backward` that is no bool;
+            refused) or is negative; a total over `TOTAL_LIMIT`; a workspace that is no size; an output that may
+            overwrite what its node does not read, or what is smaller; a label that is no str, a `backward` that is no
+            bool;
             an amount of fixed memory that is no int >= 0; durations of a device that are not one int >= 0 or None for
             each node;
             an edge to an unknown node, from a node to itself, or given twice; a cycle; an order that is not a
@@ -107,9 +109,14 @@ class ComputationGraph:
     workspaces: tuple[int, ...] | None = None
     """Memory that each computation of a node takes while it goes on, beside its inputs and its output, in `size_unit`;
     before and after it takes none. None: no node has a workspace, which is also what zeros for all become."""
+    in_place: tuple[tuple[int, ...], ...] | None = None
+    """For each node those of its predecessors whose memory its output may take, none smaller than it; see `simulate`.
+    None: no node may do so, which is also what nothing for all becomes. Done only if the graph `runs_in_place`."""
+    runs_in_place: bool = False
+    """Do computations overwrite what they may? A matter of how the graph is run, which no file tells."""
 
     def __post_init__(self) -> None:
-        for name in ("nodes", "durations", "sizes", "order", "labels", "backward", "workspaces"):
+        for name in ("nodes", "durations", "sizes", "order", "labels", "backward", "workspaces", "in_place"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, as_tuple(name, getattr(self, name)))
         edges = as_tuple("edges", self.edges)
@@ -128,6 +135,9 @@ class ComputationGraph:
         check_optional(self.nodes, "backward flag", self.backward, bool, "true or false")
         check_texts(name=self.name, duration_unit=self.duration_unit, size_unit=self.size_unit)
         check_edges(self.nodes, self.edges)
+        object.__setattr__(self, "in_place", check_in_place(self.nodes, self.sizes, self.edges, self.in_place))
+        if type(self.runs_in_place) is not bool:
+            raise InputError(f"runs_in_place is {shown(self.runs_in_place)}, expected true or false")
         if self.order is not None and self._ascending(self.order):
             return  # an order of all nodes: there is no cycle
         if len(self._kahn) < len(self.nodes):
@@ -275,10 +285,27 @@ class ComputationGraph:
         return self if self.workspaces is None else replace(self, workspaces=None)
 
     @cached_property
+    def overwritable(self) -> tuple[tuple[int, ...], ...] | None:
+        """`in_place`, if computations do so; None: none does."""
+        return self.in_place if self.runs_in_place else None
+
+    @cached_property
+    def spared(self) -> tuple[int, ...]:
+        """For each node the memory that a computation takes less, in `size_unit`, if it overwrites an input: its size,
+        or 0 if it never does."""
+        rows = self.overwritable or ((),) * len(self.nodes)
+        return tuple(size if row else 0 for size, row in zip(self.sizes, rows, strict=True))
+
+    def run_in_place(self, doing: bool = True) -> ComputationGraph:
+        """The same graph with computations that overwrite what they may, or that do not."""
+        return self if self.runs_in_place == doing else replace(self, runs_in_place=doing)
+
+    @cached_property
     def working_sets(self) -> tuple[int, ...]:
-        """Memory of the inputs, the output and the workspace of each node, in `size_unit`."""
+        """Memory of the inputs, the output and the workspace of each node, less what it spares, in `size_unit`."""
         inputs = (sum(map(self.sizes.__getitem__, row)) for row in self.predecessors)
-        return tuple(map(sum, zip(self.sizes, self.workspace_of, inputs, strict=True)))
+        own = (size - less for size, less in zip(self.sizes, self.spared, strict=True))
+        return tuple(map(sum, zip(own, self.workspace_of, inputs, strict=True)))
 
     def working_set(self, node: int) -> int:
         """That of the node at this position."""
@@ -294,6 +321,8 @@ class ComputationGraph:
         told: dict[str, Any] = {"duration": self.durations[node], "size": self.sizes[node]}
         if self.workspaces is not None:
             told["workspace"] = self.workspaces[node]
+        if self.in_place is not None and self.in_place[node]:
+            told["in_place"] = [self.nodes[u] for u in self.in_place[node]]
         if self.labels is not None:
             told["label"] = self.labels[node]
         if self.backward is not None:
@@ -317,8 +346,8 @@ class ComputationGraph:
         Args:
             g: directed, no multigraph. Node attributes `label`, `backward` and `device_durations` (a mapping), each on
                 every node, become `labels`, `backward` and `device_durations`; `workspace`, 0 where it is missing,
-                `workspaces`; of the graph attributes `name`, `duration_unit`, `size_unit` and `fixed_memory` are
-                fields, the others become `attributes`.
+                `workspaces`, and `in_place`, a list of ids; of the graph attributes `name`, `duration_unit`,
+                `size_unit` and `fixed_memory` are fields, the others become `attributes`.
             duration, size: node attributes to read.
             order: ids in input order; default: the graph attribute `order`, if there.
 
@@ -356,6 +385,10 @@ class ComputationGraph:
             attributes=about,
             backward=of_all("backward"),
             workspaces=tuple(_plain(data.get("workspace", 0)) for data in values.values()),
+            in_place=tuple(
+                _positions(position, f"in_place of node {node}", data.get("in_place", ()))
+                for node, data in values.items()
+            ),
             device_durations=by_device(tuple(values), timed) if any(of is not None for of in timed) else {},
         )
 

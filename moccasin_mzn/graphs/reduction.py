@@ -18,6 +18,8 @@ to 7 nodes had a shorter staged schedule before.
 
 With `fuse`, v may be anywhere in the order, and an elementwise v may read other outputs besides (a residual addition).
 The merged node reads them before u is computed, too, so schedules that compute them between u and v are lost.
+
+A merged node may overwrite what its first member may, unless another member reads that too.
 """
 
 from __future__ import annotations
@@ -111,12 +113,27 @@ def reduce_graph(graph: ComputationGraph, *, fuse: bool = False, elementwise: It
         backward=None if graph.backward is None else tuple(graph.backward[head] for head in heads),
         fixed_memory=graph.fixed_memory,
         workspaces=tuple(graph.workspace_of[head] for head in heads),
+        in_place=_overwritable(graph, group, members, position),
+        runs_in_place=graph.runs_in_place,
         device_durations={
             device: tuple(_sum_on_device(of, members[head]) for head in heads)
             for device, of in graph.device_durations.items()
         },
     )
     return Reduction(graph, reduced, tuple(tuple(members[head]) for head in heads))
+
+
+def _overwritable(
+    graph: ComputationGraph, group: Sequence[int], members: dict[int, list[int]], position: dict[int, int]
+) -> tuple[tuple[int, ...], ...] | None:
+    """Inputs that merged nodes may overwrite, as positions in the reduced graph; `members` by their first."""
+    if graph.in_place is None:
+        return None
+    found: list[list[int]] = [[] for _ in position]
+    for head, row in members.items():
+        read_later = {group[u] for v in row[1:] for u in graph.predecessors[v]}
+        found[position[head]] = [position[group[u]] for u in graph.in_place[head] if group[u] not in read_later]
+    return tuple(map(tuple, found))
 
 
 def _groups(graph: ComputationGraph, fuse: bool, patterns: tuple[str, ...]) -> list[int]:

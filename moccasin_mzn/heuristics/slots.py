@@ -28,6 +28,9 @@ class Problem(NamedTuple):
     """Slots of node v are slot_ptr[v]..slot_ptr[v + 1] - 1."""
     slot_node: np.ndarray
     budget: int
+    over_ptr: np.ndarray
+    """Inputs that node v may overwrite are over[over_ptr[v]..over_ptr[v + 1] - 1]; `over` is empty if none may."""
+    over: np.ndarray
 
 
 def problem_with(instance: Instance, slots_for: Callable[[np.ndarray], np.ndarray], without: int = 0) -> Problem:
@@ -54,7 +57,17 @@ def problem_with(instance: Instance, slots_for: Callable[[np.ndarray], np.ndarra
         slot_ptr=slot_ptr,
         slot_node=np.repeat(np.arange(arrays.node_count, dtype=np.int64), slots),
         budget=np.int64(instance.budget // unit),  # type: ignore[arg-type]  # an int to compiled code
+        **_overwritable(instance),
     )
+
+
+def _overwritable(instance: Instance) -> dict[str, np.ndarray]:
+    """`over_ptr` and `over` of a problem."""
+    rows = instance.graph.overwritable or ((),) * len(instance.order)
+    number = {v: k for k, v in enumerate(instance.order)} if instance.graph.overwritable else {}
+    over_ptr = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum([len(rows[v]) for v in instance.order], out=over_ptr[1:])
+    return {"over_ptr": over_ptr, "over": np.array([number[u] for v in instance.order for u in rows[v]], np.int32)}
 
 
 @compiled

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.in_place import relaxed
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.schedules import read_order
@@ -68,6 +69,12 @@ class Instance:
         """The input order with every node computed once: least duration, but perhaps too much memory."""
         return simulate(self.graph, self.order)
 
+    @cached_property
+    def relaxed(self) -> Instance:
+        """An instance that does not run in place, and whose bounds are bounds on this one; itself if it does not."""
+        graph, amount = relaxed(self.graph)
+        return self if graph is self.graph else replace(self, graph=graph, budget=self.budget + amount)
+
     # As a `Problem`
 
     @property
@@ -122,6 +129,8 @@ class Instance:
     ) -> dict[str, Any]:
         told: dict[str, Any] = {"budget": self.budget, "fixed_memory": self.fixed, "peak": None, "duration": None,
                                 "sequence": None, "intervals": None}  # fmt: skip
+        if self.graph.overwritable is not None:
+            told["in_place"] = True
         if answer is not None and simulation is not None:
             offsets = [{}] * len(simulation.intervals) if arenas is None else [{"offset": at} for at in arenas.offsets]
             told |= {"peak": simulation.peak, "duration": simulation.duration, **self.named(answer)}

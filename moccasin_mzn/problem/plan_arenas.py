@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -89,3 +89,30 @@ def buffers_of(
         names.add(name)
         buffers.append(Buffer(name, interval.start, interval.end + 1, graph.sizes[v]))
     return tuple(buffers)
+
+
+def shared_buffers(graph: ComputationGraph, simulation: Simulation) -> tuple[Buffer, ...]:
+    """One buffer for each copy that overwrites none, with all that are written over it, one after the other: they share
+    its address. In order of start, with the names of `buffers_of`. ::
+
+        position      1   2   3   4   5
+        a            [=====]
+        b, over a        [=====]                 one buffer, a, from 1 to 4; b and c are as large as a, or smaller
+        c, over b            [=====]
+
+    Raises:
+        InputError: a graph with workspaces.
+    """
+    over = dict(simulation.overwrites)
+    holding: dict[int, int] = {}  # of each node: the buffer that its latest copy is in
+    ends: list[int] = []
+    first: list[Buffer] = []
+    for interval, buffer in zip(simulation.intervals, buffers_of(graph, simulation), strict=True):
+        if interval.start in over:
+            holding[interval.node] = holding[over[interval.start]]
+            ends[holding[interval.node]] = buffer.end
+        else:
+            holding[interval.node] = len(first)
+            first.append(buffer)
+            ends.append(buffer.end)
+    return tuple(replace(buffer, end=end) for buffer, end in zip(first, ends, strict=True))

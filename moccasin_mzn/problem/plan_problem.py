@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.in_place import refuse_in_place
 from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.problem.files.plans import (
     goal_document,
@@ -27,7 +28,11 @@ from moccasin_mzn.words import count_text, memory_text, over_text
 
 @dataclass(frozen=True)
 class PlanProblem:
-    """What is to be planned; a `Problem` whose answers are plans."""
+    """What is to be planned; a `Problem` whose answers are plans.
+
+    Raises:
+        InputError: the graph runs in place.
+    """
 
     instance: Instance
     """Graph, input order and C_v: how many retention intervals each node may have in a memory that computes."""
@@ -38,6 +43,9 @@ class PlanProblem:
     seeks_peak: ClassVar[bool] = False
     within: ClassVar[str] = "keeps within budgets and limits"
     counted: ClassVar[tuple[str, str]] = ("retention interval", "of a node in a memory")
+
+    def __post_init__(self) -> None:
+        refuse_in_place(self.platform.graph, "plans for several memories")
 
     # As a `Problem`
 

@@ -212,6 +212,12 @@ def print_info(instance: Instance, order_name: str, order_bound: int, out: TextI
         table.add_row("without workspaces", memory_text(without, graph.size_unit))
         table.add_row("largest workspace", memory_text(graph.workspaces[largest], graph.size_unit))
         table.add_row("of node", node_text(graph, largest))
+    if graph.overwritable is not None:
+        plain = simulate(graph.run_in_place(False), instance.order).peak
+        table.add_row("not in place", memory_text(plain, graph.size_unit))
+    if graph.in_place is not None:
+        what = "may overwrite an input" + ("" if graph.runs_in_place else ", with --in-place")
+        table.add_row(what, count_text(sum(map(bool, graph.in_place)), "node"))
     for what, amount in graph.fixed_memory.items():
         table.add_row(f"fixed memory, {what}", memory_text(amount, graph.size_unit))
     table.add_row("duration, every node once", duration_text(baseline.duration, graph.duration_unit))

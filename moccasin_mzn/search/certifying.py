@@ -12,6 +12,7 @@ from moccasin_mzn.bounds.certificates.document import Proof, certificate, prove,
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import Formulation
+from moccasin_mzn.graphs.in_place import refuse_in_place
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
 from moccasin_mzn.problem.judges.certificates import Trust
 from moccasin_mzn.search.conclusion import FLOW_COVERS, MOMENTS, RELAXATION, scope
@@ -36,6 +37,7 @@ def certificate_of(result: Result, time_limit: float | None) -> dict[str, Any]:
     """
     deadline = Deadline(SECONDS if time_limit is None else time_limit)
     instance, sequence = result.instance, result.sequence if result.simulation and result.simulation.feasible else None
+    refuse_in_place(instance.graph, "certificates")
     check_budget(instance.budget)
     duration = None if sequence is None else result.duration
 

@@ -72,7 +72,7 @@ class Search(Portfolio):
         """The model of the whole instance, or, where that is too large, of windows."""
         if self.options.search == "off" or not self._leave_out_whole_model():
             super()._solve(backend, limits)
-        elif self.formulation.staged:
+        elif self.formulation.staged and self.instance.graph.overwritable is None:
             self._wait_for_incumbent(forever=True)
             if self.record.answer is not None and not self._over():
                 search = WindowSearch(self.record, self.formulation, backend, limits, self._over)
@@ -84,7 +84,8 @@ class Search(Portfolio):
         why = why_too_large(self.instance, self.deadline.remaining())
         if why is None:
             return False
-        instead = "windows of it are improved instead" if self.formulation.staged else "nothing of it is solved"
+        windows = self.formulation.staged and self.instance.graph.overwritable is None
+        instead = "windows of it are improved instead" if windows else "nothing of it is solved"
         self.notes.append(f"{why}: {instead}")
         return True
 

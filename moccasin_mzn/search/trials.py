@@ -146,7 +146,9 @@ class Trials:
         if self.answer is not None:
             return []
         instance, limit, found = self.record.instance, self.options.time_limit, []
-        if instance.graph.workspaces is None and instance.graph.largest_working_set().memory <= instance.budget:
+        graph = instance.graph
+        plain = graph.overwritable is None and graph.workspaces is None
+        if plain and graph.largest_working_set().memory <= instance.budget:
             found.append(Help("--paging --page-out-time X", NOT_TRIED, "X is what a unit of size takes to slow memory"))
         if status == "unknown" and limit is not None:
             found.append(Help(f"--time-limit {2 * limit:g}", NOT_TRIED, f"{limit:g} s were not enough"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from few import examples
 from hypothesis import given, settings
@@ -157,6 +159,19 @@ def test_patterns_name_more_elementwise_operators():
     graph = ComputationGraph(["conv1", "conv1_mine"], [9, 1], [4, 4], [(0, 1)])
     assert len(reduce_graph(graph).graph.nodes) == 2
     assert len(reduce_graph(graph, elementwise=["*_mine"]).graph.nodes) == 1
+
+
+@settings(max_examples=examples(150))
+@given(labelled_graphs(), st.booleans())
+def test_merged_nodes_overwrite_no_more_than_their_members_could(graph, fuse):
+    rows = [[u for u in inputs if graph.sizes[u] >= graph.sizes[v]] for v, inputs in enumerate(graph.predecessors)]
+    graph = replace(graph, in_place=rows, runs_in_place=True)
+    reduction = reduce_graph(graph, fuse=fuse)
+    reduced = simulate(reduction.graph, reduction.graph.order)
+    expanded = simulate(graph, reduction.expand(reduction.graph.order))
+    assert not reduced.violations and not expanded.violations
+    assert expanded.peak <= reduced.peak
+    assert reduction.graph.runs_in_place
 
 
 def test_what_has_a_workspace_stays_a_node_of_its_own():

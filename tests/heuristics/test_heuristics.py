@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import draw_case, least_duration
 from few import few
+from overwriting import overwriting
 from working import working
 
 from moccasin_mzn.graphs.formats import read_graph
@@ -28,12 +29,13 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 
 
-def instance_of(seed, nodes=9, most=3):
+def instance_of(seed, nodes=9, most=3, in_place=False):
     draw = random.Random(seed)
     edges = [(u, v) for v in range(nodes) for u in range(v) if draw.random() < (0.8 if u == v - 1 else 0.3)]
     amounts = [[draw.randint(0, 9) for _ in range(nodes)] for _ in range(2)]
     graph = ComputationGraph(range(nodes), amounts[0], amounts[1], edges)
     graph = working(graph, seed) if seed % 2 else graph
+    graph = overwriting(graph, seed) if in_place else graph
     return Instance.build(graph, draw.choice([0.6, 0.7, 0.8, 0.9]), max_computations=most)
 
 
@@ -50,9 +52,10 @@ def account(instance, sequence):
     return simulation.duration - instance.baseline.duration, excess, peaks
 
 
+@pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("seed", range(40))
-def test_the_account_of_a_state_is_the_simulators_after_every_move(seed):
-    instance = instance_of(seed)
+def test_the_account_of_a_state_is_the_simulators_after_every_move(seed, in_place):
+    instance = instance_of(seed, in_place=in_place)
     problem, draw = problem_of(instance), random.Random(seed)
     state = empty_state(problem)
     for _ in range(60):

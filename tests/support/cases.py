@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import oracle
+from overwriting import overwriting
 from working import working
 
 from moccasin_mzn.formulations.formulation import header
@@ -43,11 +44,11 @@ class Case:
     max_computations: int
 
 
-def draw_case(seed: int, most_nodes: int = 6, workspaces: bool = False) -> Case:
+def draw_case(seed: int, most_nodes: int = 6, workspaces: bool = False, in_place: bool = False) -> Case:
     """A random case of up to `most_nodes` nodes; most need recomputations, or only just fit, or only just do not.
 
     The input order is a random one. A chain along it makes outputs that are read late worth dropping. With `workspaces`
-    the graph has some, too.
+    the graph has some, too; with `in_place` it runs in place.
     """
     rng = random.Random(seed)
     nodes = most_nodes if rng.random() < 0.8 else rng.randint(1, most_nodes - 1)
@@ -67,9 +68,10 @@ def draw_case(seed: int, most_nodes: int = 6, workspaces: bool = False) -> Case:
         order=order,
     )
     graph = working(graph, seed) if workspaces else graph
+    graph = overwriting(graph, seed) if in_place else graph
     least, most = graph.largest_working_set().memory - 1, simulate(graph, order).peak
     if most - least < 4 and rng.random() < 0.9:  # hardly any budget is of interest
-        return draw_case(seed + 1_000_000, most_nodes, workspaces)
+        return draw_case(seed + 1_000_000, most_nodes, workspaces, in_place)
     return Case(graph, max(1, rng.randint(least, most)), rng.choice([1, 2, 2, 2, 3]))
 
 
@@ -101,6 +103,8 @@ def data_text(case: Case) -> str:
     )
     if graph.workspaces is not None:
         items["workspace"] = [graph.workspaces[v] for v in order]
+    if graph.overwritable is not None:
+        items["in_place"] = [order[tail - 1] in graph.overwritable[order[head - 1]] for tail, head in edges]
     read = {tail for tail, _ in edges}
     most = [case.max_computations if k in read else 1 for k in range(1, len(order) + 1)]
     return dzn_text({**items, "max_computations": most})

@@ -7,7 +7,8 @@ states, which are all that the past means to the future:
     counts        how often each node has been computed so far
 
 Computing v from a state needs v's inputs among the residents and, with them, v's own output and v's workspace, room
-within the budget.
+within the budget. Where the graph runs in place, one of the inputs that v may overwrite may be dropped while v is
+computed: then v's output, which is no larger, needs no room of its own.
 Of the other residents some may be dropped first. Dropping is free and can be done at any later time, so only the
 largest sets that fit need to be tried, and computing what is in memory is never tried. This is the memory of the
 definition: an interval that ends with the last read of a copy is a resident that is dropped right after that read.
@@ -125,10 +126,14 @@ class _Rules:
         if graph.workspaces is not None:
             self.room = [budget - workspace for workspace in graph.workspaces]
         self.start: State = (0, (0,) * n)
+        self.overwritten = [0] * n
+        if graph.runs_in_place and graph.in_place is not None:
+            self.overwritten = [sum(1 << u for u in row) for row in graph.in_place]
 
     @property
     def some_node_never_fits(self) -> bool:
-        return any(self.size[inputs | 1 << v] > self.room[v] for v, inputs in enumerate(self.inputs))
+        needed = [inputs if self.overwritten[v] else inputs | 1 << v for v, inputs in enumerate(self.inputs)]
+        return any(self.size[together] > self.room[v] for v, together in enumerate(needed))
 
     def compute(self, state: State, v: int) -> Iterator[State]:
         """The states after computing `v`, none of them with less in memory than it could have."""
@@ -140,6 +145,10 @@ class _Rules:
             counts = (*counts[:v], counts[v] + 1, *counts[v + 1 :])
         for kept in self._largest(needed | own, resident & ~needed, self.room[v]):
             yield kept, counts
+        for u in range(len(self.inputs)):
+            if self.overwritten[v] >> u & 1:
+                for kept in self._largest(needed, resident & ~needed, self.room[v]):
+                    yield kept & ~(1 << u) | own, counts
 
     def _largest(self, held: int, spare: int, room: int) -> Iterator[int]:
         """The sets that contain `held`, are in `held | spare` and fit into `room`, but with no more of `spare`."""

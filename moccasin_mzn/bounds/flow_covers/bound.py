@@ -11,6 +11,7 @@ from moccasin_mzn.bounds.flow_covers.master import Covers, CoverSearch
 from moccasin_mzn.bounds.flow_covers.network import MomentNetwork
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.in_place import relaxed
 from moccasin_mzn.problem.judges.schedules import simulate
 
 MOST_ARCS = 300_000
@@ -27,6 +28,8 @@ class FreeOrderBound:
 
     graph: ComputationGraph
     covers: Covers
+    more: int = 0
+    """What budgets of a graph that runs in place are more in the graph that stands for it, see `relaxed`."""
 
     @classmethod
     def of(cls, graph: ComputationGraph) -> FreeOrderBound | None:
@@ -36,13 +39,14 @@ class FreeOrderBound:
         """
         if len(graph.nodes) + len(graph.edges) > MOST_ARCS:
             return None
+        graph, more = relaxed(graph)
         order = graph.input_order()
         memory = simulate(graph, order).memory
         around = zip((0, *memory), memory, (*memory[1:], 0), strict=False)
         rank = [(not before <= at >= after, -at) for before, at, after in around]
         nodes = [order[k] for k in sorted(range(len(order)), key=rank.__getitem__)]
         covers = Covers(Moments(MomentNetwork(graph)), nodes)
-        return cls(graph, covers)
+        return cls(graph, covers, more)
 
     def improve(
         self, budget: int, *, time_limit: float, most: Sequence[int] | None = None,
@@ -71,7 +75,7 @@ class FreeOrderBound:
         def improved(bound: int) -> None:
             on_bound(least + bound * moments.unit, limited)
 
-        search = CoverSearch(self.covers, budget, Deadline(time_limit), improved, stop, known, seed)
+        search = CoverSearch(self.covers, budget + self.more, Deadline(time_limit), improved, stop, known, seed)
         joint = len(moments.duration) <= MOST_JOINT
         search.run(last=not joint)
         if joint and not search.over():

@@ -128,7 +128,8 @@ def resolve_order(ids: list[NodeId], about: Object) -> tuple[int, ...] | None:
 
 def graph_of(
     document: Object, node: str, duration: str, size: str, edges: tuple[str, str], ends: tuple[str, str], *,
-    label: str | None = None, backward: str | None = None, workspace: str | None = None, **facts: Any,
+    label: str | None = None, backward: str | None = None, workspace: str | None = None, in_place: str | None = None,
+    **facts: Any,
 ) -> ComputationGraph:  # fmt: skip
     """The graph of a document.
 
@@ -137,6 +138,7 @@ def graph_of(
         edges, ends: see `edge_positions`.
         label, backward: the keys of what all nodes have, or none; None: the dialect has no such key.
         workspace: the key of workspaces, which are 0 where it is missing; None: the dialect has none.
+        in_place: the key of lists of inputs that may be overwritten, empty where it is missing; None: there is none.
         facts: what else the graph is made with.
 
     Raises:
@@ -150,6 +152,9 @@ def graph_of(
     def where_any(key: str | None) -> tuple[Any, ...] | None:
         return tuple(column(nodes, "nodes", key)) if key is not None and any(key in at for at in nodes) else None
 
+    overwritten = None
+    if in_place is not None and any(in_place in at for at in nodes):
+        overwritten = overwritable(ids, [at.get(in_place, []) for at in nodes])
     return ComputationGraph(
         nodes=tuple(ids),
         durations=tuple(column(nodes, "nodes", duration)),
@@ -160,5 +165,21 @@ def graph_of(
         labels=where_any(label),
         backward=where_any(backward),
         workspaces=None if workspace is None else tuple(at.get(workspace, 0) for at in nodes),
+        in_place=overwritten,
         **facts,
     )
+
+
+def overwritable(ids: list[NodeId], given: list[Any]) -> tuple[tuple[int, ...], ...]:
+    """The inputs that each node may overwrite, as positions.
+
+    Args:
+        given: for each node a list of ids.
+
+    Raises:
+        InputError: something else, or an id that is not in the graph.
+    """
+    for node, row in zip(ids, given, strict=True):
+        if not isinstance(row, list):
+            raise InputError(f"node {shown(node)}: in_place is {shown(row)}, expected a list of node ids")
+    return tuple(tuple(resolve(ids, f"in_place of node {node}", row)) for node, row in zip(ids, given, strict=True))

@@ -20,7 +20,8 @@ Ids are integers or strings. In "graph" all keys are optional; unknown ones are 
 Each node may have a "label", and in a training graph "backward": true for the nodes of its backward pass; all nodes
 have one, or none has; so with "device_durations", such as {"gpu": 3, "cpu": 12, "npu": null}, where null is for what a
 device cannot compute. A node may have a "workspace": memory that a computation of it takes while it goes on, beside its
-inputs and its output; without one that is 0. On reading, "links" may stand for "edges" (older networkx), and "format"
+inputs and its output; without one that is 0. It may have "in_place", a list of ids: those of its inputs whose memory
+its output may take if nobody reads them later. On reading, "links" may stand for "edges" (older networkx), and "format"
 and "version" may be missing, so plain output of networkx's `node_link_data` is read as well.
 """
 
@@ -81,6 +82,7 @@ def parse(document: dict[str, Any]) -> ComputationGraph:
         label="label",
         backward="backward",
         workspace="workspace",
+        in_place="in_place",
         duration_unit=about.get("duration_unit", "unit"),
         size_unit=about.get("size_unit", "unit"),
         attributes={key: value for key, value in about.items() if key not in _OWN_KEYS},

@@ -3,7 +3,7 @@
 Names of attributes that hold the fields of a `ComputationGraph`:
 
     of nodes: duration, size, workspace (0 where it is missing), label, backward (true or false); and as JSON:
-    device_durations (by name of the device)
+    device_durations (by name of the device), in_place (a list of ids; none where it is missing)
     of the graph: name, duration_unit, size_unit; and as JSON: order (a list of ids), fixed_memory and attributes
 
 Other attributes of the graph are kept among `ComputationGraph.attributes`; other ones of nodes and edges are not kept.
@@ -24,7 +24,7 @@ from typing import Any
 from moccasin_mzn.errors import InputError, located, shown, some_of
 from moccasin_mzn.files import load_text, parse_json, replace_file
 from moccasin_mzn.graphs.checks import by_device
-from moccasin_mzn.graphs.formats.fields import attributes_json, resolve_order
+from moccasin_mzn.graphs.formats.fields import attributes_json, overwritable, resolve_order
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph, NodeId
 from moccasin_mzn.words import count_text
 
@@ -72,7 +72,7 @@ class Amounts:
     @property
     def wanted(self) -> frozenset[str]:
         """Names of all attributes of nodes that are read."""
-        own = ("label", "label_json", "backward", "workspace", "id_json", "device_durations")
+        own = ("label", "label_json", "backward", "workspace", "id_json", "device_durations", "in_place")
         return frozenset((self.duration, self.size, *own))
 
 
@@ -142,6 +142,7 @@ def computation_graph(found: TextGraph, amounts: Amounts) -> ComputationGraph:
     if not isinstance(own, dict):
         raise InputError(f"graph attribute attributes: {shown(own)}, expected an object")
     foreign = {key: value for key, value in found.about.items() if key not in _OWN_KEYS}
+    texts: dict[str, Any] = {key: _text(found.about, key, default) for key, default in _TEXT_FIELDS}
     return ComputationGraph(
         nodes=tuple(ids),
         durations=durations,
@@ -151,10 +152,11 @@ def computation_graph(found: TextGraph, amounts: Amounts) -> ComputationGraph:
         labels=_labels(found),
         backward=_of_all(found, "backward", _flag) or None,
         workspaces=_amounts(found, "workspace", 0, []),
+        in_place=_overwritable(found, ids),
         device_durations=by_device(tuple(found.nodes), _of_all(found, "device_durations", _json_value)),
         fixed_memory=about.get("fixed_memory", {}),
         attributes={**foreign, **own, **({"assumed": assumed} if assumed else {})},
-        **{key: _text(found.about, key, default) for key, default in _TEXT_FIELDS},
+        **texts,
     )
 
 
@@ -224,6 +226,16 @@ def _of_all(found: TextGraph, key: str, parse: Callable[[str, str], Any]) -> tup
             raise InputError(f"{_place(found, node)}: {key} is missing, other nodes have it")
         parsed.append(parse(values[key], f"{_place(found, node)}: {key}"))
     return tuple(parsed)
+
+
+def _overwritable(found: TextGraph, ids: list[NodeId]) -> tuple[tuple[int, ...], ...] | None:
+    if not any("in_place" in values for values in found.nodes.values()):
+        return None
+    given = [
+        _json_value(values["in_place"], f"{_place(found, node)}: in_place") if "in_place" in values else []
+        for node, values in found.nodes.items()
+    ]
+    return overwritable(ids, given)
 
 
 def _flag(text: str, what: str) -> bool:

@@ -76,7 +76,8 @@ def _failure(done: subprocess.CompletedProcess[bytes]) -> str:
 def _network(answer: dict[str, Any]) -> Network:
     program = answer["program"]
     operations = tuple(
-        Operation(**{**operation, "inputs": tuple(operation["inputs"])}) for operation in program.pop("operations")
+        Operation(**{**operation, **{names: tuple(operation[names]) for names in ("inputs", "in_place")}})
+        for operation in program.pop("operations")
     )
     results = tuple(program.pop("results"))
     positions = tuple(answer.pop("positions"))

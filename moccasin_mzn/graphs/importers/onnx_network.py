@@ -34,9 +34,13 @@ from moccasin_mzn.graphs.importers.onnx_shapes import UNKNOWN, Shapes, Tensor, i
 from moccasin_mzn.graphs.importers.onnx_values import OF_SHAPE, VIEWS
 from moccasin_mzn.graphs.importers.onnx_workspaces import workspace
 from moccasin_mzn.graphs.importers.program import Operation, Program, known_total, unique_names
+from moccasin_mzn.graphs.reduction import ELEMENTWISE
 
 if TYPE_CHECKING:
     import onnx
+
+_MORE_ELEMENTWISE = frozenset("max mean min mod not where isnan".split())  # noqa: SIM905
+"""Operators, in lower case, that are elementwise besides those that graphs are reduced by; Mean is that of tensors."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,19 @@ def _operation(
         view=_is_view(node, shapes, makers, wanted),
         workspace=workspace(node, [*map(shapes.of, node.input)], [*map(shapes.of, node.output)]),
         once=not may_repeat(node, shapes),
+        in_place=_overwritable(node, makers, wanted),
     )
+
+
+def _overwritable(node: onnx.NodeProto, makers: Mapping[str, str], wanted: set[str]) -> tuple[str, ...]:
+    """The operations whose outputs an elementwise operator reads, if it has one output."""
+    if not is_standard(node) or sum(name in wanted for name in node.output) != 1 or any(subgraphs(node)):
+        return ()
+    if node.op_type.lower() not in ELEMENTWISE | _MORE_ELEMENTWISE or any(
+        attribute.name == "training_mode" and attribute.i for attribute in node.attribute
+    ):
+        return ()
+    return tuple(dict.fromkeys(makers[name] for name in node.input if name in makers))
 
 
 def _printable(text: str) -> str:

@@ -58,6 +58,9 @@ class Operation:
     """In the backward pass; the loss counts as backward."""
     workspace: int = 0
     """Bytes that it takes while it computes, besides what it reads and puts out, as far as they are known."""
+    in_place: tuple[str, ...] = ()
+    """Those of `inputs` over which it may write: each element of its output needs no other element of them than that
+    which stands there. (If neither bytes nor elements are fewer; those of a view are the same in any case.)"""
     once: bool = False
     """To compute it again would take much more time and memory than this says, or may put out something else: whoever
     executes a schedule wants it computed once."""
@@ -147,7 +150,11 @@ def program_graph(
     """
     memory = _memory(program) if merge_views else {operation.name: operation.name for operation in program.operations}
     operations = [
-        replace(operation, inputs=_distinct(memory[read] for read in operation.inputs))
+        replace(
+            operation,
+            inputs=_distinct(memory[read] for read in operation.inputs),
+            in_place=_distinct(memory[read] for read in operation.in_place or operation.inputs[: operation.view]),
+        )
         for operation in program.operations
         if memory[operation.name] == operation.name
     ]
@@ -174,11 +181,27 @@ def program_graph(
         labels=tuple(operation.kind for operation in kept),
         duration_unit=program.duration_unit,
         size_unit="byte",
+        in_place=_overwritable(kept, sizes, frozenset(results)),
         attributes={**(attributes or {}), **added},
         backward=tuple(operation.backward for operation in kept) if in_backward else None,
         fixed_memory=program.fixed_memory,
         workspaces=tuple(operation.workspace for operation in kept) if workspaces else None,
     )
+
+
+def _overwritable(
+    operations: list[Operation], sizes: list[int], results: frozenset[str | None]
+) -> tuple[tuple[int, ...], ...]:
+    """For each operation the positions of those that it may overwrite: no results, and as many bytes and elements."""
+    position = {operation.name: at for at, operation in enumerate(operations)}
+
+    def alike(v: int, u: int) -> bool:
+        elements = operations[u].elements
+        same = elements is not None and elements == operations[v].elements and sizes[u] == sizes[v]
+        return (same or (operations[v].view and sizes[v] <= sizes[u])) and operations[u].name not in results
+
+    rows = [[position[name] for name in operation.in_place] for operation in operations]
+    return tuple(tuple(u for u in row if alike(v, u)) for v, row in enumerate(rows))
 
 
 def unique_names(names: Iterable[str]) -> list[str]:

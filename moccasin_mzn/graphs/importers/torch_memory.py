@@ -22,6 +22,7 @@ once beforehand. The memory of what is read of it is given as `constants`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ from moccasin_mzn.graphs.importers.torch_nodes import (
     group_duration,
     group_tensors,
     is_masked,
+    is_pointwise,
     kind_of,
     needed_nodes,
     output_groups,
@@ -295,6 +297,7 @@ class _Accountant:
             elements=elements_of(tensors),
             duration=group_duration(node, group),
             backward=node.name in self.backward,
+            in_place=() if side else _overwritable(node, reads),
             once=side and not is_masked(node),
         )
         self.writers[writer.name] = writer
@@ -316,6 +319,15 @@ class _Accountant:
                 self.constants[id(memory)] = memory
 
 
+def _overwritable(node: fx.Node, reads: Sequence[_Value]) -> tuple[str, ...]:
+    """The operations that a pointwise operator reads, each as one tensor: as two, elements may stand elsewhere."""
+    if not is_pointwise(node):
+        return ()
+    times = Counter(id(read.memory) for read in reads)
+    once = [read for read in reads if times[id(read.memory)] == 1 and read.memory.kind == "computed"]
+    return tuple(dict.fromkeys(read.source for read in once if read.source is not None))
+
+
 def _fused(first: Operation, second: Operation, own: set[str]) -> Operation:
     """Two operations as one, where the second overwrites what the first wrote, known by the names `own`."""
     return replace(
@@ -325,5 +337,6 @@ def _fused(first: Operation, second: Operation, own: set[str]) -> Operation:
         size=known_total((first.size, second.size)),
         elements=known_total((first.elements, second.elements)),
         duration=known_total((first.duration, second.duration)),
+        in_place=tuple(name for name in first.in_place if name not in second.inputs),
         once=first.once or second.once,
     )

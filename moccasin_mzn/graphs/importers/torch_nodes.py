@@ -117,6 +117,13 @@ def is_masked(node: fx.Node) -> bool:
     return mask_position(node) is not None
 
 
+def is_pointwise(node: fx.Node) -> bool:
+    """Does PyTorch say that each element of the output depends on the elements at its place alone?"""
+    import torch
+
+    return torch.Tag.pointwise in getattr(node.target, "tags", ())
+
+
 def with_mask(node: fx.Node, mask: Sequence[bool]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments to call such an operator with for some of its gradients."""
     at = mask_position(node)

@@ -4,12 +4,14 @@ once: `peak_bound`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from moccasin_mzn.checks import check_seed, check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.in_place import relaxed
 from moccasin_mzn.heuristics.compiled_searches import ORDERS, ignore, ready
 
 
@@ -86,6 +88,8 @@ def least_peak_order(
     check_time_limit(time_limit)
     check_seed(seed)
     start = _checked_start(graph, start)
+    if graph.overwritable is not None:
+        return _in_place(graph, start, time_limit=time_limit, seed=seed, stop=stop)
     from moccasin_mzn.heuristics.orders.order_search import OrderSearch  # here, because that takes a while
 
     ready(ORDERS)
@@ -115,8 +119,9 @@ def peak_bound(graph: ComputationGraph, order: Sequence[int], seconds: float = 2
     from moccasin_mzn.problem.judges.schedules import simulate
 
     ready(ORDERS)
+    graph, more = relaxed(graph)
     cuts, memory = CutBound(graph_arrays(graph, order)), simulate(graph, order).memory
-    return cuts.improve(graph.largest_working_set().memory, memory, Deadline(seconds).over)
+    return cuts.improve(graph.largest_working_set().memory, memory, Deadline(seconds).over) - more
 
 
 def good_orders(
@@ -142,7 +147,19 @@ def good_orders(
     start = _checked_start(graph, start)
     from moccasin_mzn.heuristics.orders.order_search import diverse_orders
 
-    return diverse_orders(graph, start, seed, stop, windows)
+    return diverse_orders(relaxed(graph)[0], start, seed, stop, windows)
+
+
+def _in_place(graph: ComputationGraph, start: tuple[int, ...], **how: Any) -> Ordering:
+    """An order of a graph that runs in place: the best of its relaxation, where every computation spares what it may,
+    if that is no worse than the start."""
+    from moccasin_mzn.problem.judges.schedules import simulate
+
+    other, more = relaxed(graph)
+    found = least_peak_order(other, start=start, **how)
+    before, after = simulate(graph, start).peak, simulate(graph, found.order).peak
+    order, peak, source = (start, before, "start") if before < after else (found.order, after, found.source)
+    return replace(found, order=order, peak=peak, bound=found.bound - more, source=source)
 
 
 def _checked_start(graph: ComputationGraph, start: Sequence[int] | None) -> tuple[int, ...]:

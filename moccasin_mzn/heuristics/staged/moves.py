@@ -9,18 +9,8 @@ import numpy as np
 from moccasin_mzn.heuristics.compiling import compiled
 from moccasin_mzn.heuristics.randomness import below, unit
 from moccasin_mzn.heuristics.slots import slot_at
-from moccasin_mzn.heuristics.staged.state import (
-    COUNT,
-    EXCESS,
-    EXTRA,
-    NONE,
-    add,
-    last_read,
-    latest_start,
-    next_start,
-    peak_of,
-    remove,
-)
+from moccasin_mzn.heuristics.staged.reads import last_read, latest_start, next_start
+from moccasin_mzn.heuristics.staged.state import COUNT, EXCESS, EXTRA, NONE, add, peak_of, remove
 
 STEP = 20
 """How many stages a recomputation is moved at most, but for moves to another read."""

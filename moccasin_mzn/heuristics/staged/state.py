@@ -9,7 +9,8 @@ recomputations is thereby a sequence::
 
 Every such set respects precedence, since a first computation comes before all reads; only memory may exceed the budget.
 Adding or taking away one recomputation changes memory in a few ranges of events: those between reads of the node and of
-its inputs.
+its inputs. If the graph runs in place, whoever read one of these before may overwrite it then, or no more: memory at
+these single events changes too.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from typing import NamedTuple
 import numpy as np
 
 from moccasin_mzn.heuristics.compiling import compiled
-from moccasin_mzn.heuristics.slots import NONE, Problem, problem_with
+from moccasin_mzn.heuristics.slots import NONE, Problem, problem_with, slot_at
+from moccasin_mzn.heuristics.staged.reads import NEVER, last_read, latest_start, next_start, overwrites
 from moccasin_mzn.problem.instance import Instance
 
-NEVER = np.int64(2**62)
 BLOCK_BITS = 8
 BLOCK = 1 << BLOCK_BITS
 """Stages in a block: a range of stages is shifted block by block, so that it costs little on large graphs too."""
@@ -57,6 +58,10 @@ class State(NamedTuple):
     """Where each slot in use stands in `chosen`."""
     totals: np.ndarray
     """Extra duration; sum over stages of the peak over the budget; number of recomputations."""
+    spared: np.ndarray
+    """What the first computation of each node takes less, as it overwrites an input."""
+    slot_spared: np.ndarray
+    """The same of each recomputation."""
 
     @property
     def peak(self) -> np.ndarray:
@@ -75,7 +80,7 @@ def problem_of(instance: Instance) -> Problem:
 
 def useful_edges(problem: Problem, instance: Instance) -> tuple[np.ndarray, np.ndarray]:
     """Edges (u, x) such that u may be recomputed and some stage between the read before x and x is over the budget
-    in the input order."""
+    in the input order; or at that read, if that is to overwrite u."""
     memory = np.array(instance.baseline.memory, dtype=object)
     over = np.concatenate([[0], np.cumsum(memory > instance.budget)]).astype(np.int64)
     n = len(problem.duration)
@@ -85,7 +90,8 @@ def useful_edges(problem: Problem, instance: Instance) -> tuple[np.ndarray, np.n
     first = np.concatenate([[True], tail[1:] != tail[:-1]])[: len(tail)]
     previous = np.where(first, tail, previous)
     recomputable = np.diff(problem.slot_ptr)[tail] > 0
-    useful = recomputable & (over[head] > over[previous + 1])
+    in_place = len(problem.over) > 0
+    useful = recomputable & (over[head] > over[previous if in_place else previous + 1])
     return tail[useful], head[useful]
 
 
@@ -146,6 +152,8 @@ def empty_state(problem: Problem) -> State:
         chosen=np.zeros(slots, np.int64),
         place=np.zeros(slots, np.int64),
         totals=np.zeros(3, np.int64),
+        spared=np.zeros(n, np.int64),
+        slot_spared=np.zeros(slots, np.int64),
     )
     _fill(problem, state, np.zeros(n + 1, np.int64))
     return state
@@ -164,6 +172,9 @@ def _fill(problem, state, change):
     for k in range(n):
         level += change[k]
         state.level[k] = level + problem.workspace[k]
+        if overwrites(problem, state, k, k * n + k):
+            state.spared[k] = problem.size[k]
+            state.level[k] -= problem.size[k]
         state.totals[EXCESS] += max(0, state.level[k] - problem.budget)
     for block in range(len(state.blocks) // FIGURES):
         _tighten(state, block)
@@ -182,53 +193,6 @@ def _tighten(state, block):
 def peak_of(state, k):
     """The largest memory in stage k."""
     return state.level[k] + state.blocks[FIGURES * (k >> BLOCK_BITS) + LIFT]
-
-
-@compiled
-def latest_start(problem, state, v, event):
-    """Event of the latest copy of v that is computed before `event`."""
-    n = len(problem.duration)
-    best = v * n + v
-    if state.used[v]:
-        for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
-            if state.stage[slot] >= 0:
-                start = state.stage[slot] * n + v
-                if best < start < event:
-                    best = start
-    return best
-
-
-@compiled
-def next_start(problem, state, v, event):
-    """Event of the next copy of v after `event`; NEVER if there is none."""
-    n = len(problem.duration)
-    best = NEVER
-    if state.used[v]:
-        for slot in range(problem.slot_ptr[v], problem.slot_ptr[v + 1]):
-            if state.stage[slot] >= 0:
-                start = state.stage[slot] * n + v
-                if event < start < best:
-                    best = start
-    return best
-
-
-@compiled
-def last_read(problem, state, u, begin, end):
-    """The last event strictly between `begin` and `end` that reads u; `begin` if there is none."""
-    n = len(problem.duration)
-    best = begin
-    for at in range(problem.succ_ptr[u], problem.succ_ptr[u + 1]):
-        x = problem.succ[at]
-        read = x * n + x
-        if best < read < end:
-            best = read
-        if state.used[x]:
-            for slot in range(problem.slot_ptr[x], problem.slot_ptr[x + 1]):
-                if state.stage[slot] >= 0:
-                    read = state.stage[slot] * n + x
-                    if best < read < end:
-                        best = read
-    return best
 
 
 @compiled
@@ -310,6 +274,37 @@ def _shift_stages(problem, state, first, end, amount):
 
 
 @compiled
+def _settle(problem, state, event):
+    """See whether what is computed at `event` overwrites an input, and count its memory accordingly."""
+    n = len(problem.duration)
+    k, x = event // n, event % n
+    spared = problem.size[x] if overwrites(problem, state, x, event) else np.int64(0)
+    if x == k:
+        before = state.spared[k]
+        state.spared[k] = spared
+    else:
+        slot = slot_at(problem, state.stage, x, k)
+        before = state.slot_spared[slot]
+        state.slot_spared[slot] = spared
+    if before != spared:
+        _shift_part(problem, state, k, event - 1, event + 1, before - spared)
+
+
+@compiled
+def _settle_around(problem, state, v, event):
+    """The same for whoever reads v, or an input of v, last before a computation of v at `event`, which came or went."""
+    start = latest_start(problem, state, v, event)
+    last = last_read(problem, state, v, start, event)
+    if last > start:
+        _settle(problem, state, last)
+    for at in range(problem.pred_ptr[v], problem.pred_ptr[v + 1]):
+        start = latest_start(problem, state, problem.pred[at], event)
+        last = last_read(problem, state, problem.pred[at], start, event)
+        if last > start:
+            _settle(problem, state, last)
+
+
+@compiled
 def add(problem, state, slot, k):
     """Recompute the node of a free slot in stage k, after its first computation and with no copy of it yet."""
     n, v = len(problem.duration), problem.slot_node[slot]
@@ -318,10 +313,11 @@ def add(problem, state, slot, k):
     while behind != NONE and problem.slot_node[behind] < v:
         before, behind = behind, state.after[behind]
     if behind == NONE:
-        memory = peak_of(state, k) - state.below[k] - problem.size[k] - problem.workspace[k]
+        memory = peak_of(state, k) - state.below[k] - problem.size[k] - problem.workspace[k] + state.spared[k]
     else:
         x = problem.slot_node[behind]
         memory = peak_of(state, k) - state.slot_below[behind] - problem.size[x] - problem.workspace[x]
+        memory += state.slot_spared[behind]
     memory += problem.workspace[v]
 
     start = latest_start(problem, state, v, event)
@@ -352,6 +348,9 @@ def add(problem, state, slot, k):
     state.slot_below[slot] = peak_of(state, k) - memory
     if memory > peak_of(state, k):
         _shift_part(problem, state, k, NEVER, NEVER, 0)
+    if len(problem.over) > 0:
+        _settle(problem, state, event)
+        _settle_around(problem, state, v, event)
 
 
 @compiled
@@ -368,6 +367,7 @@ def remove(problem, state, slot):
             before = state.after[before]
         state.after[before] = state.after[slot]
     state.stage[slot] = NONE
+    state.slot_spared[slot] = 0
     state.used[v] -= 1
     count = state.totals[COUNT] - 1
     moved = state.chosen[count]
@@ -386,6 +386,8 @@ def remove(problem, state, slot):
         if last_read(problem, state, p, event, next_start(problem, state, p, event)) == event:
             last = last_read(problem, state, p, latest_start(problem, state, p, event), event)
             _shift_memory(problem, state, last, event, -problem.size[p])
+    if len(problem.over) > 0:
+        _settle_around(problem, state, v, event)
 
 
 def enter(problem: Problem, state: State, stage_of_slot: np.ndarray) -> None:

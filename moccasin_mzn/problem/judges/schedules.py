@@ -16,6 +16,23 @@ The sequence a b c b d of the graph a -> b, b -> c, b -> d, c -> d, where b is c
 Memory at a position is the sum of the sizes of the outputs whose interval contains it: while a node is
 computed its inputs and its output are all resident. The workspace of the node that is computed there, if it has one,
 comes on top, at this position only.
+
+In place. If the graph runs in place, a computation of v overwrites an input u that v may overwrite (`in_place`) and
+whose copy dies there: its interval ends at this position, so that nobody reads it later. The output of v, which is no
+larger than that of u, then takes the memory of u, and of the two only u counts at this position, and from the next one
+on only v. One input is overwritten, the largest that may be, of equals the first in `ComputationGraph.nodes`; whichever
+it is, memory at the position is less by the size of v. The sequence a b c d of the graph a -> b, b -> c, a -> d and
+c -> d, where b may overwrite a, c may overwrite b, and d may overwrite a or c::
+
+    position      1   2   3   4
+    computed      a   b   c   d
+    a            [=============]             read by d at 4: b at 2 cannot overwrite it
+    b                [=====]                 dies at 3
+    c                    [=====]             takes the memory of b: does not count at 3
+    d                        [=]             takes that of a or c, the larger one: does not count at 4
+    memory        a  a+b a+b a+c
+
+A copy that somebody reads later is never overwritten, and neither is what nothing reads, such as results.
 """
 
 from __future__ import annotations
@@ -71,6 +88,8 @@ class Simulation:
     """In order of their start."""
     violations: tuple[Violation, ...]
     """In order of position, those without a position last."""
+    overwrites: tuple[tuple[int, int], ...] = ()
+    """(position, node) where a computation overwrites the output of another node, in order of position."""
 
     @property
     def feasible(self) -> bool:
@@ -114,13 +133,33 @@ def simulate(graph: ComputationGraph, sequence: Sequence[int]) -> Simulation:
     if graph.workspaces is not None:
         known = (v if _is_position(v, n) else None for v in sequence)
         memory = tuple(m + (0 if v is None else graph.workspaces[v]) for m, v in zip(memory, known, strict=True))
+    overwrites = _overwrites(graph, intervals)
+    if overwrites:
+        spared = {t: graph.sizes[sequence[t - 1]] for t, _ in overwrites}
+        memory = tuple(m - spared.get(t, 0) for t, m in enumerate(memory, start=1))
     return Simulation(
         memory=memory,
         peak=max(memory, default=0),
         duration=sum(graph.durations[interval.node] for interval in intervals),
         intervals=intervals,
         violations=tuple(violations),
+        overwrites=overwrites,
     )
+
+
+def _overwrites(graph: ComputationGraph, intervals: Sequence[Interval]) -> tuple[tuple[int, int], ...]:
+    """(position, node overwritten) of each computation that overwrites an input."""
+    if graph.overwritable is None:
+        return ()
+    dying: dict[int, set[int]] = {}  # by position: nodes of which a copy is read there for the last time
+    for interval in intervals:
+        dying.setdefault(interval.end, set()).add(interval.node)
+    found = []
+    for interval in intervals:
+        may_be = [u for u in graph.overwritable[interval.node] if u in dying.get(interval.start, ())]
+        if may_be:
+            found.append((interval.start, max(may_be, key=lambda u: (graph.sizes[u], -u))))
+    return tuple(found)
 
 
 def judge(graph: ComputationGraph, sequence: Sequence[int], budget: int) -> Simulation:

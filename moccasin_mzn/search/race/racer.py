@@ -156,6 +156,7 @@ class Course:
         arguments = [str(folder / "graph.json")]
         if isinstance(options, Options):
             arguments += ["--budget", str(problem.instance.budget)]
+            arguments += ["--in-place"] if problem.graph.runs_in_place else []
             options = replace(options, if_none=STOP)  # what would help is for the race to try
         else:
             told = {**problem.document(None, None, None), "formulation": form.name}

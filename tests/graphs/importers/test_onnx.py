@@ -334,3 +334,47 @@ def test_without_the_packages(tmp_path, monkeypatch):
     with pytest.raises(InputError) as caught:
         load(tmp_path / "model.onnx")
     assert str(caught.value) == f"importing ONNX needs the packages onnx and onnx-tool: {install_command('onnx')}"
+
+
+# --- in place ---------------------------------------------------------------------------------------------------------
+
+
+def overwritten(graph):
+    """Ids of the inputs that each node may overwrite, by its id; those of none are left out."""
+    rows = zip(graph.nodes, graph.in_place or (), strict=False)
+    return {node: {graph.nodes[u] for u in row} for node, row in rows if row}
+
+
+def test_elementwise_operators_and_views_may_overwrite_what_is_as_large(tmp_path):
+    nodes = [
+        node("Conv", ["x", "w"], ["c"]),
+        node("Relu", ["c"], ["r"]),
+        node("Conv", ["r", "w"], ["d"]),
+        node("Add", ["r", "d"], ["s"]),  # both
+        node("ReduceMean", ["s"], ["m"], keepdims=1),  # one element for each
+        node("Mul", ["s", "m"], ["p"]),  # m is smaller
+        node("Cast", ["p"], ["i"], to=TensorProto.INT8),  # fewer bytes
+        node("Reshape", ["i", "flat"], ["f"]),
+        node("Abs", ["f"], ["y"]),
+    ]
+    path = write(tmp_path, nodes, {"x": [1, 1, 4, 4]}, ["y"], [weights("w", 1, 1, 1, 1), numbers("flat", -1)])
+    expected = {"r": {"c"}, "s": {"r", "d"}, "p": {"s"}, "f": {"i"}, "y": {"f"}}
+    assert overwritten(load(path)) == expected
+    del expected["f"]
+    assert overwritten(load(path, merge_views=True)) == {**expected, "y": {"i"}}
+
+
+def test_results_and_inputs_are_never_overwritten(tmp_path):
+    nodes = [node("Relu", ["x"], ["a"]), node("Neg", ["a"], ["b"]), node("Abs", ["b"], ["c"])]
+    path = write(tmp_path, nodes, {"x": [2]}, ["a", "c"])
+    for keep_results in (True, False):
+        assert overwritten(load(path, keep_results=keep_results)) == {"c": {"b"}}
+
+
+def test_batch_norm_overwrites_its_input_in_inference_only(tmp_path):
+    norm = ["a", "s", "b", "m", "v"]
+    scale = [weights(name, 3) for name in "sbmv"]
+    nodes = [node("Relu", ["x"], ["a"]), node("BatchNormalization", norm, ["y"])]
+    assert overwritten(load(write(tmp_path, nodes, {"x": [1, 3, 2, 2]}, ["y"], scale))) == {"y": {"a"}}
+    nodes[1] = node("BatchNormalization", norm, ["y", "mean", "var"], training_mode=1)
+    assert overwritten(load(write(tmp_path, nodes, {"x": [1, 3, 2, 2]}, ["y"], scale))) == {}

@@ -348,3 +348,22 @@ def test_products_of_vectors_count_multiply_adds():
     spanned = 4 * 5 * 8 * 6  # rows, outputs and both inputs: a product of two, and a multiply-add with the third
     wanted = {"mv": 2 * 4 * 8, "addmv": 2 * 4 * 8, "dot": 2 * 4, "vdot": 2 * 4, "_trilinear": 3 * spanned}
     assert wanted.items() <= flops.items()
+
+
+class Residual(nn.Module):
+    """The addition may overwrite either input, the last product only one of what it reads as itself and transposed."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = torch.relu(self.linear(x))
+        z = y + self.linear(y)
+        return (z * z.T).sum()
+
+
+def test_pointwise_operators_may_overwrite_what_they_read_as_one_tensor():
+    graph = import_torch(registered(Residual), ["8x8"])
+    rows = {node: {graph.nodes[u] for u in row} for node, row in zip(graph.nodes, graph.in_place, strict=True) if row}
+    assert rows == {"relu": {"addmm"}, "add": {"addmm_1", "relu"}}

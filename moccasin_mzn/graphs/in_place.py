@@ -1,0 +1,33 @@
+"""Graphs that run in place: refusing them where memory is counted otherwise, and graphs that never need more memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.graph import ComputationGraph
+
+
+def refuse_in_place(graph: ComputationGraph, what: str) -> None:
+    """Check that no computation overwrites an input; `what`, in the plural, cannot count that.
+
+    Raises:
+        InputError: some do.
+    """
+    if graph.overwritable is not None:
+        raise InputError(f"{what} know no execution in place: leave out --in-place")
+
+
+def relaxed(graph: ComputationGraph) -> tuple[ComputationGraph, int]:
+    """A graph that does not run in place, and an amount: no schedule needs more memory in it than that of `graph`, at
+    any position, and the amount. So a bound on it, with budgets that are larger by the amount, is one on `graph`.
+
+    What a computation may spare is taken off its workspace, as if it always did, and the amount added to all of them,
+    so that none is negative.
+    """
+    if graph.overwritable is None:
+        return graph, 0
+    rows = list(zip(graph.workspace_of, graph.spared, strict=True))
+    amount = max(0, *(spared - workspace for workspace, spared in rows))
+    workspaces = tuple(workspace - spared + amount for workspace, spared in rows)
+    return replace(graph, workspaces=workspaces, in_place=None, runs_in_place=False), amount

@@ -1,0 +1,65 @@
+"""The option --in-place: what takes it, what it tells, and what refuses it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from moccasin_mzn.graphs.formats import write_graph
+from moccasin_mzn.graphs.graph import ComputationGraph
+
+GRAPH = ComputationGraph(
+    ["a", "b", "c", "d"], [1] * 4, [3, 3, 2, 2], [(0, 1), (1, 2), (0, 3), (2, 3)], in_place=[[], [0], [1], [0, 2]]
+)
+
+
+@pytest.fixture
+def graph(tmp_path):
+    write_graph(GRAPH, tmp_path / "graph.json")
+    return tmp_path / "graph.json"
+
+
+def test_a_schedule_that_only_fits_in_place(command, graph, tmp_path):
+    schedule, picture = tmp_path / "schedule.json", tmp_path / "picture.svg"
+    given = ("--budget", 6, "--output", schedule, "--plot", picture, "--json")
+    status, out, _ = command("solve", graph, "--in-place", *given)
+    told = json.loads(out)
+    assert status == 0 and told["in_place"] is True and picture.is_file()
+    assert (told["status"], told["peak"], told["baseline_peak"], told["tdi_percent"]) == ("optimal", 6, 6, 0)
+    assert command("validate", graph, schedule, "--in-place")[0] == 0
+    status, out, _ = command("validate", graph, schedule)
+    assert status == 1 and "memory 8 is 2 over the budget 6 while computing node c" in out
+    assert command("solve", graph, "--budget", 6, "--json")[0] == 1
+
+
+def test_info_tells_what_may_be_overwritten_and_what_it_is_worth(command, graph):
+    plain, in_place = (json.loads(command("info", graph, "--json", *more)[1]) for more in ((), ("--in-place",)))
+    assert (plain["peak"], plain["least_budget_bound"], plain["may_overwrite"]) == (8, 7, 3)
+    assert (in_place["peak"], in_place["least_budget_bound"], in_place["peak_not_in_place"]) == (6, 5, 8)
+    assert "peak_not_in_place" not in plain
+    assert "may overwrite an input, with --in-place" in command("info", graph)[1]
+    assert "not in place" in command("info", graph, "--in-place")[1]
+
+
+def test_exported_data_tell_of_it(command, graph, tmp_path):
+    data = tmp_path / "data.dzn"
+    assert command("export", graph, "--budget", 5, "--in-place", "-o", data)[0] == 0
+    assert "in_place = [true, true, true, true]" in " ".join(data.read_text().split())
+    assert command("export", graph, "--budget", 5, "-o", data)[0] == 0
+    assert "in_place" not in data.read_text()
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (("--addresses",), "arenas know no execution in place: leave out --in-place"),
+        (("--paging", "--page-out-time", "1"), "--in-place is for one memory, it does not go with --paging"),
+        (("--formulation", "checkmate-milp"), "Checkmate's models know no execution in place: leave out --in-place"),
+        (("--certificate", "FILE"), "--certificate: certificates know no execution in place: leave out --in-place"),
+    ],
+)
+def test_what_cannot_count_it_refuses_in_one_line(command, graph, tmp_path, how, message):
+    how = [tmp_path / "certificate.json" if word == "FILE" else word for word in how]
+    status, out, error = command("solve", graph, "--budget", 5, "--in-place", *how)
+    assert (status, out, error) == (2, "", f"error: {message}\n")
