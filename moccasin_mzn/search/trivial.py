@@ -19,7 +19,7 @@ def known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None]
         what = (
             "its inputs, its output and its workspace" if graph.workspace_of[need.node] else "its inputs and its output"
         )
-        what += ", in place," if graph.spared[need.node] else ""
+        what += ", in place" if graph.spared[need.node] else ""
         reason = (
             f"node {node_text(graph, need.node)} alone needs {memory_text(need.memory, unit)} for {what}, "
             f"{over_text(need.memory, budget, unit)}{left}"
