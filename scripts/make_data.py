@@ -70,6 +70,9 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
 
 ## Not written by the script
 
+- `run_plan.c`: carries out what `deploy c-header` writes, and checks it: see [deploy](../docs/deploy.md#c).
+- `minimalloc/`: the eleven challenging sets of buffers of [minimalloc](https://github.com/google/minimalloc) (Moffitt,
+  ASPLOS 2023), as published there, each to be placed within 1,048,576; Apache License 2.0, `minimalloc/LICENSE`.
 - `paper/`: the paper's own graphs and its table, under a licence of their own: see [its README](paper/README.md).
 - `experiments/`: what `bench run` takes. `smoke.toml` lasts a minute, `portfolio.toml` has eight solvers on twelve
   small graphs, `ablation.toml` the model without each of its redundant constraints, `paper.toml` the tables and figures

@@ -82,7 +82,8 @@ def real_store(folder: Path) -> Path:
 def _add(store: Store, label: str, budget: str, method: str, seed: int, arguments: list[str]) -> None:
     seeded = [] if "--strategy" in arguments else ["--seed", str(seed)]
     result = json.loads(_printed(["solve", *arguments, *seeded, "--time-limit", "20", "--json"]))
-    copied = set(COLUMNS) & set(result) - {"seconds", "driver", "graph", "budget", "max_computations", "solver_version"}
+    own = {"seconds", "driver", "graph", "budget", "max_computations", "solver_version", "version"}
+    copied = set(COLUMNS) & set(result) - own
     values = row(method, label, budget, seed) | {name: result[name] for name in copied}
     values |= {
         "experiment": "real", "graph_digest": f"digest of {label}", "budget_amount": result["budget"],

@@ -270,10 +270,12 @@ def test_shipped_files_are_what_the_script_writes(make_data):
         "unet_front.svg",
         "execution.svg",
     }
-    other |= {"instances/README.md", "best_known.csv"}
-    other |= {name for name in shipped if name.startswith("best_known/")}
+    folders = ("best_known/", "minimalloc/")
+    other |= {"instances/README.md", "best_known.csv", "run_plan.c"}
+    other |= {name for name in shipped if name.startswith(folders)}
     assert set(files) == shipped - other - papers
-    assert all(name.split("/")[-1] in files["README.md"] for name in other if not name.startswith("best_known/"))
+    assert all(name.split("/")[-1] in files["README.md"] for name in other if not name.startswith(folders))
+    assert all(name in files["README.md"] for name in folders)
     told = (ROOT / "data" / "paper" / "README.md").read_text() + files["README.md"]
     assert all(name.removeprefix("paper/") in told for name in papers) and "(paper/README.md)" in files["README.md"]
     for name, content in files.items():
