@@ -136,14 +136,24 @@ def with_useless(draw: random.Random, graph: ComputationGraph, sequence: Sequenc
     return tuple(longer)
 
 
-def draw_question(draw: random.Random, staged: bool) -> Question:
+def overwriting(draw: random.Random, graph: ComputationGraph) -> ComputationGraph:
+    """The same graph, run in place, where chance says what may be overwritten."""
+    rows = [
+        [u for u in inputs if graph.sizes[u] >= graph.sizes[v] and draw.random() < 0.7]
+        for v, inputs in enumerate(graph.predecessors)
+    ]
+    return replace(graph, in_place=rows, runs_in_place=True)
+
+
+def draw_question(draw: random.Random, staged: bool, in_place: bool = False) -> Question:
     """An instance that takes a search, as a rule, with a schedule to start from where chance made one.
 
     Args:
         staged: the schedules are in stages of the input order.
+        in_place: the graph runs in place.
     """
     while True:
-        graph = draw_graph(draw)
+        graph = overwriting(draw, draw_graph(draw)) if in_place else draw_graph(draw)
         order = draw_order(draw, graph)
         along = [order if staged or draw.random() < 0.5 else draw_order(draw, graph) for _ in range(8)]
         drafts = [draw_schedule(draw, graph, chosen, staged) for chosen in along]
@@ -191,7 +201,7 @@ def solve_free(draw: random.Random) -> None:
 
 
 def _solve(draw: random.Random, staged: bool) -> None:
-    question = draw_question(draw, staged)
+    question = draw_question(draw, staged, in_place=draw.random() < 0.3)
     instance, start = question.instance, question.start if draw.random() < 0.8 else None
     options = Options(search="only", time_limit=SECONDS[not staged], seed=draw.randrange(1000))
     result = solve_instance(instance, options, warm_start=start)
@@ -203,7 +213,7 @@ def _solve(draw: random.Random, staged: bool) -> None:
 
 def stages(draw: random.Random) -> None:
     """Local search from a schedule and from drafts, of all stages or within some."""
-    question = draw_question(draw, staged=True)
+    question = draw_question(draw, staged=True, in_place=draw.random() < 0.5)
     within = tuple(sorted(draw.choices(range(len(question.instance.order)), k=2))) if draw.random() < 0.3 else None
     _local_search(draw, question.instance, question.start, question.drafts, within)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 
 
 def refuse_in_place(graph: ComputationGraph, what: str) -> None:
@@ -23,11 +23,26 @@ def relaxed(graph: ComputationGraph) -> tuple[ComputationGraph, int]:
     any position, and the amount. So a bound on it, with budgets that are larger by the amount, is one on `graph`.
 
     What a computation may spare is taken off its workspace, as if it always did, and the amount added to all of them,
-    so that none is negative.
+    so that none is negative. Of sizes so large that this is more than a graph may have, only the largest working sets
+    are left.
     """
     if graph.overwritable is None:
         return graph, 0
     rows = list(zip(graph.workspace_of, graph.spared, strict=True))
     amount = max(0, *(spared - workspace for workspace, spared in rows))
     workspaces = tuple(workspace - spared + amount for workspace, spared in rows)
-    return replace(graph, workspaces=workspaces, in_place=None, runs_in_place=False), amount
+    if graph.total_size + max(workspaces) <= TOTAL_LIMIT and sum(workspaces) <= TOTAL_LIMIT:
+        return replace(graph, workspaces=workspaces, in_place=None, runs_in_place=False), amount
+    nothing = (0,) * len(rows)
+    return replace(graph, sizes=nothing, workspaces=tuple(_largest(graph)), in_place=None, runs_in_place=False), 0
+
+
+def _largest(graph: ComputationGraph) -> list[int]:
+    """For each node its working set, or 0 where those that are larger leave no room below `TOTAL_LIMIT`."""
+    left, kept = TOTAL_LIMIT, [0] * len(graph.nodes)
+    for v in sorted(range(len(kept)), key=lambda v: -graph.working_sets[v]):
+        if graph.working_sets[v] > left:
+            break
+        kept[v] = graph.working_sets[v]
+        left -= kept[v]
+    return kept

@@ -17,7 +17,7 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.formats.dot import write_dot
 from moccasin_mzn.graphs.formats.graphml import write_graphml
-from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 from moccasin_mzn.graphs.in_place import relaxed
 from moccasin_mzn.problem.arena import Buffer
 from moccasin_mzn.problem.judges.schedules import judge, simulate
@@ -149,6 +149,16 @@ def test_other_graphs_are_their_own_relaxation():
     other, amount = relaxed(graph)
     assert other.overwritable is None
     assert all(w - amount == -s for w, s in zip(other.workspace_of, graph.spared, strict=True))
+
+
+def test_of_sizes_too_large_to_be_moved_working_sets_are_left():
+    size = TOTAL_LIMIT // len(GRAPH.nodes)
+    graph = overwriting(replace(GRAPH, sizes=[size] * len(GRAPH.nodes)), 3)
+    other, amount = relaxed(graph)
+    assert (amount, max(other.workspace_of), other.total_size) == (0, max(graph.working_sets), 0)
+    order = graph.input_order()
+    memory = zip(simulate(other, order).memory, simulate(graph, order).memory, strict=True)
+    assert all(m <= most for m, most in memory)
 
 
 @pytest.mark.parametrize("seed", few(range(200), keep=20))
