@@ -234,6 +234,8 @@ def examples():
         if name in (MAKES_FILES, NEEDS_TORCH):
             continue  # tests of their own put the blocks to use
         for number, block in enumerate(block for block in page(name).blocks if block.language == "python"):
+            if "executorch" in block.text:
+                continue  # another extra: tests/deploy/test_executorch.py puts it to use
             yield pytest.param(block, id=f"{name} {number}")
 
 
