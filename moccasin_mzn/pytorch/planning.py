@@ -134,7 +134,7 @@ def _timed(found: Plan, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Pla
     graph = found.graph
     if not found.recomputations or graph.duration_unit != "ns":
         return found
-    operators = sum(graph.durations)
+    operators = graph.total_duration
     step = step_nanoseconds_or_none(found.traced, found.runtime(), inputs, kwargs) or 0
     share = operators / max(operators, step - found.predicted_increase * operators)
     return replace(found, predicted_increase=share * found.predicted_increase, bound=share * found.bound)
