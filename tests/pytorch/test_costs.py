@@ -60,11 +60,12 @@ def test_the_increase_is_of_the_step_that_was_measured(resnet):
     found = planned(model, inputs, 0.7)
     operators = simulate(found.graph, found.graph.input_order()).duration
     again = simulate(found.graph, found.sequence).duration - operators
-    assert 0 < found.predicted_increase <= again / operators
+    assert 0 < found.predicted_increase - found.overhead <= again / operators
+    assert found.overhead <= found.bound <= found.predicted_increase
     alone = planned(model, inputs, found.budget)  # the eager step is not run, the planned one is
     operators = simulate(alone.graph, alone.graph.input_order()).duration
     again = simulate(alone.graph, alone.sequence).duration - operators
-    assert 0 < alone.predicted_increase < again / operators
+    assert 0 < alone.predicted_increase < again / operators and alone.overhead == 0
     assert alone.bound <= alone.predicted_increase
 
 
