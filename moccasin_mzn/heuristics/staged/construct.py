@@ -95,7 +95,8 @@ def _realise(problem: Problem, state: State, gaps: Gaps, best: Priced) -> None:
     again, needed = np.zeros((2, n), bool)
     node = seen.node[chosen]
     again[node], needed[node] = True, ~seen.last[chosen]
-    gaps.begin[node], gaps.end[node] = seen.begin[chosen], seen.end[chosen]
+    then = np.append(best.moments.seen, n)[seen.first[chosen] + taken.stages[chosen]]
+    gaps.begin[node], gaps.end[node] = seen.begin[chosen], np.minimum(seen.end[chosen], then)
     place = np.full(n, NONE, np.int64)
     _put(problem, state, again, needed, weight, gaps.begin, gaps.end, gaps.last, place, gaps.events)
 

@@ -202,6 +202,19 @@ def peak_of(state, k):
 
 
 @compiled
+def stage_over(problem, state, start):
+    """The first stage over the budget from `start` on, and behind the last one from the first on; there must be one."""
+    n, k = len(problem.duration), start
+    while peak_of(state, k) <= problem.budget:
+        k += 1
+        if n > PLAIN and (k & (BLOCK - 1)) == 0:
+            while k < n and state.top[k >> BLOCK_BITS] <= problem.budget:
+                k += BLOCK
+        k = k if k < n else 0
+    return k
+
+
+@compiled
 def _shift_part(problem, state, k, begin, end, amount):
     """Add `amount` to the memory of the events of stage k strictly between two events."""
     n, old, block = len(problem.duration), peak_of(state, k), k >> BLOCK_BITS
