@@ -28,7 +28,13 @@ from moccasin_mzn.pytorch.limits import LeastFound, bound_within, least_in_secon
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
 from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
-from moccasin_mzn.pytorch.step_costs import EagerStep, eager_step_or_none, runtime_of, step_nanoseconds_or_none
+from moccasin_mzn.pytorch.step_costs import (
+    EagerStep,
+    eager_nanoseconds_or_none,
+    eager_step_or_none,
+    runtime_of,
+    step_nanoseconds_or_none,
+)
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
@@ -86,7 +92,7 @@ def plan(
         budget: of the allocator's memory above parameters, buffers and inputs: bytes, or a fraction of the peak of the
             step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it; or
             "least": the least that a plan is found for in a part of the time; the rest is for the shortest one. For
-            bytes and "least" only the step with the plan is run.
+            bytes and "least" the step as it is is run only where four times the memory that it takes is free.
         time_limit: seconds for the search.
         order: "input", that of the trace.
         max_computations: how often anything may be computed, if that is enough; or come into memory, with `paging`.
@@ -128,14 +134,21 @@ def plan(
 
 
 def _timed(found: Plan, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Plan:
-    """With increases as shares of what the plan's own step takes, less what is computed again in it."""
+    """With increases as shares of the eager step's time, if that can be known, else of what the plan's own step takes,
+    less what is computed again in it."""
     graph = found.graph
     if not found.recomputations or graph.duration_unit != "ns":
         return found
-    operators = graph.total_duration
-    step = step_nanoseconds_or_none(found.traced, found.runtime(), inputs, kwargs) or 0
-    share = operators / max(operators, step - found.predicted_increase * operators)
-    return replace(found, predicted_increase=share * found.predicted_increase, bound=share * found.bound)
+    operators, overhead = graph.total_duration, 0.0
+    beside = eager_nanoseconds_or_none(found.traced, found.unplanned.whole, inputs, kwargs)
+    if beside is not None:
+        whole, overhead = beside
+    else:
+        step = step_nanoseconds_or_none(found.traced, found.runtime(), inputs, kwargs) or 0
+        whole = round(step - found.predicted_increase * operators)
+    share = operators / max(operators, whole)
+    increase, bound = (overhead + share * value for value in (found.predicted_increase, found.bound))
+    return replace(found, predicted_increase=increase, bound=bound, overhead=overhead)
 
 
 def _peak(eager: EagerStep | None) -> int | None:
@@ -252,8 +265,8 @@ class Plan:
     predicted_increase: float
     """Of the step's time, as a fraction of the eager step's: what is computed again, and `overhead`.
 
-    The eager step's time is measured where the budget is a fraction, otherwise it is the planned step's less what is
-    computed again; where nothing is run it is that of the operators.
+    The eager step's time is measured where the budget is a fraction or much memory is free, otherwise it is the planned
+    step's less what is computed again; where nothing is run it is that of the operators.
     """
     bound: float
     """Proven of the graph: no schedule within the budget has less, by the same measure."""

@@ -14,7 +14,7 @@ from typing import Any
 from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime
 from moccasin_mzn.pytorch.instructions import Linear
-from moccasin_mzn.pytorch.measuring import allocator_peak, lacks_memory, nanoseconds_of
+from moccasin_mzn.pytorch.measuring import allocator_peak, free_memory, lacks_memory, nanoseconds_of
 from moccasin_mzn.pytorch.reach import reached
 from moccasin_mzn.pytorch.tracing import Traced, without_memory
 from moccasin_mzn.pytorch.twins import twin_of
@@ -23,6 +23,8 @@ _STEPS, _ENOUGH = 5, 500_000_000
 """A step is timed so often, or until that has taken so many nanoseconds."""
 _TURNS, _ENOUGH_TURNS = 25, 4_000_000_000
 """The same for two steps beside each other."""
+_SAFELY = 4
+"""A step that was not asked for is run if so many times its memory is free."""
 _UNTIMED = 3
 """Turns in which libraries prepare something that they keep, and memory is got that is kept."""
 
@@ -77,6 +79,20 @@ def _beside(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) ->
     eager, code = (each[min(_UNTIMED, len(each) - 1) :] for each in times.values())
     ratio = median(own / other for own, other in zip(code, eager, strict=True))
     return round(median(eager)), ratio - 1
+
+
+def eager_nanoseconds_or_none(
+    traced: Traced, peak: int, inputs: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[int, float] | None:
+    """What the step as it is takes, and the overhead of a plan's code, see `EagerStep`; None: there are no numbers to
+    run it on, they are no examples, or not several times the memory is free that it is predicted to take."""
+    free = free_memory(traced.device)
+    if without_memory(traced.step.model, traced.forms) or free is None or _SAFELY * peak > free:
+        return None
+    try:
+        return _beside(traced, inputs, kwargs)
+    except Exception:
+        return None
 
 
 def step_nanoseconds_or_none(
