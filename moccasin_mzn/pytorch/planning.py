@@ -28,13 +28,7 @@ from moccasin_mzn.pytorch.limits import LeastFound, bound_within, least_in_secon
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
 from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
-from moccasin_mzn.pytorch.step_costs import (
-    EagerStep,
-    eager_nanoseconds_or_none,
-    eager_step_or_none,
-    runtime_of,
-    step_nanoseconds_or_none,
-)
+from moccasin_mzn.pytorch.step_costs import EagerStep, eager_step_or_none, runtime_of, share_and_overhead
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
@@ -134,19 +128,12 @@ def plan(
 
 
 def _timed(found: Plan, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Plan:
-    """With increases as shares of the eager step's time, if that can be known, else of what the plan's own step takes,
-    less what is computed again in it."""
-    graph = found.graph
-    if not found.recomputations or graph.duration_unit != "ns":
+    """With increases as shares of the eager step's time, instead of the operators'."""
+    if not found.recomputations or found.graph.duration_unit != "ns":
         return found
-    operators, overhead = graph.total_duration, 0.0
-    beside = eager_nanoseconds_or_none(found.traced, found.unplanned.whole, inputs, kwargs)
-    if beside is not None:
-        whole, overhead = beside
-    else:
-        step = step_nanoseconds_or_none(found.traced, found.runtime(), inputs, kwargs) or 0
-        whole = round(step - found.predicted_increase * operators)
-    share = operators / max(operators, whole)
+    share, overhead = share_and_overhead(
+        found.traced, found.unplanned.whole, found.predicted_increase, found.runtime, inputs, kwargs
+    )
     increase, bound = (overhead + share * value for value in (found.predicted_increase, found.bound))
     return replace(found, predicted_increase=increase, bound=bound, overhead=overhead)
 

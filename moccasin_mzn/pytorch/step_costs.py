@@ -81,35 +81,41 @@ def _beside(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) ->
     return round(median(eager)), ratio - 1
 
 
-def eager_nanoseconds_or_none(
-    traced: Traced, peak: int, inputs: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[int, float] | None:
-    """What the step as it is takes, and the overhead of a plan's code, see `EagerStep`; None: there are no numbers to
-    run it on, they are no examples, or not several times the memory is free that it is predicted to take."""
-    free = free_memory(traced.device)
-    if without_memory(traced.step.model, traced.forms) or free is None or _SAFELY * peak > free:
-        return None
-    try:
-        return _beside(traced, inputs, kwargs)
-    except Exception:
-        return None
+def share_and_overhead(
+    traced: Traced, peak: int, again: float, runtime: Callable[[], Runtime], inputs: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> tuple[float, float]:  # fmt: skip
+    """What the operators take of the eager step's time, as a fraction, and the overhead of a plan's code, see
+    `EagerStep`.
 
+    The step is run if several times the memory is free that it takes. Otherwise its time is the planned step's less
+    what is computed again, and no overhead is known; without numbers to run it on, or examples, it is the operators'.
 
-def step_nanoseconds_or_none(
-    traced: Traced, call: Runtime, inputs: Sequence[Any], kwargs: Mapping[str, Any]
-) -> int | None:
-    """CPU time of the calling thread, or of another device, for a planned step: the median of some; None: there are no
-    numbers to run it on, or they are no examples."""
+    Args:
+        peak: bytes, predicted of the step as it is.
+        again: what the plan computes again, as a fraction of the operators' time.
+        runtime: of the plan.
+    """
+    operators, free = traced.problem.graph.total_duration, free_memory(traced.device)
     if without_memory(traced.step.model, traced.forms):
-        return None
-    timed = partial(_timed, traced, inputs, kwargs, call)
+        return 1.0, 0.0
     try:
-        timed()  # libraries prepare something that they keep
-        times = [timed()]
-        while len(times) < _STEPS and sum(times) < _ENOUGH:
-            times.append(timed())
+        if free is not None and _SAFELY * peak <= free:
+            whole, overhead = _beside(traced, inputs, kwargs)
+        else:
+            whole, overhead = _alone(traced, runtime(), inputs, kwargs) - round(again * operators), 0.0
     except Exception:  # such as indices out of range, where it is enough to know how many there are
-        return None
+        return 1.0, 0.0
+    return operators / max(operators, whole), overhead
+
+
+def _alone(traced: Traced, call: Runtime, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
+    """Nanoseconds of a planned step: the median of some."""
+    timed = partial(_timed, traced, inputs, kwargs, call)
+    timed()  # libraries prepare something that they keep
+    times = [timed()]
+    while len(times) < _STEPS and sum(times) < _ENOUGH:
+        times.append(timed())
     return round(median(times))
 
 
