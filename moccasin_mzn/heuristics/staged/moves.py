@@ -216,6 +216,8 @@ def _change(problem, state, tail, head, generator, mix, penalty, temperature, tr
         if k == NONE or slot_at(problem, state.stage, problem.slot_node[slot], k) != NONE:
             return 0
         return _set(problem, state, slot, k, trail, length)
+    if state.totals[EXCESS] == 0 and mix.swap <= kind < mix.add * 0.95:
+        kind = mix.swap * unit(generator)
     if kind < mix.swap and count > 0:
         length = _remove(problem, state, state.chosen[below(generator, count)], trail, length)
     if kind < mix.swap_two and state.totals[COUNT] > 0:
