@@ -16,7 +16,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx_dims import fix_dims
 from moccasin_mzn.graphs.importers.onnx_file import OnnxTrace, trace_onnx
 from moccasin_mzn.graphs.importers.onnx_model import model_bytes, one_line, packages, parse_model, tensors
-from moccasin_mzn.graphs.importers.program import COMPUTED_ONCE, Missing
+from moccasin_mzn.graphs.importers.program import Missing
 from moccasin_mzn.graphs.reduction import Reduction, reduce_graph
 from moccasin_mzn.problem.files.plans import is_plan
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule, claimed_schedule
@@ -122,7 +122,7 @@ def deploy(
         nodes=len(set(operators)),
         planned_peak=simulation.peak,
         former_peak=simulate(graph, graph.input_order()).peak,
-        draws=bool(trace.graph.attributes.get(COMPUTED_ONCE)),
+        draws=bool(trace.graph.computed_once),
         note=note,
     )
 
@@ -176,14 +176,13 @@ def _key(interval: Any) -> tuple[int, int, int]:
 
 
 def _check_repeats(graph: ComputationGraph, sequence: Sequence[int]) -> None:
-    once = set(graph.attributes.get(COMPUTED_ONCE, ()))
-    labels = graph.labels or graph.nodes
-    for node, count in Counter(sequence).items():
-        if count > 1 and graph.nodes[node] in once:
+    labels, counts = graph.labels or graph.nodes, Counter(sequence)
+    for node in graph.computed_once:
+        if counts[node] > 1:
             name = f"{labels[node]} {shown(graph.nodes[node])}"
             raise InputError(
-                f"{name} is computed {count} times, and may put out something else each time; let it be computed once "
-                "(--max-computations FILE)"
+                f"{name} is computed {counts[node]} times, and may put out something else each time; solve computes it "
+                "once, other than strategies and Checkmate's models"
             )
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, some_of
 from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
 from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.in_place import refuse_in_place
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.graphs.workspaces import refuse_workspaces
 from moccasin_mzn.problem.files.counts import parse_count, read_counts
 from moccasin_mzn.problem.files.plans import read_plan
@@ -88,7 +90,7 @@ class Question:
                 alignment=self.alignment,
             )  # fmt: skip
         if self.alignment is None:
-            return self._schedule(self.problem, listener, begin)
+            return _noted(self._schedule(self.problem, listener, begin))
 
         def part(other: Instance, seconds: float | None) -> Result:
             how = replace(self.how, time_limit=seconds)
@@ -97,10 +99,10 @@ class Question:
             start = self.start if other is self.problem else None
             return replace(self, how=how, start=start)._schedule(other, listener, None)
 
-        return solve_with_addresses(
+        return _noted(solve_with_addresses(
             self.problem, part, self.alignment, time_limit=self.how.time_limit, threads=self.how.threads,
             seed=self.how.seed or 0,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def _schedule(self, instance: Instance, listener: Listener | None, begin: float | None) -> Result:
         if isinstance(self.how, StrategyOptions):
@@ -108,6 +110,17 @@ class Question:
             return apply(instance, self.how.strategy, self.how.time_limit, listener, begin)
         assert isinstance(self.how, Options)
         return solve_instance(instance, self.how, listener, begin, self.start)
+
+
+def _noted(result: Result) -> Result:
+    """With a note where a schedule repeats what the graph says is computed once: strategies and Checkmate's models know
+    no counts."""
+    graph, counts = result.instance.graph, Counter(result.sequence or ())
+    again = [node_text(graph, v) for v in graph.computed_once if counts[v] > 1]
+    if not again:
+        return result
+    note = f"computes again what the graph says is computed once: {some_of(again)}"
+    return replace(result, notes=(*result.notes, note))
 
 
 Prepare = Callable[..., Question]
