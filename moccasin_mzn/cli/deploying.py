@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Container
 from pathlib import Path
@@ -86,13 +85,10 @@ def asked(options: dict[str, Any], alignment: int | None = None, others: Contain
 
 def schedule_of(graph: ComputationGraph, ask: Ask) -> Result | None:
     """Search for a schedule; None, which is told, if there is none within the budget."""
-    from moccasin_mzn.report.schedules import print_shortfall
-
     begin = time.monotonic()
     result = answered(ask(graph), begin)
     if result.valid:
         return result
-    print_shortfall(result, sys.stderr)
     click.echo(f"no schedule: {result.reason}", err=True)
     return None
 
