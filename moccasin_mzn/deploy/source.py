@@ -12,7 +12,7 @@ from moccasin_mzn.files import load_text, parse_json
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.arena import Buffer
 from moccasin_mzn.problem.files.plan_format import runtime_plan
-from moccasin_mzn.problem.files.version import is_versioned
+from moccasin_mzn.problem.files.version import check_version, is_versioned
 from moccasin_mzn.problem.plan import plan_of_sequence
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
 from moccasin_mzn.search.options import Effort
@@ -26,14 +26,13 @@ def plan_in(path: str | PathLike[str]) -> RuntimePlan | None:
     """The plan for runtimes in a file; None: the file does not say that it is one, and may be a graph.
 
     Raises:
-        InputError: the file cannot be read, or is such a plan, but broken.
+        InputError: the file cannot be read, or is such a plan, but broken; a plan of a PyTorch training step.
     """
     text = load_text(path)
     document = parse_json(text, path) if text.lstrip().startswith("{") else None
-    if not is_versioned(document):
-        return None
     with located(path):
-        return runtime_plan(document)
+        check_version(document)
+        return runtime_plan(document) if is_versioned(document) else None
 
 
 def planned(result: Result) -> RuntimePlan:
