@@ -151,6 +151,16 @@ def test_a_model_as_a_graph(tmp_path):
     assert graph.fixed_memory == {"inputs": 4 * pixels * 4, "parameters": weights}
 
 
+def test_what_depends_on_chance_is_computed_once():
+    net = Builder()
+    x = net.convolution("first", net.input, 4)
+    net.graph.outputs = [net.add("sum", x, x)]
+    assert graph_of(net.model).computed_once == ()
+    code = net.model.operatorCodes[1]
+    code.builtinCode = code.deprecatedBuiltinCode = net.s.BuiltinOperator.RANDOM_UNIFORM
+    assert graph_of(net.model).computed_once == (1,)
+
+
 def test_the_commands(command, tmp_path, capfd):
     model = written(tmp_path, skipping())
     graph, plan, new = (tmp_path / name for name in ("graph.json", "plan.json", "new.tflite"))
