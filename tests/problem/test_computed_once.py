@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
 
 import pytest
+from cases import draw_case, least_duration
+from few import few
 from hypothesis import given
 from hypothesis import strategies as st
+from solving import solve
 from strategies import graphs
 
 import moccasin_mzn
@@ -58,6 +62,21 @@ def test_no_search_repeats_them(order):
 def test_neither_does_the_model():
     assert moccasin_mzn.solve(SKIP, 8, search="off", time_limit=20).status == "optimal"
     assert moccasin_mzn.solve(ONCE, 8, search="off", time_limit=20, if_none="stop").status == "infeasible"
+
+
+@pytest.mark.parametrize(("formulation", "order"), [("staged", "input"), ("general", "input"), ("staged", "free")])
+@pytest.mark.parametrize("seed", few(range(30), keep=0))
+def test_all_searches_together_agree_with_brute_force(seed, formulation, order):
+    case, rng = draw_case(seed, 5), random.Random(seed)
+    once = sorted(rng.sample(range(len(case.graph.nodes)), rng.randint(1, len(case.graph.nodes))))
+    most = tuple(1 if v in once else 2 for v in range(len(case.graph.nodes)))
+    result = solve(
+        replace(case.graph, computed_once=once), case.budget, formulation=formulation, order=order, time_limit=60,
+        threads=1, max_computations=2,
+    )  # fmt: skip
+    expected = least_duration(replace(case, max_computations=most), "general" if order == "free" else formulation)
+    assert (result.status, result.duration) == ("infeasible" if expected is None else "optimal", expected)
+    assert not any(result.sequence.count(v) > 1 for v in once if expected is not None)
 
 
 def test_who_knows_no_counts_is_told_of():
