@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.errors import InputError, some_of
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
 from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.in_place import refuse_in_place
-from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.graphs.workspaces import refuse_workspaces
 from moccasin_mzn.problem.files.counts import parse_count, read_counts
 from moccasin_mzn.problem.files.plans import read_plan
 from moccasin_mzn.problem.files.schedules import read_schedule
 from moccasin_mzn.problem.instance import FREE, Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.validate import repeats
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.options import STOP, Effort, Options, SearchOptions, default_if_none
 from moccasin_mzn.search.plan_search import ignore
@@ -115,12 +114,8 @@ class Question:
 def _noted(result: Result) -> Result:
     """With a note where a schedule repeats what the graph says is computed once: strategies and Checkmate's models know
     no counts."""
-    graph, counts = result.instance.graph, Counter(result.sequence or ())
-    again = [node_text(graph, v) for v in graph.computed_once if counts[v] > 1]
-    if not again:
-        return result
-    note = f"computes again what the graph says is computed once: {some_of(again)}"
-    return replace(result, notes=(*result.notes, note))
+    notes = repeats(result.instance.graph, result.sequence or ())
+    return replace(result, notes=(*result.notes, *notes)) if notes else result
 
 
 Prepare = Callable[..., Question]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from dataclasses import replace
@@ -83,6 +84,16 @@ def test_who_knows_no_counts_is_told_of():
     found = moccasin_mzn.solve(ONCE, 9, strategy="recompute-all")
     assert found.details.notes == ("computes again what the graph says is computed once: a (relu)",)
     assert moccasin_mzn.solve(SKIP, 9, strategy="recompute-all").details.notes == ()
+
+
+def test_validate_tells_of_it(tmp_path, command):
+    path, schedule = tmp_path / "graph.json", tmp_path / "schedule.json"
+    write_graph(ONCE, path)
+    for sequence, notes in (("xabcxad", ["note: computes again what the graph says is computed once: a (relu)"]),
+                            ("xabcd", [])):  # fmt: skip
+        schedule.write_text(json.dumps([*sequence]))
+        status, out, _ = command("validate", path, schedule)
+        assert status == 0 and out.splitlines()[2:] == notes
 
 
 def test_a_merged_node_is_computed_once_if_one_of_its_members_is():
