@@ -50,7 +50,7 @@ def test_a_file_of_counts_does_not_allow_more(tmp_path):
     assert found.details.instance.counts == [2, 1, 4, 2, 2]
 
 
-@pytest.mark.parametrize("order", ["input", "free"])
+@pytest.mark.parametrize("order", [pytest.param("input", marks=pytest.mark.full), "free"])
 def test_no_search_repeats_them(order):
     tight = {"budget": 8, "order": order, "search": "only", "time_limit": 5, "if_none": "stop"}
     free = moccasin_mzn.solve(SKIP, **tight)
