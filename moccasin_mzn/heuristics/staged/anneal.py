@@ -12,7 +12,7 @@ from moccasin_mzn.heuristics.staged.state import EXCESS, EXTRA
 
 ADAPTION = 3e-4
 """Relative change per step of the penalty of memory over the budget: up while the state is over it, else down."""
-USUAL = 6000
+USUAL = 3000
 """On graphs of more nodes it changes as much less: there it takes as many more steps until the state has answered."""
 
 BEST = 2

@@ -15,6 +15,7 @@ takes no more than seconds, the first choice has a price of memory at each of se
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -22,18 +23,22 @@ import numpy as np
 from moccasin_mzn.heuristics.compiling import compiled
 from moccasin_mzn.heuristics.slots import NONE, Problem, slot_at
 from moccasin_mzn.heuristics.staged.choice import Choice
-from moccasin_mzn.heuristics.staged.moments import Priced, finer_and_finer
-from moccasin_mzn.heuristics.staged.state import COUNT, EXCESS, State, add
+from moccasin_mzn.heuristics.staged.moments import Priced, finer_and_finer, realistic
+from moccasin_mzn.heuristics.staged.state import COUNT, EXCESS, EXTRA, State, add, load
 
 MOST_CHOICES = 60
 ENOUGH = 0.5
 """A choice that leaves more than this part of what was over the budget is the last one: annealing is better then."""
 WEIGHTS = 2**14
 """About the sum of the weights of stages."""
-MOST_STAGES, EDGES_AND_STAGES = 8, 1_000_000
-"""Seen together by the first choice, at most; and so many times the number of edges: what its time grows with."""
+FEW_STAGES, MOST_STAGES, EDGES_AND_STAGES = 8, 16, 1_000_000
+"""Seen together by the first choice, for a quick one and at most; and so many times the number of edges: what its time
+grows with."""
 NEAR = 0.05
 """See `Choice.best`."""
+DEARER = 2
+"""What is left over the budget is judged by so many times the price of memory."""
+NEVER = np.inf
 
 
 class Gaps:
@@ -52,10 +57,24 @@ class Gaps:
         _look(problem, state, weight, self.gain, self.begin, self.end, self.last, self.events)
 
 
-def construct(problem: Problem, state: State, stop: Callable[[], bool]) -> np.ndarray:
-    """The stage of each slot for what is least over the budget of all that the choices lead to, from `state` on."""
+def stages_seen(problem: Problem, most: int) -> int:
+    """By the first choice, of at most so many."""
+    return min(most, EDGES_AND_STAGES // max(1, len(problem.succ)))
+
+
+def construct(
+    problem: Problem, state: State, stop: Callable[[], bool], most: int = FEW_STAGES
+) -> tuple[np.ndarray, float | None]:
+    """The stage of each slot for what is least over the budget of all that the choices lead to, from `state` on, where
+    nothing is computed again.
+
+    And the price of memory over the budget at each stage, in duration; None: it was not sought.
+
+    Args:
+        most: stages seen by the first choice.
+    """
     gaps, best, before = Gaps(problem), state.stage.copy(), state.totals[EXCESS]
-    _choose_together(problem, state, gaps, stop)
+    price = _choose_together(problem, state, gaps, stages_seen(problem, most), stop)
     best = state.stage.copy() if state.totals[EXCESS] < before else best
     for _ in range(MOST_CHOICES):
         before = state.totals[EXCESS]
@@ -64,37 +83,48 @@ def construct(problem: Problem, state: State, stop: Callable[[], bool]) -> np.nd
         best = state.stage.copy()
         if state.totals[EXCESS] > ENOUGH * before:
             break
-    return best
+    return best, price
 
 
-def _choose_together(problem: Problem, state: State, gaps: Gaps, stop: Callable[[], bool]) -> None:
-    """Make the first choice, with a price of memory at each of several stages."""
+def _choose_together(problem: Problem, state: State, gaps: Gaps, count: int, stop: Callable[[], bool]) -> float | None:
+    """Make the first choice, with a price of memory at each of several stages; the mean price."""
     over = state.peak - problem.budget
-    count = min(MOST_STAGES, EDGES_AND_STAGES // len(problem.succ))
     if count < 2 or over.max() <= 0:
-        return
+        return None
     best: Priced | None = None
     for found in finer_and_finer(problem, np.diff(problem.slot_ptr) > 0, over, count, stop):
         if best is None or found.moments is not best.moments or found.taken.value > best.taken.value:
             best = found
-    if best is not None:
-        _realise(problem, state, gaps, best)
+    if best is None:
+        return None
+    price = float(best.prices.sum() / (best.part >= 0).sum())
+    kept, least = state.stage.copy(), np.inf
+    for found in itertools.chain([best], realistic(problem, best, stop)):
+        load(problem, state, np.full_like(kept, NONE))
+        _realise(problem, state, gaps, found)
+        merit = state.totals[EXTRA] + DEARER * price * state.totals[EXCESS]
+        if merit < least:
+            kept, least = state.stage.copy(), merit
+    load(problem, state, kept)
+    return price
 
 
 def _realise(problem: Problem, state: State, gaps: Gaps, best: Priced) -> None:
-    """Put a choice for several stages into the state: each output in one gap at most."""
+    """Put a choice for several stages into the state."""
     seen, part, prices, taken, n = best.moments.gaps, best.part, best.prices, best.taken, len(problem.duration)
     each = np.zeros(len(prices) + 1)
     each[:-1] = prices / np.bincount(part[part >= 0])
+    scale = WEIGHTS / max(prices.sum(), 1e-300)
     weight = np.zeros(n + 1, np.int64)
-    weight[1:] = np.cumsum(np.ceil(WEIGHTS / max(prices.sum(), 1e-300) * each[part]))
+    weight[1:] = np.cumsum(np.ceil(scale * each[part]))
     gaps.look(problem, state, weight)
     chosen = np.flatnonzero(taken.stages)
     node, then = seen.node[chosen], np.append(best.moments.seen, n)[seen.first[chosen] + taken.stages[chosen]]
     begin, end = seen.begin[chosen], np.minimum(seen.end[chosen], then)
     gain = np.where(seen.last[chosen], -1, weight[end] - weight[begin + 1])
     order = np.lexsort((-gain, -node))  # of several gaps of an output that of most gain first
-    _put(problem, state, node[order], ~seen.last[chosen][order], weight, begin[order], end[order], gaps.last, gaps.events)
+    node, needed, begin, end = node[order], ~seen.last[chosen][order], begin[order], end[order]
+    _put(problem, state, node, needed, weight, begin, end, gaps.last, gaps.events, scale)
 
 
 def _choose(problem: Problem, state: State, gaps: Gaps, stop: Callable[[], bool]) -> bool:
@@ -122,7 +152,7 @@ def _choose(problem: Problem, state: State, gaps: Gaps, stop: Callable[[], bool]
     count = state.totals[COUNT]
     again = np.flatnonzero(cut.again)[::-1]
     begin, end = gaps.begin[again], gaps.end[again]
-    _put(problem, state, again, needed[again], weight, begin, end, gaps.last, gaps.events)
+    _put(problem, state, again, needed[again], weight, begin, end, gaps.last, gaps.events, NEVER)
     return state.totals[COUNT] > count
 
 
@@ -172,13 +202,14 @@ def _look(problem, state, weight, gain, begin, end, last, events):
 
 
 @compiled
-def _put(problem, state, again, needed, weight, begin, end, last, events):
+def _put(problem, state, again, needed, weight, begin, end, last, events, scale):
     """Compute what is chosen again: at the end of its gap, or where that leaves more of the gap, at a read in it by
-    something else that is computed again; tools as late as those allow.
+    something else that is computed again, and at each of those where it saves more than it takes.
 
     Args:
         again: nodes, readers first; one several times for several gaps.
-        needed, begin, end: of each of those.
+        needed, begin, end: of each of those; is there a read at its end?
+        scale: weight by price.
     """
     n = len(problem.duration)
     for of in range(len(again)):
@@ -187,17 +218,28 @@ def _put(problem, state, again, needed, weight, begin, end, last, events):
             x = problem.succ[at]
             for slot in range(problem.slot_ptr[x], problem.slot_ptr[x + 1]):
                 k = state.stage[slot]
-                if needed[of] and begin[of] < k < end[of] and count < len(events) - 1:
+                if begin[of] < k < end[of] and count < len(events) - 1:
                     count = _insert(events, count, k)
-                elif k > last[u] and not needed[of]:
-                    stage = min(stage, k)
         if needed[of]:
             count = _insert(events, count, end[of])
-            first, most = begin[of], np.int64(-1)
-            for at in range(count):
-                if first < events[at] and weight[events[at]] - weight[first + 1] > most:
-                    most, stage = weight[events[at]] - weight[first + 1], events[at]
-                first = events[at]
-        slot = slot_at(problem, state.stage, u, NONE)
-        if u < stage < n and slot != NONE and slot_at(problem, state.stage, u, stage) == NONE:
-            add(problem, state, slot, stage)
+        first, most, saves = begin[of], np.int64(-1), False
+        for at in range(count):
+            if first < events[at]:
+                gain = weight[events[at]] - weight[first + 1]
+                if gain > most:
+                    most, stage = gain, events[at]
+                if gain * problem.size[u] > scale * problem.duration[u]:
+                    saves = _put_once(problem, state, u, events[at]) or saves
+            first = events[at]
+        if not saves:
+            _put_once(problem, state, u, stage)
+
+
+@compiled
+def _put_once(problem, state, u, stage):
+    """Compute it again there, if it can be; was it?"""
+    slot = slot_at(problem, state.stage, u, NONE)
+    could = u < stage < len(problem.duration) and slot != NONE and slot_at(problem, state.stage, u, stage) == NONE
+    if could:
+        add(problem, state, slot, stage)
+    return could

@@ -10,8 +10,10 @@ from moccasin_mzn.heuristics.compiling import compiled
 from moccasin_mzn.heuristics.randomness import below, unit
 from moccasin_mzn.heuristics.slots import slot_at
 from moccasin_mzn.heuristics.staged.reads import last_read, latest_start, next_start
-from moccasin_mzn.heuristics.staged.state import COUNT, EXCESS, EXTRA, NONE, add, remove, stage_over
+from moccasin_mzn.heuristics.staged.state import COUNT, EXCESS, EXTRA, NONE, add, peak_of, remove, stage_over
 
+USUAL = 500
+"""On graphs of more nodes, stages over the budget are looked for."""
 STEP = 20
 """How many stages a recomputation is moved at most, but for moves to another read."""
 
@@ -24,6 +26,9 @@ class Mix(NamedTuple):
     swap: float = 0.2
     """Take one away and add one."""
     add: float = 0.5
+    add_within: float = 0.475
+    """Below that on graphs of more than `USUAL` nodes, within the budget: a swap instead, as there is nothing
+    that an addition alone could be of use for."""
     remove: float = 0.7
     to_read: float = 0.85
     """Move one to the stage of another read; the rest of the chance: by up to `STEP` stages."""
@@ -160,7 +165,17 @@ def _pick_edge(problem, state, tail, head, generator, tries):
     e = below(generator, len(tail))
     if state.totals[EXCESS] == 0:
         return e
-    over = stage_over(problem, state, below(generator, len(problem.duration)))
+    n = len(problem.duration)
+    over = NONE
+    for _ in range(16):
+        k = below(generator, n)
+        if peak_of(state, k) > problem.budget:
+            over = k
+            break
+    if over == NONE and n > USUAL:
+        over = stage_over(problem, state, below(generator, n))
+    if over == NONE:
+        return e
     for _ in range(tries):
         if tail[e] < over < head[e]:
             return e
@@ -216,7 +231,7 @@ def _change(problem, state, tail, head, generator, mix, penalty, temperature, tr
         if k == NONE or slot_at(problem, state.stage, problem.slot_node[slot], k) != NONE:
             return 0
         return _set(problem, state, slot, k, trail, length)
-    if state.totals[EXCESS] == 0 and mix.swap <= kind < mix.add * 0.95:
+    if len(problem.duration) > USUAL and state.totals[EXCESS] == 0 and mix.swap <= kind < mix.add_within:
         kind = mix.swap * unit(generator)
     if kind < mix.swap and count > 0:
         length = _remove(problem, state, state.chosen[below(generator, count)], trail, length)

@@ -9,10 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from moccasin_mzn.heuristics.annealing import DRAFT, INCUMBENT, NOTHING, TRAIL, Annealing, Round, mean_of_positive
+from moccasin_mzn.heuristics.annealing import (
+    DRAFT,
+    INCUMBENT,
+    NOTHING,
+    PENALTY,
+    TRAIL,
+    Annealing,
+    Round,
+    mean_of_positive,
+)
 from moccasin_mzn.heuristics.compiled_searches import ignore, later, small_instance
 from moccasin_mzn.heuristics.staged.anneal import BEST, UNKNOWN, anneal
-from moccasin_mzn.heuristics.staged.construct import construct
+from moccasin_mzn.heuristics.staged.construct import FEW_STAGES, MOST_STAGES, construct, stages_seen
 from moccasin_mzn.heuristics.staged.moves import Mix
 from moccasin_mzn.heuristics.staged.state import (
     EXCESS,
@@ -40,6 +49,8 @@ LONGEST = 5
 DRAFTS_PER_ROUND = 3
 MOVES_PER_EDGE = 10
 """Moves of the first round, for each useful edge."""
+DEARER = 10
+"""Penalty of memory over the budget, to begin with, by the price of memory in the first choice."""
 HOT, WARM, COOL, CHILLY, COLD = 1.5, 0.4, 0.1, 0.05, 0.02
 """Temperatures in mean durations: a round from scratch begins hot, one from the incumbent warm, the first one cool, one
 from a new draft chilly."""
@@ -66,6 +77,7 @@ class LocalSearch(Annealing):
         noted = len(self._best_stage) // 8 if len(self._best_stage) > PLAIN else 0  # a short array is copied whole
         self._changed = np.full(1 + noted, UNKNOWN, np.int64)
         self._latest: np.ndarray | None = None
+        self._stop: Callable[[], bool] = lambda: False
         self._first = max(FIRST_ROUND, MOVES_PER_EDGE * len(self._tail))
         self.chunks_per_report = 1 + len(instance.order) // NODES_PER_CHUNK
         self._trail = np.zeros((TRAIL, 2), np.int64)
@@ -83,10 +95,18 @@ class LocalSearch(Annealing):
     ) -> None:
         """See `Annealing.run`. On a graph so large that the first round would take long, cuts come before it."""
         if self.large and not self.hopeless and self.within is None:
-            self._latest = construct(self._problem, self._state, stop)
-            if self._keep_best(self._latest):
+            self._stop = stop
+            if self._keep_best(self._construct(FEW_STAGES)):
                 on_incumbent(self._found())
         super().run(on_incumbent, stop, *arguments, **options)
+
+    def _construct(self, stages: int) -> np.ndarray:
+        """The latest draft: from cuts that see so many stages."""
+        enter(self._problem, self._state, np.full_like(self._best_stage, NONE))
+        self._latest, price = construct(self._problem, self._state, self._stop, stages)
+        if price is not None:
+            self._penalties[0] = self._control[PENALTY] = DEARER * price
+        return self._latest
 
     @property
     def large(self) -> bool:
@@ -111,6 +131,9 @@ class LocalSearch(Annealing):
             yield from () if self.hopeless else self._rounds_within()
             return
         yield Round(NOTHING, COOL, self._first) if self._latest is None else Round(DRAFT, CHILLY, self._first)
+        if self._latest is not None and stages_seen(self._problem, MOST_STAGES) > FEW_STAGES:
+            self._construct(MOST_STAGES)
+            yield Round(DRAFT, CHILLY, self._first)
         for cycle in itertools.count(1):
             steps = self._first * 2 ** min(LONGEST, cycle)
             if self._latest is not None and self.large and self.duration is not None:  # to begin anew is hopeless
