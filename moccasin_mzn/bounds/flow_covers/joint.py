@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 
@@ -85,8 +85,9 @@ class Joint(Program):
                 joint._add(joint._last(w))
         for p, q in combinations(range(len(joint.seen)), 2):
             joint._order(p, q)
-            joint._link(p, q)
-            joint._link(q, p)
+        for p, q in permutations(range(len(joint.seen)), 2):
+            if not joint._linked_by_others(p, q):
+                joint._link(p, q)
         return joint
 
     # --- one moment --------------------------------------------------------------------------------------
@@ -154,6 +155,11 @@ class Joint(Program):
                 terms = [(first.x[w], 1), (comes, 1), (self.again[w], 1), (first.a[w], -1)]
                 active = [(self.again[first.node], 1)] if first.last else []
                 self.row(terms + active, 2 + len(active))
+
+    def _linked_by_others(self, p: int, q: int) -> bool:
+        """Does another moment always lie between the two? What links both to it links them to each other."""
+        between = (r for r in range(len(self.seen)) if r not in (p, q))
+        return any(self.before[p, r] == YES == self.before[r, q] for r in between)
 
     def _link(self, p: int, q: int) -> None:
         one, other, comes = self.seen[p], self.seen[q], self.before[p, q]
