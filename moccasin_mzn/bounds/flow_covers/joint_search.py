@@ -23,11 +23,15 @@ PATIENCE, ROWS_PER_SECOND = 1.0, 10_000
 STEP, LEAST_STEP, CLOSER = 0.25, 0.04, 4
 """How much more than the bound is asked for, as a fraction of the bound, to begin with and at least; such a part of
 what a solution costs more than the bound."""
+TRIES = 2
+"""Of the same moments, for a solution that costs little more than the bound, until any will do."""
 MISSING = 4
 """Part of what is missing to the incumbent that a step is a share of, where that is more than the bound."""
 UNANSWERED = 5
 """Times the patience until less is asked for."""
 MOST_ROWS = 200_000
+MOST_COUNTED = 80
+"""Nodes up to which third computations are looked at from the beginning; else once all moments are seen."""
 MOST_PROBED, PROBING, PROBING_SHARE = 100, 1.0, 0.15
 """Nodes that are compared with all others; seconds for that, and the share of the time so far that comes on top."""
 
@@ -43,6 +47,10 @@ class JointSearch:
     lasts: list[int] = field(default_factory=list)
     step: int | None = None
     """How much more than the bound is asked for; None: whatever is below the incumbent."""
+    tried: int = 0
+    """Solutions that cost too much to be looked at, of these moments."""
+    counted: bool = False
+    """Are third computations looked at?"""
     exhausted: bool = False
     """No moment is to be seen that is not."""
     probed: int | None = None
@@ -54,6 +62,7 @@ class JointSearch:
 
     def __post_init__(self) -> None:
         self.known = self.covers.covers
+        self.counted = len(self.known.moments.duration) <= MOST_COUNTED
 
     def run(self) -> None:
         """Until the bound meets the incumbent, nothing is to be refined any more, or time is up."""
@@ -98,7 +107,7 @@ class JointSearch:
     def _round(self) -> bool:
         """Solve and refine; False if nothing is left to do."""
         covers = self.covers
-        joint = Joint.of(self.known.moments, covers.budget, self.firsts, self.lasts, self.most)
+        joint = Joint.of(self.known.moments, covers.budget, self.firsts, self.lasts, self.most, self.counted)
         joint.least_cost = covers.bound
         if len(joint.capacities) > MOST_ROWS:
             return False
@@ -114,7 +123,7 @@ class JointSearch:
             if beyond is None:
                 return False
             covers.improve(beyond)
-            if self.step and spent() < patience:
+            if self.step and spent() < 2 * patience:
                 self.step *= 2
             return True
         covers.improve(solved.bound)
@@ -149,12 +158,14 @@ class JointSearch:
         if self.exhausted:
             self.step = little
             return more > 0
-        if more > little:
-            self.step = max(little, more // CLOSER)
+        if more > little and self.tried < TRIES:
+            self.step, self.tried = max(little, more // CLOSER), self.tried + 1
             return True
+        self.tried = 0
         firsts, lasts = Solution(joint, solved.solution).worst(MORE_MOMENTS, covers.over)
         self.firsts += firsts
         self.lasts += lasts
-        self.exhausted = not firsts and not lasts
+        self.exhausted = self.counted and not firsts and not lasts
+        self.counted = self.counted or (not firsts and not lasts)
         self.step = None if self.exhausted else self.step
         return True
