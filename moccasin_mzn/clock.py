@@ -12,16 +12,16 @@ POLL_SECONDS = 0.05
 
 
 def own_seconds() -> Callable[[], float]:
-    """A clock that begins at 0 and runs while this thread does, to be read by any; where there is none, a usual one."""
-    ident, now = threading.get_ident(), time.monotonic
+    """A clock that begins at 0 and runs while this thread does, in seconds; any thread may read it.
+
+    Where the platform has no such clock it is the usual one.
+    """
     if hasattr(time, "pthread_getcpuclockid"):
-        clock = time.pthread_getcpuclockid(ident)
-
-        def now() -> float:
-            return time.clock_gettime(clock)
-
-    begin = now()
-    return lambda: now() - begin
+        clock = time.pthread_getcpuclockid(threading.get_ident())
+        spent = time.clock_gettime(clock)
+        return lambda: time.clock_gettime(clock) - spent
+    begin = time.monotonic()
+    return lambda: time.monotonic() - begin
 
 
 @dataclass(frozen=True)
