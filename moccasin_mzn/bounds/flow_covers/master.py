@@ -20,7 +20,7 @@ import numpy as np
 from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.flow_covers.cuts import FlowCut, Moments
 from moccasin_mzn.bounds.program import Capacity, Program
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.clock import Deadline, own_seconds
 
 LARGEST_SUM = 2**28
 """Of the weights of an inequality as CP-SAT gets it, rounded so that it says no more."""
@@ -28,8 +28,8 @@ CUTS_PER_ROUND, ENOUGH = 40, 10
 PRICED_PER_ROUND, PRICING, PRICING_SHARE, BESIDE = 12, 0.5, 0.3, 8
 """At least so many nodes get prices, for so many seconds or such a share of the time so far, and so many of each
 side of one that has a better price than all before."""
-FIRST_SHARE, LONGEST_FIRST = 0.2, 20.0
-"""Of the time, and seconds, for a look at all nodes and their prices before anything else."""
+FIRST_SHARE, LONGEST_FIRST = 0.1, 10.0
+"""Of the time, and seconds of this thread, for a look at all nodes and their prices before anything else."""
 MOST_TERMS = 1_000_000
 """Of cuts that may never be of use."""
 WIDENING = 0.2
@@ -241,9 +241,8 @@ class CoverSearch:
 
     def _look_around(self) -> None:
         """At all nodes, half of the time for what memory they need, then for prices of those that need most."""
-        seconds = self.deadline.share(FIRST_SHARE, LONGEST_FIRST)
-        half = time.monotonic() + seconds / 2
-        for _ in self.covers.pressed(self.budget, lambda: self.over() or time.monotonic() > half):
+        seconds, spent = self.deadline.share(FIRST_SHARE, LONGEST_FIRST), own_seconds()
+        for _ in self.covers.pressed(self.budget, lambda: self.over() or spent() > seconds / 2):
             pass
         self._price(seconds)
 
@@ -252,10 +251,10 @@ class CoverSearch:
 
         After the first ones only those that improve the bound are of use.
         """
-        covers, started, done = self.covers, time.monotonic(), 0
-        until = started + max(seconds, PRICING_SHARE * (started - self.begun))
+        covers, spent, done = self.covers, own_seconds(), 0
+        enough = max(seconds, PRICING_SHARE * (time.monotonic() - self.begun))
         for v in self._urgent():
-            if self.over() or (done >= PRICED_PER_ROUND and time.monotonic() > until):
+            if self.over() or (done >= PRICED_PER_ROUND and spent() > enough):
                 break
             if (v, self.budget) in covers.priced:
                 continue
