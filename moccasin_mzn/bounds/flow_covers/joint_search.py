@@ -56,7 +56,7 @@ class JointSearch:
     probed: int | None = None
     """Precedences were last looked for below this."""
     probing: float = 0.0
-    """Seconds spent on them."""
+    """Seconds of this thread spent on them."""
     known: Covers = field(init=False)
     """Those of the search; with precedences, others of their own."""
 
@@ -74,17 +74,15 @@ class JointSearch:
 
     def _learn_precedences(self) -> None:
         """Of schedules that are shorter than the best known one; from then on no more than that is proven."""
-        covers, target, started = self.covers, self.covers.incumbent(), time.monotonic()
-        until = started + PROBING + PROBING_SHARE * covers.deadline.elapsed() - self.probing
-        if target is None or target == self.probed or until <= started:
+        covers, target, spent = self.covers, self.covers.incumbent(), own_seconds()
+        enough = PROBING + PROBING_SHARE * covers.deadline.elapsed() - self.probing
+        if target is None or target == self.probed or enough <= 0:
             return
-        precedences = Precedences(
-            self.known.moments, covers.budget, target, lambda: covers.over() or time.monotonic() > until
-        )
+        precedences = Precedences(self.known.moments, covers.budget, target, lambda: covers.over() or spent() > enough)
         while precedences.learn(self._heaviest()):
             pass
         self.probed = target
-        self.probing += time.monotonic() - started
+        self.probing += spent()
         if precedences.moments is not self.known.moments:
             self.known = Covers(precedences.moments, list(self.known.nodes), list(self.known.cuts))
             covers.most = target
