@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
-from moccasin_mzn.clock import Deadline
+import pytest
+
+from moccasin_mzn.clock import Deadline, own_seconds
 
 
 def test_without_a_limit_it_is_never_over():
@@ -22,3 +25,16 @@ def test_what_is_left(monkeypatch):
     now = 109.0
     assert (deadline.remaining(), deadline.over(), deadline.remaining(), deadline.part(0.5).seconds) == (0, True, 0, 0)
     assert part.over() and deadline.over(0.5)
+
+
+@pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="no clock of a thread")
+def test_a_thread_that_sleeps_spends_nothing_and_others_can_tell():
+    spent, seen, begin = own_seconds(), [], time.thread_time()
+    time.sleep(0.1)
+    assert spent() < 0.1
+    while time.thread_time() < begin + 0.02:
+        pass
+    reader = threading.Thread(target=lambda: seen.append(spent()))
+    reader.start()
+    reader.join()
+    assert 0.01 < seen[0] < 1

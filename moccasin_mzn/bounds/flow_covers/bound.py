@@ -18,7 +18,7 @@ MOST_ARCS = 300_000
 """Nodes and edges, beyond which flows of a whole graph take too long and too much memory."""
 MOST_COUNTED = 2
 """Limits on computations above which say nothing to the joint relaxation."""
-MOST_JOINT = 800
+MOST_JOINT = 1200
 """Nodes for which moments are looked at together."""
 
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 
@@ -58,26 +58,30 @@ class Joint(Program):
     again: list[Literal] = field(default_factory=list)
     """By node: computed more than once?"""
     thrice: list[Literal] = field(default_factory=list)
-    """By node: computed more than twice?"""
+    """By node: computed more than twice? YES: it costs nothing."""
     seen: list[Moment] = field(default_factory=list)
     before: dict[tuple[int, int], Literal] = field(default_factory=dict)
     """By positions in `seen`: does the one come before the other?"""
 
     @classmethod
     def of(
-        cls, moments: Moments, budget: int, firsts: list[int], lasts: list[int], most: Sequence[int] | None = None
-    ) -> Joint:
+        cls, moments: Moments, budget: int, firsts: list[int], lasts: list[int], most: Sequence[int] | None = None,
+        counted: bool = True,
+    ) -> Joint:  # fmt: skip
         """Columns and constraints for the first computations and last recomputations of these nodes.
 
         Args:
             most: by node, how often it may be computed; None: as often as it takes. Only limits of 1 and 2 matter.
+            counted: do third computations cost? That makes a fourth more rows, and rarely a larger bound.
         """
         joint, graph = cls(moments, budget), moments.graph
         for u, size in enumerate(graph.sizes):
             useful, limit = bool(size and graph.successors[u]), 3 if most is None else most[u]
             joint.again.append(joint.column(moments.duration[u]) if useful and limit > 1 else None)
-            joint.thrice.append(joint.column(moments.duration[u]) if useful and limit > 2 else None)
-            joint.row([(joint.thrice[u], 1), (joint.again[u], -1)], 0)
+            free = YES if useful and limit > 2 else None
+            joint.thrice.append(joint.column(moments.duration[u]) if counted and free == YES else free)
+            if counted:
+                joint.row([(joint.thrice[u], 1), (joint.again[u], -1)], 0)
         for v in firsts:
             joint._add(joint._first(v))
         for w in lasts:
@@ -85,8 +89,9 @@ class Joint(Program):
                 joint._add(joint._last(w))
         for p, q in combinations(range(len(joint.seen)), 2):
             joint._order(p, q)
-            joint._link(p, q)
-            joint._link(q, p)
+        for p, q in permutations(range(len(joint.seen)), 2):
+            if not joint._linked_by_others(p, q):
+                joint._link(p, q)
         return joint
 
     # --- one moment --------------------------------------------------------------------------------------
@@ -155,6 +160,11 @@ class Joint(Program):
                 active = [(self.again[first.node], 1)] if first.last else []
                 self.row(terms + active, 2 + len(active))
 
+    def _linked_by_others(self, p: int, q: int) -> bool:
+        """Does another moment always lie between the two? What links both to it links them to each other."""
+        between = (r for r in range(len(self.seen)) if r not in (p, q))
+        return any(self.before[p, r] == YES == self.before[r, q] for r in between)
+
     def _link(self, p: int, q: int) -> None:
         one, other, comes = self.seen[p], self.seen[q], self.before[p, q]
         if comes is None:
@@ -164,6 +174,6 @@ class Joint(Program):
             self.row(new, 1)
             self.row([(other.h[z], 1), (one.h[z], -1), (one.a[z], -1), *new], 1)
             self.row([(other.a[z], 1), (one.a[z], -1), *new], 1)
-            if self.again[z] is not None:  # made between the two, and again later
+            if self.again[z] is not None and self.thrice[z] != YES:  # made between the two, and again later
                 made = [(other.h[z], 1), (one.h[z], -1), (one.x[z], 1), (comes, 1)]
                 self.row([(other.a[z], 1), *made, (self.again[z], -1), (self.thrice[z], -1)], 2)

@@ -16,16 +16,22 @@ from moccasin_mzn.bounds.flow_covers.joint import Joint
 from moccasin_mzn.bounds.flow_covers.master import Covers, CoverSearch
 from moccasin_mzn.bounds.flow_covers.precedences import Precedences
 from moccasin_mzn.bounds.flow_covers.refining import Solution
+from moccasin_mzn.clock import own_seconds
 
 FIRST_MOMENTS, MORE_MOMENTS = 4, 2
 PATIENCE, ROWS_PER_SECOND = 1.0, 10_000
-STEP, LEAST_STEP = 0.25, 0.04
-"""How much more than the bound is asked for, as a fraction of the bound; less where that is not answered."""
+STEP, LEAST_STEP, CLOSER = 0.25, 0.04, 4
+"""How much more than the bound is asked for, as a fraction of the bound, to begin with and at least; such a part of
+what a solution costs more than the bound."""
+TRIES = 2
+"""Of the same moments, for a solution that costs little more than the bound, until any will do."""
 MISSING = 4
 """Part of what is missing to the incumbent that a step is a share of, where that is more than the bound."""
 UNANSWERED = 5
 """Times the patience until less is asked for."""
 MOST_ROWS = 200_000
+MOST_COUNTED = 80
+"""Nodes up to which third computations are looked at from the beginning; else once all moments are seen."""
 MOST_PROBED, PROBING, PROBING_SHARE = 100, 1.0, 0.15
 """Nodes that are compared with all others; seconds for that, and the share of the time so far that comes on top."""
 
@@ -40,19 +46,23 @@ class JointSearch:
     firsts: list[int] = field(default_factory=list)
     lasts: list[int] = field(default_factory=list)
     step: int | None = None
-    share: float = STEP
-    """Of the bound, to begin a step with."""
+    """How much more than the bound is asked for; None: whatever is below the incumbent."""
+    tried: int = 0
+    """Solutions that cost too much to be looked at, of these moments."""
+    counted: bool = False
+    """Are third computations looked at?"""
     exhausted: bool = False
     """No moment is to be seen that is not."""
     probed: int | None = None
     """Precedences were last looked for below this."""
     probing: float = 0.0
-    """Seconds spent on them."""
+    """Seconds of this thread spent on them."""
     known: Covers = field(init=False)
     """Those of the search; with precedences, others of their own."""
 
     def __post_init__(self) -> None:
         self.known = self.covers.covers
+        self.counted = len(self.known.moments.duration) <= MOST_COUNTED
 
     def run(self) -> None:
         """Until the bound meets the incumbent, nothing is to be refined any more, or time is up."""
@@ -64,17 +74,15 @@ class JointSearch:
 
     def _learn_precedences(self) -> None:
         """Of schedules that are shorter than the best known one; from then on no more than that is proven."""
-        covers, target, started = self.covers, self.covers.incumbent(), time.monotonic()
-        until = started + PROBING + PROBING_SHARE * covers.deadline.elapsed() - self.probing
-        if target is None or target == self.probed or until <= started:
+        covers, target, spent = self.covers, self.covers.incumbent(), own_seconds()
+        enough = PROBING + PROBING_SHARE * covers.deadline.elapsed() - self.probing
+        if target is None or target == self.probed or enough <= 0:
             return
-        precedences = Precedences(
-            self.known.moments, covers.budget, target, lambda: covers.over() or time.monotonic() > until
-        )
+        precedences = Precedences(self.known.moments, covers.budget, target, lambda: covers.over() or spent() > enough)
         while precedences.learn(self._heaviest()):
             pass
         self.probed = target
-        self.probing += time.monotonic() - started
+        self.probing += spent()
         if precedences.moments is not self.known.moments:
             self.known = Covers(precedences.moments, list(self.known.nodes), list(self.known.cuts))
             covers.most = target
@@ -96,63 +104,66 @@ class JointSearch:
 
     def _round(self) -> bool:
         """Solve and refine; False if nothing is left to do."""
-        covers, started = self.covers, time.monotonic()
-        joint = Joint.of(self.known.moments, covers.budget, self.firsts, self.lasts, self.most)
+        covers = self.covers
+        joint = Joint.of(self.known.moments, covers.budget, self.firsts, self.lasts, self.most, self.counted)
         joint.least_cost = covers.bound
         if len(joint.capacities) > MOST_ROWS:
             return False
-        patience = max(PATIENCE, len(joint.capacities) / ROWS_PER_SECOND)
         known = covers.incumbent()
         limits = [most for most in (known, self.step and covers.bound + self.step) if most is not None]
         most = min(limits) - 1 if limits else None
         if most is not None and most >= sum(joint.cost):
             most = None
-        solved = self._solve(joint, most, started, patience)
+        patience, spent = max(PATIENCE, len(joint.capacities) / ROWS_PER_SECOND), own_seconds()
+        solved = self._solve(joint, most, patience)
         if solved.infeasible:
             beyond = covers.most if most is None else most + 1
             if beyond is None:
                 return False
             covers.improve(beyond)
-            if self.step:
+            if self.step and spent() < 2 * patience:
                 self.step *= 2
             return True
         covers.improve(solved.bound)
         return self._learn(joint, solved)
 
-    def _solve(self, joint: Joint, most: int | None, started: float, patience: float) -> Branched:
-        covers = self.covers
-        unanswered = UNANSWERED * patience if self.share > LEAST_STEP else math.inf
+    def _solve(self, joint: Joint, most: int | None, patience: float) -> Branched:
+        covers, spent = self.covers, own_seconds()
+        unanswered = UNANSWERED * patience if self.step and self.step > self._little() else math.inf
 
         def stop(found: bool) -> bool:
             enough = patience if found or self.step is None else unanswered
-            return covers.over() or (not self.exhausted and time.monotonic() > started + enough)
+            return covers.over() or (not self.exhausted and spent() > enough)
 
         return branch(
             joint, least=covers.bound, most=most, deadline=covers.deadline, seed=covers.seed, on_bound=covers.improve,
             stop=stop,
         )  # fmt: skip
 
-    def _little(self) -> int:
-        """A step to begin with; from a bound of hardly anything, a part of what is missing."""
+    def _little(self, share: float = LEAST_STEP) -> int:
+        """A step; from a bound of hardly anything, a part of what is missing."""
         covers, known = self.covers, self.covers.incumbent()
         missing = 0 if known is None else (known - covers.bound) // MISSING
-        return 1 + int(self.share * max(covers.bound, missing))
+        return 1 + int(share * max(covers.bound, missing))
 
     def _learn(self, joint: Joint, solved: Branched) -> bool:
-        covers = self.covers
-        if self.step and solved.solution is None:
-            self.share = max(LEAST_STEP, self.share / 2)
-        little = self._little()
-        if solved.solution is not None and not covers.over():
-            cost = sum(cost for cost, true in zip(joint.cost, solved.solution, strict=True) if true)
-            if self.exhausted and cost <= covers.bound:
-                return False
-            if cost <= covers.bound + max(little, self.step or 0) and not self.exhausted:
-                firsts, lasts = Solution(joint, solved.solution).worst(MORE_MOMENTS, covers.over)
-                self.firsts += firsts
-                self.lasts += lasts
-                self.exhausted = not firsts and not lasts
-                self.step = None if self.exhausted else self.step and little
-                return True
-        self.step = little
+        """Refine where a solution costs little more than is proven; else ask for one that costs less."""
+        covers, little = self.covers, self._little()
+        if solved.solution is None or covers.over():
+            self.step = self._little(STEP) if self.step is None else max(little, self.step // 2)
+            return True
+        more = sum(cost for cost, true in zip(joint.cost, solved.solution, strict=True) if true) - covers.bound
+        if self.exhausted:
+            self.step = little
+            return more > 0
+        if more > little and self.tried < TRIES:
+            self.step, self.tried = max(little, more // CLOSER), self.tried + 1
+            return True
+        self.tried = 0
+        firsts, lasts = Solution(joint, solved.solution).worst(MORE_MOMENTS, covers.over)
+        self.firsts += firsts
+        self.lasts += lasts
+        self.exhausted = self.counted and not firsts and not lasts
+        self.counted = self.counted or (not firsts and not lasts)
+        self.step = None if self.exhausted else self.step
         return True

@@ -20,7 +20,7 @@ import numpy as np
 from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.flow_covers.cuts import FlowCut, Moments
 from moccasin_mzn.bounds.program import Capacity, Program
-from moccasin_mzn.clock import Deadline
+from moccasin_mzn.clock import Deadline, own_seconds
 
 LARGEST_SUM = 2**28
 """Of the weights of an inequality as CP-SAT gets it, rounded so that it says no more."""
@@ -28,6 +28,8 @@ CUTS_PER_ROUND, ENOUGH = 40, 10
 PRICED_PER_ROUND, PRICING, PRICING_SHARE, BESIDE = 12, 0.5, 0.3, 8
 """At least so many nodes get prices, for so many seconds or such a share of the time so far, and so many of each
 side of one that has a better price than all before."""
+FIRST_SHARE, LONGEST_FIRST = 0.1, 10.0
+"""Of the time, and seconds of this thread, for a look at all nodes and their prices before anything else."""
 MOST_TERMS = 1_000_000
 """Of cuts that may never be of use."""
 WIDENING = 0.2
@@ -168,7 +170,7 @@ class CoverSearch:
         """
         for cut in self.covers.cuts:
             self.improve(cut.bound(self.budget))
-        self._price()
+        self._look_around()
         while not self.over() and (last or not self._stale()):
             started, before = time.monotonic(), self.bound
             solved = self._solve(started)
@@ -237,15 +239,22 @@ class CoverSearch:
     def _cost(self, chosen: Iterable[int]) -> int:
         return sum(self.covers.moments.duration[u] for u in chosen)
 
-    def _price(self) -> None:
+    def _look_around(self) -> None:
+        """At all nodes, half of the time for what memory they need, then for prices of those that need most."""
+        seconds, spent = self.deadline.share(FIRST_SHARE, LONGEST_FIRST), own_seconds()
+        for _ in self.covers.pressed(self.budget, lambda: self.over() or spent() > seconds / 2):
+            pass
+        self._price(seconds)
+
+    def _price(self, seconds: float = PRICING) -> None:
         """The best cuts, of some nodes that have none yet, that pay for durations; the bound is the largest.
 
         After the first ones only those that improve the bound are of use.
         """
-        covers, started, done = self.covers, time.monotonic(), 0
-        until = started + max(PRICING, PRICING_SHARE * (started - self.begun))
+        covers, spent, done = self.covers, own_seconds(), 0
+        enough = max(seconds, PRICING_SHARE * (time.monotonic() - self.begun))
         for v in self._urgent():
-            if self.over() or (done >= PRICED_PER_ROUND and time.monotonic() > until):
+            if self.over() or (done >= PRICED_PER_ROUND and spent() > enough):
                 break
             if (v, self.budget) in covers.priced:
                 continue

@@ -8,7 +8,9 @@ import pytest
 
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 from moccasin_mzn.bounds.flow_covers.cuts import Moments
+from moccasin_mzn.bounds.flow_covers.master import Covers, CoverSearch
 from moccasin_mzn.bounds.flow_covers.network import MomentNetwork
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.instance import Instance
 
@@ -61,6 +63,18 @@ def test_covers(name, budget, least):
     bounds = FreeOrderBound.of(instance.graph)
     bounds.improve(instance.budget, time_limit=120, on_bound=note, stop=lambda: found[0] >= least)
     assert found[0] >= least
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("budget", "least"), [("0.7", 3.943), ("0.6", 8.025)])
+def test_first_a_look_at_all_nodes(budget, least):
+    """Of 1,000 nodes, before programs that take long are solved."""
+    instance = Instance.build(read_graph(DATA / "paper" / "random_layered_n1000.json"), budget)
+    moments = Moments(MomentNetwork(instance.graph))
+    covers = Covers(moments, list(range(len(instance.graph.nodes))))
+    search = CoverSearch(covers, instance.budget, Deadline(600), lambda bound: None, bool)
+    search._look_around()
+    assert percent(search.bound * moments.unit, instance) >= least
 
 
 @pytest.mark.parametrize(("name", "budget"), OPTIMA)
