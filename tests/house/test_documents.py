@@ -28,7 +28,7 @@ PATH = re.compile(
 MODULE = re.compile(r"\bmoccasin_mzn(?:\.\w+)+")
 THEIRS = {"cumulative.mzn", "globals.mzn"}
 """Of MiniZinc's library."""
-YOURS = {"my.mzn", "latest.mzn", "model.mzn", "FILE.mzn"}
+YOURS = {"my.mzn", "latest.mzn", "model.mzn", "model.mzc.mzn", "FILE.mzn"}
 """Of whoever reads."""
 
 MAKES_FILES = "docs/extending.md"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from documents import ROOT, page
+from documents import PAGES, ROOT, page
 
 _GRAPH = "python -m moccasin_mzn generate u-shaped --nodes 12 --seed 2 -o "
 _NETWORK = '''
@@ -69,10 +69,10 @@ def _tflite_model() -> bytes:
     return skipping()
 
 
-def _models_of_pages() -> dict[str, str]:
+def _of_pages() -> dict[str, str]:
     """What pages have in blocks that begin with the name of a file, in a comment."""
-    blocks = (block for block in page("models/README.md").blocks if block.language == "minizinc")
-    named = ((re.match(r"% (\S+\.\w+):", block.text), block.text) for block in blocks)
+    blocks = (block for name in PAGES for block in page(name).blocks if block.language in ("minizinc", "toml"))
+    named = ((re.match(r"[%#] (\S+\.\w+):", block.text), block.text) for block in blocks)
     return {found[1]: text for found, text in named if found}
 
 
@@ -92,6 +92,6 @@ FILES: dict[str, str | Callable[[], bytes]] = {
     "my.mzn": (ROOT / "models" / "staged.mzn").read_text(encoding="utf-8"),
     "model.mzn": 'include "models/staged.mzn";\n',
     "data.dzn": page("models/README.md").blocks[2].text,
-    **_models_of_pages(),
+    **_of_pages(),
 }
 """By the name that a command has: the text, the commands that make it, or the bytes."""

@@ -160,6 +160,13 @@ def is_here(need: str) -> bool:
 
 # where they run
 
+_SCRIPT = """#!{python}
+import sys
+from moccasin_mzn.__main__ import main
+sys.argv[0] = "moccasin-mzn"
+sys.exit(main())
+"""
+
 
 @dataclass
 class Folder:
@@ -185,7 +192,9 @@ class Folder:
         binaries = self.path / ".venv" / "bin"
         binaries.mkdir(parents=True)
         (binaries / "python").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
-        (binaries / "python").chmod(0o755)
+        (binaries / "moccasin-mzn").write_text(_SCRIPT.format(python=sys.executable))
+        for program in binaries.iterdir():
+            program.chmod(0o755)
         text = "\n".join(command.text for command in commands)
         for name, content in FILES.items():
             if re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", text):
