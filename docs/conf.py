@@ -21,6 +21,7 @@ exclude_patterns = ["docs/_templates", "docs/_static"]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "sphinx_copybutton"]
 nitpicky = True
+smartquotes = False  # "--" is the beginning of an option
 
 # pages: headings have the anchors that the code host gives them, and a link to none is a warning, that is an error
 myst_heading_anchors = 4
