@@ -30,7 +30,7 @@ def theirs():
     settings = ("activation_memory_budget", "activation_memory_budget_solver")
     before = {name: getattr(config, name) for name in settings}
     torch.manual_seed(0)
-    layers = [layer for _ in range(6) for layer in (torch.nn.Linear(32, 32), torch.nn.Tanh())]
+    layers = [layer for _ in range(12) for layer in (torch.nn.Linear(32, 32), torch.nn.Tanh())]
     model = torch.nn.Sequential(*layers, torch.nn.Linear(32, 10))
     names = {"torch": torch, "model": model, "x": torch.randn(512, 32), "y": torch.randint(10, (512,))}
     yield {**names, "optimizer": torch.optim.Adam(model.parameters()), "__name__": "page"}
