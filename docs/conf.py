@@ -56,5 +56,11 @@ def google_style(app, what, name, obj, options, lines):
         lines[:] = GoogleDocstring(lines, Config(), app, what, name, obj, options).lines()
 
 
+def plain_example(app, context, lines):
+    """The example at the end of a command's help, in which "*" is no emphasis."""
+    lines[:] = [line.replace("*", r"\*") for line in lines]
+
+
 def setup(app):
     app.connect("autodoc-process-docstring", google_style)
+    app.connect("sphinx-click-process-epilog", plain_example)

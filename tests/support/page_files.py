@@ -40,7 +40,9 @@ time_limit = 5
 [[graphs]]
 path = "GRAPH"
 [[methods]]
-strategy = ["chen-*", "dtr"]
+search = "off"
+[[methods]]
+strategy = "dtr"
 """
 
 
@@ -83,9 +85,13 @@ FILES: dict[str, str | Callable[[], bytes]] = {
     "my.module": _NETWORK,
     "SCHEDULE": f"{_GRAPH}G\npython -m moccasin_mzn solve G --budget 0.8 --output SCHEDULE",
     "CERTIFICATE": f"{_GRAPH}G\npython -m moccasin_mzn solve G --budget 0.8 --certificate CERTIFICATE",
+    "FILE.dot": "python -m moccasin_mzn convert GRAPH --to dot -o FILE.dot",
+    "MODEL.plan.json": "python -m moccasin_mzn import onnx MODEL.onnx -o M\n"
+    "python -m moccasin_mzn solve M --budget 0.8 --output MODEL.plan.json",
     "plan.json": f"{_GRAPH}G\npython -m moccasin_mzn solve G --budget 0.8 --addresses --output plan.json",
     "BUFFERS.csv": "id,lower,upper,size\n1,0,3,4\n2,3,9,4\n3,0,9,4\n4,9,21,4\n5,0,21,8\n",
     "EXPERIMENT.toml": _EXPERIMENT,
+    "EXPERIMENT.sqlite": "python -m moccasin_mzn bench run EXPERIMENT.toml",
     "MODEL.onnx": _onnx_model,
     "model.onnx": partial(_onnx_model, "batch"),
     "model.tflite": _tflite_model,

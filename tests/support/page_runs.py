@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -175,6 +175,8 @@ class Folder:
     path: Path
     call: Callable[..., tuple[int, str, str]]
     """Runs a command line of the package in this process: the fixture `command`."""
+    made: set[str] = field(default_factory=set)
+    """Names of `FILES`."""
 
     @classmethod
     def of(cls, path: Path, command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch) -> Folder:
@@ -195,9 +197,14 @@ class Folder:
         (binaries / "moccasin-mzn").write_text(_SCRIPT.format(python=sys.executable))
         for program in binaries.iterdir():
             program.chmod(0o755)
-        text = "\n".join(command.text for command in commands)
+        self._provide("\n".join(command.text for command in commands))
+
+    def _provide(self, text: str) -> None:
+        """Make what is named there, and before it what that takes."""
         for name, content in FILES.items():
-            if re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", text):
+            if re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", text) and name not in self.made:
+                self.made.add(name)
+                self._provide(content if isinstance(content, str) else "")
                 self._make(name, content)
 
     def _make(self, name: str, content: str | Callable[[], bytes]) -> None:
