@@ -10,7 +10,7 @@ export GRAPH BUDGET PICTURE EXPERIMENT RESULTS
 # Tests start hundreds of processes, and each would compile all of the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: solve test test-all test-torch test-slow golden soak fuzz solvers bench docs lint data clean
+.PHONY: solve test test-all test-torch test-deploy test-slow golden soak fuzz solvers bench docs lint data clean
 
 solve: .venv/ready
 	mkdir -p build
@@ -26,10 +26,21 @@ test: .venv/ready
 test-all: test
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m '(full or hypothesis) and not slow'
 
-# PyTorch is large, so that only this installs it; the release is the one the tests were written for.
+# PyTorch is large, so that only this installs it; the release is the one the tests were written for. ExecuTorch comes
+# with it where there is a wheel of it.
 test-torch: .venv/ready
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m 'not slow' tests/graphs/pytorch tests/pytorch
+	$(BIN)/python -c 'import executorch' 2>/dev/null || $(BIN)/python -m pip install --quiet --editable '.[executorch]' || \
+	echo "no ExecuTorch: its programs are not run"
+	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m 'not slow' tests/graphs/pytorch tests/pytorch \
+	tests/deploy/test_executorch.py
+
+# LiteRT and TensorFlow Lite Micro, where there are wheels of them: only the tests need the second.
+test-deploy: .venv/ready
+	if $(BIN)/python -c 'import ai_edge_litert, flatbuffers, tflite_micro' 2>/dev/null || \
+	$(BIN)/python -m pip install --quiet --editable '.[tflite]' tflite-micro; then \
+	$(BIN)/python -m pytest --hypothesis-profile patient -m 'not slow' tests/deploy/test_tflite.py; else \
+	echo "no TensorFlow Lite: its models are not run"; fi
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m slow

@@ -1,29 +1,41 @@
 """Seconds until buffers fit a capacity: a Markdown table over files of minimalloc, or over random buffers.
 
-    python scripts/bench_allocate.py [NAME.CAPACITY.csv ...] [--time-limit 60] [--seeds 3]
+    python scripts/bench_allocate.py [NAME.CAPACITY.csv ...] [--time-limit 60] [--seeds 3] [--minimalloc PROGRAM]
     python scripts/bench_allocate.py --random 1000000
 
 Without files: those of data/minimalloc. Without a time limit: as long as it seems of use, which is the same on a slow
 or busy machine, where processor seconds are to be compared. "s" are wall-clock seconds of the search on one thread,
 without reading; medians over seeds. Random buffers have no capacity: their arena is made as small as possible.
+
+Where the program minimalloc is on PATH, or named, two columns more have its seconds, without reading by its own clock,
+and its processor seconds, with reading; its offsets are judged as ours are. To build it:
+
+    git clone --recursive https://github.com/google/minimalloc && cd minimalloc
+    cmake -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build --target minimalloc
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import re
+import resource
+import shutil
 import statistics
+import subprocess
+import tempfile
 import time
 from pathlib import Path
 
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.heuristics.compiled_searches import ready
-from moccasin_mzn.problem.arena import Buffer, bound_of
+from moccasin_mzn.problem.arena import Arena, Buffer, bound_of
 from moccasin_mzn.problem.files.buffers import read_buffers
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "minimalloc"
 _HEADINGS = ("buffers", "how many", "peak", "capacity", "arena", "over the bound %", "fits", "s", "processor s")
+_THEIRS = ("minimalloc s", "minimalloc processor s")
 
 
 def main() -> None:
@@ -32,16 +44,20 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--random", type=int, metavar="N", help="So many buffers instead of files.")
+    parser.add_argument("--minimalloc", metavar="PROGRAM", default=shutil.which("minimalloc"))
     arguments = parser.parse_args()
     ready(ADDRESSES)
-    print_row(_HEADINGS)
-    print_row(["---", *["---:"] * (len(_HEADINGS) - 1)])
+    program = None if arguments.random is not None else arguments.minimalloc
+    headings = (*_HEADINGS, *(_THEIRS if program else ()))
+    print_row(headings)
+    print_row(["---", *["---:"] * (len(headings) - 1)])
     if arguments.random is not None:
         print_row(row("random", random_buffers(arguments.random), None, arguments.time_limit, arguments.seeds))
         return
     for path in arguments.files or sorted(FOLDER.glob("*.csv")):
         name, capacity = path.stem.rsplit(".", 1)
-        print_row(row(name, read_buffers(path)[0], int(capacity), arguments.time_limit, arguments.seeds))
+        cells = row(name, read_buffers(path)[0], int(capacity), arguments.time_limit, arguments.seeds)
+        print_row([*cells, *(by_minimalloc(program, path, int(capacity), arguments.time_limit) if program else ())])
 
 
 def row(
@@ -62,6 +78,30 @@ def row(
         f"{100 * (size / bound - 1):.3f}", f"{fitting} of {seeds}", f"{statistics.median(walls):.1f}",
         f"{statistics.median(processor):.1f}",
     ]  # fmt: skip
+
+
+def by_minimalloc(program: str, path: Path, capacity: int, time_limit: float | None) -> list[str]:
+    """Seconds and processor seconds of minimalloc; dashes, if it ends without offsets.
+
+    Raises:
+        InputError: its offsets overlap.
+        ValueError: they are over the capacity, or for other buffers.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "offsets.csv"
+        command = [program, f"--capacity={capacity}", f"--input={path}", f"--output={output}"]
+        command += [] if time_limit is None else [f"--timeout={time_limit}s"]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        told = re.search(r"Elapsed time ([0-9.]+)s", done.stderr)
+        if done.returncode or told is None:
+            return ["-", "-"]
+        buffers, offsets = read_buffers(output)
+    if buffers != read_buffers(path)[0] or offsets is None or Arena(buffers, offsets).size > capacity:
+        raise ValueError(f"{path}: minimalloc's offsets are for other buffers, or over the capacity")
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return [f"{float(told[1]):.1f}", f"{processor:.1f}"]
 
 
 def random_buffers(count: int, seed: int = 0) -> tuple[Buffer, ...]:

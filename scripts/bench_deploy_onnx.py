@@ -42,7 +42,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 from moccasin_mzn import solve
-from moccasin_mzn.deploy.onnx_deployment import deploy
+from moccasin_mzn.deploy.onnx_deployment import deploy, read_source
 from moccasin_mzn.deploy.onnx_session import compare, in_file_order
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.onnx_file import import_onnx
@@ -228,9 +228,9 @@ def rows(name: str, folder: Path, library: Path | None, arguments: argparse.Name
         if not found.valid:
             told.append((budget, found, None, None))
             continue
-        schedule, new = folder / "schedule.json", folder / f"{name}-{budget}.onnx"
-        schedule.write_text(json.dumps(found.as_dict()))
-        deployed = deploy(path, schedule, workspaces=workspaces, reduced=arguments.reduced)
+        new = folder / f"{name}-{budget}.onnx"
+        source = read_source(path, workspaces=workspaces, reduced=arguments.reduced)
+        deployed = deploy(source, found.sequence)
         new.write_bytes(deployed.model.SerializeToString())
         told.append((budget, found, deployed, compare(deployed.model, deployed.original)))
         files.append(new)

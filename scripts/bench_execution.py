@@ -15,6 +15,7 @@ Budgets are fractions of eager's peak, bytes, "least", or "checkpoint", the peak
 - ms: CPU time of a step, the median of `--steps`, in each of which all methods take their turn, shuffled
 - over: percent over eager, the median of the turns' own ratios: a machine that is slow for a while is slow for both
 - of several processes: means of percents, as the same plan may take some percent more or less from one to the next
+- the C library keeps memory that is freed (`KEPT`): otherwise steps scatter by some percent
 - equal: loss and gradients are those of eager, bit for bit
 """
 
@@ -23,6 +24,7 @@ from __future__ import annotations
 import argparse
 import copy
 import gc
+import os
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -43,6 +45,9 @@ from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak, time_of
 from moccasin_mzn.report.tables import console, plain_table, print_table
 
 MEGABYTE = 10**6
+KEPT = {"MALLOC_TRIM_THRESHOLD_": "1000000000000", "MALLOC_MMAP_THRESHOLD_": "1000000000000"}
+"""For the C library of Linux: it keeps memory that is freed. Otherwise it gives large blocks back, and gets them anew
+page by page: then the same step takes some percent more or less from one process to the next."""
 STYLES = {
     "eager": "ko", "checkpoint": "s-", "aot_eager": "^:", "plan": "o-", "aot_eager plan": "v-",
     "aot_eager knapsack": "x",
@@ -81,6 +86,7 @@ class Run:
 
 def main() -> None:
     arguments = parse()
+    os.environ.update(KEPT)
     runs: list[Run] = []
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         for name in arguments.nets or NETS:

@@ -47,6 +47,7 @@ def graph_digest(graph: ComputationGraph) -> str:
         graph.nodes, graph.durations, graph.sizes, sorted(graph.edges), graph.input_order(), graph.backward,
         graph.total_fixed_memory, *([] if graph.workspaces is None else [graph.workspaces]),
         *([] if graph.overwritable is None else [["in place", *graph.overwritable]]),
+        *([["computed once", *graph.computed_once]] if graph.computed_once else []),
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()[:16]
 

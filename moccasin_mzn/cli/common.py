@@ -10,13 +10,18 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from cloup import option
 
 from moccasin_mzn.cli.outputs import Job, write_files
 from moccasin_mzn.errors import InputError
+
+if TYPE_CHECKING:
+    from moccasin_mzn.extensions.asking import Question
+    from moccasin_mzn.search.progress import Listener, Progress
+    from moccasin_mzn.search.result import Result
 
 EXIT_FOUND, EXIT_NONE, EXIT_BAD_INPUT = 0, 1, 2
 
@@ -29,6 +34,14 @@ def _not_free(context: click.Context, parameter: click.Parameter, value: str) ->
     return value
 
 
+BUDGET = option(
+    "--budget", metavar="0.8|80%|BYTES|1.5GiB",
+    help="Most memory: a fraction of the input order's peak, or an amount.",
+)  # fmt: skip
+MAX_COMPUTATIONS = option(
+    "--max-computations", metavar="C|auto|FILE",
+    help="How often a node may be computed; a JSON file may say it for each.  [default: 2]",
+)  # fmt: skip
 _ORDER_HELP = "Input order: the graph file's (else a topological one), a topological one, or a file of node ids."
 ORDER = click.option(
     "--order", default="input", show_default=True, metavar="input|topological|FILE", callback=_not_free,
@@ -60,6 +73,28 @@ def stopped_by_signals() -> Iterator[None]:
     finally:
         for name, handler in before.items():
             signal.signal(getattr(signal, name), handler)
+
+
+def answered(question: Question, begin: float, also: Listener | None = None) -> Result:
+    """Search for the answer, with lines about it on stderr.
+
+    Args:
+        begin: the time limit counts from here.
+        also: told what the lines tell.
+    """
+    from moccasin_mzn.report.progress_lines import ProgressLines
+
+    lines = ProgressLines(question.problem, sys.stderr, named=len(getattr(question.how, "solvers", ())) > 1)
+
+    def tell(progress: Progress) -> None:
+        lines(progress)
+        if also is not None:
+            also(progress)
+
+    with stopped_by_signals():
+        result = question.answer(tell, begin)
+    lines.flush()
+    return result
 
 
 def told(

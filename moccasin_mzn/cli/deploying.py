@@ -1,16 +1,35 @@
-"""What the commands `deploy ...` that begin with a plan or a graph share."""
+"""What the commands `deploy ...` share: options, and the search for a schedule where none is given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Container
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from cloup import option_group
 
-from moccasin_mzn.cli.typed import added, effort
+from moccasin_mzn.cli.common import BUDGET, COUNT_FIXED, MAX_COMPUTATIONS, ORDER_OR_FREE, answered
+from moccasin_mzn.cli.typed import added, typed
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.option import flag
 
-PLAN = click.argument("plan", type=click.Path(path_type=Path))
+if TYPE_CHECKING:
+    from moccasin_mzn.extensions.asking import Question
+    from moccasin_mzn.graphs.graph import ComputationGraph
+    from moccasin_mzn.search.result import Result
+
+    Ask = Callable[[ComputationGraph], Question]
+
+SEARCH_SECONDS = 60.0
+"""Of a search for a schedule, without a time limit."""
+EFFORT = ("time_limit", "threads", "seed")
+"""Options that a search for offsets has as well."""
+ALIGNMENT = click.option(
+    "--alignment", type=click.IntRange(min=1), metavar="N",
+    help="Offsets are multiples of it.  [default: the plan's own]",
+)  # fmt: skip
 
 
 def output(help_text: str) -> Callable[[Any], Any]:
@@ -20,9 +39,61 @@ def output(help_text: str) -> Callable[[Any], Any]:
     )  # fmt: skip
 
 
-PLANNING = added(
-    click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="With a graph: most memory of the arena."),
-    click.option("--alignment", type=click.IntRange(min=1), metavar="N",
-                 help="Offsets are multiples of it.  [default: the plan's own]"),
-    effort("Of a search for a schedule or for offsets.  [default: 10]"),
-)  # fmt: skip
+def searching(*problem: Any, default: str = "60", seed: str = "Random seed of all searches.") -> Callable[[Any], Any]:
+    """Adds the options of a search for a schedule, which are those of `solve`.
+
+    Args:
+        problem: more options of what is asked.
+        default: of the time limit, as the help has it.
+        seed: its help.
+    """
+    return added(
+        option_group(
+            "Search for a schedule, with --budget", BUDGET, MAX_COMPUTATIONS, ORDER_OR_FREE, COUNT_FIXED, *problem,
+            *typed("solver"), *typed("time_limit", help=f"Of the search.  [default: {default}]"),
+            *typed("until_gap", "threads"), *typed("seed", help=seed), *typed("search", "if_none"),
+        )
+    )  # fmt: skip
+
+
+def asked(options: dict[str, Any], alignment: int | None = None, others: Container[str] = ()) -> Ask | None:
+    """What makes the question of a graph; None without --budget: there is no search.
+
+    Args:
+        options: those of `searching`.
+        alignment: of offsets, in an arena that the budget is for; None: there are none.
+        others: names of options that are of use without a search.
+
+    Raises:
+        InputError: nonsense in an option, or options of a search without --budget.
+    """
+    from moccasin_mzn.extensions.asking import prepared
+    from moccasin_mzn.problem.budget import Budget
+
+    given = {name: value for name, value in options.items() if value is not None and value is not False}
+    problem = {"order": given.pop("order"), "count_fixed": given.pop("count_fixed", False)}
+    if "budget" not in given:
+        more = [name for name, told in problem.items() if told not in ("input", False)]
+        for name in (*more, *given):
+            if name not in others:
+                raise InputError(f"{flag(name)} is for a search: give --budget as well")
+        return None
+    budget = Budget.parse(given.pop("budget"))
+    prepare = prepared({"time_limit": SEARCH_SECONDS, **given}, alignment=alignment, spelled=flag)
+    return lambda graph: prepare(graph, budget=budget, **problem)
+
+
+def schedule_of(graph: ComputationGraph, ask: Ask) -> Result | None:
+    """Search for a schedule; None, which is told, if there is none within the budget."""
+    begin = time.monotonic()
+    result = answered(ask(graph), begin)
+    if result.valid:
+        return result
+    click.echo(f"no schedule: {result.reason}", err=True)
+    return None
+
+
+def files_read(options: dict[str, Any], **others: Path | None) -> dict[str, Any]:
+    """What must not be overwritten, by what it is."""
+    named = {f"the {what}": path for what, path in others.items()}
+    return {**named, "the order": options["order"], "a limit of computations": options["max_computations"]}

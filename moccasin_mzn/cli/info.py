@@ -67,6 +67,8 @@ def info(
         }
     if computation_graph.in_place is not None:
         facts["may_overwrite"] = sum(map(bool, computation_graph.in_place))
+    if computation_graph.computed_once:
+        facts["computed_once"] = len(computation_graph.computed_once)
     if computation_graph.overwritable is not None:
         plain = Instance.build(computation_graph.run_in_place(False), "100%", order=instance.order)
         facts["peak_not_in_place"] = plain.baseline.peak

@@ -13,10 +13,13 @@ import click
 from cloup import option, option_group
 
 from moccasin_mzn.cli.common import (
+    BUDGET,
     COUNT_FIXED,
     EXIT_BAD_INPUT,
     IN_PLACE,
+    MAX_COMPUTATIONS,
     ORDER_OR_FREE,
+    answered,
     file_jobs,
     json_line,
     pictures,
@@ -34,7 +37,6 @@ from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
     from moccasin_mzn.report.plots.picture import Picture
-    from moccasin_mzn.search.progress import Progress
     from moccasin_mzn.search.result import Result
 
 
@@ -42,10 +44,8 @@ if TYPE_CHECKING:
 @click.argument("graph", required=False, type=click.Path(path_type=Path))
 @option_group(
     "Problem",
-    option("--budget", metavar="0.8|80%|BYTES|1.5GiB",
-           help="Most memory: a fraction of the input order's peak, or an amount."),
-    option("--max-computations", metavar="C|auto|FILE",
-           help="How often a node may be computed; a JSON file may say it for each.  [default: 2]"),
+    BUDGET,
+    MAX_COMPUTATIONS,
     ORDER_OR_FREE,
     COUNT_FIXED,
     IN_PLACE,
@@ -99,7 +99,6 @@ def solve(
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.report.json_lines import JsonStream
-    from moccasin_mzn.report.progress_lines import ProgressLines
     from moccasin_mzn.report.schedules import print_result, print_shortfall
 
     begin = time.monotonic()
@@ -127,17 +126,10 @@ def solve(
     read_seconds = time.monotonic() - begin
     question = prepare(computation_graph, budget=checked_budget, order=order, count_fixed=count_fixed)
     problem = question.problem
-    lines = ProgressLines(problem, sys.stderr, named="," in (options["solver"] or ""))
     stream = JsonStream(problem, sys.stdout) if json_stream else None
-
-    def tell(progress: Progress) -> None:
-        lines(progress)
-        if stream is not None:
-            stream.progress(progress, needed=not any(outputs.values()))
-
-    with stopped_by_signals():
-        result = question.answer(tell, begin)
-    lines.flush()
+    result = answered(
+        question, begin, None if stream is None else partial(stream.progress, needed=not any(outputs.values()))
+    )  # fmt: skip
     accepted = True
     if check and result.found:
         result, accepted = with_verdicts(result, lambda: verdicts(result))

@@ -72,7 +72,7 @@ def validate(
     from moccasin_mzn.problem.files.schedules import read_schedule
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.problem.judges.schedules import simulate
-    from moccasin_mzn.problem.validate import validate_schedule
+    from moccasin_mzn.problem.validate import repeats, validate_schedule
 
     computation_graph = read_graph(graph).run_in_place(in_place)
     document = load_json(schedule)
@@ -87,7 +87,8 @@ def validate(
     violations = validate_schedule(computation_graph, claimed, amount) or _of_format(document, computation_graph)
     figures = _figures(computation_graph, simulate(computation_graph, claimed.sequence), amount)
     arenas = arena_of_schedule(computation_graph, claimed, amount)
-    return _tell(figures, violations, judged_arenas("schedule", arenas))
+    notes = [f"note: {note}" for note in repeats(computation_graph, claimed.sequence)]
+    return _tell(figures, violations, [*judged_arenas("schedule", arenas), *notes])
 
 
 def _validate_arrays(
@@ -141,15 +142,15 @@ def _figures(graph: ComputationGraph, simulation: Simulation, budget: int | None
     return f"peak {memory_text(simulation.peak, graph.size_unit)}, duration {duration}, {within}"
 
 
-def _tell(figures: str, violations: Sequence[Violation], arenas: Sequence[str]) -> int:
-    """The verdict, and what it covers; the exit status."""
+def _tell(figures: str, violations: Sequence[Violation], more_lines: Sequence[str]) -> int:
+    """The verdict, what it covers, and notes; the exit status."""
     from moccasin_mzn.words import count_text
 
     click.echo(f"invalid: {violations[0].message}" if violations else f"valid: {figures}")
     if len(violations) > 1:
         more = count_text(len(violations) - 1, "more violation")
         click.echo(f"({more} {'follows' if len(violations) == 2 else 'follow'})")
-    for line in arenas:
+    for line in more_lines:
         click.echo(line)
     return EXIT_NONE if violations else EXIT_FOUND
 

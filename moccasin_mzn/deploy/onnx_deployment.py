@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx_dims import fix_dims
 from moccasin_mzn.graphs.importers.onnx_file import OnnxTrace, trace_onnx
 from moccasin_mzn.graphs.importers.onnx_model import model_bytes, one_line, packages, parse_model, tensors
-from moccasin_mzn.graphs.importers.program import COMPUTED_ONCE, Missing
+from moccasin_mzn.graphs.importers.program import Missing
 from moccasin_mzn.graphs.reduction import Reduction, reduce_graph
 from moccasin_mzn.problem.files.plans import is_plan
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule, claimed_schedule
@@ -25,6 +25,7 @@ from moccasin_mzn.problem.judges.schedules import Simulation, simulate
 if TYPE_CHECKING:
     import onnx
 
+_GIVE = {False: "give that here as well", True: "leave it out here as well"}
 _OTHER = "is it for another model, or made with other options of import onnx?"
 
 
@@ -64,9 +65,26 @@ def file_of(model: onnx.ModelProto) -> bytes:
         raise InputError(f"the new model: {one_line(error)}") from None
 
 
-def deploy(
+@dataclass(frozen=True)
+class Source:
+    """An ONNX file to be rewritten, and what schedules for it are of."""
+
+    path: Path
+    model: onnx.ModelProto
+    """Local functions inlined, open dimensions fixed; with weights."""
+    trace: OnnxTrace
+    reduction: Reduction
+    """Of the graph of the trace; itself, if it was not reduced."""
+    in_place: bool
+
+    @property
+    def graph(self) -> ComputationGraph:
+        """What a schedule is of."""
+        return self.reduction.graph.run_in_place(self.in_place)
+
+
+def read_source(
     path: str | PathLike[str],
-    schedule: str | PathLike[str],
     *,
     dims: Mapping[str, int] | None = None,
     missing: Missing | None = None,
@@ -74,55 +92,71 @@ def deploy(
     keep_results: bool = True,
     workspaces: bool = False,
     reduced: bool = False,
+    in_place: bool = False,
     folder: Path | None = None,
-) -> Deployment:
-    """The model in an ONNX file, rewritten so that it follows a schedule.
+) -> Source:
+    """An ONNX file as the source of one that follows a schedule.
 
     Args:
         path: the file that was imported.
-        schedule: what was found for the graph of that import, as `solve --output` writes it; see `read_schedule`.
-        dims, missing, merge_views, keep_results, workspaces: as for that import, see `import_onnx`; durations are of no
-            use here.
-        reduced: the schedule is for what `reduce_graph` made of that graph: operators that ONNX Runtime may compute in
+        dims, missing, merge_views, keep_results, workspaces: as for that import, see `import_onnx`.
+        reduced: schedules are for what `reduce_graph` makes of that graph: operators that ONNX Runtime may compute in
             the memory of their input are one with the operator before.
+        in_place: they are for outputs that overwrite inputs where they may.
         folder: where the new model is going to be, beside external files of weights; None: wherever.
 
     Raises:
-        InputError: see `import_onnx`; the schedule cannot be read, is for another model, is no schedule, or computes an
-            operator again that would put out something else; weights are in external files of another folder.
+        InputError: see `import_onnx`; weights are in external files of another folder.
     """
     packages()
-    document = load_json(schedule)
     with located(path):
         data = model_bytes(path)
         trace = trace_onnx(
             data, Path(path).stem, dims=dims, merge_views=merge_views, keep_results=keep_results,
-            workspaces=workspaces, missing=replace(missing or Missing(), duration=0),  # which is of no use here
+            workspaces=workspaces, missing=missing,
         )  # fmt: skip
         model = parse_model(data, weights=True)
-        del data
         fix_dims(model, dims or {})
         _check_external(model, Path(path).parent, folder)
         reduction = reduce_graph(trace.graph) if reduced else Reduction.nothing(trace.graph)
-    graph = reduction.graph
+    return Source(Path(path), model, trace, reduction, in_place)
+
+
+def read_sequence(schedule: str | PathLike[str], source: Source) -> tuple[int, ...]:
+    """A schedule of the source's graph from a file, as `solve --output` writes it; see `read_schedule`.
+
+    Raises:
+        InputError: the file cannot be read, is for another model, is no schedule, or computes an operator again that
+            would put out something else.
+    """
+    document = load_json(schedule)
     with located(schedule):
-        claimed = _claimed(document, graph)
-        simulation = simulate(graph, claimed.sequence)
-        _check_schedule(claimed, simulation)
-        sequence = reduction.expand(claimed.sequence)
-        _check_repeats(trace.graph, sequence)
-    with located(path):
-        operators = _operators(trace, sequence)
-        new = rewritten(model, operators, trace.described)
-        note = _checked(new, model)
+        claimed = _claimed(document, source)
+        _check_schedule(claimed, simulate(source.graph, claimed.sequence))
+        _check_repeats(source.graph, claimed.sequence)
+    return claimed.sequence
+
+
+def deploy(source: Source, sequence: Sequence[int]) -> Deployment:
+    """The model of a file, rewritten so that it follows a schedule of the source's graph, which the judge accepts.
+
+    Raises:
+        InputError: it computes an operator again that would put out something else; `onnx` refuses the new model.
+    """
+    graph, trace = source.graph, source.trace
+    _check_repeats(graph, sequence)
+    with located(source.path):
+        operators = _operators(trace, source.reduction.expand(sequence))
+        new = rewritten(source.model, operators, trace.described)
+        note = _checked(new, source.model)
     return Deployment(
         model=new,
-        original=model,
+        original=source.model,
         computations=len(operators),
         nodes=len(set(operators)),
-        planned_peak=simulation.peak,
+        planned_peak=simulate(graph, sequence).peak,
         former_peak=simulate(graph, graph.input_order()).peak,
-        draws=bool(trace.graph.attributes.get(COMPUTED_ONCE)),
+        draws=bool(trace.graph.computed_once),
         note=note,
     )
 
@@ -138,15 +172,18 @@ def _check_external(model: onnx.ModelProto, folder: Path, new_folder: Path | Non
         raise InputError(f"weights in external files ({some_of(external)}): write the new model beside this one")
 
 
-def _claimed(document: Any, graph: ComputationGraph) -> ClaimedSchedule:
+def _claimed(document: Any, source: Source) -> ClaimedSchedule:
     """What the file of a schedule says.
 
     Raises:
-        InputError: it is no schedule of this graph.
+        InputError: it is no schedule of the source's graph.
     """
+    graph = source.graph
     if is_plan(document):
         raise InputError("a plan for several memories; expected a schedule for one")
     if isinstance(document, dict):
+        if bool(document.get("in_place")) != source.in_place and "peak" in document:
+            raise InputError(f"made with{'out' * source.in_place} --in-place: {_GIVE[source.in_place]}")
         for key, count in (("nodes", len(graph.nodes)), ("edges", len(graph.edges))):
             told = document.get(key, count)
             if told != count:
@@ -176,14 +213,13 @@ def _key(interval: Any) -> tuple[int, int, int]:
 
 
 def _check_repeats(graph: ComputationGraph, sequence: Sequence[int]) -> None:
-    once = set(graph.attributes.get(COMPUTED_ONCE, ()))
-    labels = graph.labels or graph.nodes
-    for node, count in Counter(sequence).items():
-        if count > 1 and graph.nodes[node] in once:
+    labels, counts = graph.labels or graph.nodes, Counter(sequence)
+    for node in graph.computed_once:
+        if counts[node] > 1:
             name = f"{labels[node]} {shown(graph.nodes[node])}"
             raise InputError(
-                f"{name} is computed {count} times, and may put out something else each time; let it be computed once "
-                "(--max-computations FILE)"
+                f"{name} is computed {counts[node]} times, and may put out something else each time; solve computes it "
+                "once, other than strategies and Checkmate's models"
             )
 
 

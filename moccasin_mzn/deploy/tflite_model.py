@@ -16,6 +16,7 @@ import numpy as np
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.tflite_model import (
     ALIGNMENT,
+    CHANCE,
     RESULTS,
     operator_name,
     output_offsets,
@@ -27,8 +28,6 @@ from moccasin_mzn.problem.runtime_plan import RuntimePlan
 
 METADATA = "OfflineMemoryAllocation"
 _VERSION, _SUBGRAPH, _ONLINE = 1, 0, -1
-_CHANCE = ("MULTINOMIAL", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL")
-"""Operators that put out something else when they are computed again."""
 
 
 def planned_model(model: Any, plan: RuntimePlan) -> bytes:
@@ -78,7 +77,7 @@ def _check(model: Any, plan: RuntimePlan) -> None:
     seen: set[Any] = set()
     for step in plan.steps[:-1]:
         operator = model.subgraphs[0].operators[int(step.node)]
-        if step.node in seen and operator_name(model, operator) in _CHANCE:
+        if step.node in seen and operator_name(model, operator) in CHANCE:
             raise InputError(f"operator {step.node} depends on chance, and is computed again")
         seen.add(step.node)
     if max(plan.arenas) >= 2**31:

@@ -22,6 +22,7 @@ from moccasin_mzn.problem.files.plans import read_plan
 from moccasin_mzn.problem.files.schedules import read_schedule
 from moccasin_mzn.problem.instance import FREE, Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.validate import repeats
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.options import STOP, Effort, Options, SearchOptions, default_if_none
 from moccasin_mzn.search.plan_search import ignore
@@ -88,7 +89,7 @@ class Question:
                 alignment=self.alignment,
             )  # fmt: skip
         if self.alignment is None:
-            return self._schedule(self.problem, listener, begin)
+            return _noted(self._schedule(self.problem, listener, begin))
 
         def part(other: Instance, seconds: float | None) -> Result:
             how = replace(self.how, time_limit=seconds)
@@ -97,10 +98,10 @@ class Question:
             start = self.start if other is self.problem else None
             return replace(self, how=how, start=start)._schedule(other, listener, None)
 
-        return solve_with_addresses(
+        return _noted(solve_with_addresses(
             self.problem, part, self.alignment, time_limit=self.how.time_limit, threads=self.how.threads,
             seed=self.how.seed or 0,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def _schedule(self, instance: Instance, listener: Listener | None, begin: float | None) -> Result:
         if isinstance(self.how, StrategyOptions):
@@ -108,6 +109,13 @@ class Question:
             return apply(instance, self.how.strategy, self.how.time_limit, listener, begin)
         assert isinstance(self.how, Options)
         return solve_instance(instance, self.how, listener, begin, self.start)
+
+
+def _noted(result: Result) -> Result:
+    """With a note where a schedule repeats what the graph says is computed once: strategies and Checkmate's models know
+    no counts."""
+    notes = repeats(result.instance.graph, result.sequence or ())
+    return replace(result, notes=(*result.notes, *notes)) if notes else result
 
 
 Prepare = Callable[..., Question]

@@ -107,6 +107,18 @@ def check_in_place(
     return rows
 
 
+def check_computed_once(nodes: tuple[NodeId, ...], given: tuple) -> tuple[int, ...]:
+    """Positions of nodes, none of them twice, ascending."""
+    seen = set()
+    for v in given:
+        if type(v) is not int or not 0 <= v < len(nodes):
+            raise InputError(f"computed_once: {shown(v)} is not a position 0..{len(nodes) - 1}")
+        if v in seen:
+            raise InputError(f"computed_once names {nodes[v]} twice")
+        seen.add(v)
+    return tuple(sorted(seen))
+
+
 def check_optional(nodes: tuple[NodeId, ...], what: str, values: tuple | None, kind: type, expected: str) -> None:
     """Check what is given to all nodes, or to none (None)."""
     if values is None:

@@ -20,6 +20,7 @@ from moccasin_mzn.graphs.checks import (
     as_tuple,
     by_device,
     check_amounts,
+    check_computed_once,
     check_device_durations,
     check_edges,
     check_fixed_memory,
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 _CYCLE_NODES_SHOWN = 8
+_OF_NODES = (
+    "nodes", "durations", "sizes", "order", "labels", "backward", "workspaces", "in_place", "computed_once"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,8 @@ class ComputationGraph:
         InputError: an empty graph; an id that is not an int or a printable non-empty str, is given twice, or is
             written like another (1 and "1"); a size or duration that is not an int (bool, float and str are
             refused) or is negative; a total over `TOTAL_LIMIT`; a workspace that is no size; an output that may
-            overwrite what its node does not read, or what is smaller; a label that is no str, a `backward` that is no
-            bool;
+            overwrite what its node does not read, or what is smaller; a node to be computed once that is none, or is
+            given twice; a label that is no str, a `backward` that is no bool;
             an amount of fixed memory that is no int >= 0; durations of a device that are not one int >= 0 or None for
             each node;
             an edge to an unknown node, from a node to itself, or given twice; a cycle; an order that is not a
@@ -112,11 +116,14 @@ class ComputationGraph:
     in_place: tuple[tuple[int, ...], ...] | None = None
     """For each node those of its predecessors whose memory its output may take, none smaller than it; see `simulate`.
     None: no node may do so, which is also what nothing for all becomes. Done only if the graph `runs_in_place`."""
+    computed_once: tuple[int, ...] = ()
+    """Nodes that put out something else each time, or cost more again than the graph says, ascending: no search repeats
+    them."""
     runs_in_place: bool = False
     """Do computations overwrite what they may? A matter of how the graph is run, which no file tells."""
 
     def __post_init__(self) -> None:
-        for name in ("nodes", "durations", "sizes", "order", "labels", "backward", "workspaces", "in_place"):
+        for name in _OF_NODES:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, as_tuple(name, getattr(self, name)))
         edges = as_tuple("edges", self.edges)
@@ -136,6 +143,7 @@ class ComputationGraph:
         check_texts(name=self.name, duration_unit=self.duration_unit, size_unit=self.size_unit)
         check_edges(self.nodes, self.edges)
         object.__setattr__(self, "in_place", check_in_place(self.nodes, self.sizes, self.edges, self.in_place))
+        object.__setattr__(self, "computed_once", check_computed_once(self.nodes, self.computed_once))
         if type(self.runs_in_place) is not bool:
             raise InputError(f"runs_in_place is {shown(self.runs_in_place)}, expected true or false")
         if self.order is not None and self._ascending(self.order):
@@ -347,7 +355,8 @@ class ComputationGraph:
             g: directed, no multigraph. Node attributes `label`, `backward` and `device_durations` (a mapping), each on
                 every node, become `labels`, `backward` and `device_durations`; `workspace`, 0 where it is missing,
                 `workspaces`, and `in_place`, a list of ids; of the graph attributes `name`, `duration_unit`,
-                `size_unit` and `fixed_memory` are fields, the others become `attributes`.
+                `size_unit`, `fixed_memory` and `computed_once`, a list of ids, are fields, the others become
+                `attributes`.
             duration, size: node attributes to read.
             order: ids in input order; default: the graph attribute `order`, if there.
 
@@ -382,6 +391,7 @@ class ComputationGraph:
             duration_unit=about.pop("duration_unit", "unit"),
             size_unit=about.pop("size_unit", "unit"),
             fixed_memory=about.pop("fixed_memory", {}),
+            computed_once=_positions(position, "computed_once", about.pop("computed_once", ())),
             attributes=about,
             backward=of_all("backward"),
             workspaces=tuple(_plain(data.get("workspace", 0)) for data in values.values()),
@@ -402,6 +412,8 @@ class ComputationGraph:
             g.graph["fixed_memory"] = dict(self.fixed_memory)
         if self.order is not None:
             g.graph["order"] = [self.nodes[v] for v in self.order]
+        if self.computed_once:
+            g.graph["computed_once"] = [self.nodes[v] for v in self.computed_once]
         g.add_nodes_from((node, self.told_of(v)) for v, node in enumerate(self.nodes))
         g.add_edges_from((self.nodes[tail], self.nodes[head]) for tail, head in self.edges)
         return g

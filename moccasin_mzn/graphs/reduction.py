@@ -19,7 +19,8 @@ to 7 nodes had a shorter staged schedule before.
 With `fuse`, v may be anywhere in the order, and an elementwise v may read other outputs besides (a residual addition).
 The merged node reads them before u is computed, too, so schedules that compute them between u and v are lost.
 
-A merged node may overwrite what its first member may, unless another member reads that too.
+A merged node may overwrite what its first member may, unless another member reads that too; it is computed once if one
+of its members is.
 """
 
 from __future__ import annotations
@@ -114,6 +115,7 @@ def reduce_graph(graph: ComputationGraph, *, fuse: bool = False, elementwise: It
         fixed_memory=graph.fixed_memory,
         workspaces=tuple(graph.workspace_of[head] for head in heads),
         in_place=_overwritable(graph, group, members, position),
+        computed_once=tuple({position[group[v]]: None for v in graph.computed_once}),
         runs_in_place=graph.runs_in_place,
         device_durations={
             device: tuple(_sum_on_device(of, members[head]) for head in heads)

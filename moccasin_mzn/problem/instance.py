@@ -141,6 +141,12 @@ class Instance:
         return told if arenas is None else {**told, **arenas.as_dict()}
 
     @property
+    def one_for_all(self) -> bool:
+        """Is C_v the same for all, but for nodes that the graph says are computed once?"""
+        once = frozenset(self.graph.computed_once)
+        return len({count for v, count in enumerate(self.max_computations) if v not in once}) <= 1
+
+    @property
     def counts(self) -> int | list[int]:
         """C_v, as a single number where that is the same for all."""
         same = len(set(self.max_computations)) == 1
@@ -148,11 +154,12 @@ class Instance:
 
     def with_more_computations(self) -> Instance | None:
         """With `AUTO_COMPUTATIONS` of each node; if each has a count of its own, of those that may be computed again.
+        What the graph says is computed once gets no more.
 
         None: no node gets more.
         """
-        one_for_all = isinstance(self.counts, int)
-        most = tuple(max(c, AUTO_COMPUTATIONS) if c > 1 or one_for_all else c for c in self.max_computations)
+        most = tuple(max(c, AUTO_COMPUTATIONS) if c > 1 or self.one_for_all else c for c in self.max_computations)
+        most = heeded(self.graph, most)
         return None if most == self.max_computations else replace(self, max_computations=most)
 
     @classmethod
@@ -173,7 +180,8 @@ class Instance:
             order: "input" (the file's, or else a topological one), "topological", a file of ids, or positions; "free":
                 it is to be chosen, from the input order on.
             max_computations: C_v, one for all nodes or one for each; "auto": `AUTO_COMPUTATIONS`; "unlimited": the
-                number of nodes, more than any staged schedule can use.
+                number of nodes, more than any staged schedule can use. Always 1 for what the graph says is computed
+                once.
             count_fixed: the budget is for the graph's fixed memory too: what that leaves is for outputs. A fraction
                 then refers to the peak and the fixed memory together.
 
@@ -189,12 +197,20 @@ class Instance:
             max_computations = named[max_computations]
         if isinstance(max_computations, int):
             max_computations = (max_computations,) * len(graph.nodes)
+        if graph.computed_once and len(max_computations) == len(graph.nodes):
+            max_computations = heeded(graph, max_computations)
         baseline = simulate(graph, positions)
         fixed = graph.total_fixed_memory if count_fixed else 0
         amount = Budget.of(budget).resolve(baseline.peak + fixed) - fixed
         instance = cls(graph, positions, amount, tuple(max_computations), fixed, free)
         instance.__dict__["baseline"] = baseline  # the same once more would cost seconds on the largest graphs
         return instance
+
+
+def heeded(graph: ComputationGraph, counts: Sequence[int]) -> tuple[int, ...]:
+    """Counts C_v with 1 for the nodes that the graph says are computed once."""
+    once = frozenset(graph.computed_once)
+    return tuple(1 if v in once else count for v, count in enumerate(counts))
 
 
 def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Sequence[int]) -> tuple[int, ...]:

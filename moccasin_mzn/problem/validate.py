@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from moccasin_mzn.errors import some_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.arena_claims import arena_of_schedule, arenas_of_plan
@@ -18,6 +20,14 @@ from moccasin_mzn.words import duration_text, exact_memory_text
 
 Key = TypeVar("Key", bound=tuple[int, ...])
 """Of an interval: its node, where it is, its start."""
+
+
+def repeats(graph: ComputationGraph, sequence: Sequence[int]) -> tuple[str, ...]:
+    """A note, if a schedule computes again what the graph says is computed once; that is no violation of the problem,
+    but whoever executes the schedule may refuse it."""
+    counts = Counter(sequence)
+    again = [node_text(graph, v) for v in graph.computed_once if counts[v] > 1]
+    return (f"computes again what the graph says is computed once: {some_of(again)}",) if again else ()
 
 
 def validate_schedule(

@@ -118,6 +118,28 @@ def lacks_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)  # the CPU's allocator
 
 
+def free_memory(device: str = "cpu") -> int | None:
+    """Bytes that nobody uses; None: it is not told here."""
+    if not _is_cpu(device):
+        import torch
+
+        return torch.cuda.mem_get_info(device)[0]
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not on every system
+        return None
+    limit, used = (_number_in(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))  # a container's
+    return free if limit is None or used is None else min(free, limit - used)
+
+
+def _number_in(path: str) -> int | None:
+    try:
+        with open(path) as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
+
+
 def time_of(device: str = "cpu") -> float:
     """Seconds to take the difference of: CPU time of this process, or the clock's when the device has done all."""
     if _is_cpu(device):

@@ -1,4 +1,5 @@
-"""Plans as JSON files: the sequence, what it is for, and how the traced network is known again."""
+"""Plans as JSON files: the sequence, what it is for, and how the traced network is known again. They are in a format of
+their own, see `problem.files.version`: without the network nothing can be run."""
 
 from __future__ import annotations
 
@@ -9,10 +10,11 @@ from dataclasses import asdict, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, located
 from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
 from moccasin_mzn.files import load_json, replace_file
 from moccasin_mzn.graphs.importers.torch_trace import require_torch
+from moccasin_mzn.problem.files.version import TORCH_FORMAT, VERSION, check_torch_version
 from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.pytorch.call import TENSOR, Form, Step, Structure
 from moccasin_mzn.pytorch.joint import Joint
@@ -22,8 +24,6 @@ from moccasin_mzn.pytorch.tracing import Traced
 
 if TYPE_CHECKING:
     import torch
-
-_FORMAT = "moccasin_mzn plan 1"
 
 
 def write_plan(
@@ -42,7 +42,8 @@ def write_plan(
     if not all(each is None or each[0] is None or type(each[0]) in (bool, int, float, str) for each in rest):
         raise PlanError("the network is called with an argument that a file cannot hold: this plan cannot be saved")
     document = {
-        "format": _FORMAT,
+        "format": TORCH_FORMAT,
+        "version": VERSION,
         "torch": str(torch.__version__),
         "graph": digest(traced.joint),
         "arguments": {"tree": json.loads(treespec_dumps(traced.arguments.tree)), "rest": rest},
@@ -65,13 +66,13 @@ def read_plan(
     """Read a plan: the step, traced anew, the actions, and what was found with it, by these names.
 
     Raises:
-        InputError: the file cannot be read, or is no plan.
+        InputError: the file cannot be read, or is no plan of a PyTorch training step, or broken.
         PlanError: it is a plan for another network, or another version of PyTorch, or none that could be run.
     """
     require_torch()
     document = load_json(path)
-    if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        raise InputError(f'{path}: no plan: expected an object whose "format" is "{_FORMAT}"')
+    with located(path):
+        check_torch_version(document)
     try:
         traced = _with_costs(_traced(document, model, loss), document)
         actions = tuple(_action(traced, each) for each in document["sequence"])

@@ -21,16 +21,14 @@ from moccasin_mzn.pytorch.accumulating import ACCUMULATED, RETURNED, check_gradi
 from moccasin_mzn.pytorch.blame import infeasible_with_copies
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.costs import MEASURED, Costs
-from moccasin_mzn.pytorch.emission import emitted
 from moccasin_mzn.pytorch.function import Runtime, planned_module
 from moccasin_mzn.pytorch.instructions import Linear
 from moccasin_mzn.pytorch.least import least_schedules, prepare
 from moccasin_mzn.pytorch.limits import LeastFound, bound_within, least_in_seconds, unlimited, why_none
 from moccasin_mzn.pytorch.liveness import Peaks, peaks
 from moccasin_mzn.pytorch.memories import Memories, OneMemory, Paging, memories_asked
-from moccasin_mzn.pytorch.reach import reached
 from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
-from moccasin_mzn.pytorch.step_costs import EagerStep, eager_step_or_none, step_nanoseconds_or_none
+from moccasin_mzn.pytorch.step_costs import EagerStep, eager_step_or_none, runtime_of, share_and_overhead
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.search.solve import solve_instance
@@ -48,7 +46,7 @@ LEAST_SHARE = 0.6
 _AT_ONCE = 1e-3
 """Seconds for a search that is over before it begins."""
 _TRIES = 6
-_FOUND = ("budget", "status", "predicted_increase", "bound", "eager_peak", "least_proven")
+_FOUND = ("budget", "status", "predicted_increase", "bound", "eager_peak", "least_proven", "overhead")
 """What is kept in files of what the search has found, besides the sequence."""
 _PREDICTED = ("peaks", "unplanned")
 
@@ -88,7 +86,7 @@ def plan(
         budget: of the allocator's memory above parameters, buffers and inputs: bytes, or a fraction of the peak of the
             step as it is, which is run for that; if it cannot be for lack of memory, of what is predicted of it; or
             "least": the least that a plan is found for in a part of the time; the rest is for the shortest one. For
-            bytes and "least" only the step with the plan is run.
+            bytes and "least" the step as it is is run only where four times the memory that it takes is free.
         time_limit: seconds for the search.
         order: "input", that of the trace.
         max_computations: how often anything may be computed, if that is enough; or come into memory, with `paging`.
@@ -130,18 +128,22 @@ def plan(
 
 
 def _timed(found: Plan, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Plan:
-    """With increases as shares of what the plan's own step takes, less what is computed again in it."""
-    graph = found.graph
-    if not found.recomputations or graph.duration_unit != "ns":
+    """With increases as shares of the eager step's time, instead of the operators'."""
+    if not found.recomputations or found.graph.duration_unit != "ns":
         return found
-    operators = graph.total_duration
-    step = step_nanoseconds_or_none(found.traced, found.runtime(), inputs, kwargs) or 0
-    share = operators / max(operators, step - found.predicted_increase * operators)
-    return replace(found, predicted_increase=share * found.predicted_increase, bound=share * found.bound)
+    share, overhead = share_and_overhead(
+        found.traced, found.unplanned.whole, found.predicted_increase, found.runtime, inputs, kwargs
+    )
+    increase, bound = (overhead + share * value for value in (found.predicted_increase, found.bound))
+    return replace(found, predicted_increase=increase, bound=bound, overhead=overhead)
 
 
 def _peak(eager: EagerStep | None) -> int | None:
     return None if eager is None else eager.peak
+
+
+def _overhead(traced: Traced, eager: EagerStep | None) -> float:
+    return eager.overhead if eager is not None and traced.problem.graph.duration_unit == "ns" else 0.0
 
 
 def _searched(
@@ -154,7 +156,10 @@ def _searched(
     amount = budget.resolve(unplanned.whole if eager is None else eager.peak)
     begin = time.monotonic()
     if unplanned.whole <= amount:
-        return Plan(traced, order, unplanned, unplanned, amount, "optimal", 0.0, 0.0, _peak(eager))
+        overhead = _overhead(traced, eager)
+        return Plan(
+            traced, order, unplanned, unplanned, amount, "optimal", overhead, overhead, _peak(eager), overhead=overhead
+        )
     asked = amount - max(0, unplanned.whole - simulate(graph, order).peak)
     search = memory.search(traced.device, graph.duration_unit, unplanned.whole)
     result: Result | None = None
@@ -189,14 +194,14 @@ def _plan(
     least = step = result.instance.baseline.duration
     if eager is not None and traced.problem.graph.duration_unit == "ns":
         step = max(step, eager.nanoseconds)  # it does more than call operators, and finds their inputs in no cache
-    increase, proven = ((value - least) / step if step else 0.0 for value in (result.duration, bound))
+    overhead = _overhead(traced, eager)
+    increase, proven = (overhead + (value - least) / step if step else 0.0 for value in (result.duration, bound))
     status = "optimal" if result.duration <= bound else "feasible"
-    figures = found, unplanned, amount, status, increase, max(0.0, proven), _peak(eager)
+    figures = found, unplanned, amount, status, increase, max(overhead, proven), _peak(eager)
     answer = tuple(result.answer or ())
-    if all(isinstance(each, int) for each in answer):
-        return Plan(traced, answer, *figures)
-    computed = tuple(action.node for action in answer if action.source is None)
-    return Plan(traced, computed, *figures, actions=answer)
+    copied = not all(isinstance(each, int) for each in answer)
+    computed = tuple(action.node for action in answer if action.source is None) if copied else answer
+    return Plan(traced, computed, *figures, actions=answer if copied else (), overhead=overhead)
 
 
 def _least(traced: Traced, memory: OneMemory, most: int, on_progress: Callable[[Any], None] | None) -> Plan:
@@ -245,10 +250,10 @@ class Plan:
     status: str
     """"optimal" or "feasible"."""
     predicted_increase: float
-    """What is computed again takes, as a fraction of the eager step's time.
+    """Of the step's time, as a fraction of the eager step's: what is computed again, and `overhead`.
 
-    That is measured where the budget is a fraction, otherwise the planned step's less what is computed again; where
-    nothing is run it is that of the operators.
+    The eager step's time is measured where the budget is a fraction or much memory is free, otherwise it is the planned
+    step's less what is computed again; where nothing is run it is that of the operators.
     """
     bound: float
     """Proven of the graph: no schedule within the budget has less, by the same measure."""
@@ -256,6 +261,9 @@ class Plan:
     """Measured at the allocator without the plan; None: it was not."""
     least_proven: int | None = None
     """Of a plan with the least budget: bytes that are proven of the graph to be necessary; None: not sought."""
+    overhead: float = 0.0
+    """What a plan's code takes without computing anything again, as a fraction of the eager step's time;
+    it may be below 0. Measured where the eager step is, otherwise 0."""
     actions: tuple[Action, ...] = field(default=(), repr=False)
     """With slow memory: what is computed and copied; the slow memory is `memory` 1. Empty: nothing is copied."""
 
@@ -301,9 +309,7 @@ class Plan:
 
     def runtime(self, original: Callable[..., Any] | None = None) -> Runtime:
         """What runs the plan; `original` is called instead where no gradient is asked for."""
-        code = emitted(self.traced.joint, self.linear)
-        reach = reached(self.traced.program)
-        return Runtime(self.traced.joint, self.traced.guards, code, reach, original or self.traced.step)
+        return runtime_of(self.traced, self.linear, original)
 
     def module(self) -> torch.nn.Module:
         """A module to train with in place of the network, whose parameters it shares: `loss = plan.module()(x, y)`."""
@@ -350,11 +356,12 @@ class Plan:
         """A few lines for people."""
         proven = "proven least" if self.status == "optimal" else f"at least {100 * self.bound:.2f} %"
         peak, before = _bytes(self.predicted_peak), _bytes(self.unplanned.whole)
+        code = f", {100 * self.overhead:+.2f} % of it without computing anything again" if self.overhead else ""
         lines = [
             f"{self.status}: {self.recomputations} of {len(set(self.sequence))} computations are done again",
             f"peak      {peak} of {_bytes(self.budget)}, {before} without the plan",
             f"kept      {_bytes(self.peaks.kept)} from the forward to the backward pass",
-            f"duration  +{100 * self.predicted_increase:.2f} % ({proven})",
+            f"duration  {100 * self.predicted_increase:+.2f} % ({proven}){code}",
         ]
         if self.least_proven is not None:
             lines[1] += f", at least {_bytes(self.least_proven)} is proven to be needed"

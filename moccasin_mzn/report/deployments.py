@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.search.result import percent_over
 from moccasin_mzn.words import count_text, memory_text
 
 if TYPE_CHECKING:
     from moccasin_mzn.deploy.onnx_deployment import Deployment
     from moccasin_mzn.deploy.onnx_session import Comparison
+    from moccasin_mzn.search.result import Result
+
+
+def schedule_line(made: Result) -> str:
+    """How good the schedule is that was searched for."""
+    over = percent_over(made.bound, made.instance.baseline.duration)
+    return f"{made.status}: {made.reason}; duration +{made.tdi_percent:.3f} %, bound +{over:.3f} %"
 
 
 def deployment_line(deployed: Deployment) -> str:
@@ -42,8 +50,8 @@ def _order(found: Comparison) -> str:
     return f"not that of the schedule: ONNX Runtime moves {found.late}, or takes it apart"
 
 
-def deployment_dict(deployed: Deployment, found: Comparison | None) -> dict[str, Any]:
-    """The same for programs; what was not measured is left out."""
+def deployment_dict(deployed: Deployment, made: Result | None, found: Comparison | None) -> dict[str, Any]:
+    """The same for programs; what was not searched for, or not measured, is left out."""
     told = {
         "operators": deployed.nodes,
         "computations": deployed.computations,
@@ -51,6 +59,8 @@ def deployment_dict(deployed: Deployment, found: Comparison | None) -> dict[str,
         "former_peak": deployed.former_peak,
         "note": deployed.note,
     }
+    if made is not None:
+        told |= {name: getattr(made, name) for name in ("status", "reason", "duration", "bound", "tdi_percent")}
     if found is None:
         return told
     return told | {

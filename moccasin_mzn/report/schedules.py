@@ -218,6 +218,8 @@ def print_info(instance: Instance, order_name: str, order_bound: int, out: TextI
     if graph.in_place is not None:
         what = "may overwrite an input" + ("" if graph.runs_in_place else ", with --in-place")
         table.add_row(what, count_text(sum(map(bool, graph.in_place)), "node"))
+    if graph.computed_once:
+        table.add_row("computed once in any schedule", count_text(len(graph.computed_once), "node"))
     for what, amount in graph.fixed_memory.items():
         table.add_row(f"fixed memory, {what}", memory_text(amount, graph.size_unit))
     table.add_row("duration, every node once", duration_text(baseline.duration, graph.duration_unit))

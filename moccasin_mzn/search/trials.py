@@ -122,7 +122,7 @@ class Trials:
         open_order = asked.free_order or not form.staged
         given = replace(asked, free_order=open_order)
         more = given.with_more_computations() if form.limited else None
-        count = "auto" if isinstance(asked.counts, int) else f"FILE with {AUTO_COMPUTATIONS} where it allows 2 or more"
+        count = "auto" if asked.one_for_all else f"FILE with {AUTO_COMPUTATIONS} where it allows 2 or more"
         found = [] if more is None else [Question(f"--max-computations {count}", more, more=True)]
         if form.limited and not open_order:
             both = f"{ORDER_FREE} --max-computations {count}"

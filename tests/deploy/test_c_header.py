@@ -150,12 +150,16 @@ def test_the_command(command, tmp_path):
     for arguments, message in (
         ((graph, "-o", header), "no plan for runtimes; of a graph one is made within --budget"),
         ((plan, "--budget", 3, "-o", header), "--budget is for a graph"),
-        ((graph, "--budget", 3, "-o", header, *effort), "no schedule: "),
+        ((graph, "--order", "free", "-o", header), "--order is for a search: give --budget as well"),
+        ((plan, "--search", "only", "-o", header), "--search is for a search: give --budget as well"),
         ((plan, "-o", plan), "is the plan, and would be lost"),
     ):
         before = header.read_bytes()
         status, _, err = command("deploy", "c-header", *arguments)
         assert status == 2 and message in err and len(err.splitlines()) == 1 and header.read_bytes() == before
+    status, out, err = command("deploy", "c-header", graph, "--budget", 3, "-o", header, *effort)
+    assert (status, out, err.startswith("no schedule: "), len(err.splitlines())) == (1, "", True, 1)
+    assert header.read_bytes() == before
     document = json.loads(plan.read_text())
     document["intervals"][0]["size"] = 7
     plan.write_text(json.dumps(document))

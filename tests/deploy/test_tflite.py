@@ -22,7 +22,7 @@ from moccasin_mzn.problem.runtime_plan import RuntimePlan
 from moccasin_mzn.search.options import Effort
 
 MODELS = {"skipping": skipping, "two results": two_results}
-QUICK = ("--time-limit", 2, "--threads", 1)
+QUICK = ("--time-limit", 2, "--threads", 1, "--search", "only")
 EARLIER = {"skipping": (0, 1, 2, 3, 4, 5, 0, 6, RESULTS), "two results": (1, 2, 3, 4, 0, RESULTS)}
 """Schedules: one that computes the first operator again, one in another order."""
 
@@ -151,11 +151,21 @@ def test_a_model_as_a_graph(tmp_path):
     assert graph.fixed_memory == {"inputs": 4 * pixels * 4, "parameters": weights}
 
 
+def test_what_depends_on_chance_is_computed_once():
+    net = Builder()
+    x = net.convolution("first", net.input, 4)
+    net.graph.outputs = [net.add("sum", x, x)]
+    assert graph_of(net.model).computed_once == ()
+    code = net.model.operatorCodes[1]
+    code.builtinCode = code.deprecatedBuiltinCode = net.s.BuiltinOperator.RANDOM_UNIFORM
+    assert graph_of(net.model).computed_once == (1,)
+
+
 def test_the_commands(command, tmp_path, capfd):
     model = written(tmp_path, skipping())
     graph, plan, new = (tmp_path / name for name in ("graph.json", "plan.json", "new.tflite"))
     assert command("import", "tflite", model, "-o", graph)[0] == 0
-    question = ("--budget", "22KiB", "--search", "only", "--addresses", "--alignment", 16)
+    question = ("--budget", "22KiB", "--addresses", "--alignment", 16)
     assert command("solve", graph, *question, *QUICK, "--output", plan)[0] == 0
     status, out, _ = command("deploy", "tflite", model, plan, "-o", new)
     assert status == 0 and "1 operator computed again" in out and len(offsets_in(new)[0].subgraphs[0].operators) == 8
@@ -165,7 +175,6 @@ def test_the_commands(command, tmp_path, capfd):
     for arguments, message in (
         ((model, "-o", new), "expected a plan, or --budget"),
         ((model, plan, "--budget", "1KiB", "-o", new), "expected a plan, or --budget"),
-        ((model, "--budget", "1KiB", "-o", new, *QUICK), "no schedule: "),
         ((model, plan, "--alignment", 8, "-o", new), "--alignment 8: TFLite Micro wants multiples of 16"),
         ((other, plan, "-o", new), "plan of the graph"),
         ((graph, plan, "-o", new), "is no TFLite model"),
@@ -175,6 +184,9 @@ def test_the_commands(command, tmp_path, capfd):
         before = new.read_bytes()
         status, _, err = command("deploy", "tflite", *arguments)
         assert status == 2 and message in err and len(err.splitlines()) == 1 and new.read_bytes() == before, err
+    status, out, err = command("deploy", "tflite", model, "--budget", "1KiB", "-o", new, *QUICK)
+    assert (status, out, err.startswith("no schedule: "), len(err.splitlines())) == (1, "", True, 1)
+    assert new.read_bytes() == before
 
 
 @pytest.mark.parametrize(

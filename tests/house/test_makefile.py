@@ -59,3 +59,11 @@ def test_experiments_have_a_folder_of_their_name(checkout, name):
     assert (checkout / "build" / name).is_dir()
     made(checkout, "bench", EXPERIMENT=f"my experiments/{name}.toml", RESULTS=f"else where/{name}")
     assert (checkout / "else where" / name).is_dir()
+
+
+def test_what_there_is_no_wheel_of_is_told_and_no_hindrance(checkout):
+    (checkout / ".venv" / "bin" / "python").write_text("#!/bin/sh\nexit 1\n")  # neither imports nor installs
+    answer = made(checkout, "test-deploy")
+    assert answer.returncode == 0
+    assert answer.stdout.splitlines()[-1] == "no TensorFlow Lite: its models are not run"
+    assert made(checkout, "test-torch").returncode != 0  # PyTorch itself is not for choice

@@ -14,6 +14,7 @@ from strategies import graphs, valid_sequences
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.files.plan_format import runtime_plan, schema, versioned
+from moccasin_mzn.problem.files.version import check_torch_version
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import plan_of_sequence
@@ -178,3 +179,39 @@ def test_what_solve_writes_is_a_plan(command, tmp_path):
     plan.write_text(json.dumps(document))
     status, out, _ = command("validate", graph, plan)
     assert status == 1 and out.startswith("invalid: intervals[3].reads: (2, 0), by the graph (0, 2)")
+
+
+@pytest.mark.parametrize("form", ["moccasin_mzn PyTorch plan", "moccasin_mzn plan 1"])
+def test_plans_of_pytorch_are_told_apart(form, command, tmp_path):
+    from moccasin_mzn.graphs.formats import write_graph
+
+    graph, plan, new = (tmp_path / name for name in ("graph.json", "plan.json", "plan.h"))
+    write_graph(DIAMOND, graph)
+    plan.write_text(json.dumps({"format": form, "version": 1, "sequence": ["a", "b", "c", "d"]}))
+    told = "a plan of a PyTorch training step, for `run torch --plan` and `Plan.load`; expected what `solve --output` "
+    told += "writes"
+    for arguments in (
+        ("validate", graph, plan),
+        ("plot", graph, plan, "--output", tmp_path / "picture.svg"),
+        ("solve", graph, "--budget", "100%", "--warm-start", plan),
+        ("deploy", "c-header", plan, "-o", new),
+    ):
+        assert command(*arguments) == (2, "", f"error: {plan}: {told}\n")
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (SCHEDULE, "a plan for runtimes, as `solve --output` writes it; expected one of a PyTorch training step"),
+        (["a"], "no plan of a PyTorch training step"),
+        ({"format": "moccasin_mzn PyTorch plan", "version": 2}, "PyTorch plan of version 2, this program reads 1"),
+        ({"format": "moccasin_mzn PyTorch plan"}, "PyTorch plan of version None, this program reads 1"),
+    ],
+)
+def test_what_is_no_plan_of_pytorch_is_told_apart(document, message):
+    with pytest.raises(InputError, match=message):
+        check_torch_version(document)
+
+
+def test_plans_of_pytorch_without_a_version_still_read():
+    check_torch_version({"format": "moccasin_mzn plan 1"})

@@ -17,7 +17,8 @@ from torch.nn import functional
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.pytorch import Plan
+from moccasin_mzn.pytorch import Plan, step_costs
+from moccasin_mzn.pytorch.measuring import free_memory
 
 
 @pytest.fixture
@@ -60,12 +61,25 @@ def test_the_increase_is_of_the_step_that_was_measured(resnet):
     found = planned(model, inputs, 0.7)
     operators = simulate(found.graph, found.graph.input_order()).duration
     again = simulate(found.graph, found.sequence).duration - operators
-    assert 0 < found.predicted_increase <= again / operators
-    alone = planned(model, inputs, found.budget)  # the eager step is not run, the planned one is
+    assert 0 < found.predicted_increase - found.overhead <= again / operators
+    assert found.overhead <= found.bound <= found.predicted_increase
+
+
+@pytest.mark.parametrize("free", [2**50, 0])
+def test_for_bytes_the_eager_step_is_run_only_where_much_memory_is_free(resnet, monkeypatch, free):
+    """Otherwise the planned one is."""
+    monkeypatch.setattr(step_costs, "free_memory", lambda device: free)
+    model, inputs = resnet
+    alone = planned(model, inputs, "254KiB")
     operators = simulate(alone.graph, alone.graph.input_order()).duration
     again = simulate(alone.graph, alone.sequence).duration - operators
-    assert 0 < alone.predicted_increase < again / operators
-    assert alone.bound <= alone.predicted_increase
+    assert 0 < alone.predicted_increase - alone.overhead < again / operators
+    assert (alone.overhead != 0) == (free > 0) and alone.eager_peak is None
+    assert alone.overhead <= alone.bound <= alone.predicted_increase
+
+
+def test_free_memory_is_some_of_the_machines():
+    assert 0 < free_memory() < 2**50
 
 
 def test_inputs_that_are_no_examples_are_forms():

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 torch = pytest.importorskip("torch", minversion="2.6")
@@ -273,8 +275,20 @@ def test_a_plan_of_another_network_or_version_is_refused(tmp_path, model, x):
     with pytest.raises(PlanError, match="saved with torch 1.0, this is"):
         Plan.load(file, model)
     file.write_text("[]")
-    with pytest.raises(ValueError, match="no plan: expected an object"):
+    with pytest.raises(ValueError, match="plan.json: no plan of a PyTorch training step: expected an object"):
         Plan.load(file, model)
+    file.write_text('{"format": "moccasin_mzn plan", "version": 1}')
+    with pytest.raises(ValueError, match="plan.json: a plan for runtimes, as `solve --output` writes it; "):
+        Plan.load(file, model)
+
+
+def test_a_plan_that_says_what_plans_said_before_they_had_a_version_reads(tmp_path, model, x):
+    found, file = planned(model, [x], 1.0), tmp_path / "plan.json"
+    found.save(file)
+    document = json.loads(file.read_text())
+    assert (document.pop("format"), document.pop("version")) == ("moccasin_mzn PyTorch plan", 1)
+    file.write_text(json.dumps({"format": "moccasin_mzn plan 1", **document}))
+    assert Plan.load(file, model).sequence == found.sequence
 
 
 def test_a_damaged_file_is_told_in_one_line(tmp_path, model, x):

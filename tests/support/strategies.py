@@ -55,7 +55,7 @@ def valid_sequences(draw: st.DrawFn, graph: ComputationGraph, max_extra: int = 6
     return tuple(sequence)
 
 
-_KEYS_OF_THE_FORMAT = {"name", "order", "duration_unit", "size_unit", "fixed_memory"}
+_KEYS_OF_THE_FORMAT = {"name", "order", "duration_unit", "size_unit", "fixed_memory", "computed_once"}
 _ODD_TEXT = st.text("\"'\\<>&;{}[]#%=-/*+nlNG\n\r\t\x00\x0b\x85\u2028\ufeff\ufffe é1", max_size=8) | st.text(max_size=8)
 _ODD_IDS = st.one_of(
     _IDS,
@@ -93,4 +93,5 @@ def odd_graphs(draw: st.DrawFn, max_nodes: int = 6) -> ComputationGraph:
         attributes=draw(st.dictionaries(keys, _JSON_VALUES, max_size=3)),
         workspaces=draw(st.none() | st.lists(st.integers(0, left // n), min_size=n, max_size=n)),
         fixed_memory=draw(st.dictionaries(_ODD_TEXT.filter(str.isprintable), st.integers(0, 2**40), max_size=2)),
+        computed_once=draw(st.lists(st.integers(0, n - 1), unique=True)),
     )

@@ -116,14 +116,14 @@ def edge_positions(
     return tuple(zip(tails, heads, strict=True))
 
 
-def resolve_order(ids: list[NodeId], about: Object) -> tuple[int, ...] | None:
-    """The list of ids under "order" as positions, None if there is none."""
-    order = about.get("order")
-    if order is None:
+def resolve_list(ids: list[NodeId], about: Object, key: str) -> tuple[int, ...] | None:
+    """The list of ids under a key, such as "order", as positions, None if there is none."""
+    found = about.get(key)
+    if found is None:
         return None
-    if not isinstance(order, list):
-        raise InputError(f'"order" is {shown(order)}, expected a list of node ids')
-    return tuple(resolve(ids, "order", order))
+    if not isinstance(found, list):
+        raise InputError(f'"{key}" is {shown(found)}, expected a list of node ids')
+    return tuple(resolve(ids, key, found))
 
 
 def graph_of(
@@ -160,7 +160,7 @@ def graph_of(
         durations=tuple(column(nodes, "nodes", duration)),
         sizes=tuple(column(nodes, "nodes", size)),
         edges=edge_positions(ids, document, edges, ends),
-        order=resolve_order(ids, about),
+        order=resolve_list(ids, about, "order"),
         name=about.get("name", ""),
         labels=where_any(label),
         backward=where_any(backward),

@@ -16,7 +16,8 @@
     ]
     }
 
-Ids are integers or strings. In "graph" all keys are optional; unknown ones are kept as the graph's `attributes`.
+Ids are integers or strings. In "graph" all keys are optional; "computed_once" lists the ids of nodes that no search may
+compute again; unknown keys are kept as the graph's `attributes`.
 Each node may have a "label", and in a training graph "backward": true for the nodes of its backward pass; all nodes
 have one, or none has; so with "device_durations", such as {"gpu": 3, "cpu": 12, "npu": null}, where null is for what a
 device cannot compute. A node may have a "workspace": memory that a computation of it takes while it goes on, beside its
@@ -43,6 +44,7 @@ from moccasin_mzn.graphs.formats.fields import (
     graph_object,
     graph_of,
     objects,
+    resolve_list,
 )
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -50,7 +52,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 FORMAT = "moccasin-graph"
 VERSION = 1
 
-_OWN_KEYS = ("name", "order", "duration_unit", "size_unit", "fixed_memory")
+_OWN_KEYS = ("name", "order", "duration_unit", "size_unit", "fixed_memory", "computed_once")
 
 
 def matches(document: Any) -> bool:
@@ -87,6 +89,7 @@ def parse(document: dict[str, Any]) -> ComputationGraph:
         size_unit=about.get("size_unit", "unit"),
         attributes={key: value for key, value in about.items() if key not in _OWN_KEYS},
         fixed_memory=about.get("fixed_memory", {}),
+        computed_once=resolve_list(ids, about, "computed_once") or (),
         device_durations=by_device(ids, column(nodes, "nodes", "device_durations")) if timed else {},
     )  # fmt: skip
 
@@ -108,6 +111,8 @@ def graph_text(graph: ComputationGraph) -> str:
         raise InputError(f"attribute {shown(taken[0])} has the name of a key of the format")
     if graph.fixed_memory:
         about["fixed_memory"] = dict(graph.fixed_memory)
+    if graph.computed_once:
+        about["computed_once"] = [graph.nodes[v] for v in graph.computed_once]
     about.update(graph.attributes)
     if graph.order is not None:
         about["order"] = [graph.nodes[v] for v in graph.order]

@@ -4,7 +4,8 @@ Names of attributes that hold the fields of a `ComputationGraph`:
 
     of nodes: duration, size, workspace (0 where it is missing), label, backward (true or false); and as JSON:
     device_durations (by name of the device), in_place (a list of ids; none where it is missing)
-    of the graph: name, duration_unit, size_unit; and as JSON: order (a list of ids), fixed_memory and attributes
+    of the graph: name, duration_unit, size_unit; and as JSON: order, computed_once (lists of ids), fixed_memory and
+    attributes
 
 Other attributes of the graph are kept among `ComputationGraph.attributes`; other ones of nodes and edges are not kept.
 An id that is written as a 64-bit integer is one. Where a text cannot say it exactly (the string "1", a name with a
@@ -24,7 +25,7 @@ from typing import Any
 from moccasin_mzn.errors import InputError, located, shown, some_of
 from moccasin_mzn.files import load_text, parse_json, replace_file
 from moccasin_mzn.graphs.checks import by_device
-from moccasin_mzn.graphs.formats.fields import attributes_json, overwritable, resolve_order
+from moccasin_mzn.graphs.formats.fields import attributes_json, overwritable, resolve_list
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph, NodeId
 from moccasin_mzn.words import count_text
 
@@ -35,7 +36,7 @@ The worst texts of this length keep the readers busy for up to two minutes.
 """
 
 _TEXT_FIELDS = (("name", ""), ("duration_unit", "unit"), ("size_unit", "unit"))
-_JSON_FIELDS = ("order", "fixed_memory", "attributes")
+_JSON_FIELDS = ("order", "fixed_memory", "computed_once", "attributes")
 _OWN_KEYS = {*_JSON_FIELDS, *(key + suffix for key, _ in _TEXT_FIELDS for suffix in ("", "_json"))}
 
 _INTEGER_ID = re.compile(r"0|-?[1-9][0-9]{0,18}")
@@ -148,13 +149,14 @@ def computation_graph(found: TextGraph, amounts: Amounts) -> ComputationGraph:
         durations=durations,
         sizes=sizes,
         edges=_edges(found),
-        order=resolve_order(ids, about),
+        order=resolve_list(ids, about, "order"),
         labels=_labels(found),
         backward=_of_all(found, "backward", _flag) or None,
         workspaces=_amounts(found, "workspace", 0, []),
         in_place=_overwritable(found, ids),
         device_durations=by_device(tuple(found.nodes), _of_all(found, "device_durations", _json_value)),
         fixed_memory=about.get("fixed_memory", {}),
+        computed_once=resolve_list(ids, about, "computed_once") or (),
         attributes={**foreign, **own, **({"assumed": assumed} if assumed else {})},
         **texts,
     )
@@ -303,6 +305,8 @@ def graph_attributes(graph: ComputationGraph) -> dict[str, str]:
             texts.update({key: value} if is_plain(value) else {f"{key}_json": json.dumps(value)})
     if graph.order is not None:
         texts["order"] = json.dumps([graph.nodes[v] for v in graph.order])
+    if graph.computed_once:
+        texts["computed_once"] = json.dumps([graph.nodes[v] for v in graph.computed_once])
     if graph.fixed_memory:
         texts["fixed_memory"] = json.dumps(graph.fixed_memory)
     if graph.attributes:

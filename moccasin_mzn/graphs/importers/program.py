@@ -28,8 +28,6 @@ DURATION_UNKNOWN = "duration unknown"
 """How lines about durations begin in a graph's attribute "assumed"."""
 STOP = "stop"
 ELEMENTS = "elements"
-COMPUTED_ONCE = "computed_once"
-"""A graph's attribute: ids of the nodes that are `Operation.once`."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Operation:
     which stands there. (If neither bytes nor elements are fewer; those of a view are the same in any case.)"""
     once: bool = False
     """To compute it again would take much more time and memory than this says, or may put out something else: whoever
-    executes a schedule wants it computed once."""
+    executes a schedule wants it computed once, see `ComputationGraph.computed_once`."""
 
     def __post_init__(self) -> None:
         for what in ("size", "elements", "duration", "workspace"):
@@ -139,8 +137,7 @@ def program_graph(
         keep_results: of several results, keep all to the end: a last node of no size and no duration reads them. A
             single result is computed last in any case.
         workspaces: nodes have those of their operations.
-        attributes: for the graph; "assumed" is added if something was, a list of lines, and `COMPUTED_ONCE` if there
-            are such nodes.
+        attributes: for the graph; "assumed" is added if something was, a list of lines.
 
     Returns:
         Ids are the names of operations, labels their kinds; the input order is that of execution.
@@ -168,8 +165,6 @@ def program_graph(
         kept.append(Operation(last, "results", results, size=0, elements=0, duration=0, backward=in_backward))
     assumed: list[str] = []
     sizes, durations = _sizes(kept, missing, assumed), _durations(kept, missing, assumed)
-    once = [operation.name for operation in kept if operation.once]
-    added = {**({COMPUTED_ONCE: once} if once else {}), **({"assumed": assumed} if assumed else {})}
     position = {operation.name: at for at, operation in enumerate(kept)}
     return ComputationGraph(
         nodes=tuple(position),
@@ -182,7 +177,8 @@ def program_graph(
         duration_unit=program.duration_unit,
         size_unit="byte",
         in_place=_overwritable(kept, sizes, frozenset(results)),
-        attributes={**(attributes or {}), **added},
+        computed_once=tuple(at for at, operation in enumerate(kept) if operation.once),
+        attributes={**(attributes or {}), **({"assumed": assumed} if assumed else {})},
         backward=tuple(operation.backward for operation in kept) if in_backward else None,
         fixed_memory=program.fixed_memory,
         workspaces=tuple(operation.workspace for operation in kept) if workspaces else None,

@@ -23,6 +23,8 @@ ALIGNMENT = 16
 """Of tensors in the arena of TensorFlow Lite Micro, in bytes."""
 RESULTS = "results"
 """The node that reads all outputs of the network, so that they are held to the end."""
+CHANCE = ("MULTINOMIAL", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL")
+"""Operators that put out something else when they are computed again."""
 _BITS = {
     "FLOAT32": 32, "FLOAT16": 16, "INT32": 32, "UINT8": 8, "INT64": 64, "BOOL": 8, "INT16": 16, "COMPLEX64": 64,
     "INT8": 8, "FLOAT64": 64, "COMPLEX128": 128, "UINT64": 64, "UINT32": 32, "UINT16": 16, "INT4": 4,
@@ -106,6 +108,9 @@ def graph_of(model: Any, name: str = "") -> ComputationGraph:
             sizes=(*(sum(_padded(model, operator)) for operator in subgraph.operators), 0),
             edges=tuple((u, v) for v, found in enumerate(reads) for u in found),
             order=(*range(n + 1),), name=name, labels=(*labels, RESULTS), duration_unit="MAC", size_unit="byte",
+            computed_once=tuple(
+                at for at, operator in enumerate(subgraph.operators) if operator_name(model, operator) in CHANCE
+            ),
             fixed_memory={"inputs": sum(size_of(model, x) for x in subgraph.inputs),
                           "parameters": sum(size_of(model, x) for x in weights)},
         )  # fmt: skip

@@ -12,6 +12,8 @@ from moccasin_mzn.heuristics.staged.state import EXCESS, EXTRA
 
 ADAPTION = 3e-4
 """Relative change per step of the penalty of memory over the budget: up while the state is over it, else down."""
+USUAL = 6000
+"""On graphs of more nodes it changes as much less: there it takes as many more steps until the state has answered."""
 
 BEST = 2
 UNKNOWN = -1
@@ -53,6 +55,7 @@ def anneal(problem, state, tail, head, generator, mix, steps, cooling, control, 
         trail, stack: see `moves.move`.
     """
     temperature, penalty = control[TEMPERATURE], control[PENALTY]
+    adaption = ADAPTION * min(1.0, USUAL / len(problem.duration))
     for _ in range(steps):
         temperature *= cooling
         extra, excess = state.totals[EXTRA], state.totals[EXCESS]
@@ -66,5 +69,5 @@ def anneal(problem, state, tail, head, generator, mix, steps, cooling, control, 
                 if state.totals[EXCESS] == 0 and state.totals[EXTRA] < control[BEST]:
                     control[BEST] = state.totals[EXTRA]
                     _keep(state, best_stage, changed)
-        penalty *= 1.0 + ADAPTION if state.totals[EXCESS] > 0 else 1.0 - ADAPTION
+        penalty *= 1.0 + adaption if state.totals[EXCESS] > 0 else 1.0 - adaption
     control[TEMPERATURE], control[PENALTY] = temperature, penalty

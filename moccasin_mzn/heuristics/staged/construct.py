@@ -90,14 +90,11 @@ def _realise(problem: Problem, state: State, gaps: Gaps, best: Priced) -> None:
     weight[1:] = np.cumsum(np.ceil(WEIGHTS / max(prices.sum(), 1e-300) * each[part]))
     gaps.look(problem, state, weight)
     chosen = np.flatnonzero(taken.stages)
-    gain = np.where(seen.last, -1, weight[np.minimum(seen.end, n)] - weight[seen.begin + 1])[chosen]
-    chosen = chosen[np.argsort(gain, kind="stable")]  # of several gaps of an output that of most gain is the last
-    again, needed = np.zeros((2, n), bool)
-    node = seen.node[chosen]
-    again[node], needed[node] = True, ~seen.last[chosen]
-    gaps.begin[node], gaps.end[node] = seen.begin[chosen], seen.end[chosen]
-    place = np.full(n, NONE, np.int64)
-    _put(problem, state, again, needed, weight, gaps.begin, gaps.end, gaps.last, place, gaps.events)
+    node, then = seen.node[chosen], np.append(best.moments.seen, n)[seen.first[chosen] + taken.stages[chosen]]
+    begin, end = seen.begin[chosen], np.minimum(seen.end[chosen], then)
+    gain = np.where(seen.last[chosen], -1, weight[end] - weight[begin + 1])
+    order = np.lexsort((-gain, -node))  # of several gaps of an output that of most gain first
+    _put(problem, state, node[order], ~seen.last[chosen][order], weight, begin[order], end[order], gaps.last, gaps.events)
 
 
 def _choose(problem: Problem, state: State, gaps: Gaps, stop: Callable[[], bool]) -> bool:
@@ -123,8 +120,9 @@ def _choose(problem: Problem, state: State, gaps: Gaps, stop: Callable[[], bool]
     if cut is None:
         return False
     count = state.totals[COUNT]
-    place = np.full(n, NONE, np.int64)
-    _put(problem, state, cut.again, needed, weight, gaps.begin, gaps.end, gaps.last, place, gaps.events)
+    again = np.flatnonzero(cut.again)[::-1]
+    begin, end = gaps.begin[again], gaps.end[again]
+    _put(problem, state, again, needed[again], weight, begin, end, gaps.last, gaps.events)
     return state.totals[COUNT] > count
 
 
@@ -174,28 +172,32 @@ def _look(problem, state, weight, gain, begin, end, last, events):
 
 
 @compiled
-def _put(problem, state, again, needed, weight, begin, end, last, place, events):
+def _put(problem, state, again, needed, weight, begin, end, last, events):
     """Compute what is chosen again: at the end of its gap, or where that leaves more of the gap, at a read in it by
-    something else that is computed again; tools as late as those allow."""
+    something else that is computed again; tools as late as those allow.
+
+    Args:
+        again: nodes, readers first; one several times for several gaps.
+        needed, begin, end: of each of those.
+    """
     n = len(problem.duration)
-    for u in range(n - 1, -1, -1):
-        if not again[u]:
-            continue
-        stage, count = n, 0
+    for of in range(len(again)):
+        u, stage, count = again[of], n, 0
         for at in range(problem.succ_ptr[u], problem.succ_ptr[u + 1]):
-            k = place[problem.succ[at]]
-            if k != NONE and needed[u] and begin[u] < k < end[u] and count < len(events) - 1:
-                count = _insert(events, count, k)
-            elif k > last[u] and not needed[u]:
-                stage = min(stage, k)
-        if needed[u]:
-            count = _insert(events, count, end[u])
-            first, most = begin[u], np.int64(-1)
+            x = problem.succ[at]
+            for slot in range(problem.slot_ptr[x], problem.slot_ptr[x + 1]):
+                k = state.stage[slot]
+                if needed[of] and begin[of] < k < end[of] and count < len(events) - 1:
+                    count = _insert(events, count, k)
+                elif k > last[u] and not needed[of]:
+                    stage = min(stage, k)
+        if needed[of]:
+            count = _insert(events, count, end[of])
+            first, most = begin[of], np.int64(-1)
             for at in range(count):
                 if first < events[at] and weight[events[at]] - weight[first + 1] > most:
                     most, stage = weight[events[at]] - weight[first + 1], events[at]
                 first = events[at]
         slot = slot_at(problem, state.stage, u, NONE)
         if u < stage < n and slot != NONE and slot_at(problem, state.stage, u, stage) == NONE:
-            place[u] = stage
             add(problem, state, slot, stage)

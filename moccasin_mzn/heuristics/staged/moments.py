@@ -116,7 +116,7 @@ class Moments:
 
     def __init__(self, graph: _Graph, possible: Array, stages: Array, excess: Array) -> None:
         self.gaps = gaps = Gaps.of(graph, stages)
-        self.excess, spans = excess, gaps.beyond - gaps.first
+        self.seen, self.excess, spans = stages, excess, gaps.beyond - gaps.first
         able = possible[gaps.node]
         self.able, self.sizes, self.durations = able, graph.size[gaps.node], graph.duration[gaps.node]
         self._again, again_stage = spread(gaps.first, np.where(able, spans, 0))

@@ -10,7 +10,7 @@ from moccasin_mzn.heuristics.compiling import compiled
 from moccasin_mzn.heuristics.randomness import below, unit
 from moccasin_mzn.heuristics.slots import slot_at
 from moccasin_mzn.heuristics.staged.reads import last_read, latest_start, next_start
-from moccasin_mzn.heuristics.staged.state import COUNT, EXCESS, EXTRA, NONE, add, peak_of, remove
+from moccasin_mzn.heuristics.staged.state import COUNT, EXCESS, EXTRA, NONE, add, remove, stage_over
 
 STEP = 20
 """How many stages a recomputation is moved at most, but for moves to another read."""
@@ -160,15 +160,7 @@ def _pick_edge(problem, state, tail, head, generator, tries):
     e = below(generator, len(tail))
     if state.totals[EXCESS] == 0:
         return e
-    n = len(problem.duration)
-    over = NONE
-    for _ in range(16):
-        k = below(generator, n)
-        if peak_of(state, k) > problem.budget:
-            over = k
-            break
-    if over == NONE:
-        return e
+    over = stage_over(problem, state, below(generator, len(problem.duration)))
     for _ in range(tries):
         if tail[e] < over < head[e]:
             return e
@@ -224,6 +216,8 @@ def _change(problem, state, tail, head, generator, mix, penalty, temperature, tr
         if k == NONE or slot_at(problem, state.stage, problem.slot_node[slot], k) != NONE:
             return 0
         return _set(problem, state, slot, k, trail, length)
+    if state.totals[EXCESS] == 0 and mix.swap <= kind < mix.add * 0.95:
+        kind = mix.swap * unit(generator)
     if kind < mix.swap and count > 0:
         length = _remove(problem, state, state.chosen[below(generator, count)], trail, length)
     if kind < mix.swap_two and state.totals[COUNT] > 0:

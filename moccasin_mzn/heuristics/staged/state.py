@@ -25,11 +25,11 @@ from moccasin_mzn.heuristics.slots import NONE, Problem, problem_with, slot_at
 from moccasin_mzn.heuristics.staged.reads import NEVER, last_read, latest_start, next_start, overwrites
 from moccasin_mzn.problem.instance import Instance
 
-BLOCK_BITS = 8
+BLOCK_BITS = 5
 BLOCK = 1 << BLOCK_BITS
 """Stages in a block: a range of stages is shifted block by block, so that it costs little on large graphs too."""
-PLAIN = 8 * BLOCK
-"""Up to so many stages there are no blocks: to go through all stages of a range is quicker."""
+PLAIN = 64 * BLOCK
+"""Up to so many stages there are no blocks: to go through all stages of a range is quick enough."""
 
 
 class State(NamedTuple):
@@ -42,10 +42,11 @@ class State(NamedTuple):
     after: np.ndarray
     """Next slot in the same stage; NONE."""
     level: np.ndarray
-    """The largest memory in each stage, but for the `lift` of its block."""
-    blocks: np.ndarray
-    """Of each block of stages the `LIFT`, what all its levels lack to the memory (0 on small graphs), the `TOP`, than
-    which no level in it is higher, and the `BOTTOM`, than which none is lower. One array, since calls pass them all."""
+    """The largest memory in each stage, but for the lift of its block."""
+    lift: np.ndarray
+    """Of each block of stages: what all its levels lack to the memory; 0 on small graphs."""
+    top: np.ndarray
+    """The largest memory in each block; not kept on small graphs."""
     below: np.ndarray
     """How far the memory at the end of each stage is below its peak."""
     slot_below: np.ndarray
@@ -57,7 +58,8 @@ class State(NamedTuple):
     place: np.ndarray
     """Where each slot in use stands in `chosen`."""
     totals: np.ndarray
-    """Extra duration; sum over stages of the peak over the budget; number of recomputations."""
+    """Extra duration; sum over stages of the peak over the budget, on large graphs with each stage's taken for that of
+    its block; number of recomputations."""
     spared: np.ndarray
     """What the first computation of each node takes less, as it overwrites an input."""
     slot_spared: np.ndarray
@@ -66,11 +68,10 @@ class State(NamedTuple):
     @property
     def peak(self) -> np.ndarray:
         """The largest memory in each stage."""
-        return self.level + np.repeat(self.blocks[LIFT::FIGURES], BLOCK)[: len(self.level)]
+        return self.level + np.repeat(self.lift, BLOCK)[: len(self.level)]
 
 
 EXTRA, EXCESS, COUNT = 0, 1, 2
-LIFT, TOP, BOTTOM, FIGURES = 0, 1, 2, 3
 
 
 def problem_of(instance: Instance) -> Problem:
@@ -145,7 +146,8 @@ def empty_state(problem: Problem) -> State:
         head=np.full(n, NONE, np.int64),
         after=np.full(slots, NONE, np.int64),
         level=np.zeros(n, np.int64),
-        blocks=np.zeros(FIGURES * -(-n // BLOCK), np.int64),
+        lift=np.zeros(-(-n // BLOCK), np.int64),
+        top=np.zeros(-(-n // BLOCK), np.int64),
         below=np.zeros(n, np.int64),
         slot_below=np.zeros(slots, np.int64),
         used=np.zeros(n, np.int64),
@@ -175,30 +177,47 @@ def _fill(problem, state, change):
         if overwrites(problem, state, k, k * n + k):
             state.spared[k] = problem.size[k]
             state.level[k] -= problem.size[k]
-        state.totals[EXCESS] += max(0, state.level[k] - problem.budget)
-    for block in range(len(state.blocks) // FIGURES):
-        _tighten(state, block)
+        if n <= PLAIN:
+            state.totals[EXCESS] += max(0, state.level[k] - problem.budget)
+    if n > PLAIN:
+        for block in range(len(state.top)):
+            _find_top(problem, state, block)
 
 
 @compiled
-def _tighten(state, block):
-    """Make the top and the bottom of a block what they are at most and at least."""
-    top = bottom = state.level[block << BLOCK_BITS]
+def _find_top(problem, state, block):
+    """Make the top of a block what it is."""
+    top = state.level[block << BLOCK_BITS]
     for level in state.level[block << BLOCK_BITS : (block + 1) << BLOCK_BITS]:
-        top, bottom = max(top, level), min(bottom, level)
-    state.blocks[FIGURES * block + TOP], state.blocks[FIGURES * block + BOTTOM] = top, bottom
+        top = max(top, level)
+    top += state.lift[block]
+    state.totals[EXCESS] += BLOCK * (max(0, top - problem.budget) - max(0, state.top[block] - problem.budget))
+    state.top[block] = top
 
 
 @compiled
 def peak_of(state, k):
     """The largest memory in stage k."""
-    return state.level[k] + state.blocks[FIGURES * (k >> BLOCK_BITS) + LIFT]
+    return state.level[k] + state.lift[k >> BLOCK_BITS]
+
+
+@compiled
+def stage_over(problem, state, start):
+    """The first stage over the budget from `start` on, and behind the last one from the first on; there must be one."""
+    n, k = len(problem.duration), start
+    while peak_of(state, k) <= problem.budget:
+        k += 1
+        if n > PLAIN and (k & (BLOCK - 1)) == 0:
+            while k < n and state.top[k >> BLOCK_BITS] <= problem.budget:
+                k += BLOCK
+        k = k if k < n else 0
+    return k
 
 
 @compiled
 def _shift_part(problem, state, k, begin, end, amount):
     """Add `amount` to the memory of the events of stage k strictly between two events."""
-    n, old, block = len(problem.duration), peak_of(state, k), FIGURES * (k >> BLOCK_BITS)
+    n, old, block = len(problem.duration), peak_of(state, k), k >> BLOCK_BITS
     at_end = old - state.below[k] + (amount if begin < k * n + k < end else 0)
     new = at_end
     slot = state.head[k]
@@ -212,12 +231,11 @@ def _shift_part(problem, state, k, begin, end, amount):
     while slot != NONE:
         state.slot_below[slot] += new
         slot = state.after[slot]
-    level = new - state.blocks[block + LIFT]
-    state.level[k], state.below[k] = level, new - at_end
-    if len(state.level) > PLAIN:
-        state.blocks[block + TOP] = max(state.blocks[block + TOP], level)
-        state.blocks[block + BOTTOM] = min(state.blocks[block + BOTTOM], level)
-    state.totals[EXCESS] += max(0, new - problem.budget) - max(0, old - problem.budget)
+    state.level[k], state.below[k] = new - state.lift[block], new - at_end
+    if n > PLAIN:
+        _find_top(problem, state, block)
+    else:
+        state.totals[EXCESS] += max(0, new - problem.budget) - max(0, old - problem.budget)
 
 
 @compiled
@@ -230,13 +248,17 @@ def _shift_memory(problem, state, begin, end, amount):
     if last > first and state.head[last] != NONE:
         _shift_part(problem, state, last, begin, end, amount)
     k, last = first + 1, max(last, first + 1)
-    if len(state.level) <= PLAIN:
+    if n <= PLAIN:
         state.totals[EXCESS] += _lifted(state.level[k:last], amount, problem.budget)
         return
-    while k < last:
-        end_of_block = min(last, ((k >> BLOCK_BITS) + 1) << BLOCK_BITS)
-        _shift_stages(problem, state, k, end_of_block, amount)
-        k = end_of_block
+    block, beyond = (k + BLOCK - 1) >> BLOCK_BITS, last >> BLOCK_BITS
+    _shift_stages(problem, state, k, min(last, block << BLOCK_BITS), amount)
+    if block <= beyond:
+        _shift_stages(problem, state, beyond << BLOCK_BITS, last, amount)
+    if block < beyond:
+        for at in range(block, beyond):
+            state.lift[at] += amount
+        state.totals[EXCESS] += BLOCK * _lifted(state.top[block:beyond], amount, problem.budget)
 
 
 @compiled
@@ -253,24 +275,11 @@ def _lifted(levels, amount, budget):
 
 @compiled
 def _shift_stages(problem, state, first, end, amount):
-    """Add `amount` to the memory of the stages from `first` to before `end`, all of one block."""
-    block = FIGURES * (first >> BLOCK_BITS)
-    budget = problem.budget - state.blocks[block + LIFT]
-    least, most = state.blocks[block + BOTTOM] + min(0, amount), state.blocks[block + TOP] + max(0, amount)
-    levels = state.level[first:end]
-    if least >= budget or most <= budget:
-        state.totals[EXCESS] += amount * len(levels) if least >= budget else 0
-        if len(levels) == BLOCK:
-            state.blocks[block + LIFT] += amount
-            return
-        for i in range(len(levels)):
-            levels[i] += amount
-    else:
-        state.totals[EXCESS] += _lifted(levels, amount, budget)
-        if len(levels) == BLOCK:
-            _tighten(state, first >> BLOCK_BITS)
-            return
-    state.blocks[block + BOTTOM], state.blocks[block + TOP] = least, most
+    """Add `amount` to the memory of the stages from `first` to before `end`, all of one block, if there are any."""
+    for k in range(first, end):
+        state.level[k] += amount
+    if first < end:
+        _find_top(problem, state, first >> BLOCK_BITS)
 
 
 @compiled

@@ -77,9 +77,9 @@ def runtime_plan(document: Any, graph: ComputationGraph | None = None) -> Runtim
         InputError: it is in another format or of another version, broken, or not so; see `RuntimePlan`; with a graph
             also: the plan is of another one, or the judge refuses it.
     """
+    check_version(document)
     if not is_versioned(document):
         raise InputError(f'no plan for runtimes: expected an object whose "format" is "{FORMAT}"')
-    check_version(document)
     if ("sequence" in document) == ("plan" in document):
         raise InputError('expected one of "sequence" and "plan"')
     names, steps = _steps(document)

@@ -48,6 +48,7 @@ WHOLE = ComputationGraph(
     device_durations={"gpu": [3, 0, 1, 1], 'c"pu': [12, None, 2**50, 0]},
     workspaces=[0, 7, 0, 2**51],
     in_place=[(), (3,), (0,), ()],
+    computed_once=[3, 1],
 )
 
 

@@ -127,9 +127,9 @@ def test_every_tensor_that_an_operator_makes_is_in_a_group():
 def test_statistics_are_computed_once_and_gradients_as_often_as_one_likes():
     graph = imported(conv_net, "2x4x16x16", training=True)
     once = [f"native_batch_norm{number}_output_1_2" for number in ("", "_1", "_2")]
-    assert graph.attributes["computed_once"] == once
+    assert [graph.nodes[v] for v in graph.computed_once] == once
     plain = imported(module(lambda net, x: net.l(x)), training=True)
-    assert "computed_once" not in plain.attributes
+    assert plain.computed_once == ()
 
 
 def test_what_overwrites_statistics_is_computed_once_too():
@@ -139,7 +139,7 @@ def test_what_overwrites_statistics_is_computed_once_too():
         return variance * mean
 
     graph = imported(module(forward), "64x8")
-    assert graph.attributes["computed_once"] == ["native_batch_norm_output_1_2"]
+    assert [graph.nodes[v] for v in graph.computed_once] == ["native_batch_norm_output_1_2"]
     assert "add_" in graph.labels[graph.nodes.index("native_batch_norm_output_1_2")]
 
 
