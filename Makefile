@@ -10,7 +10,7 @@ export GRAPH BUDGET PICTURE EXPERIMENT RESULTS
 # Tests start hundreds of processes, and each would compile all of the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: solve test test-all test-torch test-deploy test-slow golden soak fuzz solvers bench lint data clean
+.PHONY: solve test test-all test-torch test-deploy test-slow golden soak fuzz solvers bench docs lint data clean
 
 solve: .venv/ready
 	mkdir -p build
@@ -74,6 +74,12 @@ bench: .venv/ready
 	results="$${RESULTS:-build/$$(basename -- "$$EXPERIMENT" .toml)}" && mkdir -p -- "$$results" && \
 	$(BIN)/python -m moccasin_mzn bench run --store "$$results/runs.sqlite" -- "$$EXPERIMENT" && \
 	$(BIN)/python -m moccasin_mzn bench report --output "$$results" -- "$$results/runs.sqlite"
+
+# The site, from all pages and docstrings; a dead link or a missing anchor is an error. Its search works without a server.
+docs: .venv/ready
+	$(BIN)/python -c 'import furo, myst_parser, sphinx_click, sphinx_copybutton' 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --fresh-env --quiet -c docs . build/site
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -238,7 +238,7 @@ def compare(
     Args:
         graph: the computation graph, or its file.
         budgets: one or several, as for `solve`.
-        only: those whose names match one of these patterns, such as "chen-*".
+        only: those whose names match one of these patterns, such as `chen-*`.
         count_fixed: budgets are for the graph's fixed memory too.
         time_limit: seconds for each of them.
         threads: None: as many as there are cores.

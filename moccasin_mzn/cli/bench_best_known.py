@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("experiment", type=click.Path(path_type=Path), metavar="EXPERIMENT.toml")
 @click.option("--table", type=click.Path(path_type=Path), default=Path("best_known.csv"), show_default=True,
               metavar="FILE.csv", help="What is known; it and its files are made if they are not there.")  # fmt: skip
-@click.option("--only", default="*", metavar="PATTERN", help='Only questions such as "*n100* 0.9, order input*".')
+@click.option("--only", default="*", metavar="PATTERN", help="Only questions such as `*n100* 0.9, order input*`.")
 @click.option("--again", is_flag=True, help="Also what is proven and certified in full.")
 @click.option("--list", "listing", is_flag=True, help="List the questions and what is known, and search nothing.")
 @effort("For each question; as long again for its certificate.", time_limit=60.0)

@@ -20,7 +20,7 @@ from moccasin_mzn.report.streams import is_read
               help="Most memory, as for solve; may be given several times.")  # fmt: skip
 @COUNT_FIXED
 @click.option("--only", multiple=True, metavar="PATTERN",
-              help='Only these, such as "chen-*"; may be given several times.')  # fmt: skip
+              help='Only these, such as `chen-*`; may be given several times.')  # fmt: skip
 @click.option("--model", "models", multiple=True, metavar="FILE.mzn",
               help="A model of one's own as well; may be given several times.")  # fmt: skip
 @added(*typed("like"))

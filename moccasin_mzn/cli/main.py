@@ -16,6 +16,7 @@ from moccasin_mzn.cli.compare import compare
 from moccasin_mzn.cli.compiling import compile_searches
 from moccasin_mzn.cli.complexity import complexity
 from moccasin_mzn.cli.deploy import deploy
+from moccasin_mzn.cli.examples import add_examples
 from moccasin_mzn.cli.export import export
 from moccasin_mzn.cli.frontier import frontier
 from moccasin_mzn.cli.generate import generate
@@ -52,6 +53,7 @@ SECTIONS = {
 }
 for title, commands in SECTIONS.items():
     main.add_section(Section(title, commands))
+add_examples(main)
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -21,7 +21,7 @@ from moccasin_mzn.words import count_text
     help="Merge operations with several inputs, and far from their producer, too; may lose schedules.",
 )
 @click.option("--elementwise", multiple=True, metavar="PATTERN",
-              help='Labels of operators that run in place besides those known, such as "*_relu".')  # fmt: skip
+              help='Labels of operators that run in place besides those known, such as `*_relu`.')  # fmt: skip
 @OUTPUT
 def reduce(graph: Path, fuse: bool, elementwise: tuple[str, ...], output: Path | None) -> int:
     """Merge operations of GRAPH that can run in place into their producers.

@@ -28,7 +28,7 @@ PATH = re.compile(
 MODULE = re.compile(r"\bmoccasin_mzn(?:\.\w+)+")
 THEIRS = {"cumulative.mzn", "globals.mzn"}
 """Of MiniZinc's library."""
-YOURS = {"my.mzn", "latest.mzn", "model.mzn", "FILE.mzn"}
+YOURS = {"my.mzn", "latest.mzn", "model.mzn", "model.mzc.mzn", "FILE.mzn"}
 """Of whoever reads."""
 
 MAKES_FILES = "docs/extending.md"
@@ -234,8 +234,8 @@ def examples():
         if name in (MAKES_FILES, NEEDS_TORCH):
             continue  # tests of their own put the blocks to use
         for number, block in enumerate(block for block in page(name).blocks if block.language == "python"):
-            if "executorch" in block.text:
-                continue  # another extra: tests/deploy/test_executorch.py puts it to use
+            if "executorch" in block.text or block.mark == "torch":
+                continue  # other extras: test_executorch.py and tests/pytorch/test_pages_run.py put them to use
             yield pytest.param(block, id=f"{name} {number}")
 
 
@@ -245,7 +245,7 @@ def test_python_examples_print_what_they_say(block, monkeypatch):
     printed = io.StringIO()
     with redirect_stdout(printed):
         exec(compile(block.text, "example", "exec"), {"__name__": "example"})
-    assert block.answers and printed.getvalue().splitlines() == block.answers
+    assert printed.getvalue().splitlines() == block.answers
 
 
 @pages

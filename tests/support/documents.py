@@ -34,6 +34,10 @@ class Block:
     language: str
     """"" if the page names none."""
     text: str
+    mark: str = ""
+    """What stands behind the language and is not shown: how it is run, see `page_runs`."""
+    line: int = 0
+    """Of the page, where it begins."""
 
     @property
     def answers(self) -> list[str]:
@@ -85,8 +89,13 @@ def page(name: str) -> Page:
         links=tuple(str(token.attrs[key]) for token in inline for key in ("href", "src") if key in token.attrs),
         anchors=frozenset(_anchors(tokens)),
         codes=tuple(token.content for token in inline if token.type == "code_inline"),
-        blocks=tuple(Block(token.info.strip(), token.content) for token in tokens if token.type in _FENCES),
+        blocks=tuple(_block(token) for token in tokens if token.type in _FENCES),
     )
+
+
+def _block(token: Token) -> Block:
+    language, _, mark = token.info.strip().partition(" ")
+    return Block(language, token.content, mark.strip(), token.map[0] + 1)
 
 
 def _anchors(tokens: list[Token]) -> Iterator[str]:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from html import escape, unescape
 from pathlib import Path
 
 import pytest
+from browsing import BROWSER, browse
 from report_frames import frames, row
 
 from moccasin_mzn.bench.report.runs import read_runs
 from moccasin_mzn.bench.report.sections import document
 from moccasin_mzn.bench.report.writing import write
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
-)  # fmt: skip
 MEASURE = """<script>
 addEventListener("load", () => {
   const box = (element) => { const r = element.getBoundingClientRect(); return [r.width, r.height]; };
@@ -56,11 +50,6 @@ def page(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     path, *_ = write(document(read_runs(*frames(rows, traces))), folder, ["html"])
     return path
-
-
-def browse(page: Path, profile: Path, *flags: str) -> str:
-    command = [BROWSER, *FLAGS, f"--user-data-dir={profile}", *flags, page.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
 @pytest.mark.parametrize("width", [1280, 400])

@@ -1,0 +1,66 @@
+"""The site that `make docs` builds of these pages, of `README.md` and of docstrings.
+
+Sphinx: it is well kept, fails on a missing anchor, searches without a server, and takes the whole checkout as sources,
+so that links are those of the code host. (MkDocs 1 is no longer maintained, and its theme Material has ended.)
+"""
+
+from __future__ import annotations
+
+from sphinx.ext.napoleon import Config, GoogleDocstring
+
+project = "moccasin_mzn"
+author = "The moccasin_mzn authors"
+project_copyright = author
+
+# The sources are the checkout: `sphinx-build -c docs . build/site`.
+root_doc = "docs/index"
+include_patterns = [
+    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "data/README.md", "data/*/README.md", "models/README.md", "docs/**",
+]  # fmt: skip
+exclude_patterns = ["docs/_templates", "docs/_static"]
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "sphinx_copybutton"]
+nitpicky = True
+smartquotes = False  # "--" is the beginning of an option
+
+# pages: headings have the anchors that the code host gives them, and a link to none is a warning, that is an error
+myst_heading_anchors = 4
+suppress_warnings = ["myst.header"]
+highlight_language = "none"
+copybutton_prompt_text = "$ "
+copybutton_only_copy_prompt_lines = True
+
+# docstrings: Markdown-like code, so that it reads in an editor as well
+default_role = "literal"
+autodoc_typehints = "none"  # they are in the signature
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+autodoc_mock_imports = ["torch"]
+add_module_names = False
+
+html_theme = "furo"  # light and dark, fonts of the system, wide tables and code scroll within themselves
+html_title = "moccasin_mzn"
+html_baseurl = ""
+html_copy_source = False
+html_show_sphinx = False
+templates_path = ["_templates"]
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_additional_pages = {"index": "start.html"}
+
+
+def google_style(app, what, name, obj, options, lines):
+    """Sections of functions and classes; a field has only text, in which napoleon would take "Proven" of "Proven: ..."
+    for a type."""
+    if what not in ("attribute", "property"):
+        lines[:] = GoogleDocstring(lines, Config(), app, what, name, obj, options).lines()
+
+
+def plain_example(app, context, lines):
+    """The example at the end of a command's help, in which "*" is no emphasis."""
+    lines[:] = [line.replace("*", r"\*") for line in lines]
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", google_style)
+    app.connect("sphinx-click-process-epilog", plain_example)
