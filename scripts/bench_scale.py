@@ -86,6 +86,7 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--budget", default="0.9")
     parser.add_argument("--time-limit", type=float, default=60, metavar="S")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--max-computations", default="2", metavar="C", help="as for `solve`")
     parser.add_argument("--seed", type=int, default=1, help="of graphs and of the solver")
     parser.add_argument("--layer-width", type=float, default=21.2, metavar="NODES", help="most mean nodes in a layer")
     parser.add_argument("--dense", action="store_true", help="layers as wide as the generator makes them by itself")
@@ -107,7 +108,10 @@ def measure(n: int, path: Path, arguments: argparse.Namespace) -> Run:
     write_graph(graph, path)
     edges = len(graph.edges)
     del graph
-    options = {"budget": arguments.budget, "time-limit": arguments.time_limit, "threads": arguments.threads}
+    options = {
+        "budget": arguments.budget, "time-limit": arguments.time_limit, "threads": arguments.threads,
+        "max-computations": arguments.max_computations,
+    }  # fmt: skip
     words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
     command = [
         sys.executable,
