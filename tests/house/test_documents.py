@@ -235,7 +235,7 @@ def examples():
             continue  # tests of their own put the blocks to use
         for number, block in enumerate(block for block in page(name).blocks if block.language == "python"):
             if "executorch" in block.text or block.mark == "torch":
-                continue  # other extras: test_executorch.py and tests/pytorch/test_pages_run.py put them to use
+                continue  # other extras: test_executorch.py and tests/pytorch/test_pages_with_torch.py put them to use
             yield pytest.param(block, id=f"{name} {number}")
 
 

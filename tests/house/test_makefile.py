@@ -65,5 +65,5 @@ def test_what_there_is_no_wheel_of_is_told_and_no_hindrance(checkout):
     (checkout / ".venv" / "bin" / "python").write_text("#!/bin/sh\nexit 1\n")  # neither imports nor installs
     answer = made(checkout, "test-deploy")
     assert answer.returncode == 0
-    assert answer.stdout.splitlines()[-1] == "no TensorFlow Lite: its models are not run"
+    assert "no TensorFlow Lite: its models are not run" in answer.stdout.splitlines()
     assert made(checkout, "test-torch").returncode != 0  # PyTorch itself is not for choice

@@ -269,6 +269,8 @@ def test_shipped_files_are_what_the_script_writes(make_data):
         "unet_training.svg",
         "unet_front.svg",
         "execution.svg",
+        "smoke_progress.svg",
+        "smoke_proofs.svg",
     }
     folders = ("best_known/", "minimalloc/")
     other |= {"instances/README.md", "best_known.csv", "run_plan.c"}
