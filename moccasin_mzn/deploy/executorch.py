@@ -76,7 +76,9 @@ class MemoryPlanning:
         """As `__call__`, but nothing is written into the specs: one of several in a `MemoryPlanningAlgorithmSuite`."""
         from executorch.exir.memory_planning import greedy
 
-        known = greedy(alignment, specs, graph_module, graph_signature)  # it aligns and checks the specs, too
+        for spec in specs:  # greedy sorts by sizes before it aligns them, and fails where that changes their order
+            spec.realign(alignment)
+        known = greedy(alignment, specs, graph_module, graph_signature)  # it checks the specs, too
         placed, roots = known.spec_dict, [spec for spec in specs if spec.storage_base is None]
         taken = getattr(graph_module, "input_mem_buffer_sizes", None) or []
         sizes = [-(-size // alignment) * alignment for size in taken]

@@ -258,12 +258,23 @@ def test_whatever_is_planned_is_judged_and_no_larger_than_greedy(tensors):
     alignment, specs, taken, padding = tensors
     graph_module = torch.fx.GraphModule(nn.Module(), torch.fx.Graph())
     graph_module.input_mem_buffer_sizes = [-(-size // alignment) * alignment for size in taken]
+    for spec in specs:  # its own order is of sizes before that
+        spec.realign(alignment)
     at_most = greedy(alignment, specs, graph_module, None, padding).bufsizes
     graph_module.input_mem_buffer_sizes = taken
     sizes = Asked(MemoryPlanning(time_limit=0.3))(alignment, specs, graph_module, None, padding)
     used = {spec.mem_id for spec in specs}
     assert all(sizes[mem_id] <= at_most[mem_id] for mem_id in used)
     assert all(sizes[at] >= size for at, size in enumerate(taken))
+
+
+def test_an_alignment_that_changes_the_order_of_sizes():
+    specs = [TensorSpec(torch.uint8, torch.Size([size])) for size in (466, 465)]  # 480 both, aligned as they are born
+    for start, spec in enumerate(specs):
+        spec.lifetime = [start, start]
+    graph_module = torch.fx.GraphModule(nn.Module(), torch.fx.Graph())
+    for order in (specs, specs[::-1]):
+        assert MemoryPlanning()(1, order, graph_module, None) == [0, 466]
 
 
 def test_nonsense_is_refused_and_what_is_missing_is_told(monkeypatch):
