@@ -59,7 +59,10 @@ class Solution:
         return memory - room
 
     def worst(self, most: int, over: Callable[[], bool]) -> tuple[list[int], list[int]]:
-        """First computations and last recomputations that exceed the budget by most or have least room, so many."""
+        """First computations that exceed the budget by most, so many; if none does, what has least room.
+
+        A last recomputation is compared with all other moments in both orders, which makes ten times as many rows.
+        """
         seen = {(moment.node, moment.last) for moment in self.joint.seen}
         lasts = [w for w in np.flatnonzero(self.again).tolist() if self.joint.again[w] is not None]
         found = []
@@ -68,5 +71,6 @@ class Solution:
                 break
             if (node, last) not in seen:
                 found.append((self.excess(node, last), node, last))
-        chosen = sorted(found, reverse=True)[:most]
+        found.sort(reverse=True)
+        chosen = ([one for one in found if one[0] > 0 and not one[2]] or found)[:most]
         return [v for _, v, last in chosen if not last], [w for _, w, last in chosen if last]
