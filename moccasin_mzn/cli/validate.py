@@ -14,7 +14,7 @@ from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_BAD_INPUT, EXIT_FOUND, EXI
 from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import added, typed
-from moccasin_mzn.errors import InputError, located
+from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
 
@@ -88,6 +88,8 @@ def validate(
     figures = _figures(computation_graph, simulate(computation_graph, claimed.sequence), amount)
     arenas = arena_of_schedule(computation_graph, claimed, amount)
     notes = [f"note: {note}" for note in repeats(computation_graph, claimed.sequence)]
+    if violations and not in_place:
+        notes += _of_another(document, computation_graph)
     return _tell(figures, violations, [*judged_arenas("schedule", arenas), *notes])
 
 
@@ -167,6 +169,16 @@ def _of_format(document: Any, graph: ComputationGraph) -> tuple[Violation, ...]:
     except InputError as error:
         return (Violation("wrong-plan", None, None, str(error)),)
     return ()
+
+
+def _of_another(document: Any, graph: ComputationGraph) -> list[str]:
+    """A note if the file says that it is of another graph."""
+    from moccasin_mzn.problem.judges.certificates import graph_digest
+
+    told = document.get("graph_digest") if isinstance(document, dict) else None
+    if told in (None, graph_digest(graph)):
+        return []
+    return [f"note: the schedule is of another graph, {shown(document.get('graph'))}; this is {shown(graph.name)}"]
 
 
 def _validate_plan(claimed: ClaimedPlan, budget: str | None, document: Any) -> int:

@@ -19,6 +19,8 @@ from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 
 KINDS_SHOWN = 3
+UNKNOWN = Growth("-", "-", "-", "-")
+"""Of a model of one's own, whatever it is like."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +57,11 @@ def sizes(instance: Instance, backend: Backend, own: Sequence[Formulation] = ())
     Raises:
         SolverError: MiniZinc failed, or already finds that there is no schedule.
     """
-    ours = (named for form in formulations() for named in form.forms())
-    for name, form in itertools.chain(ours, ((form.called, form) for form in own)):
+    ours = ((*named, named[1].growth) for form in formulations() for named in form.forms())
+    for name, form, growth in itertools.chain(ours, ((form.called, form, UNKNOWN) for form in own)):
         data = form.data(instance)
         text = compile_model(backend, form.program, dzn_text(form.data_items(instance.graph, data)))
-        yield _counted(name, form.growth, parse(text, name), len(text))
+        yield _counted(name, growth, parse(text, name), len(text))
 
 
 def _counted(name: str, growth: Growth, file: FlatZinc, length: int) -> ModelSize:

@@ -39,7 +39,8 @@ class Budget:
         if self.amount is not None and self.amount < 1:
             raise InputError(f"budget {self.amount} is not positive")
         if self.fraction is not None and not 0 < self.fraction <= 1:
-            raise InputError(f"budget {float(self.fraction):g} is not a fraction of the peak, over 0 and up to 1")
+            told = f"budget {float(self.fraction):g} is not a fraction of the peak, over 0 and up to 1"
+            raise InputError(f"{told}; an amount has a unit: 1.5GiB")
 
     def resolve(self, peak: int) -> int:
         """The budget in the graph's size unit: a fraction f of `peak` is rounded up, ceil(f * peak)."""

@@ -5,10 +5,12 @@ step(x, mask=None, scale=2.0)  --->  tensors [x], the rest {mask: None, scale: 2
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.pytorch.refusal import PlanError
 
 if TYPE_CHECKING:
@@ -62,6 +64,19 @@ class Structure:
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         return cls(tree, tuple(TENSOR if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves)), tensors
 
+    @classmethod
+    def of_call(cls, inputs: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[Structure, list[torch.Tensor]]:
+        """The structure of a call's arguments as a pair, positional and by name, and its tensors in their order.
+
+        Raises:
+            InputError: the inputs are no sequence, but a tensor, whose rows would be taken for inputs.
+        """
+        import torch
+
+        if isinstance(inputs, torch.Tensor):
+            raise InputError("the inputs are a tensor, expected a sequence of all that is passed: (x,)")
+        return cls.of((tuple(inputs), dict(kwargs or {})))
+
     def filled(self, tensors: Sequence[Any]) -> Any:
         """The value with these tensors in it."""
         from torch.utils._pytree import tree_unflatten
@@ -92,12 +107,33 @@ class Step:
     model: torch.nn.Module
     loss: Any = None
 
+    def __post_init__(self) -> None:
+        import torch
+
+        if not isinstance(self.model, torch.nn.Module):
+            raise InputError(f"the network is {shown(self.model)}, expected a torch.nn.Module")
+        if self.loss is not None and not callable(self.loss):
+            raise InputError(f"the loss is {shown(self.loss)}, expected a function of outputs and a target")
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.loss is None:
             return self.model(*args, **kwargs)
         if not args:
             raise PlanError("a plan with a loss takes the target as the last of its inputs")
         return self.loss(self.model(*args[:-1], **kwargs), args[-1])
+
+
+def misfit(step: Step, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+    """What to say of a call that the network's `forward` has no such arguments for; None: it has, or nobody knows."""
+    positional = args if step.loss is None else args[:-1]
+    try:
+        inspect.signature(step.model.forward).bind(*positional, **kwargs)
+    except TypeError as error:
+        hint = "a target needs a loss" if step.loss is None else "the last one is the target, for the loss"
+        return f"the network cannot be called with these inputs, {error}; {hint}"
+    except ValueError:  # it has no signature
+        pass
+    return None
 
 
 def argument_names(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:

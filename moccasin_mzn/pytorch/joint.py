@@ -20,7 +20,7 @@ from unittest import mock
 from moccasin_mzn.graphs.importers.torch_paths import PATH, Paths, traced_so_far
 from moccasin_mzn.graphs.importers.torch_spec import one_line
 from moccasin_mzn.graphs.importers.torch_trace import fake_state, quiet
-from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names
+from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit
 from moccasin_mzn.pytorch.devices import forked_random_state
 from moccasin_mzn.pytorch.refusal import PlanError
 
@@ -90,7 +90,7 @@ def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form]) -> Join
         forms: of the tensors among them.
 
     Raises:
-        PlanError: the network's course depends on values, or nothing in it requires a gradient.
+        PlanError: the network's course depends on values, nothing in it requires a gradient, or it takes other inputs.
         Exception: whatever the network raises.
     """
     import torch
@@ -104,6 +104,9 @@ def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form]) -> Join
         try:
             joint = _trace(step, arguments, inputs, mode)
         except Exception as error:
+            wrong = misfit(step, *arguments.filled(inputs)) if isinstance(error, TypeError) else None
+            if wrong is not None:
+                raise PlanError(wrong) from error
             if type(error).__name__ not in _DEPENDS_ON_VALUES:
                 raise
             told = f"{type(error).__name__}: {one_line(error)}"

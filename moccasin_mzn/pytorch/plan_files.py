@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from moccasin_mzn.errors import InputError, located
 from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
 from moccasin_mzn.files import load_json, replace_file
+from moccasin_mzn.graphs.importers.torch_spec import one_line
 from moccasin_mzn.graphs.importers.torch_trace import require_torch
 from moccasin_mzn.problem.files.version import TORCH_FORMAT, VERSION, check_torch_version
 from moccasin_mzn.problem.plan import Action
@@ -118,7 +119,13 @@ def _traced(document: dict[str, Any], model: torch.nn.Module, loss: Callable[[An
         Form(tuple(each["shape"]), tuple(each["stride"]), each["dtype"], each["device"], each["requires_grad"])
         for each in document["inputs"]
     ]
-    traced = Traced.of(Step(model, loss), arguments, forms, gradients=document["gradients"])
+    try:
+        traced = Traced.of(Step(model, loss), arguments, forms, gradients=document["gradients"])
+    except InputError:
+        raise
+    except Exception as error:
+        told = f"{type(error).__name__}: {one_line(error)}"
+        raise PlanError(f"this network cannot be called as the plan's was, make a new plan ({told})") from error
     found = digest(traced.joint)
     if found != document["graph"]:
         kept = document["graph"][:12]

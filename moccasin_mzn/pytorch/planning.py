@@ -111,7 +111,7 @@ def plan(
         raise InputError(f"order {shown(order)}: plans are for the order of the trace, input")
     check_time_limit(time_limit)
     check_gradients(gradients)
-    arguments, tensors = Structure.of((tuple(inputs), dict(kwargs or {})))
+    arguments, tensors = Structure.of_call(inputs, kwargs)
     amount = None if budget == LEAST else Budget.of(budget)
     searching = {"time_limit": time_limit, "threads": threads, "seed": seed, **how}
     memory = memories_asked(paging, slow_memory, searching)

@@ -31,7 +31,8 @@ class Twin:
         import torch
 
         args, kwargs = self.arguments
-        outputs = Structure.of(call(*args, **kwargs))[1]
+        with torch.enable_grad():
+            outputs = Structure.of(call(*args, **kwargs))[1]
         chosen = [each for each, has in zip(outputs, self.traced.joint.differentiable, strict=True) if has]
         generators = [torch.Generator(each.device).manual_seed(at) for at, each in enumerate(chosen)]
         pairs = zip(chosen, generators, strict=True)
@@ -63,7 +64,7 @@ def twin_of(traced: Traced, inputs: Sequence[Any], kwargs: Mapping[str, Any]) ->
         return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
     with other_state(model, own), forked_random_state():
-        arguments, tensors = Structure.of((tuple(inputs), dict(kwargs)))
+        arguments, tensors = Structure.of_call(inputs, kwargs)
         fresh = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
         state = [*dict(model.named_parameters()).values(), *dict(model.named_buffers()).values()]
         names = [each.name for each in traced.joint.given.values() if each.kind != TANGENT]

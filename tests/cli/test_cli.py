@@ -53,7 +53,17 @@ def test_output_is_validated(command, schedule):
     figures = f"peak {told['peak'] / 2**30:.2f} GiB, duration {told['duration']:,} FLOP, budget 1.57 GiB"
     assert (status, out) == (0, f"valid: {figures}\nno arena to judge: the schedule has no offsets\n")
     assert command("validate", UNET, path)[0] == 0  # the budget it was made for
-    assert command("validate", UNET, path, "--budget", "0.79")[0] == 1
+    status, out, _ = command("validate", UNET, path, "--budget", "0.79")
+    assert status == 1 and "another graph" not in out
+
+
+def test_a_schedule_of_another_graph_is_told(command, schedule, tmp_path):
+    other = tmp_path / "other.json"
+    graph = json.loads(Path(UNET).read_text(encoding="utf-8"))
+    graph["nodes"][0]["size"] *= 4
+    other.write_text(json.dumps(graph), encoding="utf-8")
+    status, out, _ = command("validate", other, schedule[0])
+    assert status == 1 and "note: the schedule is of another graph, 'U-Net training" in out
 
 
 def last_recomputation(sequence):

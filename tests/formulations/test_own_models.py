@@ -59,6 +59,7 @@ def test_commands_take_it(command, own, graph, tmp_path):
     status, told, _ = command("complexity", graph, "--budget", 9, "--model", own, "--json")
     sizes = {row["formulation"]: row for row in map(json.loads, told.splitlines())}
     assert status == 0 and sizes["lean"]["constraints"] != sizes["staged"]["constraints"]
+    assert set(sizes["lean"]["growth"].values()) == {"-"} and "-" not in sizes["staged"]["growth"].values()
     options = ("--only", "lean", "--only", "staged alone", "--json")
     status, told, _ = command("compare", graph, "--budget", 9, "--model", own, *options)
     rows = {row["contender"]: row for row in map(json.loads, told.splitlines())}

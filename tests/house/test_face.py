@@ -130,7 +130,7 @@ def test_listeners_hear_of_improvements():
     ("asked", "message"),
     [
         ({}, "budget: expected one, such as 0.8 or 1.5GiB"),
-        ({"budget": 2.5}, "budget 2.5 is not a fraction of the peak, over 0 and up to 1"),
+        ({"budget": 2.5}, "budget 2.5 is not a fraction of the peak, over 0 and up to 1; an amount has a unit: 1.5GiB"),
         ({"budget": 6, "alignment": 2}, "alignment goes with addresses"),
         ({"budget": 6, "slow_memory": 4}, "slow memory goes with paging or devices"),
         ({"budget": 6, "goal": "energy"}, "goal goes with paging or devices"),

@@ -263,12 +263,44 @@ def test_a_plan_in_a_file(tmp_path, model, x):
     assert torch.equal(one[0], other[0])
 
 
+@pytest.mark.parametrize(
+    ("called", "message"),
+    [
+        (lambda model, x, y: plan(model, x, budget=0.9), r"the inputs are a tensor, expected .*: \(x,\)"),
+        (lambda model, x, y: plan(network, (x,), budget=0.9), "the network is .*, expected a torch.nn.Module"),
+        (lambda model, x, y: plan(model, (x, y), loss="mse", budget=0.9), "the loss is 'mse', expected a function"),
+        (lambda model, x, y: plan(model, (x, y), budget=0.9), "too many positional arguments; a target needs a loss"),
+        (lambda model, x, y: plan(model, (x,), loss=nn.functional.mse_loss, budget=0.9),
+         "missing a required argument: 'input'; the last one is the target, for the loss"),
+    ],
+)  # fmt: skip
+def test_what_beginners_call_it_with_is_told(model, x, called, message):
+    with pytest.raises(ValueError, match=message):
+        called(model, x, torch.zeros(4, 2))
+
+
+def test_an_error_of_the_networks_own_goes_through(x):
+    class Network(nn.Linear):
+        def forward(self, x):
+            return super().forward(x + {})
+
+    with pytest.raises(TypeError, match="unsupported operand"):
+        plan(Network(6, 6), (x,), budget=0.9)
+
+
+def test_a_plan_is_made_where_no_gradients_are_recorded(model, x):
+    with torch.no_grad():
+        assert plan(model, (x,), budget=1.0).verify((x,)).equal
+
+
 def test_a_plan_of_another_network_or_version_is_refused(tmp_path, model, x):
     found = planned(model, [x], 1.0)
     file = tmp_path / "plan.json"
     found.save(file)
     with pytest.raises(PlanError, match="saved for the graph [0-9a-f]{12}, this network's is [0-9a-f]{12}"):
         Plan.load(file, nn.Sequential(nn.Linear(6, 6), nn.Tanh()))
+    with pytest.raises(PlanError, match="this network cannot be called as the plan's was, make a new plan"):
+        Plan.load(file, nn.Linear(3, 3))
     with pytest.raises(PlanError, match="saved without a loss: give none"):
         Plan.load(file, model, loss=nn.functional.mse_loss)
     file.write_text(file.read_text().replace(torch.__version__, "1.0"))

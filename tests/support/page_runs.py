@@ -111,7 +111,7 @@ def _commands(block: Block) -> Iterator[Command]:
     else:
         for line in text.splitlines():
             if line.strip():
-                extra = re.search(r"# .*pip install '\.\[(\w+)\]'", line)
+                extra = re.search(r"# .*pip install -e '\.\[(\w+)\]'", line)
                 yield Command(_bare(line), None, needs=EXTRAS[extra[1]] if extra else "")
 
 

@@ -46,7 +46,7 @@ def fix_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> dict[str, int]:
             places[place].dim_value = number
             numbers.setdefault(names.get(place, ""), set()).add(number)
     if missing:
-        raise InputError(f"give a number for each open dimension, by place or name: {_some_of(missing)}")
+        raise InputError(f"give a number for each open dimension (--dim, dims), by place or name: {_some_of(missing)}")
     return {name: min(found) for name, found in numbers.items() if name and len(found) == 1}
 
 

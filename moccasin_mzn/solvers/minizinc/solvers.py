@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import tempfile
 import uuid
@@ -284,7 +285,10 @@ def _unknown(name: str, plain: str) -> str:
     ]
     if versions:
         return f"unknown version {shown(name)}: here is {', '.join(versions)}"
-    message = f"unknown solver {shown(name)}, MiniZinc knows {', '.join(known_solvers())}"
+    known = known_solvers()
+    near = difflib.get_close_matches(plain, known, 1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    message = f"unknown solver {shown(name)}{hint}, MiniZinc knows {', '.join(known)}"
     if plain in BY_WEBASSEMBLY and not webassembly_folder().is_dir():
         message += f"; scripts/install_solvers.sh installs {plain}"
     return message

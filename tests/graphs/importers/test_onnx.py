@@ -145,11 +145,14 @@ def test_dimensions_are_fixed_by_name_and_by_place(dynamic, dims):
     assert graph.attributes["inputs"] == {"x": [2, 3, 5], "z": [2, 3, 5]}
 
 
+OPEN = "give a number for each open dimension (--dim, dims), by place or name"
+
+
 @pytest.mark.parametrize(
     ("dims", "message"),
     [
-        ({}, "give a number for each open dimension, by place or name: x[0] (batch), x[2], z[0] (batch), z[2]"),
-        ({"batch": 2, "x[2]": 1}, "give a number for each open dimension, by place or name: z[2]"),
+        ({}, f"{OPEN}: x[0] (batch), x[2], z[0] (batch), z[2]"),
+        ({"batch": 2, "x[2]": 1}, f"{OPEN}: z[2]"),
         ({"Batch": 2}, "no dimension 'Batch'; there are batch, x[0], x[2], z[0], z[2]"),
         ({"x[3]": 2}, "no dimension 'x[3]'; there are batch, x[0], x[2], z[0], z[2]"),
         ({"x[1]": 4}, "dimension 'x[1]' is 3 in the file, not 4"),

@@ -33,7 +33,7 @@ def test_the_known_solvers_are_told():
     assert known[:3] == ["cp-sat", "highs", "scip"] and "gecode" in known
     with pytest.raises(InputError) as caught:
         find_backend("hihgs")
-    assert str(caught.value) == f"unknown solver 'hihgs', MiniZinc knows {', '.join(known)}"
+    assert str(caught.value) == f"unknown solver 'hihgs' (did you mean highs?), MiniZinc knows {', '.join(known)}"
 
 
 def test_installed_copies_of_ours_are_listed_once(tmp_path, monkeypatch):
