@@ -10,7 +10,10 @@ All of them meet in a `BestKnown`. A subclass says which searches there are.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+import threading
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -35,6 +38,8 @@ HEAD_START_SHARE, LONGEST_SHARE = 0.1, 0.3
 """And neither is more than this share of the time limit."""
 LONELY_SECONDS = 30.0
 """Without a time limit, an endless search ends so long after the latest improvement if nothing else is going on."""
+GIVE_WAY = 5
+"""Steps of priority, of which each is a quarter more or less of a busy core."""
 LONG = 1e9
 
 
@@ -119,7 +124,18 @@ class Portfolio(Beside):
         threads = options.threads
         if not alone:
             threads = max(1, (threads or os.cpu_count() or 1) - 1)
+            self._give_way()
         self._solve(backend, Limits(options.time_limit, threads, options.seed))
+
+    @staticmethod
+    def _give_way() -> None:
+        """On Linux: let other threads go first, from this one and what it starts, where cores are too few for all.
+
+        Of three that share two cores, local search and bounds are what gets a large graph on.
+        """
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + GIVE_WAY)
 
     def _solve(self, backend: Backend, limits: Limits) -> None:
         """The model of the whole problem."""

@@ -46,7 +46,8 @@ FIRST_ROUND = 100_000
 """Moves of the first round, at least; later ones are longer and longer."""
 LONGEST = 5
 """Rounds get longer, doubling so often."""
-DRAFTS_PER_ROUND = 3
+DRAFTS_PER_ROUND, FEW_CYCLES = 3, 1
+"""Of the first cycles; later, one."""
 MOVES_PER_EDGE = 10
 """Moves of the first round, for each useful edge."""
 DEARER = 10
@@ -142,7 +143,8 @@ class LocalSearch(Annealing):
             most = (1,) if cycle % 2 else ()
             yield Round(NOTHING, HOT, steps, *most)
             yield Round(INCUMBENT, WARM, steps)
-            yield Round(DRAFT, WARM, steps, *most)
+            if cycle <= FEW_CYCLES:  # later ones take longer, and where there is time to begin anew, that leads further
+                yield Round(DRAFT, WARM, steps, *most)
 
     def _rounds_within(self) -> Iterator[Round]:
         """The same where most of a schedule stays as it is; none if there is no schedule."""
@@ -151,7 +153,7 @@ class LocalSearch(Annealing):
             yield Round(INCUMBENT, COOL if cycle % 2 else WARM, steps)
 
     def _drafts_before(self, number: int) -> int:
-        return DRAFTS_PER_ROUND if number > 0 else 0
+        return 0 if number == 0 else DRAFTS_PER_ROUND if number <= 3 * FEW_CYCLES else 1
 
     def _begin_with(self, near: Sequence[int]) -> tuple[Round, np.ndarray]:
         self._latest = stages_of(self.instance, self._problem, near)
