@@ -133,9 +133,10 @@ class Portfolio(Beside):
 
         Of three that share two cores, local search and bounds are what gets a large graph on.
         """
-        if sys.platform == "linux":
+        if sys.platform == "linux":  # where a priority is a thread's own
             with contextlib.suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + GIVE_WAY)
+                thread = threading.get_native_id()
+                os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + GIVE_WAY)
 
     def _solve(self, backend: Backend, limits: Limits) -> None:
         """The model of the whole problem."""
