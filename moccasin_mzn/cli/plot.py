@@ -11,6 +11,7 @@ from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_FOUND, GRAPH, ORDER
 from moccasin_mzn.cli.outputs import check_outputs
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.errors import InputError, located
+from moccasin_mzn.pages import Page
 
 
 @command()
@@ -43,7 +44,7 @@ def plot(
     check_outputs({"--plot": output}, {"the graph": graph, "the schedule": schedule, "the order": order})
     check_axis(by)
     computation_graph = read_graph(graph)
-    positions, several = chosen_order(computation_graph, order), is_plan(load_json(schedule))
+    positions, several = chosen_order(computation_graph, order), is_plan(load_json(schedule, Page.PLAN_FORMAT))
     if several and budget is not None:
         raise InputError("--budget: a plan is drawn with the budgets of its memories, which its file tells")
     claimed: Any = (read_plan if several else read_schedule)(schedule, computation_graph)
