@@ -54,7 +54,7 @@ TOLD = {
     ("solve", GRAPH, "--budget", "0.8", "--model", "DAMAGED"): Page.OWN_MODEL,
     ("solve", "DAMAGED", "--budget", "0.8"): Page.GRAPH_FILES,
     ("validate", GRAPH, "DAMAGED"): Page.PLAN_FORMAT,
-    ("plot", GRAPH, "DAMAGED", "-o", "x.svg"): Page.PLAN_FORMAT,
+    ("plot", GRAPH, "DAMAGED"): Page.PLAN_FORMAT,
     ("solve", GRAPH, "--budget", "0.8", "--warm-start", "DAMAGED"): Page.PLAN_FORMAT,
     ("check-certificate", GRAPH, "DAMAGED"): Page.CERTIFICATES,
     ("allocate", "DAMAGED"): Page.ADDRESSES,
