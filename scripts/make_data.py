@@ -58,7 +58,7 @@ The four graphs RW 1 to 4 of the MOCCASIN paper (Bartan et al., ICML 2023) were 
 graphs**, and results on them cannot be compared with the paper's. They are forward passes of randomly wired networks
 (Xie et al., ICCV 2019), batch 1, four cells, one node for each sum and one for each ReLU, separable convolution and
 batch norm together. Seed, cell size and neighbours were chosen so that the number of nodes is the paper's and the
-number of edges near it.
+number of edges near it, by `python scripts/make_data.py` as well.
 
 | file | n | m | m of the paper's graph | peak of the input order | floor | floor / peak | total duration |
 | --- | --- | --- | --- | --- | --- | --- | --- |
