@@ -86,7 +86,8 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
   `bench best-known data/experiments/best_known.toml --table data/best_known.csv`, which replaces nothing by anything
   worse; `validate --best-known data/best_known.csv` checks all of them.
 - `smoke_progress.svg` and `smoke_proofs.svg`: two figures of the report of `experiments/smoke.toml`, by `make bench`.
-- `execution.svg`: time over memory of training steps, by `scripts/bench_execution.py`.
+- `execution.svg`: time over memory of training steps, by `scripts/bench_execution.py --plot data/execution.svg` with
+  the options of [the benchmarks](../docs/benchmarks.md#training-steps-within-a-budget).
 - `unet_training.svg` and `unet_front.svg`: pictures in the project's README and `docs/`, by
   `solve data/unet_training.json --budget 0.8 --seed 1 --plot data/unet_training.svg` and
   `frontier data/unet_training.json --time-limit 60 --plot data/unet_front.svg`.
