@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import ClassVar
 
 from moccasin_mzn.extras import install_command
+from moccasin_mzn.pages import Page
 
 _SHOWN_CHARACTERS = 60
 _SHOWN_BITS = 256
@@ -89,13 +90,17 @@ def require_address_space(what: str, need: int) -> None:
     limit = address_space()
     if limit is not None and limit < need:
         raise OutOfMemoryError(
-            f"out of memory: {what} needs {need // 2**20} MiB of address space, ulimit -v allows {limit // 2**20} MiB"
+            Page.INSTALL.after(
+                f"out of memory: {what} needs {need // 2**20} MiB of address space, "
+                f"ulimit -v allows {limit // 2**20} MiB"
+            )
         )
 
 
-def missing(package: str, extra: str) -> InputError:
-    """What to raise where a package is not installed that comes with an extra of this one."""
-    return InputError(f"{package} is missing: {install_command(extra)}")
+def missing(package: str, extra: str, what: str = "") -> InputError:
+    """What to raise where a package is not installed that comes with an extra of this one; `what` needs it."""
+    lacking = f"{what} needs {package}" if what else f"{package} is missing"
+    return InputError(Page.INSTALL.after(f"{lacking}: {install_command(extra)}"))
 
 
 def require(extra: str, *packages: str) -> None:
@@ -116,6 +121,17 @@ def located(where: object) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
+
+
+@contextmanager
+def explained(page: Page | None) -> Iterator[None]:
+    """Says of every `InputError` which page explains it, if there is one and it does not name one already."""
+    try:
+        yield
+    except InputError as error:
+        if page is not None:
+            error.args = (page.after(str(error)),)
+        raise
 
 
 def some_of(names: Iterable[object], most: int = 5) -> str:

@@ -14,7 +14,8 @@ import zlib
 from os import PathLike
 from typing import Any, BinaryIO
 
-from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.errors import InputError, explained, located, shown
+from moccasin_mzn.pages import Page
 
 SIZE_LIMIT = 2**30
 """Largest file read, in bytes: a graph of 100,000 nodes and a million edges takes 41 MB."""
@@ -78,13 +79,18 @@ def _unpacked(data: bytes) -> bytes:
     return text
 
 
-def load_json(path: str | PathLike[str]) -> Any:
+def load_json(path: str | PathLike[str], page: Page | None = None) -> Any:
     """The JSON value in a file; strict: no NaN, no infinity, no key twice in one object.
+
+    Args:
+        page: says what such a file holds.
 
     Raises:
         InputError: what `load_text` raises, or the text is not JSON; with line and column where they are known.
     """
-    return parse_json(load_text(path), path)
+    text = load_text(path)
+    with explained(page):
+        return parse_json(text, path)
 
 
 def parse_json(text: str, path: str | PathLike[str]) -> Any:

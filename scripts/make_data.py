@@ -58,7 +58,7 @@ The four graphs RW 1 to 4 of the MOCCASIN paper (Bartan et al., ICML 2023) were 
 graphs**, and results on them cannot be compared with the paper's. They are forward passes of randomly wired networks
 (Xie et al., ICCV 2019), batch 1, four cells, one node for each sum and one for each ReLU, separable convolution and
 batch norm together. Seed, cell size and neighbours were chosen so that the number of nodes is the paper's and the
-number of edges near it.
+number of edges near it, by `python scripts/make_data.py` as well.
 
 | file | n | m | m of the paper's graph | peak of the input order | floor | floor / peak | total duration |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -86,7 +86,8 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
   `bench best-known data/experiments/best_known.toml --table data/best_known.csv`, which replaces nothing by anything
   worse; `validate --best-known data/best_known.csv` checks all of them.
 - `smoke_progress.svg` and `smoke_proofs.svg`: two figures of the report of `experiments/smoke.toml`, by `make bench`.
-- `execution.svg`: time over memory of training steps, by `scripts/bench_execution.py`.
+- `execution.svg`: time over memory of training steps, by `scripts/bench_execution.py --plot data/execution.svg` with
+  the options of [the benchmarks](../docs/benchmarks.md#training-steps-within-a-budget).
 - `unet_training.svg` and `unet_front.svg`: pictures in the project's README and `docs/`, by
   `solve data/unet_training.json --budget 0.8 --seed 1 --plot data/unet_training.svg` and
   `frontier data/unet_training.json --time-limit 60 --plot data/unet_front.svg`.

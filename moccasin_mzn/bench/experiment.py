@@ -17,8 +17,9 @@ from pathlib import Path
 from moccasin_mzn.bench.fields import Fields
 from moccasin_mzn.bench.methods import Method, read_methods
 from moccasin_mzn.bench.rows import INTEGER_BITS
-from moccasin_mzn.errors import InputError, located, shown, some_of
+from moccasin_mzn.errors import InputError, explained, located, shown, some_of
 from moccasin_mzn.files import load_text
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.budget import FORMS, Budget
 
 NO_BUDGET = "none"
@@ -127,8 +128,14 @@ def read_experiment(path: str | PathLike[str]) -> Experiment:
     Raises:
         InputError: the file cannot be read, is no TOML, or has a mistake; one line with the file and the key.
     """
+    text = load_text(path)
+    with explained(Page.EXPERIMENT):
+        return _read(text, path)
+
+
+def _read(text: str, path: str | PathLike[str]) -> Experiment:
     try:
-        document = tomllib.loads(load_text(path))
+        document = tomllib.loads(text)
         return _experiment(Fields(document, ""), Path(path).parent)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: no TOML: {' '.join(str(error).split())}") from None

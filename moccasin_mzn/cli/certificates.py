@@ -9,6 +9,7 @@ import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH
 from moccasin_mzn.cli.strict import command
+from moccasin_mzn.pages import Page
 
 
 @command("check-certificate")
@@ -29,9 +30,9 @@ def check_certificate(graph: Path, file: Path, as_json: bool) -> int:
 
     computation_graph = read_graph(graph)
     try:
-        proven = check(computation_graph, load_json(file))
+        proven = check(computation_graph, load_json(file, Page.CERTIFICATES))
     except CertificateError as error:
-        raise InputError(f"{file}: {error}") from None
+        raise InputError(Page.CERTIFICATES.after(f"{file}: {error}")) from None
     if as_json:
         click.echo(json.dumps(proven_dict(computation_graph, proven)))
     else:

@@ -17,6 +17,7 @@ from cloup import option
 
 from moccasin_mzn.cli.outputs import Job, write_files
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.pages import Page
 
 if TYPE_CHECKING:
     from moccasin_mzn.extensions.asking import Question
@@ -121,7 +122,7 @@ def told(
         print_result(result, sys.stdout)
     sys.stdout.flush()
     if not good:
-        click.echo(f"no {what}: {result.reason}", err=True)
+        click.echo(Page.INFEASIBLE.after(f"no {what}: {result.reason}"), err=True)
         return EXIT_NONE
     return EXIT_FOUND if all_written else EXIT_BAD_INPUT
 

@@ -12,6 +12,7 @@ from moccasin_mzn.cli.deploying import ALIGNMENT, EFFORT, asked, files_read, out
 from moccasin_mzn.cli.outputs import check_outputs
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.pages import Page
 
 
 @command(name="c-header")
@@ -44,7 +45,8 @@ def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **opt
     if given is not None:
         found = placed(given, alignment, effort)
     elif ask is None:
-        raise InputError(f"{plan}: no plan for runtimes; of a graph one is made within --budget")
+        told = f"{plan}: no plan for runtimes; of a graph one is made within --budget"
+        raise InputError(Page.PLAN_FORMAT.after(told))
     else:
         result = schedule_of(read_graph(plan), ask)
         if result is None:

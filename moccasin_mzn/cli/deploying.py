@@ -14,6 +14,7 @@ from moccasin_mzn.cli.common import BUDGET, COUNT_FIXED, MAX_COMPUTATIONS, ORDER
 from moccasin_mzn.cli.typed import added, typed
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.option import flag
+from moccasin_mzn.pages import Page
 
 if TYPE_CHECKING:
     from moccasin_mzn.extensions.asking import Question
@@ -89,7 +90,7 @@ def schedule_of(graph: ComputationGraph, ask: Ask) -> Result | None:
     result = answered(ask(graph), begin)
     if result.valid:
         return result
-    click.echo(f"no schedule: {result.reason}", err=True)
+    click.echo(Page.INFEASIBLE.after(f"no schedule: {result.reason}"), err=True)
     return None
 
 

@@ -32,6 +32,7 @@ from moccasin_mzn.cli.solve import solve
 from moccasin_mzn.cli.strict import group
 from moccasin_mzn.cli.validate import validate
 from moccasin_mzn.errors import InputError, out_of_memory, require_address_space
+from moccasin_mzn.pages import Page
 
 LEAST_ADDRESS_SPACE = 200 * 2**20
 """In bytes."""
@@ -54,6 +55,8 @@ SECTIONS = {
 for title, commands in SECTIONS.items():
     main.add_section(Section(title, commands))
 add_examples(main)
+_PAGES = (Page.QUICK_START, Page.GUIDE, Page.TRAINING, Page.INFEASIBLE)
+main.epilog = "\b\nRead on:\n" + "\n".join(f"  {page.address:<19}  {page.heading}" for page in _PAGES)
 
 
 def run(arguments: list[str] | None = None) -> int:

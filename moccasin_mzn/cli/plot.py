@@ -11,26 +11,27 @@ from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_FOUND, GRAPH, ORDER
 from moccasin_mzn.cli.outputs import check_outputs
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.errors import InputError, located
+from moccasin_mzn.pages import Page
 
 
 @command()
 @GRAPH
 @click.argument("schedule", type=click.Path(path_type=Path))
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE",
-              help="The picture: .png, .svg or, interactive, .html.")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
+              help="The picture: .png, .svg or, interactive, .html. Default: print it as text on stdout.")  # fmt: skip
 @click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the one the schedule says it was made for.")
 @click.option("--by", default="event", show_default=True, metavar="event|stage",
               help="Horizontal axis: positions of the sequence, or stages.")  # fmt: skip
 @ORDER
 @COUNT_FIXED
 def plot(
-    graph: Path, schedule: Path, output: Path, budget: str | None, by: str, order: str, count_fixed: bool
+    graph: Path, schedule: Path, output: Path | None, budget: str | None, by: str, order: str, count_fixed: bool
 ) -> int:  # fmt: skip
     """Draw SCHEDULE of GRAPH: retention intervals, and memory before and after.
 
     SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes, of which only the sequence and
-    the budget are used; or a plan for several memories, each of which gets a panel. It may exceed the budget. Drawing
-    needs more packages: pip install '.[plot]' in the checkout.
+    the budget are used; or a plan for several memories, each of which gets a panel. It may exceed the budget. Files
+    need more packages: pip install '.[plot]' in the checkout.
     """
     from moccasin_mzn.files import load_json
     from moccasin_mzn.graphs.formats import read_graph
@@ -38,12 +39,15 @@ def plot(
     from moccasin_mzn.problem.files.schedules import read_schedule
     from moccasin_mzn.problem.instance import Instance, chosen_order
     from moccasin_mzn.report.plots.files import write_picture
-    from moccasin_mzn.report.plots.picture import Picture, check_axis
+    from moccasin_mzn.report.plots.picture import AXES, Picture, check_axis
+    from moccasin_mzn.report.plots.text import render
 
     check_outputs({"--plot": output}, {"the graph": graph, "the schedule": schedule, "the order": order})
     check_axis(by)
+    if output is None and by != AXES[0]:
+        raise InputError(f"--by {by} is for files: text counts events")
     computation_graph = read_graph(graph)
-    positions, several = chosen_order(computation_graph, order), is_plan(load_json(schedule))
+    positions, several = chosen_order(computation_graph, order), is_plan(load_json(schedule, Page.PLAN_FORMAT))
     if several and budget is not None:
         raise InputError("--budget: a plan is drawn with the budgets of its memories, which its file tells")
     claimed: Any = (read_plan if several else read_schedule)(schedule, computation_graph)
@@ -55,5 +59,8 @@ def plot(
             picture = Picture(claimed.platform, claimed.plan, positions, by)
         else:
             picture = Picture.of_schedule(computation_graph, claimed.sequence, positions, amount, by)
-    write_picture(output, picture)
+    if output is None:
+        click.echo(render(picture), nl=False)
+    else:
+        write_picture(output, picture)
     return EXIT_FOUND

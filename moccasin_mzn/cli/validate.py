@@ -16,6 +16,7 @@ from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import added, typed
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.option import flag
+from moccasin_mzn.pages import Page
 from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def validate(
     from moccasin_mzn.problem.validate import repeats, validate_schedule
 
     computation_graph = read_graph(graph).run_in_place(in_place)
-    document = load_json(schedule)
+    document = load_json(schedule, Page.PLAN_FORMAT)
     if is_plan(document):
         if in_place:
             raise InputError("plans for several memories know no execution in place: leave out --in-place")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.deploy.onnx_rewriting import rewritten
-from moccasin_mzn.errors import InputError, located, shown, some_of
+from moccasin_mzn.errors import InputError, explained, located, shown, some_of
 from moccasin_mzn.files import load_json
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx_dims import fix_dims
@@ -18,6 +18,7 @@ from moccasin_mzn.graphs.importers.onnx_file import OnnxTrace, trace_onnx
 from moccasin_mzn.graphs.importers.onnx_model import model_bytes, one_line, packages, parse_model, tensors
 from moccasin_mzn.graphs.importers.program import Missing
 from moccasin_mzn.graphs.reduction import Reduction, reduce_graph
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.plans import is_plan
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule, claimed_schedule
 from moccasin_mzn.problem.judges.schedules import Simulation, simulate
@@ -129,8 +130,8 @@ def read_sequence(schedule: str | PathLike[str], source: Source) -> tuple[int, .
         InputError: the file cannot be read, is for another model, is no schedule, or computes an operator again that
             would put out something else.
     """
-    document = load_json(schedule)
-    with located(schedule):
+    document = load_json(schedule, Page.PLAN_FORMAT)
+    with located(schedule), explained(Page.PLAN_FORMAT):
         claimed = _claimed(document, source)
         _check_schedule(claimed, simulate(source.graph, claimed.sequence))
         _check_repeats(source.graph, claimed.sequence)

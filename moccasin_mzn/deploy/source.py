@@ -5,11 +5,12 @@ from __future__ import annotations
 from os import PathLike
 
 from moccasin_mzn.clock import Deadline
-from moccasin_mzn.errors import located
+from moccasin_mzn.errors import explained, located
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.files import load_text, parse_json
 from moccasin_mzn.heuristics.compiled_searches import ready
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.arena import Buffer
 from moccasin_mzn.problem.files.plan_format import runtime_plan
 from moccasin_mzn.problem.files.version import check_version, is_versioned
@@ -30,7 +31,7 @@ def plan_in(path: str | PathLike[str]) -> RuntimePlan | None:
     """
     text = load_text(path)
     document = parse_json(text, path) if text.lstrip().startswith("{") else None
-    with located(path):
+    with located(path), explained(Page.PLAN_FORMAT):
         check_version(document)
         return runtime_plan(document) if is_versioned(document) else None
 

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, explained
 from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
 from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.formulations import Formulation
@@ -17,6 +17,7 @@ from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.in_place import refuse_in_place
 from moccasin_mzn.graphs.workspaces import refuse_workspaces
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.counts import parse_count, read_counts
 from moccasin_mzn.problem.files.plans import read_plan
 from moccasin_mzn.problem.files.schedules import read_schedule
@@ -108,7 +109,8 @@ class Question:
             assert self.how.strategy is not None
             return apply(instance, self.how.strategy, self.how.time_limit, listener, begin)
         assert isinstance(self.how, Options)
-        return solve_instance(instance, self.how, listener, begin, self.start)
+        with explained(Page.OWN_MODEL if self.how.form.model else None):
+            return solve_instance(instance, self.how, listener, begin, self.start)
 
 
 def _noted(result: Result) -> Result:

@@ -12,6 +12,7 @@ from moccasin_mzn.formulations.checkmate import Checkmate
 from moccasin_mzn.formulations.formulation import Formulation, Growth, Variant
 from moccasin_mzn.formulations.moccasin import Moccasin
 from moccasin_mzn.formulations.models import included
+from moccasin_mzn.pages import Page
 
 GROUP = "moccasin_mzn.formulations"
 _CHECKMATE: dict[str, Any] = {
@@ -103,7 +104,9 @@ def find_formulation(name: str, **own: str) -> Formulation:
     if name not in known:
         known = {form.name: form for form in formulations()}
     if name not in known:
-        raise InputError(f"unknown formulation {shown(name)}, expected one of {', '.join(known)}")
+        raise InputError(
+            Page.FORMULATIONS.after(f"unknown formulation {shown(name)}, expected one of {', '.join(known)}")
+        )
     for what, value in own.items():
         if what not in known[name].own_options:
             owners = [form.name for form in known.values() if what in form.own_options]

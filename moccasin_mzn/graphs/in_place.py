@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
+from moccasin_mzn.pages import Page
 
 
 def refuse_in_place(graph: ComputationGraph, what: str) -> None:
@@ -15,7 +16,7 @@ def refuse_in_place(graph: ComputationGraph, what: str) -> None:
         InputError: some do.
     """
     if graph.overwritable is not None:
-        raise InputError(f"{what} know no execution in place: leave out --in-place")
+        raise InputError(Page.GRAPH_FILES.after(f"{what} know no execution in place: leave out --in-place"))
 
 
 def relaxed(graph: ComputationGraph) -> tuple[ComputationGraph, int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.pages import Page
 
 _PREFIXES = {"k": 1, "m": 2, "g": 3, "t": 4}
 UNITS = {"": 1, "b": 1}
@@ -79,12 +80,12 @@ class Budget:
         """
         form = _FORM.fullmatch(text.strip())
         if form is None:
-            raise InputError(f"budget {shown(text)}: {_EXPECTED}")
+            raise InputError(Page.AMOUNTS.after(f"budget {shown(text)}: {_EXPECTED}"))
         number, unit = Fraction(form["number"]), form["unit"].lower()
         if unit == "%":
             return cls(fraction=number / 100)
         if unit not in UNITS:
-            raise InputError(f"budget {shown(text)}: unknown unit {form['unit']}, {_EXPECTED}")
+            raise InputError(Page.AMOUNTS.after(f"budget {shown(text)}: unknown unit {form['unit']}, {_EXPECTED}"))
         if form["decimals"] and not unit:
             return cls(fraction=number)
         return cls(amount=math.floor(number * UNITS[unit]))

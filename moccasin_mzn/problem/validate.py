@@ -11,6 +11,7 @@ from typing import TypeVar
 from moccasin_mzn.errors import some_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.arena_claims import arena_of_schedule, arenas_of_plan
 from moccasin_mzn.problem.files.plans import ClaimedPlan
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule
@@ -27,7 +28,8 @@ def repeats(graph: ComputationGraph, sequence: Sequence[int]) -> tuple[str, ...]
     but whoever executes the schedule may refuse it."""
     counts = Counter(sequence)
     again = [node_text(graph, v) for v in graph.computed_once if counts[v] > 1]
-    return (f"computes again what the graph says is computed once: {some_of(again)}",) if again else ()
+    told = f"computes again what the graph says is computed once: {some_of(again)}"
+    return (Page.GRAPH_FILES.after(told),) if again else ()
 
 
 def validate_schedule(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.pages import Page
 from moccasin_mzn.pytorch.call import Form, Structure
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, Joint, Placeholder
 from moccasin_mzn.pytorch.refusal import PlanError
@@ -74,14 +75,15 @@ class Guards:
             PlanError: anything is different.
         """
         if not self.arguments.matches(arguments):
-            raise PlanError("the step is called with other arguments than it was planned for: make a plan for these")
+            told = "the step is called with other arguments than it was planned for: make a plan for these"
+            raise PlanError(told, Page.SHAPES)
         for given, tensor in zip(self.given, tensors, strict=True):
             form = given.form
             if (
                 tensor.shape != form.shape or tensor.stride() != form.stride or tensor.dtype != _dtype(form.dtype)
                 or tensor.requires_grad != form.requires_grad or str(tensor.device) != form.device
             ):  # fmt: skip
-                raise PlanError(_difference(given, Form.of(tensor)))
+                raise PlanError(_difference(given, Form.of(tensor)), Page.SHAPES)
         for name, module, training in self.training:
             if module.training != training:
                 modes = ("evaluation", "training") if training else ("training", "evaluation")

@@ -10,11 +10,12 @@ from dataclasses import asdict, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.errors import InputError, located
+from moccasin_mzn.errors import InputError, explained, located
 from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
 from moccasin_mzn.files import load_json, replace_file
 from moccasin_mzn.graphs.importers.torch_spec import one_line
 from moccasin_mzn.graphs.importers.torch_trace import require_torch
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.version import TORCH_FORMAT, VERSION, check_torch_version
 from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.pytorch.call import TENSOR, Form, Step, Structure
@@ -41,7 +42,8 @@ def write_plan(
 
     rest = [None if leaf is TENSOR else [leaf] for leaf in traced.arguments.rest]
     if not all(each is None or each[0] is None or type(each[0]) in (bool, int, float, str) for each in rest):
-        raise PlanError("the network is called with an argument that a file cannot hold: this plan cannot be saved")
+        told = "the network is called with an argument that a file cannot hold: this plan cannot be saved"
+        raise PlanError(told, Page.KEPT_PLANS)
     document = {
         "format": TORCH_FORMAT,
         "version": VERSION,
@@ -71,8 +73,8 @@ def read_plan(
         PlanError: it is a plan for another network, or another version of PyTorch, or none that could be run.
     """
     require_torch()
-    document = load_json(path)
-    with located(path):
+    document = load_json(path, Page.KEPT_PLANS)
+    with located(path), explained(Page.KEPT_PLANS):
         check_torch_version(document)
     try:
         traced = _with_costs(_traced(document, model, loss), document)
@@ -80,7 +82,7 @@ def read_plan(
         meant(traced.problem, actions)
         return traced, actions, {name: document[name] for name in found}
     except KeyError as error:
-        raise InputError(f"{path}: no plan: {error} is missing") from None
+        raise InputError(Page.KEPT_PLANS.after(f"{path}: no plan: {error} is missing")) from None
 
 
 _WRITTEN, _READ_BACK = "written", "read back"
@@ -109,9 +111,11 @@ def _traced(document: dict[str, Any], model: torch.nn.Module, loss: Callable[[An
     from torch.utils._pytree import treespec_loads
 
     if document["torch"] != str(torch.__version__):
-        raise PlanError(f"saved with torch {document['torch']}, this is {torch.__version__}: make a new plan")
+        told = f"saved with torch {document['torch']}, this is {torch.__version__}: make a new plan"
+        raise PlanError(told, Page.KEPT_PLANS)
     if document["loss"] != (loss is not None):
-        raise PlanError("saved with a loss: give it" if document["loss"] else "saved without a loss: give none")
+        told = "saved with a loss: give it" if document["loss"] else "saved without a loss: give none"
+        raise PlanError(told, Page.KEPT_PLANS)
     called = document["arguments"]
     tree = treespec_loads(json.dumps(called["tree"]))
     arguments = Structure(tree, tuple(TENSOR if each is None else each[0] for each in called["rest"]))
@@ -129,7 +133,8 @@ def _traced(document: dict[str, Any], model: torch.nn.Module, loss: Callable[[An
     found = digest(traced.joint)
     if found != document["graph"]:
         kept = document["graph"][:12]
-        raise PlanError(f"saved for the graph {kept}, this network's is {found[:12]}: make a new plan")
+        told = f"saved for the graph {kept}, this network's is {found[:12]}: make a new plan"
+        raise PlanError(told, Page.KEPT_PLANS)
     return traced
 
 

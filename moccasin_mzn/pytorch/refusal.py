@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.pages import Page
 
 
 class PlanError(InputError):
     """A network that cannot be planned, a budget that cannot be kept, or a call that a plan is not for.
 
-    The message is one sentence.
+    The message is one sentence, and names the page that has more.
     """
 
     kind = "plan"
+
+    def __init__(self, message: str, page: Page = Page.REFUSED) -> None:
+        super().__init__(page.after(message))
 
 
 class NoPlanError(PlanError):
     """No plan within the budget was found; the message says what is proven."""
 
     kind = "no-plan"
+
+    def __init__(self, message: str, page: Page = Page.NO_PLAN) -> None:
+        super().__init__(message, page)
 
 
 def compilation_error(error: PlanError) -> PlanError:

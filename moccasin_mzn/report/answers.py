@@ -15,6 +15,7 @@ from moccasin_mzn.extensions.frontier.points import Frontier
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text, total_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.report.plots.files import page_of, write_picture
@@ -228,7 +229,7 @@ class Result(Answer):
         """
         problem, instance, answer = self.details.problem, self.details.instance, self.details.answer
         if answer is None:
-            raise InputError(f"plot: there is no {problem.noun}: {self.reason}")
+            raise InputError(Page.INFEASIBLE.after(f"plot: there is no {problem.noun}: {self.reason}"))
         if self._several:
             return _drawn(Picture(problem.platform, answer, instance.order, by=by), path)
         return _drawn(Picture.of_schedule(instance.graph, answer, instance.order, instance.budget, by), path)

@@ -12,6 +12,7 @@ from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound
 from moccasin_mzn.formulations.complexity import ModelSize
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text, node_text
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.report.plans import events, plan_rows
@@ -79,7 +80,8 @@ def _rows(result: Result) -> Iterator[tuple[str, str, str]]:
 
 def _ending(result: Result) -> Iterator[str]:
     """How the search ended: status, who found and proved what, notes, verdicts, solver and seconds."""
-    yield f"{result.status}: {result.reason}"
+    told = f"{result.status}: {result.reason}"
+    yield Page.DOUBLES.after(told) if result.claim else told
     by = [f"{what} by {who}" for what, who in (("found", result.found_by), ("proved", result.proved_by)) if who]
     if by:
         yield ", ".join(by)

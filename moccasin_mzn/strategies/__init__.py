@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.pages import Page
 
 if TYPE_CHECKING:
     from moccasin_mzn.strategies.strategy import Strategy
@@ -32,5 +33,5 @@ def find_strategy(name: str) -> Strategy:
     """
     known = {strategy.name: strategy for strategy in strategies()}
     if name not in known:
-        raise InputError(f"strategy {shown(name)} is unknown; there are {', '.join(known)}")
+        raise InputError(Page.STRATEGIES.after(f"strategy {shown(name)} is unknown; there are {', '.join(known)}"))
     return known[name]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from moccasin_mzn.errors import NotApplicableError
 from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.passes import Passes
 
@@ -76,4 +77,4 @@ def _before(v: int) -> tuple[int, ...]:
 
 
 def _no_chain(why: str) -> NotApplicableError:
-    return NotApplicableError(f"for training chains only: {why}")
+    return NotApplicableError(Page.STRATEGIES.after(f"for training chains only: {why}"))

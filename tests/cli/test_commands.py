@@ -8,6 +8,7 @@ from few import few
 
 from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.graphs.formats import read_graph
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.judges.schedules import judge
 from moccasin_mzn.search.catalogue import entries
 from moccasin_mzn.strategies import strategies
@@ -355,7 +356,8 @@ def test_workspaces_are_refused_where_they_do_not_count(command, working, tmp_pa
     status, out, err = command("solve", working, "--output", file, *how)
     what = "arenas" if "--addresses" in how else "plans for several devices"
     assert (status, out, file.exists()) == (2, "", False)
-    assert err == f"error: {what} know no workspaces, and 3 nodes of the graph have one, the largest 4 of node z\n"
+    told = f"{what} know no workspaces, and 3 nodes of the graph have one, the largest 4 of node z"
+    assert err == f"error: {Page.GRAPH_FILES.after(told)}\n"
 
 
 @pytest.mark.parametrize(("value", "shown"), [(-3, "-3"), (1.5, "1.5"), ("3", "'3'"), (None, "None"), (True, "True")])
@@ -365,4 +367,5 @@ def test_a_workspace_that_is_no_amount_is_refused(command, tmp_path, value, show
     path.write_text(json.dumps({**SKIP, "nodes": nodes}))
     status, out, err = command("info", path)
     assert (status, out) == (2, "")
-    assert err == f"error: {path}: node z: workspace is {shown}, expected an integer >= 0\n"
+    told = f"{path}: node z: workspace is {shown}, expected an integer >= 0"
+    assert err == f"error: {Page.GRAPH_FILES.after(told)}\n"

@@ -8,6 +8,7 @@ import pytest
 
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.pages import Page
 
 GRAPH = ComputationGraph(
     ["a", "b", "c", "d"], [1] * 4, [3, 3, 2, 2], [(0, 1), (1, 2), (0, 3), (2, 3)], in_place=[[], [0], [1], [0, 2]]
@@ -53,9 +54,12 @@ def test_exported_data_tell_of_it(command, graph, tmp_path):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        (("--addresses",), "arenas know no execution in place: leave out --in-place"),
+        (("--addresses",), Page.GRAPH_FILES.after("arenas know no execution in place: leave out --in-place")),
         (("--paging", "--page-out-time", "1"), "--in-place is for one memory, it does not go with --paging"),
-        (("--formulation", "checkmate-milp"), "Checkmate's models know no execution in place: leave out --in-place"),
+        (
+            ("--formulation", "checkmate-milp"),
+            Page.GRAPH_FILES.after("Checkmate's models know no execution in place: leave out --in-place"),
+        ),
         (("--certificate", "FILE"), "--certificate: certificates know no execution in place: leave out --in-place"),
     ],
 )

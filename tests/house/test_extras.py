@@ -23,7 +23,8 @@ def in_folder(monkeypatch, folder: Path) -> None:
 
 def test_in_a_checkout_it_is_the_checkout(monkeypatch, tmp_path):
     assert extras.install_command("onnx") == shlex.join(["pip", "install", "-e", f"{ROOT}[onnx]"])
-    assert str(missing("plotly", "plot")) == f"plotly is missing: pip install -e '{ROOT}[plot]'"
+    told = f"plotly is missing: pip install -e '{ROOT}[plot]' (see Install: docs/user-guide.md#install)"
+    assert str(missing("plotly", "plot")) == told
     checkout = tmp_path / "it's here"
     checkout.mkdir()
     (checkout / "pyproject.toml").touch()

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from browsing import BROWSER, browse
 
+from moccasin_mzn.pages import Page
+
 ROOT = Path(__file__).resolve().parents[2]
 NEEDS = ("furo", "myst_parser", "sphinx", "sphinx_click", "sphinx_copybutton")
 MEASURE = """<script>
@@ -65,6 +67,13 @@ def test_every_page_is_there_and_needs_no_network(site):
     for name in pages_of(site):
         text = (site / name).read_text(encoding="utf-8")
         assert not re.findall(r"<(?:script|link|img)\b[^>]*(?:src|href)=\"(?:https?:)?//[^\"]*", text), name
+
+
+def test_it_has_what_messages_name(site):
+    for named in Page:
+        name, _, anchor = named.address.partition("#")
+        text = (site / name).with_suffix(".html").read_text(encoding="utf-8")
+        assert f"{named.heading}<" in text and (not anchor or f'id="{anchor}"' in text), named
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium here")

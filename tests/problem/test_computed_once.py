@@ -20,6 +20,7 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.reduction import reduce_graph
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
 
 # at c, with a held for d, it is 9; with x and a computed again 8, at b
@@ -80,16 +81,19 @@ def test_all_searches_together_agree_with_brute_force(seed, formulation, order):
     assert not any(result.sequence.count(v) > 1 for v in once if expected is not None)
 
 
+AGAIN = "computes again what the graph says is computed once: a (relu) (see Graph files: docs/graphs.md#graph-files)"
+
+
 def test_who_knows_no_counts_is_told_of():
     found = moccasin_mzn.solve(ONCE, 9, strategy="recompute-all")
-    assert found.details.notes == ("computes again what the graph says is computed once: a (relu)",)
+    assert found.details.notes == (AGAIN,)
     assert moccasin_mzn.solve(SKIP, 9, strategy="recompute-all").details.notes == ()
 
 
 def test_validate_tells_of_it(tmp_path, command):
     path, schedule = tmp_path / "graph.json", tmp_path / "schedule.json"
     write_graph(ONCE, path)
-    for sequence, notes in (("xabcxad", ["note: computes again what the graph says is computed once: a (relu)"]),
+    for sequence, notes in (("xabcxad", [f"note: {AGAIN}"]),
                             ("xabcd", [])):  # fmt: skip
         schedule.write_text(json.dumps([*sequence]))
         status, out, _ = command("validate", path, schedule)
@@ -130,7 +134,7 @@ def test_nonsense_is_refused(given, complaint, tmp_path, command):
     write_graph(ONCE, path)
     path.write_text(path.read_text().replace('["a"]', given))
     status, out, err = command("info", path)
-    assert (status, out, err) == (2, "", f"error: {path}: {complaint}\n")
+    assert (status, out, err) == (2, "", f"error: {Page.GRAPH_FILES.after(f'{path}: {complaint}')}\n")
 
 
 def test_positions_are_checked():

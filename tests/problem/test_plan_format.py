@@ -189,7 +189,7 @@ def test_plans_of_pytorch_are_told_apart(form, command, tmp_path):
     write_graph(DIAMOND, graph)
     plan.write_text(json.dumps({"format": form, "version": 1, "sequence": ["a", "b", "c", "d"]}))
     told = "a plan of a PyTorch training step, for `run torch --plan` and `Plan.load`; expected what `solve --output` "
-    told += "writes"
+    told += "writes (see The plan format: docs/deploy.md#the-plan-format)"
     for arguments in (
         ("validate", graph, plan),
         ("plot", graph, plan, "--output", tmp_path / "picture.svg"),

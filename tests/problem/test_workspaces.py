@@ -112,7 +112,7 @@ def test_what_plans_for_several_devices_is_refused():
             asked()
         assert str(error.value) == (
             "plans for several devices know no workspaces, and 1 node of the graph has one, the largest 5 of node b "
-            "(conv)"
+            "(conv) (see Graph files: docs/graphs.md#graph-files)"
         )
 
 

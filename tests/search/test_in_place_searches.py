@@ -114,5 +114,5 @@ def test_local_search_finds_schedules_that_only_fit_in_place(seed):
     ],
 )
 def test_what_does_not_know_it_refuses(ask, who):
-    with pytest.raises(InputError, match=f"^{who}.* know no execution in place: leave out --in-place$"):
+    with pytest.raises(InputError, match=f"^{who}.* know no execution in place: leave out --in-place \\(see G"):
         ask()

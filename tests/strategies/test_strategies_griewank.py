@@ -219,7 +219,7 @@ def with_edges(*edges: tuple[int, int], backward: list[bool] | None = None) -> C
 def test_refuses(graph, message):
     with pytest.raises(NotApplicableError) as caught:
         candidates(graph)
-    assert str(caught.value) == f"for training chains only: {message}"
+    assert str(caught.value) == f"for training chains only: {message} (see Strategies: docs/methods.md#strategies)"
 
 
 def test_steps_may_have_several_nodes():
@@ -237,6 +237,6 @@ def test_published_graphs(shared):
     assert len(made) == 22 and all(simulate(graph, sequence).feasible for sequence in made)
     with pytest.raises(
         NotApplicableError,
-        match=r"node 12 \(conv2_block1_0_conv\) does not read node 11 \(conv2_block1_2_relu\), the one before it$",
+        match=r"node 12 \(conv2_block1_0_conv\) does not read node 11 \(conv2_block1_2_relu\), the one before it \(see",
     ):
         candidates(read_graph(shared / "data" / "checkmate_resnet50_train.json"))

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.platform import Link, Memory, Platform, scaled
 
@@ -142,7 +143,8 @@ def parse_device(text: str) -> tuple[str, Device]:
     name, is_there, rest = text.partition("=")
     amount, told, slowness = rest.partition(":")
     if not name.strip() or not is_there or not amount.strip():
-        raise InputError(f"device {shown(text)}: expected NAME=BUDGET, such as gpu=0.8 or cpu=16GiB:4")
+        told = f"device {shown(text)}: expected NAME=BUDGET, such as gpu=0.8 or cpu=16GiB:4"
+        raise InputError(Page.DEVICES.after(told))
     budget = None if amount.strip() == "inf" else Budget.parse(amount)
     if slowness.strip() == "inf":
         return name.strip(), Device(budget, computes=False)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from importlib import import_module
 from os import PathLike
+from typing import Any
 
-from moccasin_mzn.errors import InputError, located
+from moccasin_mzn.errors import InputError, explained, located
 from moccasin_mzn.files import load_text, parse_json
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.pages import Page
 
 __all__ = ["kinds_text", "read_graph", "write_graph"]
 
@@ -23,7 +25,12 @@ def read_graph(path: str | PathLike[str]) -> ComputationGraph:
     Raises:
         InputError: the file cannot be read, is broken, is in no known dialect, or holds no valid graph.
     """
-    content = load_text(path)
+    text = load_text(path)
+    with explained(Page.GRAPH_FILES):
+        return _read(text, path)
+
+
+def _read(content: Any, path: str | PathLike[str]) -> ComputationGraph:
     readers = _readers()
     found = next((one for one in readers if not one.is_json and one.matches(content)), None)
     if found is None:

@@ -11,8 +11,7 @@ from os import PathLike
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.extras import install_command
+from moccasin_mzn.errors import InputError, missing, shown
 from moccasin_mzn.files import load_bytes
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def packages() -> ModuleType:
         import onnx
         import onnx_tool  # noqa: F401
     except ImportError:
-        raise InputError(f"importing ONNX needs the packages onnx and onnx-tool: {install_command('onnx')}") from None
+        raise missing("the packages onnx and onnx-tool", "onnx", "importing ONNX") from None
     return onnx
 
 

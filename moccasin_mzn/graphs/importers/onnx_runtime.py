@@ -14,8 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.errors import InputError, shown, some_of
-from moccasin_mzn.extras import install_command
+from moccasin_mzn.errors import InputError, missing, shown, some_of
 from moccasin_mzn.graphs.importers.onnx_model import graph_inputs, one_line, packages, subgraphs, tensors
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def runtime() -> ModuleType:
     try:
         import onnxruntime
     except ImportError:
-        raise InputError(f"measuring ONNX needs the package onnxruntime: {install_command('onnx,profile')}") from None
+        raise missing("the package onnxruntime", "onnx,profile", "measuring ONNX") from None
     return onnxruntime
 
 

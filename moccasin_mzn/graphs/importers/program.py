@@ -19,6 +19,7 @@ from typing import Any
 
 from moccasin_mzn.errors import InputError, shown, some_of
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.pages import Page
 from moccasin_mzn.words import count_text
 
 _NAMED = 5
@@ -258,7 +259,9 @@ def _sizes(operations: list[Operation], missing: Missing, assumed: list[str]) ->
     size = missing.size if isinstance(missing.size, int) else 0
     if unknown:
         if missing.size == STOP:
-            raise InputError(f"the size is unknown of {_listed(unknown)}; say what to take (--unknown-size)")
+            raise InputError(
+                Page.ONNX.after(f"the size is unknown of {_listed(unknown)}; say what to take (--unknown-size)")
+            )
         assumed.append(f"size unknown, {count_text(size, 'byte')} taken: {_listed(unknown)}")
     return [size if operation.size is None else operation.size for operation in operations]
 
@@ -268,7 +271,9 @@ def _durations(operations: list[Operation], missing: Missing, assumed: list[str]
     by_elements = missing.duration == ELEMENTS
     stopping = [operation for operation in unknown if operation.elements is None] if by_elements else unknown
     if stopping and (by_elements or missing.duration == STOP):
-        raise InputError(f"the duration is unknown of {_listed(stopping)}; say what to take (--unknown-duration)")
+        raise InputError(
+            Page.ONNX.after(f"the duration is unknown of {_listed(stopping)}; say what to take (--unknown-duration)")
+        )
     if unknown:
         taken = "one for each element of the output" if by_elements else missing.duration
         assumed.append(f"{DURATION_UNKNOWN}, {taken} taken: {_listed(unknown)}")

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.pages import Page
 
 if TYPE_CHECKING:
     import torch
@@ -125,7 +126,8 @@ def _function(what: str, spec: str, name: str, expected: str) -> Callable[..., A
     place, colon, function = spec.rpartition(":") if isinstance(spec, str) else ("", "", "")
     names = function.split(".")
     if not colon or not place or not all(name.isidentifier() for name in names):
-        raise InputError(f"{what} {shown(spec)}: expected module:{name} or path/to/file.py:{name}")
+        told = f"{what} {shown(spec)}: expected module:{name} or path/to/file.py:{name}"
+        raise InputError(Page.PYTORCH.after(told))
     found: Any = _module_in_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     for each in names:
         found = getattr(found, each)

@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.errors import InputError, located, shown
-from moccasin_mzn.extras import install_command
+from moccasin_mzn.errors import InputError, located, missing, shown
 from moccasin_mzn.graphs.importers.program import Operation, Program, known_total
 from moccasin_mzn.graphs.importers.torch_memory import Accounted, Member, Traced, account
 from moccasin_mzn.graphs.importers.torch_nodes import tensor_bytes
@@ -76,7 +75,7 @@ def require_torch() -> None:
             import torch.export
             import torch.fx.experimental.proxy_tensor  # noqa: F401
     except ImportError as error:
-        raise InputError(f"importing PyTorch modules needs the package torch: {install_command('torch')}") from error
+        raise missing("the package torch", "torch", "importing PyTorch modules") from error
 
 
 def trace_network(spec: str, inputs: Sequence[str], *, training: bool = False, optimizer: str = "none") -> Trace:

@@ -16,8 +16,9 @@ import re
 from collections.abc import Sequence
 from os import PathLike
 
-from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import load_text
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.arena import Buffer
 from moccasin_mzn.words import count_text
 
@@ -38,7 +39,7 @@ def read_buffers(path: str | PathLike[str]) -> tuple[tuple[Buffer, ...], tuple[i
 
 def parse_buffers(text: str, path: str | PathLike[str]) -> tuple[tuple[Buffer, ...], tuple[int, ...] | None]:
     """`read_buffers` for the text of a file that was read from `path`."""
-    with located(path):
+    with located(path), explained(Page.ADDRESSES):
         rows = [(number, row) for number, row in enumerate(_rows(text), start=1) if row]
         if not rows:
             raise InputError("the file is empty")

@@ -17,9 +17,10 @@ from importlib import resources
 from os import PathLike
 from typing import Any
 
-from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import load_json, parse_json
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.plans import claimed_plan, is_plan
 from moccasin_mzn.problem.files.schedules import claimed_schedule
 from moccasin_mzn.problem.files.version import FORMAT, VERSION, check_version, is_versioned
@@ -62,8 +63,8 @@ def read_runtime_plan(path: str | PathLike[str], graph: ComputationGraph | None 
     Raises:
         InputError: see there; or the file cannot be read.
     """
-    document = load_json(path)
-    with located(path):
+    document = load_json(path, Page.PLAN_FORMAT)
+    with located(path), explained(Page.PLAN_FORMAT):
         return runtime_plan(document, graph)
 
 

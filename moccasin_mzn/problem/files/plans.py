@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import load_json
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.schedules import amount, positions
 from moccasin_mzn.problem.files.version import check_version
 from moccasin_mzn.problem.judges.plans import PlacedInterval
@@ -111,8 +112,8 @@ def read_plan(path: str | PathLike[str], graph: ComputationGraph) -> ClaimedPlan
     Raises:
         InputError: the file cannot be read or is broken, or a node or a memory is not there.
     """
-    document = load_json(path)
-    with located(path):
+    document = load_json(path, Page.PLAN_FORMAT)
+    with located(path), explained(Page.PLAN_FORMAT):
         return claimed_plan(document, graph)
 
 

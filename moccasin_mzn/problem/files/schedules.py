@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import load_json, load_text, parse_json
 from moccasin_mzn.graphs.formats.fields import column, objects
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.version import check_version
 from moccasin_mzn.problem.judges.schedules import Interval
 
@@ -50,8 +51,8 @@ def read_schedule(path: str | PathLike[str], graph: ComputationGraph) -> Claimed
     Raises:
         InputError: the file cannot be read or is broken, a node is not in the graph, a claim is not an integer.
     """
-    document = load_json(path)
-    with located(path):
+    document = load_json(path, Page.PLAN_FORMAT)
+    with located(path), explained(Page.PLAN_FORMAT):
         return claimed_schedule(document, graph)
 
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, explained
+from moccasin_mzn.pages import Page
 
 if TYPE_CHECKING:
     import minizinc
@@ -130,8 +131,9 @@ def native_drivers() -> Iterator[Driver]:
         else:
             found = True
             yield driver
-    if not found:
-        raise problem or NoNativeMiniZinc(f"MiniZinc is not on PATH; {HOW_TO_INSTALL}")
+    with explained(Page.INSTALL):
+        if not found:
+            raise problem or NoNativeMiniZinc(f"MiniZinc is not on PATH; {HOW_TO_INSTALL}")
 
 
 def webassembly_driver() -> Driver | None:
@@ -192,7 +194,8 @@ def _started(executable: Path) -> minizinc.Driver:
         except minizinc.error.ConfigurationError as error:
             raise NoNativeMiniZinc(one_line(error)) from None
     except (AssertionError, OSError) as error:  # it tells no version, or does not start
-        raise InputError(f"the MiniZinc {place} does not run: {one_line(error) or 'it tells no version'}") from None
+        told = f"the MiniZinc {place} does not run: {one_line(error) or 'it tells no version'}"
+        raise InputError(Page.INSTALL.after(told)) from None
 
 
 def _tied(driver_class: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.own_code import python_path
+from moccasin_mzn.pages import Page
 from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
 from moccasin_mzn.solvers.flatzinc.configuration import OwnSolver, write_configuration
 from moccasin_mzn.solvers.linear.configuration import ENGINES
@@ -128,7 +129,7 @@ def find_backend(name: str) -> Backend:
                 if not lack:
                     return Backend(driver, solver, name)
                 unusable = unusable or f"solver {shown(name)} cannot run by {driver.title}: {lack_text(lack)}"
-    raise InputError(unusable or _unknown(name, plain))
+    raise InputError(Page.SOLVERS.after(unusable or _unknown(name, plain)))
 
 
 def check_solvers(names: Iterable[str]) -> None:
@@ -190,7 +191,7 @@ def _own_backend(name: str, plain: str) -> Backend:
         if webassembly_driver() is None:
             raise
         raise NoNativeMiniZinc(
-            f"{error}: MiniZinc as WebAssembly cannot start {plain}, only solvers of its own"
+            f"MiniZinc as WebAssembly cannot start {plain}, only solvers of its own: {error}"
         ) from None
     _check_own_version(name, OWN[plain].version)
     return Backend(driver, _own_solver(OWN[plain].configuration()), name)
@@ -199,7 +200,7 @@ def _own_backend(name: str, plain: str) -> Backend:
 def _check_own_version(name: str, version: str) -> None:
     plain, _, asked = name.partition("@")
     if not _is_version(version, asked):
-        raise InputError(f"unknown version {shown(name)}: here is {plain}@{version}")
+        raise InputError(Page.SOLVERS.after(f"unknown version {shown(name)}: here is {plain}@{version}"))
 
 
 def _own_solver(configuration: dict) -> minizinc.Solver:

@@ -96,7 +96,11 @@ def test_amounts_in_powers_of_1000(command, graph):
         (["--device", "gpu=6", "--count-fixed"], "--count-fixed is for one memory, it does not go with --device"),
         (["--device", "gpu=6", "--slow-memory", "9"], "--slow-memory is for --paging"),
         (["--device", "gpu=6", "--device", "gpu=7"], "device gpu is given twice"),
-        (["--device", "gpu"], "device 'gpu': expected NAME=BUDGET, such as gpu=0.8 or cpu=16GiB:4"),
+        (
+            ["--device", "gpu"],
+            "device 'gpu': expected NAME=BUDGET, such as gpu=0.8 or cpu=16GiB:4 "
+            "(see Several devices: docs/beyond-the-paper.md#several-devices)",
+        ),
         (["--device", "gpu=6", "--copy-latency", "1.5"], "--copy-latency 1.5: expected an integer of 0 or more"),
         (
             ["--device", "gpu=6", "--copy-energy", "inf"],

@@ -182,7 +182,8 @@ def test_broken_file(name, tmp_path, command):
     status, out, err = command("info", path)
     assert (status, out) == (2, "")
     assert err.startswith(f"error: {path}: ") and err.endswith("\n") and len(err.splitlines()) == 1
-    message = err.removeprefix(f"error: {path}: ")
+    message, page, _ = err.removeprefix(f"error: {path}: ").partition(" (see Graph files: docs/graphs.md#graph-files)")
+    assert page or "not UTF-8" in message  # of what is no text nothing is known
     assert say in message
     assert 10 < len(message) < 250
 

@@ -15,6 +15,7 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.formats.node_link import graph_text, parse
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.schedules import read_order, read_schedule
 from moccasin_mzn.problem.judges.schedules import Interval
 
@@ -293,7 +294,8 @@ def test_broken_text(tmp_path, case):
     data, message = BROKEN_TEXTS[case]
     path = tmp_path / "g.json"
     path.write_bytes(data)
-    assert error_of(read_graph, path) == f"{path}: {message}"
+    told = f"{path}: {message}"
+    assert error_of(read_graph, path) == (told if "not UTF-8" in message else Page.GRAPH_FILES.after(told))
 
 
 @pytest.mark.parametrize("case", BROKEN_DOCUMENTS)
@@ -301,7 +303,7 @@ def test_broken_document(tmp_path, case):
     content, message = BROKEN_DOCUMENTS[case]
     path = tmp_path / "g.json"
     path.write_text(json.dumps(content))
-    assert error_of(read_graph, path) == f"{path}: {message}"
+    assert error_of(read_graph, path) == Page.GRAPH_FILES.after(f"{path}: {message}")
 
 
 def test_good_document_is_good(tmp_path):
@@ -386,7 +388,7 @@ def test_schedule_as_an_object(tmp_path):
 )
 def test_broken_schedule(tmp_path, content, message):
     path = write(tmp_path, content)
-    assert error_of(read_schedule, path, PAIR) == f"{path}: {message}"
+    assert error_of(read_schedule, path, PAIR) == Page.PLAN_FORMAT.after(f"{path}: {message}")
 
 
 @pytest.mark.parametrize("content", ["1\nb\n", "\n 1 \r\n\nb", '["1", "b"]', ' [1, "b"]'])

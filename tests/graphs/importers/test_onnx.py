@@ -336,7 +336,8 @@ def test_without_the_packages(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "onnx_tool", None)
     with pytest.raises(InputError) as caught:
         load(tmp_path / "model.onnx")
-    assert str(caught.value) == f"importing ONNX needs the packages onnx and onnx-tool: {install_command('onnx')}"
+    told = f"importing ONNX needs the packages onnx and onnx-tool: {install_command('onnx')}"
+    assert str(caught.value) == f"{told} (see Install: docs/user-guide.md#install)"
 
 
 # --- in place ---------------------------------------------------------------------------------------------------------

@@ -65,10 +65,8 @@ def test_open_dimensions_are_fixed_and_what_is_unknown_is_named(command, tmp_pat
     assert read_graph(path).attributes["assumed"] == [err.removeprefix("note: ").strip()]
 
     status, _, err = command("import", "onnx", model, "--dim", "batch=8", "--unknown-duration", "stop")
-    assert (status, err) == (
-        2,
-        f"error: {model}: the duration is unknown of 1 node (1 mine.Odd): odd; say what to take (--unknown-duration)\n",
-    )
+    told = "the duration is unknown of 1 node (1 mine.Odd): odd; say what to take (--unknown-duration)"
+    assert (status, err) == (2, f"error: {model}: {told} (see ONNX: docs/graphs.md#onnx)\n")
 
 
 @pytest.mark.parametrize("dim", ["batch", "=3", "batch=-1", "batch=x", "a\nb"])

@@ -160,7 +160,8 @@ def test_without_the_package(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
     with pytest.raises(InputError) as caught:
         profile_onnx(LIGHT / "light_squeezenet.onnx", graph)
-    assert str(caught.value) == f"measuring ONNX needs the package onnxruntime: {install_command('onnx,profile')}"
+    told = f"measuring ONNX needs the package onnxruntime: {install_command('onnx,profile')}"
+    assert str(caught.value) == f"{told} (see Install: docs/user-guide.md#install)"
 
 
 def test_versions_name_the_package():

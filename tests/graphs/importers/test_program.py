@@ -86,7 +86,7 @@ UNKNOWN = Program(
 def test_what_is_unknown_is_named(missing, message):
     with pytest.raises(InputError) as caught:
         program_graph(UNKNOWN, missing)
-    assert str(caught.value) == message
+    assert str(caught.value) == f"{message} (see ONNX: docs/graphs.md#onnx)"
 
 
 @pytest.mark.parametrize(

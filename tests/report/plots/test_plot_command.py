@@ -121,7 +121,8 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_read(tmp_pa
 @pytest.mark.parametrize(("library", "name"), [("matplotlib", "a.png"), ("matplotlib", "a.svg"), ("plotly", "a.html")])
 def test_a_missing_library_is_refused_before_anything_is_read(tmp_path, command, monkeypatch, library, name):
     monkeypatch.setitem(sys.modules, library, None)  # Python's own way to make an import fail
-    expected = (2, "", f"error: {library} is missing: {install_command('plot')}\n")
+    told = f"{library} is missing: {install_command('plot')} (see Install: docs/user-guide.md#install)"
+    expected = (2, "", f"error: {told}\n")
     assert command("plot", "none.json", "none.json", "-o", tmp_path / name) == expected
     assert command("solve", "none.json", "--budget", 3, "--plot", tmp_path / name) == expected
 

@@ -36,6 +36,7 @@ def useless(home):
     return home
 
 
+PAGE = re.escape(" (see More solvers: docs/flatzinc.md#more-solvers)")
 WHY = {
     "needy": r"solver 'needy' cannot run by MiniZinc 2\S+: its library is not here \(--needy-dll\)",
     "gone": r"solver 'gone' cannot run by MiniZinc 2\S+: its executable is not here \(\S+/gone\)",
@@ -68,7 +69,7 @@ def test_a_solver_that_cannot_run_is_refused_whatever_is_asked(useless, skip, co
     monkeypatch.chdir(skip.parent)
     status, out, err = command(*arguments, "--solver", solver)
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert re.fullmatch(f"error: {WHY[solver]}\n", err), err
+    assert re.fullmatch(f"error: {WHY[solver]}{PAGE}\n", err), err
 
 
 @pytest.mark.parametrize("names", ["needy,cp-sat", "cp-sat,gone"])
@@ -76,7 +77,7 @@ def test_a_solver_that_cannot_run_is_refused_whatever_is_asked(useless, skip, co
 def test_a_race_does_not_begin_without_one_of_its_solvers(useless, skip, command, names, budget):
     status, out, err = command("solve", skip, "--budget", budget, "--solver", names)
     why = next(WHY[name] for name in names.split(",") if name in WHY)
-    assert (status, out) == (2, "") and re.fullmatch(f"error: {why}\n", err), err
+    assert (status, out) == (2, "") and re.fullmatch(f"error: {why}{PAGE}\n", err), err
 
 
 def test_a_version_that_is_not_here_is_refused_where_none_is_needed(home, skip, command):

@@ -1,0 +1,51 @@
+"""The pages that messages name: where what is told in one line is explained at length."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Page(Enum):
+    """A page, or a section of one: its heading, and where it is in the checkout. The site has it at the same place."""
+
+    QUICK_START = "Quick start", "docs/quick-start.md"
+    TRAINING = "Train a network that does not fit", "docs/training.md"
+    GUIDE = "User guide", "docs/user-guide.md"
+    INFEASIBLE = "Why is my budget infeasible", "docs/infeasible.md"
+
+    INSTALL = "Install", "docs/user-guide.md#install"
+    AMOUNTS = "Amounts", "docs/user-guide.md#amounts"
+    ONNX = "ONNX", "docs/graphs.md#onnx"
+    PYTORCH = "PyTorch", "docs/graphs.md#pytorch"
+    GRAPH_FILES = "Graph files", "docs/graphs.md#graph-files"
+    PLAN_FORMAT = "The plan format", "docs/deploy.md#the-plan-format"
+    FORMULATIONS = "Formulations", "docs/methods.md#formulations"
+    STRATEGIES = "Strategies", "docs/methods.md#strategies"
+    SOLVERS = "More solvers", "docs/flatzinc.md#more-solvers"
+    DOUBLES = "Proofs in doubles", "docs/flatzinc.md#proofs-in-doubles"
+    OWN_MODEL = "How to write one", "models/README.md#how-to-write-one"
+    CERTIFICATES = "Certificates", "docs/correctness.md#certificates"
+    EXPERIMENT = "An experiment", "docs/experiments.md#an-experiment"
+    DEVICES = "Several devices", "docs/beyond-the-paper.md#several-devices"
+    ADDRESSES = "Addresses", "docs/beyond-the-paper.md#addresses"
+    SHAPES = "Several shapes", "docs/training.md#several-shapes"
+    KEPT_PLANS = "Keeping plans", "docs/training.md#keeping-plans"
+    NO_PLAN = "Budgets that nothing keeps", "docs/training.md#budgets-that-nothing-keeps"
+    REFUSED = "What is refused", "docs/training.md#what-is-refused"
+
+    @property
+    def heading(self) -> str:
+        """By which the site, and whoever reads the page, knows it."""
+        return self.value[0]
+
+    @property
+    def address(self) -> str:
+        """From the checkout, with the anchor of the section."""
+        return self.value[1]
+
+    def after(self, message: str) -> str:
+        """A message that says where to read on, in the same line. One that does already stays as it is."""
+        return message if _MARK in message else f"{message}{_MARK}{self.heading}: {self.address})"
+
+
+_MARK = " (see "
