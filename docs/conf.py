@@ -41,7 +41,7 @@ copybutton_only_copy_prompt_lines = True
 nb_execution_mode = "force"
 nb_execution_excludepatterns = [] if find_spec("torch") else ["docs/notebooks/pytorch.ipynb"]
 nb_execution_raise_on_error = True
-nb_execution_timeout = 300  # seconds, of a cell
+nb_execution_timeout = 600  # seconds, of a cell
 NotebookClient.coalesce_streams = True  # what a command prints is one text, whatever parts it comes in
 logging.getLogger("traitlets").setLevel(logging.WARNING)  # not a line for each notebook
 
