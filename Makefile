@@ -75,9 +75,10 @@ bench: .venv/ready
 	$(BIN)/python -m moccasin_mzn bench run --store "$$results/runs.sqlite" -- "$$EXPERIMENT" && \
 	$(BIN)/python -m moccasin_mzn bench report --output "$$results" -- "$$results/runs.sqlite"
 
-# The site, from all pages and docstrings; a dead link or a missing anchor is an error. Its search works without a server.
+# The site, from all pages, notebooks (which it runs) and docstrings; a dead link or a missing anchor is an error. Its search
+# works without a server.
 docs: .venv/ready
-	$(BIN)/python -c 'import furo, myst_parser, sphinx_click, sphinx_copybutton' 2>/dev/null || \
+	$(BIN)/python -c 'import furo, myst_nb, sphinx_click, sphinx_copybutton' 2>/dev/null || \
 		$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --fresh-env --quiet -c docs . build/site
 

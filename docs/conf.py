@@ -6,6 +6,13 @@ so that links are those of the code host. (MkDocs 1 is no longer maintained, and
 
 from __future__ import annotations
 
+import logging
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from nbclient import NotebookClient
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
 project = "moccasin_mzn"
@@ -19,7 +26,7 @@ include_patterns = [
 ]  # fmt: skip
 exclude_patterns = ["docs/_templates", "docs/_static"]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_click", "sphinx_copybutton"]
 nitpicky = True
 smartquotes = False  # "--" is the beginning of an option
 
@@ -29,6 +36,14 @@ suppress_warnings = ["myst.header"]
 highlight_language = "none"
 copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True
+
+# notebooks: kept without outputs and run here, so that what they show is what this version of the package does
+nb_execution_mode = "force"
+nb_execution_excludepatterns = [] if find_spec("torch") else ["docs/notebooks/pytorch.ipynb"]
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600  # seconds, of a cell
+NotebookClient.coalesce_streams = True  # what a command prints is one text, whatever parts it comes in
+logging.getLogger("traitlets").setLevel(logging.WARNING)  # not a line for each notebook
 
 # docstrings: Markdown-like code, so that it reads in an editor as well
 default_role = "literal"
@@ -47,6 +62,14 @@ templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_additional_pages = {"index": "start.html"}
+
+
+# Kernels read no settings of whoever builds, and do not warn that they talk to this process in the clear.
+_ipython = TemporaryDirectory()
+_profile = Path(_ipython.name, "profile_default")
+_profile.mkdir()
+(_profile / "ipython_kernel_config.py").write_text("get_config().IPKernelApp.log_level = 'ERROR'\n", encoding="utf-8")
+os.environ["IPYTHONDIR"] = _ipython.name
 
 
 def google_style(app, what, name, obj, options, lines):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 import pytest
-from documents import PAGES, ROOT, page, words
+from documents import NOTEBOOKS, PAGES, ROOT, page, words
 from test_floors import FLOORS, GROUND_FILES
 
 import moccasin_mzn
@@ -28,7 +28,7 @@ PATH = re.compile(
 MODULE = re.compile(r"\bmoccasin_mzn(?:\.\w+)+")
 THEIRS = {"cumulative.mzn", "globals.mzn"}
 """Of MiniZinc's library."""
-YOURS = {"my.mzn", "latest.mzn", "model.mzn", "model.mzc.mzn", "FILE.mzn"}
+YOURS = {"my.mzn", "latest.mzn", "few.mzn", "model.mzn", "model.mzc.mzn", "FILE.mzn"}
 """Of whoever reads."""
 
 MAKES_FILES = "docs/extending.md"
@@ -37,7 +37,7 @@ NEEDS_TORCH = "docs/training.md"
 MADE = re.compile(r"^`([^`\n]+)`:$", re.M)
 """A file that the block below it is for, as `MAKES_FILES` has them."""
 
-pages = pytest.mark.parametrize("name", PAGES)
+pages = pytest.mark.parametrize("name", [*PAGES, *NOTEBOOKS])
 
 
 # files
@@ -91,8 +91,8 @@ def test_every_page_is_reached_from_the_readme():
         targets = {
             (page(name).folder / link.partition("#")[0]).resolve() for link in page(name).links if "://" not in link
         }
-        new |= {each for each in PAGES if ROOT / each in targets} - reached
-    assert reached == set(PAGES)
+        new |= {each for each in (*PAGES, *NOTEBOOKS) if ROOT / each in targets} - reached
+    assert reached == {*PAGES, *NOTEBOOKS}
 
 
 # modules

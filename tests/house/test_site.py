@@ -17,7 +17,7 @@ from browsing import BROWSER, browse
 from moccasin_mzn.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
-NEEDS = ("furo", "myst_parser", "sphinx", "sphinx_click", "sphinx_copybutton")
+NEEDS = ("furo", "myst_nb", "sphinx", "sphinx_click", "sphinx_copybutton")
 MEASURE = """<script>
 addEventListener("load", () => {
   const told = [...document.querySelectorAll("iframe")].map((frame) => {
@@ -62,7 +62,8 @@ def pages_of(site: Path) -> list[str]:
 
 def test_every_page_is_there_and_needs_no_network(site):
     there = {name.removesuffix(".html") for name in pages_of(site)}
-    written = {path.relative_to(ROOT).with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    sources = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs" / "notebooks").glob("*.ipynb")]
+    written = {path.relative_to(ROOT).with_suffix("").as_posix() for path in sources}
     assert written | {"README", "docs/reference/commands", "docs/reference/python"} <= there
     for name in pages_of(site):
         text = (site / name).read_text(encoding="utf-8")

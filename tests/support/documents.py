@@ -1,7 +1,8 @@
-"""The project's pages as what they quote: links, commands, paths, modules, Python examples."""
+"""The project's pages and notebooks as what they quote: links, commands, paths, modules, Python examples."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ PAGES = tuple(
     )
 )
 """Relative to the checkout."""
+NOTEBOOKS = tuple(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")))
+"""The same."""
 
 _ANSWER = re.compile(r"^ *print\(.*\)  # (.+)$", re.M)
 _FENCES = ("fence", "code_block")
@@ -81,8 +84,9 @@ class Page:
 
 @cache
 def page(name: str) -> Page:
-    """The page of a path relative to the checkout."""
-    tokens = MarkdownIt("commonmark").enable("table").parse((ROOT / name).read_text(encoding="utf-8"))
+    """The page, or the notebook, of a path relative to the checkout."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    tokens = MarkdownIt("commonmark").enable("table").parse(_as_page(text) if name in NOTEBOOKS else text)
     inline = [child for token in tokens for child in token.children or ()]
     return Page(
         name=name,
@@ -91,6 +95,18 @@ def page(name: str) -> Page:
         codes=tuple(token.content for token in inline if token.type == "code_inline"),
         blocks=tuple(_block(token) for token in tokens if token.type in _FENCES),
     )
+
+
+def _as_page(notebook: str) -> str:
+    """A notebook as a page: cells of code are blocks, for a shell or in Python."""
+    parts = []
+    for cell in json.loads(notebook)["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "code":
+            magic, _, lines = text.partition("\n")
+            text = f"~~~sh\n{lines}\n~~~" if magic.startswith("%%sh") else f"~~~python\n{text}\n~~~"
+        parts.append(text)
+    return "\n\n".join(parts)
 
 
 def _block(token: Token) -> Block:
