@@ -15,6 +15,7 @@ from moccasin_mzn.bounds.least_budget import held_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.search.best_known import BestKnown
@@ -208,7 +209,7 @@ def test_the_command_line(command, tmp_path):
     assert lacking["helps"][0]["outcome"] == "found" and lacking["helps"][0]["sequence"].count("x") == 3
     assert lacking["scope_floor"] >= 11 > lacking["floor"] and lacking["least_peak_of_budget"] > 1
     assert "tried: --max-computations auto: a schedule with TDI 44.444 %" in err
-    assert err.endswith(f"no schedule: {told['reason']}\n")
+    assert err.endswith(Page.INFEASIBLE.after(f"no schedule: {told['reason']}") + "\n")
     status, out, err = command(*ask, "--max-computations", 2)
     for text in ("least peak seen", "proven to be needed", "tried: --max-computations auto: a schedule with TDI 44.4"):
         assert text in out

@@ -19,6 +19,7 @@ from moccasin_mzn.errors import InputError, JudgeError
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.options import Options
@@ -141,7 +142,7 @@ def test_a_proof_that_nothing_fits(tmp_path, command):
     what = f"at most {most} per node fits the budget {case.budget}; a stage ends with .* may fit"
     reason = rf"proven by (cp-sat|gecode): no schedule in stages of the input order with {what}"
     assert re.fullmatch(reason, told["reason"])
-    assert err.endswith(f"no schedule: {told['reason']}\n")
+    assert err.endswith(Page.INFEASIBLE.after(f"no schedule: {told['reason']}") + "\n")
     provers = [racer["solver"] for racer in told["racers"] if racer["ending"] == "proof"]
     assert told["reason"].split()[2].rstrip(":") in provers
 

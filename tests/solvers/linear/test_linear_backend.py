@@ -8,6 +8,7 @@ import pytest
 from linear_support import minizinc
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.pages import Page
 from moccasin_mzn.solvers.minizinc.solvers import OWN, find_backend, known_solvers
 
 
@@ -33,7 +34,8 @@ def test_the_known_solvers_are_told():
     assert known[:3] == ["cp-sat", "highs", "scip"] and "gecode" in known
     with pytest.raises(InputError) as caught:
         find_backend("hihgs")
-    assert str(caught.value) == f"unknown solver 'hihgs' (did you mean highs?), MiniZinc knows {', '.join(known)}"
+    unknown = f"unknown solver 'hihgs' (did you mean highs?), MiniZinc knows {', '.join(known)}"
+    assert str(caught.value) == Page.SOLVERS.after(unknown)
 
 
 def test_installed_copies_of_ours_are_listed_once(tmp_path, monkeypatch):
