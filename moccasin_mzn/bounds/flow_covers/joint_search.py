@@ -51,6 +51,8 @@ class JointSearch:
     """How much more than the bound is asked for; None: whatever is below the incumbent."""
     tried: int = 0
     """Solutions that cost too much to be looked at, of these moments."""
+    refined: int = -1
+    """The bound when moments were last added: if that did not lift it, last recomputations may."""
     counted: bool = False
     """Are third computations looked at?"""
     exhausted: bool = False
@@ -162,7 +164,8 @@ class JointSearch:
             self.step, self.tried = max(little, more // CLOSER), self.tried + 1
             return True
         self.tried = 0
-        firsts, lasts = Solution(joint, solved.solution).worst(MORE_MOMENTS, covers.over)
+        firsts, lasts = Solution(joint, solved.solution).worst(MORE_MOMENTS, covers.over, covers.bound > self.refined)
+        self.refined = covers.bound
         self.firsts += firsts
         self.lasts += lasts
         self.exhausted = self.counted and not firsts and not lasts

@@ -58,10 +58,12 @@ class Solution:
         memory = network.least(before, after, resident, np.where(free, 0, INFINITE), self.moments.size)
         return memory - room
 
-    def worst(self, most: int, over: Callable[[], bool]) -> tuple[list[int], list[int]]:
-        """First computations that exceed the budget by most, so many; if none does, what has least room.
+    def worst(self, most: int, over: Callable[[], bool], firsts: bool) -> tuple[list[int], list[int]]:
+        """First computations and last recomputations that exceed the budget by most or have least room, so many.
 
-        A last recomputation is compared with all other moments in both orders, which makes ten times as many rows.
+        Args:
+            firsts: first computations alone, if one exceeds the budget. A last recomputation is compared with all other
+                moments in both orders, which makes ten times as many rows.
         """
         seen = {(moment.node, moment.last) for moment in self.joint.seen}
         lasts = [w for w in np.flatnonzero(self.again).tolist() if self.joint.again[w] is not None]
@@ -72,5 +74,5 @@ class Solution:
             if (node, last) not in seen:
                 found.append((self.excess(node, last), node, last))
         found.sort(reverse=True)
-        chosen = ([one for one in found if one[0] > 0 and not one[2]] or found)[:most]
+        chosen = ([one for one in found if firsts and one[0] > 0 and not one[2]] or found)[:most]
         return [v for _, v, last in chosen if not last], [w for _, w, last in chosen if last]
