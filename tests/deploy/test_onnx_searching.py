@@ -13,6 +13,8 @@ pytest.importorskip("onnxruntime")
 from onnx import helper  # noqa: E402
 from onnx_deploying import FLOAT, checked, node, operators, value  # noqa: E402
 
+from moccasin_mzn.pages import Page  # noqa: E402
+
 QUICK = ("--search", "only", "--time-limit", 20, "--threads", 1)
 TIGHT = 12 * 16
 
@@ -92,7 +94,8 @@ def test_in_place(tmp_path, command):
         status, _, err = command(*ask[:3], plan, *ask[3:], *other)
         here = "give that" if made else "leave it out"
         without = "" if made else "out"
-        assert (status, err) == (2, f"error: {plan}: made with{without} --in-place: {here} here as well\n")
+        told = Page.PLAN_FORMAT.after(f"error: {plan}: made with{without} --in-place: {here} here as well")
+        assert (status, err) == (2, f"{told}\n")
 
 
 @pytest.mark.parametrize(

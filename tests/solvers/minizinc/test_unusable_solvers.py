@@ -142,4 +142,4 @@ def test_a_bench_records_the_refusal(useless, tmp_path, command):
     status, _, err = command("bench", "run", tmp_path / "experiment.toml", "--store", store)
     with Store.open(store) as opened:
         (row,) = opened.rows()
-    assert row["status"] == "error" and re.fullmatch(WHY["gone"], row["reason"]), (status, err)
+    assert row["status"] == "error" and re.fullmatch(f"{WHY['gone']}{PAGE}", row["reason"]), (status, err)
