@@ -101,7 +101,8 @@ def parse_json(text: str, path: str | PathLike[str]) -> Any:
         return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         truncated = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
-        hint = " (is the file cut short?)" if truncated else ""
+        at_first = not text[: error.pos].strip()
+        hint = " (is the file cut short?)" if truncated else " (this is not JSON)" if at_first else ""
         raise InputError(f"{path}: line {error.lineno} column {error.colno}: {error.msg}{hint}") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from moccasin_mzn.solvers.minizinc.solvers import KnownSolver
 
 _NODES_SHOWN = 20
+_FEW = 10
+"""Up to so many times the budget percentages are read easily."""
 _PROFILE_WIDTH = 64
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = " .:-=+*#@"
@@ -121,7 +123,10 @@ def _shortfall_rows(result: Result) -> Iterator[tuple[str, str]]:
 def _of_budget(result: Result, amount: int) -> str:
     fraction = result.shortfall.of_budget(amount) if result.shortfall else None
     text = memory_text(amount, result.instance.graph.size_unit)
-    return text if fraction is None else f"{text}, {100 * fraction:.1f} % of the budget"
+    if fraction is None:
+        return text
+    share = f"{100 * fraction:.1f} % of" if fraction < _FEW else f"{fraction:,.0f} times"
+    return f"{text}, {share} the budget"
 
 
 def _fragmentation_text(arena: Arena) -> str:

@@ -6,6 +6,9 @@ from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.words import memory_text, over_text
 
+FAR = 20
+"""So many times a budget is more than anyone misjudges it by."""
+
 
 def known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None] | None:
     """Status, reason and sequence where no search is needed."""
@@ -22,7 +25,7 @@ def known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None]
         what += ", in place" if graph.spared[need.node] else ""
         reason = (
             f"node {node_text(graph, need.node)} alone needs {memory_text(need.memory, unit)} for {what}, "
-            f"{over_text(need.memory, budget, unit)}{left}"
+            f"{over_text(need.memory, budget, unit)}{left}{_share_meant(budget, need.memory)}"
         )
         return "infeasible", reason, None
     from moccasin_mzn.bounds.least_budget import least_budget_bound
@@ -35,3 +38,10 @@ def known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None]
         )
         return "infeasible", reason, None
     return None
+
+
+def _share_meant(budget: int, needed: int) -> str:
+    """A word on budgets that look like a number of percent: far too small, and at most 100."""
+    if not 1 < budget <= 100 or needed < FAR * budget:
+        return ""
+    return f"; {budget} percent of the input order's peak is the budget {budget}%"

@@ -8,7 +8,7 @@ from solving import solve
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.moccasin import Moccasin
-from moccasin_mzn.graphs.formats import read_graph
+from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 
@@ -43,6 +43,17 @@ def test_a_node_that_alone_is_over_the_budget_is_named():
     result = solve(SKIP, 7)
     assert (result.status, result.sequence, result.valid) == ("infeasible", None, False)
     assert result.reason == "node b alone needs 8 for its inputs and its output, 1 over the budget 7"
+
+
+def test_a_budget_that_looks_like_percent_is_told_from_one(command, tmp_path):
+    large = ComputationGraph(SKIP.nodes, SKIP.durations, tuple(1_000 * size for size in SKIP.sizes), SKIP.edges)
+    write_graph(large, tmp_path / "large.json")
+    status, out, err = command("solve", tmp_path / "large.json", "--budget", 80)
+    assert status == 1 and "; 80 percent of the input order's peak is the budget 80%" in err
+    assert "least peak seen" in out and "125 times the budget" in out
+    status, out, err = command("solve", tmp_path / "large.json", "--budget", "80%")
+    assert status == 0 and "percent" not in err
+    assert "percent" not in solve(large, 7_000).reason
 
 
 @pytest.mark.parametrize("two_phase", [True, False])

@@ -294,7 +294,7 @@ def test_any_text_is_an_id_or_known_to_be_none(text):
         ("digraph {\n a [backward=maybe] }", "line 2: node 'a': backward is 'maybe', expected true or false"),
         ("digraph {\n a [backward=true]; b }", "line 2: node 'b': backward is missing, other nodes have it"),
         ('digraph {\n "" }', "nodes[0]: id '' is empty, has blanks around it or is not printable"),
-        ("digraph {\n order=LR; a }", "graph attribute order: line 1 column 1: Expecting value"),
+        ("digraph {\n order=LR; a }", "graph attribute order: line 1 column 1: Expecting value (this is not JSON)"),
         ('digraph {\n order="[a]"; a }', "graph attribute order: line 1 column 2: Expecting value"),
         ('digraph {\n order="[\\"b\\"]"; a }', "order[0]: node 'b' is not in the graph"),
         ('digraph {\n order="[1, 0]"; 0 -> 1 }',

@@ -250,7 +250,7 @@ def test_declared_encoding_does_not_matter(tmp_path):
         (document(node() + '<data key="a">{"x": NaN}</data>'), "graph attribute attributes: NaN is not a JSON number"),
         (document(node(more='<data key="j">1.5</data>')), "nodes[0]: id 1.5 is neither an integer nor a string"),
         (document(node(more='<data key="j">b</data>')),
-         "line 5: node 'a': id_json: line 1 column 1: Expecting value"),
+         "line 5: node 'a': id_json: line 1 column 1: Expecting value (this is not JSON)"),
         (document(node(more='<data key="b">yes</data>')),
          "line 5: node 'a': backward is 'yes', expected true or false"),
         (document(node(more='<data key="b">1</data>') + "\n" + node("b")),

@@ -200,6 +200,7 @@ BROKEN_TEXTS = {
     ),
     "truncated after a comma": (b'{"nodes": [1,\n', "line 2 column 1: Expecting value (is the file cut short?)"),
     "broken": (b'{"nodes": [\n  {"id": 1 "size": 2}]}', "line 2 column 12: Expecting ',' delimiter"),
+    "other text": (b"\n\n  nodes: 3\n", "line 3 column 3: Expecting value (this is not JSON)"),
     "trailing text": (b"{}\n{}", "line 2 column 1: Extra data"),
     "not UTF-8": (b'{"a":\n"\xff"}', "line 2: byte 0xff is not UTF-8"),
     "binary": (b"\x89PNG\r\n", "line 1: byte 0x89 is not UTF-8"),
