@@ -57,7 +57,7 @@ def test_open_dimensions_and_merged_views():
     graph = import_onnx(path, dims=dims, merge_views=True)
     times = profile_onnx(path, graph, dims, repeats=2, warmups=0, threads=2, seed=5)
     assert list(times) == list(graph.nodes)
-    with pytest.raises(InputError, match="give a number for each open dimension .*: x"):
+    with pytest.raises(InputError, match=r"give a number for each open dimension \(--dim, dims\), by place or name: x"):
         profile_onnx(path, graph)
 
 

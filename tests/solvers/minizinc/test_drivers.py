@@ -26,7 +26,14 @@ from solving import solve
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.solvers.minizinc.drivers import bundle_folders, native_drivers, webassembly_driver, webassembly_folder
+from moccasin_mzn.pages import Page
+from moccasin_mzn.solvers.minizinc.drivers import (
+    HOW_TO_INSTALL,
+    bundle_folders,
+    native_drivers,
+    webassembly_driver,
+    webassembly_folder,
+)
 from moccasin_mzn.solvers.minizinc.run import Limits, _options
 from moccasin_mzn.solvers.minizinc.solvers import OWN, find_backend, known_solvers, solver_list
 
@@ -159,9 +166,9 @@ def test_only_webassembly_is_here(monkeypatch, tmp_path):
     assert find_backend("gecode").driver_title.endswith("(WebAssembly)")
     with pytest.raises(InputError) as caught:
         find_backend("cp-sat")
-    assert str(caught.value).startswith(
-        "MiniZinc as WebAssembly cannot start cp-sat, only solvers of its own: MiniZinc is not on PATH; install it ("
-    )
+    lacking = f"MiniZinc is not on PATH; {HOW_TO_INSTALL}"
+    told = f"MiniZinc as WebAssembly cannot start cp-sat, only solvers of its own: {lacking}"
+    assert str(caught.value) == Page.INSTALL.after(told)
 
 
 def bundle_folders_with_minizinc():
