@@ -1,8 +1,8 @@
 """A lower bound on the duration of staged schedules, better and better: relaxations refined where they go wrong.
 
 The block relaxation (see `relaxation`) is solved with few stages; its solution suggests a schedule (see `realise`).
-Where that schedule exceeds the budget, the relaxation does not see enough: a stage or moments are added there. A
-schedule that exceeds nothing is as good as its bound.
+Where that schedule exceeds the budget, the relaxation does not see enough: a stage is added there, or a recomputation
+that it watches. A schedule that exceeds nothing is as good as its bound.
 
 A relaxation that is not solved at once is asked for a solution little over the bound. Mostly there is none, which is
 proven sooner than an optimum is, and lifts the bound; otherwise the solution shows what to refine.
@@ -39,6 +39,8 @@ TOGETHER_SHARE, LARGE = 0.5, 500
 """Of graphs with so many edges for each second, the share for bounds from several stages together."""
 STEP = 0.04
 """How much more than the bound is asked for then, as a fraction of the bound."""
+CLOSE = 4
+"""Solutions that cost at most so many steps more than the bound show what to refine."""
 
 
 @dataclass(frozen=True)
@@ -224,9 +226,10 @@ class _Search:
 
     def run(self) -> None:
         state = self.state
-        self.chosen, self.moments = set(highest_maxima(state.stages.memory, state.stages.budget, 1)), set[int]()
+        self.chosen = set(highest_maxima(state.stages.memory, state.stages.budget, 1))
+        self.watched = set[tuple[int, int]]()
         while not state.over():
-            relaxation = Relaxation.of(state.stages, self.chosen, self.moments)
+            relaxation = Relaxation.of(state.stages, self.chosen, watched=self.watched)
             started, known = time.monotonic(), state.known()
             limits = [most for most in (known, self.step and state.bound + self.step) if most is not None]
             most = min(limits) - 1 if limits else None
@@ -265,8 +268,8 @@ class _Search:
             cost = sum(cost for cost, true in zip(relaxation.cost, solved.solution, strict=True) if true)
             if self.exhausted and cost <= solved.bound:
                 return self.state.end("exhausted")
-            if cost <= self.state.bound + self.little() and not self.exhausted:
-                self.exhausted = not self.refine(computations)
+            if cost <= self.state.bound + CLOSE * self.little() and not self.exhausted:
+                self.exhausted = not self.refine(relaxation, computations)
                 self.step = None if self.exhausted else self.step and self.little()
                 return None
         self.step = self.little()
@@ -275,22 +278,20 @@ class _Search:
     def little(self) -> int:
         return 1 + int(STEP * self.state.bound)
 
-    def refine(self, computations: list[Computation]) -> bool:
-        """See more of what exceeds the budget; False if nothing more can be seen."""
-        over = [c for c in computations if c.memory > self.state.stages.budget]
-        firsts = [c for c in over if c.node == c.stage and c.stage not in self.chosen]
-        if firsts:
-            self.chosen.add(max(firsts, key=lambda c: c.memory).stage)
-            return True
-        for c in sorted((c for c in over if c.node != c.stage), key=lambda c: -c.memory):
-            block_end = min((k for k in self.chosen if k >= c.stage), default=self.state.stages.n - 1)
-            if block_end not in self.moments:
-                self.moments.add(block_end)
+    def refine(self, relaxation: Relaxation, computations: list[Computation]) -> bool:
+        """See more of what exceeds the budget most; False if nothing more can be seen."""
+        over = sorted((c for c in computations if c.memory > self.state.stages.budget), key=lambda c: -c.memory)
+        for c in over:
+            if c.node == c.stage and c.stage not in self.chosen:
+                self.chosen.add(c.stage)
                 return True
-            for k in (c.stage, c.stage - 1):
-                if k not in self.chosen:
-                    self.chosen.add(k)
-                    return True
+            if c.node != c.stage and not relaxation.watches(c.node, c.stage):
+                self.watched.add((c.node, c.stage))
+                return True
+        for k in (k for c in over for k in (c.stage, c.stage - 1)):
+            if k not in self.chosen:
+                self.chosen.add(k)
+                return True
         return False
 
 

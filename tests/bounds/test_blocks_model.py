@@ -67,7 +67,8 @@ def drawn(seed: int, workspaces: bool = False) -> tuple[Instance, Relaxation]:
     stages = Stages.of(instance)
     shares = rng.choice([0.2, 0.5, 0.8]), rng.choice([0, 0.7, 1])
     chosen, moments = ([k for k in range(stages.n) if rng.random() < share] for share in shares)
-    return instance, Relaxation.of(stages, chosen, moments)
+    watched = [(v, k) for v in range(stages.n) for k in range(v + 1, stages.n) if rng.random() < 0.1]
+    return instance, Relaxation.of(stages, chosen, moments, watched)
 
 
 @pytest.mark.parametrize("workspaces", [False, True])
@@ -107,9 +108,9 @@ def test_never_above_brute_force(seed, workspaces):
     least = least_duration(graph, graph.input_order(), case.budget, most)
     for items, model, optimum in (
         (data_of(instance), WORST, best),
-        (data_of(instance) | {"chosen": every, "moments": every}, GIVEN, best),
+        (data_of(instance) | {"chosen": every, "moments": every, "watched": [], "watched_at": []}, GIVEN, best),
         (data_of(instance, stages), WORST, least),
-        (data_of(instance, stages) | {"chosen": {rng.choice([*every])}, "moments": every}, GIVEN, least),
+        (data_of(instance, stages) | {"chosen": {rng.choice([*every])}, "moments": every, "watched": list(every), "watched_at": list(every)[::-1]}, GIVEN, least),
     ):
         bound = bound_of(items, model)
         if optimum is not None:

@@ -91,7 +91,8 @@ def check_any_relaxation(stages: Stages, best: int, seed: int) -> None:
     every = range(stages.n)
     assert cover_bound(stages) <= best // stages.duration_scale - stages.baseline
     for chosen in (every, sorted(rng.sample(every, rng.randint(1, stages.n)))):
-        relaxation = Relaxation.of(stages, chosen, every)
+        watched = [(v, k) for v in every for k in every if rng.random() < 0.5]
+        relaxation = Relaxation.of(stages, chosen, every if rng.random() < 0.5 else (), watched)
         solved = branch(
             relaxation,
             least=0,

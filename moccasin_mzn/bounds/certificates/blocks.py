@@ -92,7 +92,7 @@ class Blocks:
                 for u in (order[u] for u in relaxation.held[j] if u <= before):
                     if self.graph.sizes[u]:
                         yield self._clause(("keeps", j, u), *self._there(j, u), (("held", j, u), False))
-            if seen and j and last in relaxation.moments:
+            if seen and j and relaxation.looks_inside(j):
                 yield from self._moments(j, old, again)
 
     def _moments(self, j: int, old: set[int], again: set[int]) -> Iterator[Row]:
