@@ -279,15 +279,14 @@ class _Search:
         return 1 + int(STEP * self.state.bound)
 
     def refine(self, relaxation: Relaxation, computations: list[Computation]) -> bool:
-        """See more of what exceeds the budget most; False if nothing more can be seen."""
+        """See more of what exceeds the budget most, stages first, as they take less; False if nothing more can be seen."""
         over = sorted((c for c in computations if c.memory > self.state.stages.budget), key=lambda c: -c.memory)
-        for c in over:
-            if c.node == c.stage and c.stage not in self.chosen:
-                self.chosen.add(c.stage)
-                return True
-            if c.node != c.stage and not relaxation.watches(c.node, c.stage):
-                self.watched.add((c.node, c.stage))
-                return True
+        for c in (c for c in over if c.node == c.stage and c.stage not in self.chosen):
+            self.chosen.add(c.stage)
+            return True
+        for c in (c for c in over if c.node != c.stage and not relaxation.watches(c.node, c.stage)):
+            self.watched.add((c.node, c.stage))
+            return True
         for k in (k for c in over for k in (c.stage, c.stage - 1)):
             if k not in self.chosen:
                 self.chosen.add(k)

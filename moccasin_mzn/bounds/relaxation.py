@@ -299,8 +299,8 @@ class _Watch:
             relaxation.row([(self.there[u], 1), (start, -1), (made, -1), (late, 1)], 0)
 
     def _add_uses(self, relaxation: Relaxation, j: int, u: int) -> None:
-        s, last, served = relaxation.stages, relaxation.last(j), [(self.there[u], -1), (self.later.get(u), -1)]
-        for k in s.readers[u]:
+        served = [(self.there[u], -1), (self.later.get(u), -1)]
+        for k in relaxation.stages.readers[u]:
             if k in self.passed:
                 relaxation.row([(self.again, 1), (self.passed[k], -1), *served], 0)
             elif k in self.later:

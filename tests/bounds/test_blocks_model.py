@@ -103,14 +103,15 @@ def test_never_above_brute_force(seed, workspaces):
     graph, most = case.graph, case.max_computations
     instance = Instance.build(graph, case.budget, max_computations=most)
     every = set(range(1, len(graph.nodes) + 1))
+    watches = {"watched": [*every], "watched_at": [*every][::-1]}
     stages = Stages.of(instance)
     best = oracle.best_fixed_order(graph, graph.input_order(), case.budget, most)
     least = least_duration(graph, graph.input_order(), case.budget, most)
     for items, model, optimum in (
         (data_of(instance), WORST, best),
-        (data_of(instance) | {"chosen": every, "moments": every, "watched": [], "watched_at": []}, GIVEN, best),
+        (data_of(instance) | {"chosen": every, "moments": every} | watches, GIVEN, best),
         (data_of(instance, stages), WORST, least),
-        (data_of(instance, stages) | {"chosen": {rng.choice([*every])}, "moments": every, "watched": list(every), "watched_at": list(every)[::-1]}, GIVEN, least),
+        (data_of(instance, stages) | {"chosen": {rng.choice([*every])}, "moments": every} | watches, GIVEN, least),
     ):
         bound = bound_of(items, model)
         if optimum is not None:
