@@ -279,7 +279,7 @@ class _Search:
         return 1 + int(STEP * self.state.bound)
 
     def refine(self, relaxation: Relaxation, computations: list[Computation]) -> bool:
-        """See more of what exceeds the budget most, stages first, as they take less; False if nothing more can be seen."""
+        """See more of what exceeds the budget most, stages first, which take less; False if nothing is left to see."""
         over = sorted((c for c in computations if c.memory > self.state.stages.budget), key=lambda c: -c.memory)
         for c in (c for c in over if c.node == c.stage and c.stage not in self.chosen):
             self.chosen.add(c.stage)
