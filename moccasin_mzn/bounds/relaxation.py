@@ -9,8 +9,6 @@
 
 Every schedule gives values to these booleans that satisfy all constraints here, and costs no less than the durations
 of what is computed again, each counted once per block: the least cost is a lower bound. More stages make it better.
-But the linear relaxation is often better with fewer: a node computed again by halves in two blocks costs its inputs
-only half, in one block all.
 
 Moments add what is known about memory while something is computed again in a block; watched recomputations, more
 of it for one node, see `_Watch`.
