@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from heapq import heappop, heappush
 
 import oracle
@@ -11,7 +12,7 @@ import pytest
 from cases import Case, draw_case
 from few import few
 
-from moccasin_mzn.bounds.branching import branch
+from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.moment import moment_bound, moments_bounds
@@ -98,17 +99,16 @@ def check_any_relaxation(stages: Stages, best: int, seed: int) -> None:
 
 def least_of(relaxation: Relaxation) -> int:
     """The bound that it proves."""
-    solved = branch(
-        relaxation,
-        least=0,
-        most=None,
-        deadline=Deadline(20),
-        seed=0,
-        on_bound=lambda _: None,
-        stop=lambda _: False,
-    )
-    assert not solved.infeasible
-    return (relaxation.stages.baseline + solved.bound) * relaxation.stages.duration_scale
+    found = solved(relaxation)
+    assert not found.infeasible
+    return (relaxation.stages.baseline + found.bound) * relaxation.stages.duration_scale
+
+
+def solved(relaxation: Relaxation, on_bound: Callable[[int], None] = lambda _: None) -> Branched:
+    """To the end, or for a minute."""
+    return branch(
+        relaxation, least=0, most=None, deadline=Deadline(60), seed=0, on_bound=on_bound, stop=lambda _: False
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("workspaces", [False, True])
@@ -251,15 +251,7 @@ def test_bound_of_large_costs_is_the_cost_of_the_best_solution(seed):
     budget = int(simulate(graph, range(n)).peak * draw.choice((0.75, 0.85, 0.9))) or 1
     relaxation = Relaxation.of(Stages.of(Instance.build(graph, budget, max_computations=3)), range(n))
     told: list[int] = []
-    found = branch(
-        relaxation,
-        least=0,
-        most=None,
-        deadline=Deadline(60),
-        seed=0,
-        on_bound=told.append,
-        stop=lambda _: False,
-    )
+    found = solved(relaxation, told.append)
     if found.solution is None:
         assert found.infeasible
         return
