@@ -279,14 +279,18 @@ class _Search:
         return 1 + int(STEP * self.state.bound)
 
     def refine(self, relaxation: Relaxation, computations: list[Computation]) -> bool:
-        """See more of what exceeds the budget most, stages first, which take less; False if nothing is left to see."""
+        """See more of what exceeds the budget most, first computations of a block before others; False if that is all."""
         over = sorted((c for c in computations if c.memory > self.state.stages.budget), key=lambda c: -c.memory)
-        for c in (c for c in over if c.node == c.stage and c.stage not in self.chosen):
-            self.chosen.add(c.stage)
-            return True
-        for c in (c for c in over if c.node != c.stage and not relaxation.watches(c.node, c.stage)):
-            self.watched.add((c.node, c.stage))
-            return True
+        unseen = [c.stage for c in over if c.node == c.stage and c.stage not in self.chosen]
+        for c in over:
+            block = relaxation.block(c.stage)
+            firsts = [k for k in unseen if relaxation.block(k) == block]  # of a narrower block a watch tells more
+            if firsts:
+                self.chosen.add(firsts[0])
+                return True
+            if c.node != c.stage and not relaxation.watches(c.node, c.stage):
+                self.watched.add((c.node, c.stage))
+                return True
         for k in (k for c in over for k in (c.stage, c.stage - 1)):
             if k not in self.chosen:
                 self.chosen.add(k)
