@@ -279,7 +279,7 @@ class _Search:
         return 1 + int(STEP * self.state.bound)
 
     def refine(self, relaxation: Relaxation, computations: list[Computation]) -> bool:
-        """See more of what exceeds the budget most, first computations of a block before others; False if that is all."""
+        """See more of what exceeds the budget most, a block's first computations first; False if that is all."""
         over = sorted((c for c in computations if c.memory > self.state.stages.budget), key=lambda c: -c.memory)
         unseen = [c.stage for c in over if c.node == c.stage and c.stage not in self.chosen]
         for c in over:
