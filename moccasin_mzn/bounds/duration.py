@@ -2,7 +2,7 @@
 
 The block relaxation (see `relaxation`) is solved with few stages; its solution suggests a schedule (see `realise`).
 Where that schedule exceeds the budget, the relaxation does not see enough: a stage is added there, or a recomputation
-that it watches. A schedule that exceeds nothing is as good as its bound.
+that it watches, or moments, while no schedule is known. A schedule that exceeds nothing is as good as its bound.
 
 A relaxation that is not solved at once is asked for a solution little over the bound. Mostly there is none, which is
 proven sooner than an optimum is, and lifts the bound; otherwise the solution shows what to refine.
@@ -227,9 +227,9 @@ class _Search:
     def run(self) -> None:
         state = self.state
         self.chosen = set(highest_maxima(state.stages.memory, state.stages.budget, 1))
-        self.watched = set[tuple[int, int]]()
+        self.moments, self.watched = set[int](), set[tuple[int, int]]()
         while not state.over():
-            relaxation = Relaxation.of(state.stages, self.chosen, watched=self.watched)
+            relaxation = Relaxation.of(state.stages, self.chosen, self.moments, self.watched)
             started, known = time.monotonic(), state.known()
             limits = [most for most in (known, self.step and state.bound + self.step) if most is not None]
             most = min(limits) - 1 if limits else None
@@ -279,14 +279,18 @@ class _Search:
         return 1 + int(STEP * self.state.bound)
 
     def refine(self, relaxation: Relaxation, computations: list[Computation]) -> bool:
-        """See more of what exceeds the budget most, a block's first computations first; False if that is all."""
+        """See more of what exceeds the budget most, first computations first; False if that is all."""
         over = sorted((c for c in computations if c.memory > self.state.stages.budget), key=lambda c: -c.memory)
         unseen = [c.stage for c in over if c.node == c.stage and c.stage not in self.chosen]
+        unanswered = self.state.known() is None  # perhaps there is no schedule: stages and moments show that soonest
         for c in over:
             block = relaxation.block(c.stage)
-            firsts = [k for k in unseen if relaxation.block(k) == block]  # of a narrower block a watch tells more
-            if firsts:
+            firsts = [k for k in unseen if unanswered or relaxation.block(k) == block]
+            if firsts:  # of a narrower block a watch tells more
                 self.chosen.add(firsts[0])
+                return True
+            if c.node != c.stage and unanswered and relaxation.last(block) not in self.moments:
+                self.moments.add(relaxation.last(block))  # of all nodes at once
                 return True
             if c.node != c.stage and not relaxation.watches(c.node, c.stage):
                 self.watched.add((c.node, c.stage))

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable
 from heapq import heappop, heappush
+from pathlib import Path
 
 import oracle
 import pytest
@@ -25,6 +26,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.problem.stages import Stages
 
+DATA = Path(__file__).resolve().parents[2] / "data"
 GRAPHS = {
     "G1": "random_layered_n100",
     "G2": "random_layered_n250",
@@ -211,6 +213,12 @@ def test_infeasible():
     graph = ComputationGraph(nodes=range(3), durations=[1, 1, 1], sizes=[2, 2, 2], edges=[(0, 2), (1, 2)])
     assert duration_bound(Instance.build(graph, 5), time_limit=5).infeasible
     assert not duration_bound(Instance.build(graph, 6), time_limit=5).infeasible
+
+
+def test_a_wide_graph_that_no_schedule_fits():
+    """In half a second, if stages are looked at before recomputations; else not in a minute."""
+    graph = read_graph(DATA / "randomly_wired_inference.json")
+    assert duration_bound(Instance.build(graph, "0.7"), time_limit=60).infeasible
 
 
 def test_an_error_in_a_callback_is_raised():
