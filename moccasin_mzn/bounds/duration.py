@@ -19,6 +19,7 @@ from functools import partial
 
 from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.cover import cover_bound
+from moccasin_mzn.bounds.first_stages import first_stages
 from moccasin_mzn.bounds.moment import moment_bound, moments_bounds
 from moccasin_mzn.bounds.realise import Computation, realise
 from moccasin_mzn.bounds.relaxation import Relaxation
@@ -37,6 +38,8 @@ MOMENTS, MOMENTS_SHARE = 4, 0.02
 """Stages that bounds come from before any relaxation, but no more are begun after this share of the time limit."""
 TOGETHER_SHARE, LARGE = 0.5, 500
 """Of graphs with so many edges for each second, the share for bounds from several stages together."""
+FIRST_SHARE = 0.1
+"""Of the time left, how much the choice of the first stages may take."""
 STEP = 0.04
 """How much more than the bound is asked for then, as a fraction of the bound."""
 CLOSE = 4
@@ -226,7 +229,8 @@ class _Search:
 
     def run(self) -> None:
         state = self.state
-        self.chosen = set(highest_maxima(state.stages.memory, state.stages.budget, 1))
+        share = Deadline(FIRST_SHARE * (state.deadline.remaining() or 0.0))
+        self.chosen = first_stages(state.stages, share, state.over, state.improve)
         self.moments, self.watched = set[int](), set[tuple[int, int]]()
         while not state.over():
             relaxation = Relaxation.of(state.stages, self.chosen, self.moments, self.watched)

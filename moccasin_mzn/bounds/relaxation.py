@@ -42,6 +42,8 @@ class Relaxation(Program):
     """By j and node; what is absent is known to be false."""
     again: list[dict[int, int]] = field(default_factory=list)
     """By block and node."""
+    budget_rows: dict[int, int] = field(default_factory=dict)
+    """By j, which capacity says that what is held at k_j fits; none where all does."""
 
     @classmethod
     def of(
@@ -127,7 +129,10 @@ class Relaxation(Program):
     def _add_memory(self, j: int) -> None:
         """What is held at k_j fits, and comes from somewhere."""
         s, before, k = self.stages, self.before(j), self.chosen[j]
+        already = len(self.capacities)
         self.capacity(((held, s.size[u]) for u, held in self.held[j].items()), s.budget - s.size[k] - s.workspace[k])
+        if len(self.capacities) > already:
+            self.budget_rows[j] = already
         for u, held in self.held[j].items():
             if u <= before:
                 self.clause((self.at_start(j, u), self.again[j].get(u)), premise=held)

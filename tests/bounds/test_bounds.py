@@ -8,6 +8,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from pathlib import Path
 
+import numpy as np
 import oracle
 import pytest
 from cases import Case, draw_case
@@ -16,7 +17,10 @@ from few import few
 from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.duration import duration_bound
+from moccasin_mzn.bounds.first_stages import first_stages
+from moccasin_mzn.bounds.linear import relax
 from moccasin_mzn.bounds.moment import moment_bound, moments_bounds
+from moccasin_mzn.bounds.program import Program
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.arrays import graph_arrays
@@ -24,7 +28,7 @@ from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.problem.stages import Stages
+from moccasin_mzn.problem.stages import Stages, highest_maxima
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 GRAPHS = {
@@ -97,6 +101,23 @@ def check_any_relaxation(stages: Stages, best: int, seed: int) -> None:
         watched = [(v, k) for v in every for k in every if rng.random() < 0.5]
         relaxation = Relaxation.of(stages, chosen, every if rng.random() < 0.5 else (), watched)
         assert least_of(relaxation) <= best
+        check_halves(relaxation)
+    first_stages(stages, Deadline(10), lambda: False, lambda bound, of: check_bound(bound, of, best))
+
+
+def check_halves(relaxation: Relaxation) -> None:
+    """The linear relaxation has a bound that its solution nearly attains, and that no solution in wholes is below."""
+    halves, whole = relax(relaxation, 10), solved(relaxation)
+    assert halves is not None
+    cost = float(halves.values @ np.array(relaxation.cost, float))
+    assert halves.bound <= whole.bound
+    assert halves.bound >= cost * (1 - 1e-6) - 1e-6
+
+
+def check_bound(bound: int, relaxation: Relaxation, best: int) -> None:
+    stages = relaxation.stages
+    assert bound <= solved(relaxation).bound
+    assert (stages.baseline + bound) * stages.duration_scale <= best
 
 
 def least_of(relaxation: Relaxation) -> int:
@@ -126,6 +147,30 @@ def test_never_above_brute_force(most, workspaces):
 def test_never_above_brute_force_often(most, start):
     exact = [check_against_brute_force(draw_case(seed), most, seed) for seed in range(start, start + 700)]
     assert sum(exact) >= 695
+
+
+def test_stages_that_matter_to_the_linear_relaxation(shared):
+    """Few stages say as much as all local maxima of memory do, and more."""
+    stages = Stages.of(published(shared, "G2", "117472"))
+    maxima = relax(Relaxation.of(stages, highest_maxima(stages.memory, stages.budget, stages.n)), 60)
+    told: list[int] = []
+    chosen = first_stages(stages, Deadline(60), lambda: False, lambda bound, _: told.append(bound))
+    halves = relax(Relaxation.of(stages, chosen), 60)
+    assert maxima is not None and halves is not None
+    assert len(chosen) <= 9
+    assert max(told) >= halves.bound >= 0.99 * max(told) > maxima.bound
+
+
+def test_halves_of_numbers_of_all_magnitudes():
+    """A knapsack in bytes and FLOP; three halves of it would do."""
+    program = Program()
+    columns = [program.column(cost) for cost in (3 * 10**15, 2 * 10**15 + 1, 10**15)]
+    program.row([(column, -(10**12)) for column in columns], -(10**12) - 5 * 10**11)
+    halves = relax(program, 10)
+    assert halves is not None
+    assert halves.bound == 2 * 10**15 + 1  # the cheapest, and half of the next: rounded up
+    program.row([(column, 1) for column in columns], 1)
+    assert relax(program, 10) is None
 
 
 @pytest.mark.parametrize("seed", [37, 122, 445, 570, 701])
