@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 POLL_SECONDS = 0.05
@@ -22,6 +23,25 @@ def own_seconds() -> Callable[[], float]:
         return lambda: time.clock_gettime(clock) - spent
     begin = time.monotonic()
     return lambda: time.monotonic() - begin
+
+
+@contextmanager
+def halting(stop: Callable[[], bool], halt: Callable[[], object]) -> Iterator[None]:
+    """While this lasts, a second thread asks `stop` every 50 ms, and calls `halt` whenever it says so."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(POLL_SECONDS):
+            if stop():
+                halt()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
 
 
 @dataclass(frozen=True)

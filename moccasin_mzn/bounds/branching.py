@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
 from moccasin_mzn.bounds.program import YES, Program
-from moccasin_mzn.clock import POLL_SECONDS, Deadline
+from moccasin_mzn.clock import Deadline, halting
 from moccasin_mzn.solvers.cpsat.wide_sums import certain_bound, keep_true
 
 
@@ -62,7 +61,9 @@ def branch(
             on_bound(best)
 
     solver.best_bound_callback = improved
-    status = _solve(solver, model, _Found(program.cost, least), stop)
+    solutions = _Found(program.cost, least)
+    with halting(lambda: stop(solutions.found), solver.stop_search):
+        status = solver.solve(model, solutions)
     if status == cp_model.INFEASIBLE:
         return Branched(best, True, None)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
@@ -86,26 +87,6 @@ class _Found(cp_model.CpSolverSolutionCallback):
         self.found = True
         if sum(itertools.compress(self.cost, self.response_proto.solution)) <= self.least:
             self.stop_search()
-
-
-def _solve(
-    solver: cp_model.CpSolver, model: cp_model.CpModel, solutions: _Found, stop: Callable[[bool], bool]
-) -> cp_model.CpSolverStatus:
-    """`solver.solve(model, solutions)`, stopped by a second thread."""
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(POLL_SECONDS):
-            if stop(solutions.found):
-                solver.stop_search()
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        return solver.solve(model, solutions)
-    finally:
-        ended.set()
-        watcher.join()
 
 
 def _model(program: Program, most: int) -> cp_model.CpModel:

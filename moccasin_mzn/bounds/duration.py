@@ -1,6 +1,7 @@
 """A lower bound on the duration of staged schedules, better and better: relaxations refined where they go wrong.
 
-The block relaxation (see `relaxation`) is solved with few stages; its solution suggests a schedule (see `realise`).
+The block relaxation (see `relaxation`) is solved with few stages, first with those that matter to its linear relaxation
+(see `first_stages`); its solution suggests a schedule (see `realise`).
 Where that schedule exceeds the budget, the relaxation does not see enough: a stage is added there, or a recomputation
 that it watches, or moments, while no schedule is known. A schedule that exceeds nothing is as good as its bound.
 
@@ -42,6 +43,8 @@ FIRST_SHARE = 0.1
 """Of the time left, how much the choice of the first stages may take."""
 STEP = 0.04
 """How much more than the bound is asked for then, as a fraction of the bound."""
+QUICK = 2
+"""A step that is answered within so many times the patience is doubled."""
 CLOSE = 4
 """Solutions that cost at most so many steps more than the bound show what to refine."""
 
@@ -229,14 +232,13 @@ class _Search:
 
     def run(self) -> None:
         state = self.state
-        share = Deadline(FIRST_SHARE * (state.deadline.remaining() or 0.0))
-        self.chosen = first_stages(state.stages, share, state.over, state.improve)
+        some = state.deadline.part(FIRST_SHARE)
+        self.chosen = first_stages(state.stages, some, state.over, state.improve)
         self.moments, self.watched = set[int](), set[tuple[int, int]]()
         while not state.over():
             relaxation = Relaxation.of(state.stages, self.chosen, self.moments, self.watched)
             started, known = time.monotonic(), state.known()
-            limits = [most for most in (known, self.step and state.bound + self.step) if most is not None]
-            most = min(limits) - 1 if limits else None
+            most = self.asked_for(known)
             if known is None and most is not None and most >= sum(relaxation.cost):
                 most = None  # any solution will do: if there is none, there is no schedule
             solved = self.solve(relaxation, most, started)
@@ -244,11 +246,19 @@ class _Search:
                 state.end("infeasible")
             elif most is not None and solved.infeasible:
                 state.improve(most + 1, relaxation)
-                if self.step and time.monotonic() < started + patience(relaxation):
+                if self.step and time.monotonic() < started + QUICK * patience(relaxation):
                     self.step *= 2
             else:
                 state.improve(solved.bound, relaxation)
                 self.learn(relaxation, solved)
+
+    def asked_for(self, known: int | None) -> int | None:
+        """The most that a solution may cost: less than is known, and little over the bound, unless that is nearly all
+        there is."""
+        if self.step is None:
+            return None if known is None else known - 1
+        enough = self.state.bound + self.step
+        return (known if known is not None and known <= enough + self.step // 2 else enough) - 1
 
     def solve(self, relaxation: Relaxation, most: int | None, started: float) -> Branched:
         """The relaxation with solutions of cost up to `most`; not to the end if that takes long."""

@@ -35,7 +35,7 @@ def first_stages(
     tried, bound, stale = set(chosen), 0, 0
     while stale < STALE and not stop() and not deadline.over():
         relaxation = Relaxation.of(stages, chosen)
-        halves = None if relaxation.infeasible else relax(relaxation, deadline.remaining() or 0.0)
+        halves = None if relaxation.infeasible else relax(relaxation, deadline.remaining() or 0.0, stop)
         if halves is None:
             break
         on_bound(halves.bound, relaxation)

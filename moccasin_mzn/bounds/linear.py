@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from moccasin_mzn.bounds.program import YES, Program
+from moccasin_mzn.clock import halting
 from moccasin_mzn.graphs.arrays import Array
 
 _BITS = 60
@@ -47,8 +49,8 @@ def rows(program: Program) -> list[tuple[dict[int, int], int]]:
     return found
 
 
-def relax(program: Program, seconds: float) -> Halves | None:
-    """Solve the linear relaxation; None if it has no solution, or is not solved in this time."""
+def relax(program: Program, seconds: float, stop: Callable[[], bool] = lambda: False) -> Halves | None:
+    """Solve the linear relaxation; None if it has no solution, or is not solved in this time or until `stop`."""
     from ortools.linear_solver.python import model_builder_helper as helper
 
     listed, unit = rows(program), float(max(program.cost, default=0) or 1)
@@ -67,7 +69,8 @@ def relax(program: Program, seconds: float) -> Halves | None:
             model.add_term_to_constraint(index, column, weight / scale)
     solver = helper.ModelSolverHelper("GLOP")
     solver.set_time_limit_in_seconds(max(0.01, seconds))
-    solver.solve(model)
+    with halting(stop, solver.interrupt_solve):
+        solver.solve(model)
     if solver.status() != helper.SolveStatus.OPTIMAL:
         return None
     prices = np.maximum(0.0, -np.array(solver.dual_values())) * unit / np.array(scales, float)
