@@ -43,8 +43,6 @@ FIRST_SHARE = 0.1
 """Of the time left, how much the choice of the first stages may take."""
 STEP = 0.04
 """How much more than the bound is asked for then, as a fraction of the bound."""
-QUICK = 2
-"""A step that is answered within so many times the patience is doubled."""
 CLOSE = 4
 """Solutions that cost at most so many steps more than the bound show what to refine."""
 
@@ -246,7 +244,7 @@ class _Search:
                 state.end("infeasible")
             elif most is not None and solved.infeasible:
                 state.improve(most + 1, relaxation)
-                if self.step and time.monotonic() < started + QUICK * patience(relaxation):
+                if self.step and time.monotonic() < started + patience(relaxation):
                     self.step *= 2
             else:
                 state.improve(solved.bound, relaxation)
@@ -258,7 +256,7 @@ class _Search:
         if self.step is None:
             return None if known is None else known - 1
         enough = self.state.bound + self.step
-        return (known if known is not None and known <= enough + self.step // 2 else enough) - 1
+        return (known if known is not None and known <= enough + self.step // 4 else enough) - 1
 
     def solve(self, relaxation: Relaxation, most: int | None, started: float) -> Branched:
         """The relaxation with solutions of cost up to `most`; not to the end if that takes long."""
