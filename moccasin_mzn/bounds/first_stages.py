@@ -43,7 +43,7 @@ def first_stages(
         stale = 0 if halves.bound > bound * (1 + LITTLE) else stale + 1
         if halves.bound > bound:
             bound, best = halves.bound, priced or chosen
-        memory = _memory(relaxation, halves)
+        memory = [_memory(relaxation, halves, j) for j in range(len(relaxation.chosen) + 1)]
         highest = (max((m, k) for k, m in block.items() if k not in tried) for block in memory if block.keys() - tried)
         new = {k for _, k in sorted(highest, reverse=True)[:AT_ONCE]}
         if not new:
@@ -59,38 +59,34 @@ def _has_price(relaxation: Relaxation, halves: Halves, j: int) -> bool:
     return row is not None and halves.prices[len(relaxation.clauses) + row] > PRICED
 
 
-def _memory(relaxation: Relaxation, halves: Halves) -> list[dict[int, float]]:
-    """By block, what is in memory at the first computation of each of its nodes, or more: k_j is left out.
+def _memory(relaxation: Relaxation, halves: Halves, j: int) -> dict[int, float]:
+    """What is in memory at the first computation of each node of block j but k_j, nearly.
 
     Outputs are there from the start of the block, or their first computation, until their last first reader in it, and
     as far as they are held at its end; less as far as they are computed again in it, which may be after that.
     """
-    s, found = relaxation.stages, []
+    s, before, last, has_end = relaxation.stages, relaxation.before(j), relaxation.last(j), j < len(relaxation.chosen)
+    start, stop = before + 1, last + (not has_end)
+    changes = [0.0] * (max(0, stop - start) + 1)
 
     def share(literal: Literal) -> float:
         return 0.0 if literal is None else 1.0 if literal == YES else float(halves.values[literal])
 
-    for j in range(len(relaxation.chosen) + 1):
-        before, has_end = relaxation.before(j), j < len(relaxation.chosen)
-        start, stop = before + 1, relaxation.last(j) + (not has_end)  # of the stages looked at
-        changes = [0.0] * (max(0, stop - start) + 1)
+    def add(first: int, after: int, what: float) -> None:
+        if first < after:
+            changes[first - start] += what
+            changes[after - start] -= what
 
-        def add(first: int, after: int, what: float, start: int = start, changes: list[float] = changes) -> None:
-            if first < after:
-                changes[first - start] += what
-                changes[after - start] -= what
-
-        for u in range(stop):
-            if s.latest[u] <= before:
-                continue
-            begin, less = max(u + 1, start), share(relaxation.again[j].get(u))
-            reads = [k for k in s.readers[u] if begin <= k <= relaxation.last(j)]
-            until = min(stop, reads[-1] + 1) if reads else begin
-            add(begin, until, s.size[u] * (1 - less))
-            held = share(relaxation.held[j].get(u)) if has_end else 0.0
-            add(until, stop, s.size[u] * max(0.0, held - less))
-            for k in reads:
-                add(k, min(stop, k + 1), s.size[u] * less)
-        sums = accumulate(changes[:-1])
-        found.append({k: m + s.size[k] + s.workspace[k] for k, m in zip(range(start, stop), sums, strict=True)})
-    return found
+    for u in range(stop):
+        if s.latest[u] <= before:
+            continue
+        begin, again = max(u + 1, start), share(relaxation.again[j].get(u))
+        reads = [k for k in s.readers[u] if begin <= k <= last]
+        until = min(stop, reads[-1] + 1) if reads else begin
+        held = share(relaxation.held[j].get(u)) if has_end else 0.0
+        add(begin, until, s.size[u] * (1 - again))
+        add(until, stop, s.size[u] * max(0.0, held - again))
+        for k in reads:
+            add(k, min(stop, k + 1), s.size[u] * again)
+    sums = zip(range(start, stop), accumulate(changes[:-1]), strict=True)
+    return {k: memory + s.size[k] + s.workspace[k] for k, memory in sums}
