@@ -1,12 +1,12 @@
 """A lower bound on the duration of staged schedules, better and better: relaxations refined where they go wrong.
 
-The block relaxation (see `relaxation`) is solved with few stages, first with those that matter to its linear relaxation
-(see `first_stages`); its solution suggests a schedule (see `realise`).
+The block relaxation (see `relaxation`) is solved with few stages; its solution suggests a schedule (see `realise`).
 Where that schedule exceeds the budget, the relaxation does not see enough: a stage is added there, or a recomputation
 that it watches, or moments, while no schedule is known. A schedule that exceeds nothing is as good as its bound.
 
 A relaxation that is not solved at once is asked for a solution little over the bound. Mostly there is none, which is
-proven sooner than an optimum is, and lifts the bound; otherwise the solution shows what to refine.
+proven sooner than an optimum is, and lifts the bound; otherwise the solution shows what to refine. Where that takes
+long, all begins anew with the stages that matter to the linear relaxation (see `first_stages`).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ MOMENTS, MOMENTS_SHARE = 4, 0.02
 """Stages that bounds come from before any relaxation, but no more are begun after this share of the time limit."""
 TOGETHER_SHARE, LARGE = 0.5, 500
 """Of graphs with so many edges for each second, the share for bounds from several stages together."""
-FIRST_SHARE = 0.1
-"""Of the time left, how much the choice of the first stages may take."""
+ANEW_SHARE, FIRST_SHARE = 0.05, 0.1
+"""Part of the time limit after which it begins anew; of what is left then, how much choosing stages may take."""
 STEP = 0.04
 """How much more than the bound is asked for then, as a fraction of the bound."""
 CLOSE = 4
@@ -227,11 +227,11 @@ class _Search:
     """How much more than the bound is asked for; None: anything."""
     exhausted: bool = False
     """There is nothing to refine."""
+    begun_anew: bool = False
 
     def run(self) -> None:
         state = self.state
-        some = state.deadline.part(FIRST_SHARE)
-        self.chosen = first_stages(state.stages, some, state.over, state.improve)
+        self.chosen = set(highest_maxima(state.stages.memory, state.stages.budget, 1))
         self.moments, self.watched = set[int](), set[tuple[int, int]]()
         while not state.over():
             relaxation = Relaxation.of(state.stages, self.chosen, self.moments, self.watched)
@@ -249,6 +249,14 @@ class _Search:
             else:
                 state.improve(solved.bound, relaxation)
                 self.learn(relaxation, solved)
+            if known is not None and not self.begun_anew and state.deadline.over(ANEW_SHARE):
+                self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Take the stages that matter to the linear relaxation instead of those of so far."""
+        some, self.begun_anew = self.state.deadline.part(FIRST_SHARE), True
+        self.chosen = first_stages(self.state.stages, some, self.state.over, self.state.improve)
+        self.moments, self.watched, self.step, self.exhausted = set(), set(), None, False
 
     def asked_for(self, known: int | None) -> int | None:
         """The most that a solution may cost: less than is known, and little over the bound, unless that is nearly all
