@@ -228,6 +228,7 @@ class _Search:
     exhausted: bool = False
     """There is nothing to refine."""
     begun_anew: bool = False
+    """Has it taken the stages that matter to the linear relaxation?"""
 
     def run(self) -> None:
         state = self.state

@@ -41,7 +41,7 @@ def rows(program: Program) -> list[tuple[dict[int, int], int]]:
         found.append((row, -1 if premise is None else 0))
     for capacity in program.capacities:
         row, most = dict(zip(capacity.columns, capacity.weights, strict=True)), capacity.most
-        if capacity.when != YES and capacity.when is not None:
+        if capacity.when != YES:
             slack = sum(weight for weight in capacity.weights if weight > 0) - most
             row[capacity.when] = row.get(capacity.when, 0) + slack
             most += slack

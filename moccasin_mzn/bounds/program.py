@@ -18,7 +18,7 @@ class Capacity:
     columns: tuple[int, ...]
     weights: tuple[int, ...]
     most: int
-    when: Literal = YES
+    when: int = YES
 
 
 @dataclass(kw_only=True)
@@ -48,7 +48,7 @@ class Program:
             self.infeasible = True
         self.clauses.append((columns, None if premise == YES else premise))
 
-    def capacity(self, weighted: Iterable[tuple[Literal, int]], most: int, when: Literal = YES) -> None:
+    def capacity(self, weighted: Iterable[tuple[Literal, int]], most: int, when: int = YES) -> None:
         """The weights, 0 or more, of the true literals sum to at most `most`."""
         columns, weights = [], []
         for literal, weight in weighted:
