@@ -37,7 +37,9 @@ class Mix(NamedTuple):
     chain: float = 0.3
     """Chance that an added recomputation considers to recompute its inputs as well."""
     depth: int = 3
-    """How far: inputs of inputs of ..."""
+    """How far at most: inputs of inputs of ..."""
+    nearest: int = 1
+    """How far at least: any depth from here on is as likely, as few trials see either all inputs or far ones."""
     trials: int = 12
     """How many inputs it considers at most."""
     most: int = 2**30
@@ -100,7 +102,7 @@ def _add_chain(problem, state, slot, k, mix, penalty, temperature, generator, tr
     Args:
         stack: a row is a node, its next input, and extra, excess and length before it was added.
     """
-    depth = mix.depth if unit(generator) < mix.chain else 0
+    depth = mix.nearest + below(generator, mix.depth - mix.nearest + 1) if unit(generator) < mix.chain else 0
     trials = mix.trials
     length = _set(problem, state, slot, k, trail, length)
     stack[0, 0], stack[0, 1] = problem.slot_node[slot], problem.pred_ptr[problem.slot_node[slot]]

@@ -169,7 +169,8 @@ class LocalSearch(Annealing):
 
     def _anneal(self, plan: Round, cooling: float) -> None:
         first, last = self.within or (Mix().first, Mix().last)
-        mix = Mix(most=plan.most, first=first, last=last)
+        nearest = Mix().depth if math.isinf(self._value) else Mix().nearest  # to get within the budget: far
+        mix = Mix(most=plan.most, first=first, last=last, nearest=nearest)
         anneal(
             self._problem, self._state, self._tail, self._head, self._generator, mix, self._chunk, cooling,
             self._control, self._best_stage, self._changed, self._trail, self._stack,
