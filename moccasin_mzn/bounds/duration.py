@@ -39,8 +39,9 @@ MOMENTS, MOMENTS_SHARE = 4, 0.02
 """Stages that bounds come from before any relaxation, but no more are begun after this share of the time limit."""
 TOGETHER_SHARE, LARGE = 0.5, 500
 """Of graphs with so many edges for each second, the share for bounds from several stages together."""
-ANEW_SHARE, FIRST_SHARE = 0.05, 0.1
-"""Part of the time limit after which it begins anew; of what is left then, how much choosing stages may take."""
+ANEW_SHARE, ANEW_SECONDS, FIRST_SHARE = 0.05, 4.0, 0.1
+"""Part of the time limit, and seconds, after which it begins anew; of what is left then, how much choosing stages may
+take."""
 STEP = 0.04
 """How much more than the bound is asked for then, as a fraction of the bound."""
 CLOSE = 4
@@ -250,7 +251,8 @@ class _Search:
             else:
                 state.improve(solved.bound, relaxation)
                 self.learn(relaxation, solved)
-            if known is not None and not self.begun_anew and state.deadline.over(ANEW_SHARE):
+            due = state.deadline.over(ANEW_SHARE) and state.deadline.elapsed() > ANEW_SECONDS
+            if known is not None and not self.begun_anew and due:
                 self.begin_anew()
 
     def begin_anew(self) -> None:
