@@ -233,8 +233,7 @@ class _Search:
 
     def run(self) -> None:
         state = self.state
-        self.chosen = set(highest_maxima(state.stages.memory, state.stages.budget, 1))
-        self.moments, self.watched = set[int](), set[tuple[int, int]]()
+        self.begin(set(highest_maxima(state.stages.memory, state.stages.budget, 1)))
         while not state.over():
             relaxation = Relaxation.of(state.stages, self.chosen, self.moments, self.watched)
             started, known = time.monotonic(), state.known()
@@ -255,11 +254,15 @@ class _Search:
             if known is not None and not self.begun_anew and due:
                 self.begin_anew()
 
+    def begin(self, chosen: set[int]) -> None:
+        """With these stages, and nothing refined."""
+        self.chosen, self.moments, self.watched = chosen, set[int](), set[tuple[int, int]]()
+        self.step, self.exhausted = None, False
+
     def begin_anew(self) -> None:
         """Take the stages that matter to the linear relaxation instead of those of so far."""
         some, self.begun_anew = self.state.deadline.part(FIRST_SHARE), True
-        self.chosen = first_stages(self.state.stages, some, self.state.over, self.state.improve)
-        self.moments, self.watched, self.step, self.exhausted = set(), set(), None, False
+        self.begin(first_stages(self.state.stages, some, self.state.over, self.state.improve))
 
     def asked_for(self, known: int | None) -> int | None:
         """The most that a solution may cost: less than is known, and little over the bound, unless that is nearly all
