@@ -45,7 +45,7 @@ from moccasin_mzn.words import memory_text
 if TYPE_CHECKING:
     from torch import fx
 
-_TRIES = 3
+_TRIES = 6
 _COSTS = OperatorCosts()
 """Of all operators that this process has measured."""
 _KNOWN: dict[object, _Measured] = {}
@@ -238,20 +238,21 @@ class CompiledStep:
         return self.unplanned.peak <= self.measured.schedules.limit(amount)
 
     def _search(self, amount: int) -> Result | None:
-        """Look for a schedule that takes no more than an amount; the result of a search without a schedule.
+        """Look for a schedule that takes no more than an amount; the result of a search that has none for this amount.
 
         States of the generator are in no graph, they take memory only where random numbers are drawn again. If that is
-        too much, they are kept.
+        too much, they are kept, which proves nothing where no schedule is found.
         """
         most = self.problem.counts(self.asked.max_computations)
         failed = self._sought(amount, most)
         if failed is None and not any(each.peak <= amount for each in self.measured.schedules.found):
             meanings = zip(most, self.problem.meanings, strict=True)
             kept = [1 if _draws(meaning) else count for count, meaning in meanings]
-            failed = self._sought(amount, kept, proves=False)
+            self._sought(amount, kept, proves=False)
         return failed
 
     def _sought(self, amount: int, most: Sequence[int], *, proves: bool = True) -> Result | None:
+        """The same for so many computations at most; each search is asked for less than the one before has found."""
         known, asked = self.measured.schedules, amount
         for _ in range(_TRIES):
             if asked < 1:
@@ -259,13 +260,13 @@ class CompiledStep:
             instance = Instance.build(self.problem.graph, asked, max_computations=most)
             result = solve_instance(instance, self.asked.options, begin=time.monotonic())
             if not result.found or result.sequence is None:
-                return result
+                return result if asked == amount else None
             bound = int(result.bound) if proves and asked == amount else 0
             found = self.known(result.sequence, bound, amount)
             known.found.append(found)
             if found.peak <= amount:
                 break
-            asked -= found.peak - amount
+            asked = min(asked, result.peak) - (found.peak - amount)
         return None
 
     def told(self, schedule: KnownSchedule) -> CompiledPlan:

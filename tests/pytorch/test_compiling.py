@@ -8,6 +8,7 @@ import copy
 import gc
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -23,8 +24,9 @@ from torch.utils._pytree import tree_leaves
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.budget import Budget
-from moccasin_mzn.pytorch import PlanError, backend
+from moccasin_mzn.pytorch import PlanError, backend, compiling
 from moccasin_mzn.pytorch.compiling import Partitioner, as_backend
+from moccasin_mzn.pytorch.costs import Costs
 from moccasin_mzn.pytorch.measuring import allocator_peak
 from moccasin_mzn.search.options import Options
 
@@ -170,6 +172,27 @@ def test_random_numbers_are_drawn_once():
     assert same(steps(model, step, inputs), wanted)
     assert plans[0].recomputations > 0
     assert peak(step, model, inputs) == plans[0].predicted_peak
+
+
+@pytest.mark.parametrize(
+    "seed", [0, 2, pytest.param(9, marks=pytest.mark.full), pytest.param(20, marks=pytest.mark.full)]
+)
+def test_random_numbers_are_drawn_again_whatever_operators_take(monkeypatch, seed):
+    """Schedules differ with measured durations, and states of the generator are in none of them."""
+
+    def told(costs, found):
+        graph, draw = measured(costs, found).graph, random.Random(seed)
+        durations = [max(1, round(duration * draw.uniform(0.5, 2.5))) for duration in graph.durations]
+        return replace(found, graph=replace(graph, durations=tuple(durations)))
+
+    measured = Costs.told
+    monkeypatch.setattr(Costs, "told", told)
+    monkeypatch.setattr(compiling, "_KNOWN", {})
+    torch.manual_seed(0)
+    layers = [layer for _ in range(6) for layer in (nn.Linear(32, 32), nn.Dropout(0.5), nn.Hardswish())]
+    model, inputs = nn.Sequential(*layers), [torch.randn(256, 32)]
+    step, plans = compiled(model, 0.6)
+    assert peak(step, model, inputs) == plans[0].predicted_peak <= plans[0].budget
 
 
 def test_no_plan_is_an_error_of_the_first_call():
