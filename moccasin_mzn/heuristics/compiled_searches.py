@@ -11,6 +11,7 @@ from importlib import import_module
 
 from moccasin_mzn.errors import require_address_space
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.heuristics.interrupts import none_lost
 from moccasin_mzn.problem.instance import Instance
 
 FIRST_TIME = "compiling the {}, once after an installation; `python -m moccasin_mzn compile` does it beforehand"
@@ -65,18 +66,21 @@ def _made_ready(search: CompiledSearch) -> float:
 
     class Compiling(event.Listener):
         def on_start(self, event: event.Event) -> None:
+            raise_waiting()
             if not told:
                 told.append(search)
                 _say(FIRST_TIME.format(search.name) if keeps() else NOT_KEPT)
 
-        def on_end(self, event: event.Event) -> None: ...
+        def on_end(self, event: event.Event) -> None:
+            raise_waiting()
 
     listener = Compiling()
-    event.register("numba:compile", listener)
-    try:
-        import_module(search.module).compile_all()
-    finally:
-        event.unregister("numba:compile", listener)
+    with none_lost() as raise_waiting:
+        event.register("numba:compile", listener)
+        try:
+            import_module(search.module).compile_all()
+        finally:
+            event.unregister("numba:compile", listener)
     _ready[search] = time.monotonic() - begin if told else 0.0
     return _ready[search]
 

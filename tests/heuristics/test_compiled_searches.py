@@ -155,3 +155,28 @@ def test_the_command_compiles_all_that_is_needed(python):
     assert (status, out.count(": was compiled already"), err) == (0, 6, [])
     for words in ("solve skip.json --budget 8 --order free", "order skip.json", "solve skip.json --budget 8 --paging"):
         assert not [line for line in python("-m", "moccasin_mzn", *words.split())[2] if "compiling" in line]
+
+
+INTERRUPTED = """
+import os, signal
+from numba.core.codegen import CPUCodeLibrary
+from moccasin_mzn.heuristics.compiled_searches import ready
+from moccasin_mzn.strategies.dtr import EVICTIONS
+
+def looked_up(module, usual=CPUCodeLibrary._object_getbuffer_hook):
+    if not sent:
+        sent.append(os.kill(os.getpid(), signal.SIGINT))
+    return usual(module)
+
+sent = []
+CPUCodeLibrary._object_getbuffer_hook = looked_up
+try:
+    ready(EVICTIONS)
+except KeyboardInterrupt:
+    print("interrupted", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+def test_an_interrupt_while_llvm_calls_back_is_not_lost(python):
+    status, out, err = python("-c", INTERRUPTED)
+    assert (status, out) == (0, "interrupted True\n") and not [line for line in err if "gnored" in line]
