@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 STAGED = "staged search"
 MOMENT = 0.01
+SETTLED_SECONDS, SETTLED_TIMES = 4.0, 4.0
+"""After so long, and so many times what the best schedule took, local search lets the bounds go first."""
 
 
 @dataclass
@@ -95,13 +97,28 @@ class Search(Portfolio):
         from moccasin_mzn.heuristics.staged.search import LocalSearch
 
         search = LocalSearch(self.instance, self.options.seed or 0)
+        gives_way = False
+
+        def better(duration: int | None) -> tuple[int, ...] | None:
+            nonlocal gives_way
+            if not gives_way and self._settled():
+                gives_way = True
+                self._give_way()
+            return self._better_than(duration)
+
         search.run(
             lambda sequence: self.record.offer(sequence, LOCAL_SEARCH),
             self._over,
-            self._better_than,
+            better,
             self._take_draft,
             on_peak=lambda sequence: self.record.offer(sequence, LOCAL_SEARCH, "peak"),
         )
+
+    def _settled(self) -> bool:
+        """Was the best schedule found so soon that hardly a better one will be?"""
+        value, seconds = self.record.value, self.record.seconds
+        found = next((point.seconds for point in self.record.trace if point.value == value), seconds)
+        return value is not None and seconds > SETTLED_SECONDS + SETTLED_TIMES * found
 
     def _note_draft(self, sequence: tuple[int, ...]) -> None:
         self.drafts.append(sequence)
