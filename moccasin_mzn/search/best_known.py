@@ -44,6 +44,8 @@ class BestKnown:
     """The judge's account of `answer`."""
     found_by: str = ""
     """Who found it."""
+    found_at: float = 0.0
+    """When, in seconds."""
     bound: int = 0
     """Lower bound on the problem's objective, in its unit."""
     bound_source: str = ""
@@ -119,6 +121,7 @@ class BestKnown:
         with self._lock:
             if account.feasible and (self.simulation is None or problem.value(account) < self.value):
                 self.answer, self.simulation, self.found_by = kept, account, source
+                self.found_at = self.seconds
                 self.claim = ""  # refuted
                 self._check()
                 self._note(phase, source, new=True)

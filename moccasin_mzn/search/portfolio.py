@@ -124,15 +124,12 @@ class Portfolio(Beside):
         threads = options.threads
         if not alone:
             threads = max(1, (threads or os.cpu_count() or 1) - 1)
-            self._give_way()
+            self._give_way()  # local search and bounds are what gets a large graph on
         self._solve(backend, Limits(options.time_limit, threads, options.seed))
 
     @staticmethod
     def _give_way() -> None:
-        """On Linux: let other threads go first, from this one and what it starts, where cores are too few for all.
-
-        Of three that share two cores, local search and bounds are what gets a large graph on.
-        """
+        """On Linux: let other threads go first, from this one and what it starts, where cores are too few for all."""
         if sys.platform == "linux":  # where a priority is a thread's own
             with contextlib.suppress(OSError):
                 thread = threading.get_native_id()

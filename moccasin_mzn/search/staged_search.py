@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 STAGED = "staged search"
 MOMENT = 0.01
 SETTLED_SECONDS, SETTLED_TIMES = 4.0, 4.0
-"""After so long, and so many times what the best schedule took, local search lets the bounds go first."""
+"""Local search has settled after so long, and so many times what its best schedule took besides."""
 
 
 @dataclass
@@ -48,6 +48,8 @@ class Search(Portfolio):
     formulation: Formulation = field(init=False)
     drafts: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=8))
     """Sequences over the budget, but near good schedules, for the local search."""
+    settled: bool = False
+    """Does the local search let the bounds go first?"""
     flow_bounds: FreeOrderBound | None = None
     """Of the graph, from an earlier search; None: they are begun anew."""
 
@@ -97,28 +99,22 @@ class Search(Portfolio):
         from moccasin_mzn.heuristics.staged.search import LocalSearch
 
         search = LocalSearch(self.instance, self.options.seed or 0)
-        gives_way = False
-
-        def better(duration: int | None) -> tuple[int, ...] | None:
-            nonlocal gives_way
-            if not gives_way and self._settled():
-                gives_way = True
-                self._give_way()
-            return self._better_than(duration)
-
         search.run(
             lambda sequence: self.record.offer(sequence, LOCAL_SEARCH),
             self._over,
-            better,
+            self._better_elsewhere,
             self._take_draft,
             on_peak=lambda sequence: self.record.offer(sequence, LOCAL_SEARCH, "peak"),
         )
 
-    def _settled(self) -> bool:
-        """Was the best schedule found so soon that hardly a better one will be?"""
-        value, seconds = self.record.value, self.record.seconds
-        found = next((point.seconds for point in self.record.trace if point.value == value), seconds)
-        return value is not None and seconds > SETTLED_SECONDS + SETTLED_TIMES * found
+    def _better_elsewhere(self, duration: int | None) -> tuple[int, ...] | None:
+        """`_better_than` for the thread of the local search, which gives way once a better schedule is not likely."""
+        record = self.record
+        long = record.seconds > SETTLED_SECONDS + SETTLED_TIMES * record.found_at
+        if long and not self.settled and record.answer is not None:
+            self.settled = True
+            self._give_way()
+        return self._better_than(duration)
 
     def _note_draft(self, sequence: tuple[int, ...]) -> None:
         self.drafts.append(sequence)
