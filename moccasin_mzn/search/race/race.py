@@ -270,7 +270,7 @@ class _Race:
         self.running.pop(racer.name, None)
         if kind == "error":
             raise content
-        racer.note_end(content)
+        racer.note_end(content, self.record.value)
         if racer.failed and racer.error_kind in (JudgeError.kind, RefutedError.kind):
             found = f", found by {self.record.found_by}" if racer.error_kind == RefutedError.kind else ""
             raise JudgeError(f"{racer.name}: {racer.ending}{found}")

@@ -226,6 +226,24 @@ def test_a_local_search_that_is_overtaken_begins_again_from_the_best():
     assert contest.start == (0, 1, 2, 3, 0, 4)
 
 
+def test_whose_bound_meets_the_best_schedule_has_proven_it_even_if_stopped_on_that():
+    record = BestKnown(Instance.build(SKIP, 8, max_computations=2), time.monotonic())
+    options = Options(solver="cp-sat,gecode", search="off", time_limit=100)
+    contest = _Race(record, find_formulation("staged"), options, threads=2)
+    contest.line_up([find_backend("cp-sat"), find_backend("gecode")])
+    cp_sat, gecode = contest.racers
+    stopped = Attempt(None, (), None, Ending("stopped", -15, "", 1.0, 1.0, 10**8))
+    contest._take_event(gecode, {"type": "progress", "duration": 14, "bound": 9, "sequence": [0, 1, 2, 3, 0, 4]})
+    contest._take_event(cp_sat, {"type": "progress", "duration": None, "bound": 14})
+    assert record.ended.is_set()
+    contest.stopped = True
+    for racer in contest.racers:
+        racer.stopping.set()
+        contest._hear(racer, "end", stopped)
+    assert (cp_sat.ending, gecode.ending) == ("proof", "stopped")
+    assert record.bound_source == "cp-sat"
+
+
 def test_a_warm_start_may_be_enough(layered, start, heard):
     options = {"solver": "cp-sat,highs", "search": "off", "time_limit": 60, "until_gap": 0.9}
     result = solve(layered, 0.8, **options, warm_start=start)
