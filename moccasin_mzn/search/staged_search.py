@@ -110,10 +110,10 @@ class Search(Portfolio):
     def _better_elsewhere(self, duration: int | None) -> tuple[int, ...] | None:
         """`_better_than` for the thread of the local search, which gives way once a better schedule is not likely."""
         record = self.record
-        long = record.seconds > SETTLED_SECONDS + SETTLED_TIMES * record.found_at
-        if long and not self.settled and record.answer is not None:
-            self.settled = True
-            self._give_way()
+        if not self.settled and record.answer is not None:
+            self.settled = record.seconds > SETTLED_SECONDS + SETTLED_TIMES * record.found_at
+            if self.settled:
+                self._give_way()
         return self._better_than(duration)
 
     def _note_draft(self, sequence: tuple[int, ...]) -> None:

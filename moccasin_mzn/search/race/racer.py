@@ -90,7 +90,8 @@ class Racer:
     def note_end(self, attempt: Attempt, best: int | None) -> None:
         """Take note of the end of a run, when the best answer that anybody has is worth `best`.
 
-        A bound that meets it is a proof, even if the race was over before its own result came.
+        A bound that meets it is a proof, even if the race was over before its own result came; one above it is none: it
+        was in doubles, and is refuted.
         """
         self.seconds += attempt.ending.seconds
         self.cpu_seconds += attempt.ending.cpu_seconds
@@ -99,7 +100,7 @@ class Racer:
         late = self.seconds_given is not None and attempt.ending.seconds > self.seconds_given - SLACK_SECONDS
         if result is None and attempt.ending.how == "exited":  # even if it was just about to be stopped
             self.status, self.ending = "failed", failure(attempt)
-        elif self.status in ("optimal", "infeasible") or (best is not None and self.bound >= best):
+        elif self.status in ("optimal", "infeasible") or self.bound == best:
             self.ending = "proof"
         elif self.stopping.is_set():
             self.ending = "stopped"

@@ -244,6 +244,19 @@ def test_whose_bound_meets_the_best_schedule_has_proven_it_even_if_stopped_on_th
     assert record.bound_source == "cp-sat"
 
 
+def test_a_bound_in_doubles_that_a_schedule_refutes_proves_nothing():
+    record = BestKnown(Instance.build(SKIP, 8, max_computations=2), time.monotonic())
+    contest = _Race(record, find_formulation("staged"), Options(solver="cp-sat,highs", search="off"), threads=2)
+    contest.line_up([find_backend("cp-sat"), find_backend("highs")])
+    cp_sat, highs = contest.racers
+    contest._take_event(cp_sat, {"type": "progress", "duration": 14, "bound": 9, "sequence": [0, 1, 2, 3, 0, 4]})
+    contest._take_event(highs, {"type": "progress", "duration": None, "bound": 15})
+    assert record.bound < 14
+    highs.stopping.set()
+    contest._hear(highs, "end", Attempt(None, (), None, Ending("stopped", -15, "", 1.0, 1.0, 10**8)))
+    assert highs.ending == "stopped"
+
+
 def test_a_warm_start_may_be_enough(layered, start, heard):
     options = {"solver": "cp-sat,highs", "search": "off", "time_limit": 60, "until_gap": 0.9}
     result = solve(layered, 0.8, **options, warm_start=start)
