@@ -18,7 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
-from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.first_stages import first_stages
 from moccasin_mzn.bounds.moment import moment_bound, moments_bounds
@@ -30,6 +29,7 @@ from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
 from moccasin_mzn.problem.stages import Stages, highest_maxima
+from moccasin_mzn.solvers.cpsat.branching import Branched, branch
 
 PATIENCE = 1.0
 """Seconds after which a relaxation is not solved to the end any more, if it is small."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from moccasin_mzn.bounds.program import YES, Program
 from moccasin_mzn.clock import halting
 from moccasin_mzn.graphs.arrays import Array
+from moccasin_mzn.solvers.program import YES, Program
 
 _BITS = 60
 """Binary places of a row's multiplier."""

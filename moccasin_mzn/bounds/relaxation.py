@@ -23,8 +23,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise, permutations
 
-from moccasin_mzn.bounds.program import YES, Capacity, Literal, Program
 from moccasin_mzn.problem.stages import Stages
+from moccasin_mzn.solvers.program import YES, Capacity, Literal, Program
 
 
 @dataclass

@@ -11,13 +11,13 @@ from few import few
 from newer_minizinc import NEWER, execute, needs_newer
 from test_bounds import OPTIMAL_TDI, least_duration, published
 
-from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.stages import Stages
+from moccasin_mzn.solvers.cpsat.branching import Branched, branch
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.run import Limits, Listener, SolverError, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend

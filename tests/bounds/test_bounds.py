@@ -14,13 +14,11 @@ import pytest
 from cases import Case, draw_case
 from few import few
 
-from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.first_stages import first_stages
 from moccasin_mzn.bounds.linear import relax
 from moccasin_mzn.bounds.moment import moment_bound, moments_bounds
-from moccasin_mzn.bounds.program import Program
 from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.arrays import graph_arrays
@@ -29,6 +27,8 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.problem.stages import Stages, highest_maxima
+from moccasin_mzn.solvers.cpsat.branching import Branched, branch
+from moccasin_mzn.solvers.program import Program
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 GRAPHS = {

@@ -31,7 +31,7 @@ from itertools import combinations, permutations
 import numpy as np
 
 from moccasin_mzn.bounds.flow_covers.cuts import Moments
-from moccasin_mzn.bounds.program import YES, Literal, Program
+from moccasin_mzn.solvers.program import YES, Literal, Program
 
 LARGEST_SUM = 2**30
 """Of sizes in one row; larger ones are divided and rounded down, which only makes room."""

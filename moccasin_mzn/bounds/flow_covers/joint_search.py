@@ -11,12 +11,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.flow_covers.joint import Joint
 from moccasin_mzn.bounds.flow_covers.master import Covers, CoverSearch
 from moccasin_mzn.bounds.flow_covers.precedences import Precedences
 from moccasin_mzn.bounds.flow_covers.refining import Solution
 from moccasin_mzn.clock import own_seconds
+from moccasin_mzn.solvers.cpsat.branching import Branched, branch
 
 FIRST_MOMENTS, MORE_MOMENTS = 4, 2
 PATIENCE, ROWS_PER_SECOND = 1.0, 10_000

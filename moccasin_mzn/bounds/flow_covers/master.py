@@ -17,10 +17,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from moccasin_mzn.bounds.branching import Branched, branch
 from moccasin_mzn.bounds.flow_covers.cuts import FlowCut, Moments
-from moccasin_mzn.bounds.program import Capacity, Program
 from moccasin_mzn.clock import Deadline, own_seconds
+from moccasin_mzn.solvers.cpsat.branching import Branched, branch
+from moccasin_mzn.solvers.program import Capacity, Program
 
 LARGEST_SUM = 2**28
 """Of the weights of an inequality as CP-SAT gets it, rounded so that it says no more."""

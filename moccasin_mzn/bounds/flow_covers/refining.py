@@ -13,8 +13,8 @@ import numpy as np
 
 from moccasin_mzn.bounds.flow_covers.joint import Joint
 from moccasin_mzn.bounds.flow_covers.network import INFINITE
-from moccasin_mzn.bounds.program import YES, Literal
 from moccasin_mzn.graphs.arrays import Array
+from moccasin_mzn.solvers.program import YES, Literal
 
 
 class Solution:

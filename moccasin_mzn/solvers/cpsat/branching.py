@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
-from moccasin_mzn.bounds.program import YES, Program
 from moccasin_mzn.clock import Deadline, halting
 from moccasin_mzn.solvers.cpsat.wide_sums import certain_bound, keep_true
+from moccasin_mzn.solvers.program import YES, Program
 
 
 @dataclass(frozen=True)
