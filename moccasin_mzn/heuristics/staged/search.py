@@ -22,6 +22,7 @@ from moccasin_mzn.heuristics.annealing import (
 from moccasin_mzn.heuristics.compiled_searches import ignore, later, small_instance
 from moccasin_mzn.heuristics.staged.anneal import BEST, UNKNOWN, anneal
 from moccasin_mzn.heuristics.staged.construct import FEW_STAGES, MOST_STAGES, construct, stages_seen
+from moccasin_mzn.heuristics.staged.merge import Merger
 from moccasin_mzn.heuristics.staged.moves import Mix
 from moccasin_mzn.heuristics.staged.state import (
     EXCESS,
@@ -37,6 +38,12 @@ from moccasin_mzn.heuristics.staged.state import (
 )
 from moccasin_mzn.problem.instance import Instance
 
+HOTS=(1.5,4.0)
+MUL=2
+GROW=20
+INC=4
+NEW_SETS = 2
+"""Local optima from one merger to the next."""
 CHUNK = 10_000
 """Moves between two looks at the clock."""
 NODES_PER_CHUNK = 5_000
@@ -75,6 +82,8 @@ class LocalSearch(Annealing):
         self._tail, self._head = useful_edges(self._problem, instance)
         self._state = empty_state(self._problem)
         self._best_stage = self._state.stage.copy()
+        """The best of the present round."""
+        self._incumbent, self._least = self._state.stage.copy(), math.inf
         noted = len(self._best_stage) // 8 if len(self._best_stage) > PLAIN else 0  # a short array is copied whole
         self._changed = np.full(1 + noted, UNKNOWN, np.int64)
         self._latest: np.ndarray | None = None
@@ -85,6 +94,8 @@ class LocalSearch(Annealing):
         self._stack = np.zeros((Mix().depth + 1, 5), np.int64)
         unit = mean_of_positive(self._problem.duration)
         super().__init__(seed, unit, [unit / mean_of_positive(self._problem.size) / 20], CHUNK, [math.inf])
+        merges = not (self.large or within or instance.graph.runs_in_place)
+        self._merger = Merger(self._problem, seed) if merges else None
 
     @property
     def duration(self) -> int | None:
@@ -121,7 +132,7 @@ class LocalSearch(Annealing):
 
     @property
     def _value(self) -> float:
-        return self._control[BEST]
+        return min(self._least, self._control[BEST])
 
     def _rounds(self) -> Iterator[Round]:
         """A quick one for a first incumbent, then longer and longer ones from everywhere in turn.
@@ -135,6 +146,8 @@ class LocalSearch(Annealing):
         if self._latest is not None and stages_seen(self._problem, MOST_STAGES) > FEW_STAGES:
             self._construct(MOST_STAGES)
             yield Round(DRAFT, CHILLY, self._first)
+        if self._merger is not None:
+            yield from self._rounds_to_merge()
         for cycle in itertools.count(1):
             steps = self._first * 2 ** min(LONGEST, cycle)
             if self._latest is not None and self.large and self.duration is not None:  # to begin anew is hopeless
@@ -145,6 +158,14 @@ class LocalSearch(Annealing):
             yield Round(INCUMBENT, WARM, steps)
             if cycle <= FEW_CYCLES:  # later ones take longer, and where there is time to begin anew, that leads further
                 yield Round(DRAFT, WARM, steps, *most)
+
+    def _rounds_to_merge(self) -> Iterator[Round]:
+        """Many short ones from nothing, for local optima that differ."""
+        for cycle in itertools.count(1):
+            steps = int(self._first * MUL * (1+cycle/GROW))
+            yield Round(NOTHING, HOTS[cycle % len(HOTS)], steps, *((1,) if cycle % 4 < 2 else ()))
+            if INC and cycle % INC == 0:
+                yield Round(INCUMBENT, WARM, steps)
 
     def _rounds_within(self) -> Iterator[Round]:
         """The same where most of a schedule stays as it is; none if there is no schedule."""
@@ -161,11 +182,31 @@ class LocalSearch(Annealing):
 
     def _start(self, plan: Round) -> np.ndarray | None:
         nothing = np.full_like(self._best_stage, NONE)
-        return {NOTHING: nothing, INCUMBENT: self._best_stage, DRAFT: self._latest}[plan.start]
+        return {NOTHING: nothing, INCUMBENT: self._incumbent, DRAFT: self._latest}[plan.start]
 
     def _enter(self, plan: Round, start: np.ndarray) -> None:
         enter(self._problem, self._state, start)
         self._changed[0] = UNKNOWN
+        if self._merger is not None:
+            self._control[BEST] = math.inf
+
+    def _round(self, plan: Round, start: Any, on_incumbent: Callable[[Any], Any], stop: Callable[[], bool]) -> bool:
+        goes_on = super()._round(plan, start, on_incumbent, stop)
+        self._take_best()
+        if self._merger is not None and not math.isinf(self._control[BEST]):
+            self._merger.note(self._best_stage)
+            if goes_on and self._merger.new >= NEW_SETS:
+                merged = self._merger.merged(stop)
+                if merged is not None and self._keep_best(merged):
+                    on_incumbent(self._found())
+                goes_on = not stop()
+        return goes_on
+
+    def _take_best(self) -> None:
+        """Make the best of the present round the incumbent, if it is better."""
+        if self._control[BEST] < self._least:
+            self._least = self._control[BEST]
+            self._incumbent[:] = self._best_stage
 
     def _anneal(self, plan: Round, cooling: float) -> None:
         first, last = self.within or (Mix().first, Mix().last)
@@ -183,7 +224,8 @@ class LocalSearch(Annealing):
         return sequence_of(self.instance, self._problem, self._state.stage)
 
     def _found(self) -> tuple[int, ...]:
-        return sequence_of(self.instance, self._problem, self._best_stage)
+        self._take_best()
+        return sequence_of(self.instance, self._problem, self._incumbent)
 
     def adopt(self, known: Sequence[int]) -> None:
         stages = stages_of(self.instance, self._problem, known)
@@ -193,10 +235,12 @@ class LocalSearch(Annealing):
         """Make it the state, and the best so far if it is better; is it?"""
         enter(self._problem, self._state, stages)
         self._changed[0] = UNKNOWN
-        better = self._state.totals[EXCESS] == 0 and self._state.totals[EXTRA] < self._control[BEST]
+        better = self._state.totals[EXCESS] == 0 and self._state.totals[EXTRA] < self._value
         if better:
-            self._control[BEST] = self._state.totals[EXTRA]
-            self._best_stage[:] = stages
+            self._least = float(self._state.totals[EXTRA])
+            self._incumbent[:] = stages
+            if self._merger is not None:
+                self._merger.note(stages)
         return bool(better)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -23,33 +24,40 @@ class Branched:
     """There is none that costs at most what was asked for, and no schedule either."""
     solution: tuple[bool, ...] | None
     """The best one found."""
+    ended: bool = False
+    """Is the best one known, or that there is none?"""
+    work: float = 0.0
+    """In CP-SAT's deterministic seconds."""
 
 
 def branch(
     program: Program, *, least: int, most: int | None, deadline: Deadline, seed: int,
-    on_bound: Callable[[int], None], stop: Callable[[bool], bool],
+    on_bound: Callable[[int], None], stop: Callable[[bool], bool], presolve: bool = False, work: float = math.inf,
 ) -> Branched:  # fmt: skip
     """Search until the least cost is known, time is up or `stop(found)` is true, which is asked every 50 ms.
 
-    One worker runs CP-SAT's default search with all linear relaxations and cuts, but without presolve and without
-    heeding the objective in choosing values: proofs take about half the time that way. More of CP-SAT's own workers
-    are worse: two of them hardly look at bounds.
+    One worker runs CP-SAT's default search with all linear relaxations and cuts, but without heeding the objective in
+    choosing values, and mostly without presolve: hard proofs take about half the time that way. More of CP-SAT's own
+    workers are worse: two of them hardly look at bounds.
 
     Args:
         least: known lower bound from elsewhere; a solution that costs no more ends the search. It is no constraint:
             a schedule that costs more can be a solution that costs less here, whatever the bound on schedules.
         most: solutions that cost more are of no interest; None: all are.
         stop: from a thread of its own; `found`: is there a solution yet?
+        presolve: of use where most that a program says follows from little of it.
+        work: it ends after so many of CP-SAT's deterministic seconds, with the same answer every time.
     """
     if program.infeasible or (most is not None and most < least):
-        return Branched(least, True, None)
+        return Branched(least, True, None, ended=True)
     model = _model(program, sum(program.cost) if most is None else most)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed
     solver.parameters.max_time_in_seconds = max(0.01, deadline.remaining() or 0.0)
+    solver.parameters.max_deterministic_time = work
     solver.parameters.linearization_level = 2
-    solver.parameters.cp_model_presolve = False
+    solver.parameters.cp_model_presolve = presolve
     solver.parameters.exploit_objective = False
     solver.parameters.catch_sigint_signal = False
     keep_true(solver.parameters, max((sum(map(abs, one.weights)) for one in program.capacities), default=0))
@@ -66,15 +74,17 @@ def branch(
     solutions = _Found(program.cost, least)
     with halting(lambda: stop(solutions.found), solver.stop_search):
         status = solver.solve(model, solutions)
+    spent = solver.response_proto.deterministic_time
     if status == cp_model.INFEASIBLE:
-        return Branched(best, True, None)
+        return Branched(best, True, None, True, spent)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         response = solver.response_proto
         # the one that is told in integers: in doubles a bound may exceed what it bounds
-        return Branched(max(best, response.inner_objective_lower_bound), False, tuple(map(bool, response.solution)))
+        bound, solution = max(best, response.inner_objective_lower_bound), tuple(map(bool, response.solution))
+        return Branched(bound, False, solution, status == cp_model.OPTIMAL, spent)
     if status == cp_model.MODEL_INVALID:
         raise RuntimeError(f"CP-SAT refuses the program: {model.validate()}")
-    return Branched(best, False, None)
+    return Branched(best, False, None, False, spent)
 
 
 class _Found(cp_model.CpSolverSolutionCallback):

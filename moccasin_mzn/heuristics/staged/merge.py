@@ -1,0 +1,99 @@
+"""Merging local optima: the best of all sets of recomputations that several of them together contain.
+
+Annealing ends in one local optimum after the other, each good in some part. All subsets of their union are searched to
+the end in about a second (see `subsets`), and the best is mostly better than each of them (Blum et al. 2016: construct,
+merge, solve and adapt).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from random import Random
+
+import numpy as np
+
+from moccasin_mzn.clock import Deadline
+from moccasin_mzn.heuristics.slots import NONE, Problem
+from moccasin_mzn.heuristics.staged.subsets import Recomputation, program_of
+
+FIRST_SETS, FEWEST_SETS, MOST_SETS = 8, 2, 40
+"""How many sets are merged: the best, and the latest."""
+MOST_CHOICES = 1_000
+"""More recomputations are not chosen among."""
+WORK, EASY = 2.0, 0.25
+"""Of one merger, in CP-SAT's deterministic seconds; one that takes less than this part of them was easy."""
+MORE_INPUTS = 0.05
+_FOR_EVER = 1e6
+
+
+@dataclass
+class Merger:
+    """The local optima that were met lately.
+
+    What is merged grows with every merger that was easy, and shrinks with every one that was not solved to its end.
+    """
+
+    problem: Problem
+    seed: int
+    sets: list[frozenset[Recomputation]] = field(default_factory=list)
+    """Within the budget, the latest last."""
+    new: int = 0
+    """How many have come since the last merger."""
+    number: int = FIRST_SETS
+    """How many are merged."""
+    inputs: float = 0.0
+    """Chance that an input of what is computed again may be so in the same stage."""
+
+    def __post_init__(self) -> None:
+        self.draw = Random(self.seed)
+
+    def note(self, stage_of_slot: np.ndarray) -> None:
+        """Take notice of a local optimum, within the budget."""
+        slots = np.flatnonzero(stage_of_slot != NONE)
+        found = frozenset(zip(self.problem.slot_node[slots].tolist(), stage_of_slot[slots].tolist(), strict=True))
+        self.new += found not in self.sets
+        self.sets = [*(one for one in self.sets if one != found), found]
+
+    def merged(self, stop: Callable[[], bool]) -> np.ndarray | None:
+        """By slots, a set that is better than all that are known; None if none was found."""
+        from moccasin_mzn.solvers.cpsat.branching import branch
+
+        durations = {one: sum(int(self.problem.duration[v]) for v, _ in one) for one in self.sets}
+        best = min(self.sets, key=durations.__getitem__)
+        self.sets = [best, *[one for one in self.sets if one != best][1 - self.number :]]
+        self.new, choices = 0, self._choices()
+        if len(choices) > MOST_CHOICES:
+            return self._adapt(-1)
+        program, unit = program_of(self.problem, choices)
+        solved = branch(
+            program, least=0, most=-(-durations[best] // unit) - 1, deadline=Deadline(_FOR_EVER), stop=lambda _: stop(),
+            seed=self.draw.randrange(2**31), on_bound=lambda _: None, presolve=True, work=WORK,
+        )  # fmt: skip
+        self._adapt(-1 if not solved.ended else 1 if solved.work < EASY * WORK else 0)
+        if solved.solution is None:
+            return None
+        return self._slots(one for one, chosen in zip(choices, solved.solution, strict=False) if chosen)
+
+    def _adapt(self, sign: int) -> None:
+        if sign > 0:
+            self.number, self.inputs = min(MOST_SETS, self.number + 1), min(1.0, self.inputs + MORE_INPUTS)
+        elif sign < 0:
+            self.number, self.inputs = max(FEWEST_SETS, self.number - 2), self.inputs / 2
+
+    def _choices(self) -> list[Recomputation]:
+        """Those of all sets, and some of their inputs with them; ascending."""
+        found = set().union(*self.sets)
+        for v, k in sorted(found):
+            for u in self.problem.pred[self.problem.pred_ptr[v] : self.problem.pred_ptr[v + 1]].tolist():
+                if self.draw.random() < self.inputs and self.problem.slot_ptr[u] < self.problem.slot_ptr[u + 1]:
+                    found.add((u, k))
+        return sorted(found)
+
+    def _slots(self, chosen: Iterable[Recomputation]) -> np.ndarray:
+        """The stage of each slot, ascending for each node."""
+        stage_of_slot, free = np.full(len(self.problem.slot_node), NONE, np.int64), self.problem.slot_ptr.tolist()
+        for v, k in chosen:
+            stage_of_slot[free[v]] = k
+            free[v] += 1
+        return stage_of_slot
