@@ -7,6 +7,7 @@ merge, solve and adapt).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
@@ -19,11 +20,13 @@ from moccasin_mzn.heuristics.staged.subsets import Recomputation, program_of
 
 FIRST_SETS, FEWEST_SETS, MOST_SETS = 8, 2, 40
 """How many sets are merged: the best, and the latest."""
+DRAFTS = 4
+"""And as many of the latest drafts with them."""
 MOST_CHOICES = 1_000
 """More recomputations are not chosen among."""
 WORK, EASY = 2.0, 0.25
 """Of one merger, in CP-SAT's deterministic seconds; one that takes less than this part of them was easy."""
-MORE_INPUTS = 0.05
+MORE_INPUTS = 0.1
 _FOR_EVER = 1e6
 
 
@@ -38,6 +41,8 @@ class Merger:
     seed: int
     sets: list[frozenset[Recomputation]] = field(default_factory=list)
     """Within the budget, the latest last."""
+    drafts: deque[frozenset[Recomputation]] = field(default_factory=lambda: deque(maxlen=DRAFTS))
+    """Over the budget, but near good ones, the latest last."""
     new: int = 0
     """How many have come since the last merger."""
     number: int = FIRST_SETS
@@ -50,10 +55,17 @@ class Merger:
 
     def note(self, stage_of_slot: np.ndarray) -> None:
         """Take notice of a local optimum, within the budget."""
-        slots = np.flatnonzero(stage_of_slot != NONE)
-        found = frozenset(zip(self.problem.slot_node[slots].tolist(), stage_of_slot[slots].tolist(), strict=True))
+        found = self._set(stage_of_slot)
         self.new += found not in self.sets
         self.sets = [*(one for one in self.sets if one != found), found]
+
+    def suggest(self, stage_of_slot: np.ndarray) -> None:
+        """Take notice of a set that is over the budget, but near good ones."""
+        self.drafts.append(self._set(stage_of_slot))
+
+    def _set(self, stage_of_slot: np.ndarray) -> frozenset[Recomputation]:
+        slots = np.flatnonzero(stage_of_slot != NONE)
+        return frozenset(zip(self.problem.slot_node[slots].tolist(), stage_of_slot[slots].tolist(), strict=True))
 
     def merged(self, stop: Callable[[], bool]) -> np.ndarray | None:
         """By slots, a set that is better than all that are known; None if none was found."""
@@ -83,7 +95,7 @@ class Merger:
 
     def _choices(self) -> list[Recomputation]:
         """Those of all sets, and some of their inputs with them; ascending."""
-        found = set().union(*self.sets)
+        found = set().union(*self.sets, *self.drafts)
         for v, k in sorted(found):
             for u in self.problem.pred[self.problem.pred_ptr[v] : self.problem.pred_ptr[v + 1]].tolist():
                 if self.draw.random() < self.inputs and self.problem.slot_ptr[u] < self.problem.slot_ptr[u + 1]:

@@ -38,12 +38,11 @@ from moccasin_mzn.heuristics.staged.state import (
 )
 from moccasin_mzn.problem.instance import Instance
 
-HOTS=(1.5,4.0)
-MUL=2
-GROW=20
-INC=4
 NEW_SETS = 2
 """Local optima from one merger to the next."""
+SLOWLY, SELDOM = 10, 4
+"""Cycles until rounds whose results are merged get longer, and from one round that begins with the incumbent to the
+next."""
 CHUNK = 10_000
 """Moves between two looks at the clock."""
 NODES_PER_CHUNK = 5_000
@@ -59,9 +58,9 @@ MOVES_PER_EDGE = 10
 """Moves of the first round, for each useful edge."""
 DEARER = 10
 """Penalty of memory over the budget, to begin with, by the price of memory in the first choice."""
-HOT, WARM, COOL, CHILLY, COLD = 1.5, 0.4, 0.1, 0.05, 0.02
-"""Temperatures in mean durations: a round from scratch begins hot, one from the incumbent warm, the first one cool, one
-from a new draft chilly."""
+HOTTER, HOT, WARM, COOL, CHILLY, COLD = 4.0, 1.5, 0.4, 0.1, 0.05, 0.02
+"""Temperatures in mean durations: a round from scratch begins hot, every second one that is merged hotter, one from the
+incumbent warm, the first one cool, one from a new draft chilly."""
 
 
 class LocalSearch(Annealing):
@@ -81,8 +80,7 @@ class LocalSearch(Annealing):
         self._problem = problem_of(instance)
         self._tail, self._head = useful_edges(self._problem, instance)
         self._state = empty_state(self._problem)
-        self._best_stage = self._state.stage.copy()
-        """The best of the present round."""
+        self._best_stage = self._state.stage.copy()  # of the present round, with its value in control[BEST]
         self._incumbent, self._least = self._state.stage.copy(), math.inf
         noted = len(self._best_stage) // 8 if len(self._best_stage) > PLAIN else 0  # a short array is copied whole
         self._changed = np.full(1 + noted, UNKNOWN, np.int64)
@@ -135,7 +133,8 @@ class LocalSearch(Annealing):
         return min(self._least, self._control[BEST])
 
     def _rounds(self) -> Iterator[Round]:
-        """A quick one for a first incumbent, then longer and longer ones from everywhere in turn.
+        """A quick one for a first incumbent, then longer and longer ones from everywhere in turn; or, to be merged,
+        many short ones, mostly from nothing, whose local optima differ.
 
         Every second time a node is recomputed once at most: that often leads further, also where C_v allows more.
         """
@@ -146,26 +145,18 @@ class LocalSearch(Annealing):
         if self._latest is not None and stages_seen(self._problem, MOST_STAGES) > FEW_STAGES:
             self._construct(MOST_STAGES)
             yield Round(DRAFT, CHILLY, self._first)
-        if self._merger is not None:
-            yield from self._rounds_to_merge()
         for cycle in itertools.count(1):
-            steps = self._first * 2 ** min(LONGEST, cycle)
+            merges = self._merger is not None and self.duration is not None
+            steps = self._first * (2 + cycle // SLOWLY if merges else 2 ** min(LONGEST, cycle))
             if self._latest is not None and self.large and self.duration is not None:  # to begin anew is hopeless
                 yield Round(INCUMBENT, CHILLY, steps)
                 continue
             most = (1,) if cycle % 2 else ()
-            yield Round(NOTHING, HOT, steps, *most)
-            yield Round(INCUMBENT, WARM, steps)
+            yield Round(NOTHING, HOTTER if merges and cycle % 4 < 2 else HOT, steps, *most)
+            if not merges or cycle % SELDOM == 0:
+                yield Round(INCUMBENT, WARM, steps)
             if cycle <= FEW_CYCLES:  # later ones take longer, and where there is time to begin anew, that leads further
                 yield Round(DRAFT, WARM, steps, *most)
-
-    def _rounds_to_merge(self) -> Iterator[Round]:
-        """Many short ones from nothing, for local optima that differ."""
-        for cycle in itertools.count(1):
-            steps = int(self._first * MUL * (1+cycle/GROW))
-            yield Round(NOTHING, HOTS[cycle % len(HOTS)], steps, *((1,) if cycle % 4 < 2 else ()))
-            if INC and cycle % INC == 0:
-                yield Round(INCUMBENT, WARM, steps)
 
     def _rounds_within(self) -> Iterator[Round]:
         """The same where most of a schedule stays as it is; none if there is no schedule."""
@@ -178,6 +169,8 @@ class LocalSearch(Annealing):
 
     def _begin_with(self, near: Sequence[int]) -> tuple[Round, np.ndarray]:
         self._latest = stages_of(self.instance, self._problem, near)
+        if self._merger is not None:
+            self._merger.suggest(self._latest)
         return Round(DRAFT, CHILLY, 2 * self._first), self._latest
 
     def _start(self, plan: Round) -> np.ndarray | None:
