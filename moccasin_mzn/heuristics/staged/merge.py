@@ -23,7 +23,9 @@ FIRST_SETS, FEWEST_SETS, MOST_SETS = 8, 2, 40
 DRAFTS = 4
 """And as many of the latest drafts with them."""
 MOST_CHOICES = 1_000
-"""More recomputations are not chosen among."""
+"""More recomputations are not chosen among,"""
+LARGEST = 2**60
+"""nor any whose durations sum to more, for CP-SAT's integers."""
 WORK, EASY = 2.0, 0.25
 """Of one merger, in CP-SAT's deterministic seconds; one that takes less than this part of them was easy."""
 MORE_INPUTS = 0.1
@@ -75,12 +77,11 @@ class Merger:
         best = min(self.sets, key=durations.__getitem__)
         self.sets = [best, *[one for one in self.sets if one != best][1 - self.number :]]
         self.new, choices = 0, self._choices()
-        if len(choices) > MOST_CHOICES:
+        if len(choices) > MOST_CHOICES or sum(int(self.problem.duration[v]) for v, _ in choices) > LARGEST:
             return self._adapt(-1)
-        program, unit = program_of(self.problem, choices)
         solved = branch(
-            program, least=0, most=-(-durations[best] // unit) - 1, deadline=Deadline(_FOR_EVER), stop=lambda _: stop(),
-            seed=self.draw.randrange(2**31), on_bound=lambda _: None, presolve=True, work=WORK,
+            program_of(self.problem, choices), least=0, most=durations[best] - 1, deadline=Deadline(_FOR_EVER),
+            seed=self.draw.randrange(2**31), on_bound=lambda _: None, stop=lambda _: stop(), presolve=True, work=WORK,
         )  # fmt: skip
         self._adapt(-1 if not solved.ended else 1 if solved.work < EASY * WORK else 0)
         if solved.solution is None:

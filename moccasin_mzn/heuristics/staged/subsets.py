@@ -19,18 +19,15 @@ from moccasin_mzn.solvers.program import YES, Literal, Program
 
 Recomputation = tuple[int, int]
 """A node, and the stage in which it is computed again."""
-LARGEST = 2**50
-"""Sums up to here are safe with CP-SAT."""
 
 
-def program_of(problem: Problem, choices: Sequence[Recomputation]) -> tuple[Program, int]:
-    """The program, and the unit of its costs: solutions are subsets within the budget and C_v.
+def program_of(problem: Problem, choices: Sequence[Recomputation]) -> Program:
+    """Solutions are the subsets within the budget and C_v.
 
-    Its first columns are the choices, in their order, which is ascending. Where numbers are too large for CP-SAT,
-    sizes are rounded up, the budget and durations down.
+    The first columns are the choices, in their order, which is ascending.
     """
-    program, unit = Program(), 1 + sum(int(problem.duration[v]) for v, _ in choices) // LARGEST
-    column = {(v, k): program.column(int(problem.duration[v]) // unit) for v, k in choices}
+    program = Program()
+    column = {(v, k): program.column(int(problem.duration[v])) for v, k in choices}
     again: dict[int, list[int]] = {}
     for v, k in choices:
         again.setdefault(v, []).append(k)
@@ -38,15 +35,14 @@ def program_of(problem: Problem, choices: Sequence[Recomputation]) -> tuple[Prog
         slots = int(problem.slot_ptr[v + 1] - problem.slot_ptr[v])
         program.capacity(((column[v, k], 1) for k in stages), slots)
     _add_memory(problem, program, column, again)
-    return program, unit
+    return program
 
 
 def _add_memory(
     problem: Problem, program: Program, column: dict[Recomputation, int], again: dict[int, list[int]]
 ) -> None:
     """What is in memory at each computation that is made fits."""
-    n, unit = len(problem.duration), 1 + (int(problem.size.sum()) + int(problem.workspace.max())) // LARGEST
-    size, workspace = (-(-amount // unit) for amount in (problem.size, problem.workspace))
+    n, size = len(problem.duration), problem.size.tolist()
     events = sorted([*(k * n + k for k in range(n)), *(k * n + v for v, k in column)])
     index = {event: i for i, event in enumerate(events)}
     change = [0] * (len(events) + 1)
@@ -54,8 +50,8 @@ def _add_memory(
     for u in range(n):
         for begin, end, kept in _stretches(problem, program, column, again, u) if size[u] else ():
             if kept == YES:
-                change[index[begin] + 1] += int(size[u])
-                change[index[end] + 1] -= int(size[u])
+                change[index[begin] + 1] += size[u]
+                change[index[end] + 1] -= size[u]
             else:
                 beginning[index[begin]].append((index[end], u, kept))
     lasting, sure = list[tuple[int, int, Literal]](), 0
@@ -63,8 +59,8 @@ def _add_memory(
         k, v = divmod(event, n)
         sure += change[i]
         lasting = [stretch for stretch in lasting if stretch[0] >= i]
-        left = int(problem.budget) // unit - sure - int(size[v] + workspace[v])
-        others = ((kept, int(size[u])) for _, u, kept in lasting if u != v)
+        left = int(problem.budget) - sure - size[v] - int(problem.workspace[v])
+        others = ((kept, size[u]) for _, u, kept in lasting if u != v)
         program.capacity(others, left, YES if v == k else column[v, k])
         lasting += beginning[i]
 
