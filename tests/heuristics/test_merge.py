@@ -70,7 +70,7 @@ def solve(program):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("scale", [(1, 1), (10**12, 10**14), (10**13, 1)])
+@pytest.mark.parametrize("scale", [(1, 1), (10**11, 10**14)])
 @pytest.mark.parametrize("seed", few(range(200), 12))
 def test_the_best_subset_is_that_of_all_subsets(seed, scale):
     instance = instance_of(seed, scale)
