@@ -28,7 +28,7 @@ def instance_of(seed: int, scale: tuple[int, int] = (1, 1)) -> Instance:
     draw = random.Random(seed)
     edges = [(u, v) for v in range(9) for u in range(v) if draw.random() < (0.8 if u == v - 1 else 0.3)]
     sizes, durations = ([draw.randint(0, 9) * factor for _ in range(9)] for factor in scale)
-    graph = ComputationGraph(range(9), sizes, durations, edges)
+    graph = ComputationGraph(range(9), durations, sizes, edges)
     budget = draw.choice([0.7, 0.8, 0.9])
     return Instance.build(working(graph, seed) if seed % 2 else graph, budget, max_computations=2 + seed % 3)
 
@@ -70,7 +70,7 @@ def solve(program):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("scale", [(1, 1), (10**11, 10**14)])
+@pytest.mark.parametrize("scale", [(1, 1), (10**12, 10**14)])
 @pytest.mark.parametrize("seed", few(range(200), 12))
 def test_the_best_subset_is_that_of_all_subsets(seed, scale):
     instance = instance_of(seed, scale)
