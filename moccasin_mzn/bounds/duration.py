@@ -42,10 +42,13 @@ TOGETHER_SHARE, LARGE = 0.5, 500
 ANEW_SHARE, ANEW_SECONDS, FIRST_SHARE = 0.05, 4.0, 0.1
 """Part of the time limit, and seconds, after which it begins anew; of what is left then, how much choosing stages may
 take."""
-STEP = 0.04
-"""How much more than the bound is asked for then, as a fraction of the bound."""
+STEP, SHARE = 0.04, 0.15
+"""How much more than the bound is asked for then: as a fraction of the bound, or of what it lacks to the best schedule,
+if that is less."""
+NEARLY_ALL = 0.05
+"""If it lacks no more than this fraction of the bound, all of it is asked for."""
 CLOSE = 4
-"""Solutions that cost at most so many steps more than the bound show what to refine."""
+"""Solutions that cost at most so many times `STEP` more than the bound show what to refine."""
 
 
 @dataclass(frozen=True)
@@ -270,7 +273,8 @@ class _Search:
         if self.step is None:
             return None if known is None else known - 1
         enough = self.state.bound + self.step
-        return (known if known is not None and known <= enough + self.step // 4 else enough) - 1
+        nearly = max(self.step * 5 // 4, int(NEARLY_ALL * self.state.bound))
+        return (known if known is not None and known <= self.state.bound + nearly else enough) - 1
 
     def solve(self, relaxation: Relaxation, most: int | None, started: float) -> Branched:
         """The relaxation with solutions of cost up to `most`; not to the end if that takes long."""
@@ -294,7 +298,7 @@ class _Search:
             cost = sum(cost for cost, true in zip(relaxation.cost, solved.solution, strict=True) if true)
             if self.exhausted and cost <= solved.bound:
                 return self.state.end("exhausted")
-            if cost <= self.state.bound + CLOSE * self.little() and not self.exhausted:
+            if cost <= self.state.bound + CLOSE * (1 + int(STEP * self.state.bound)) and not self.exhausted:
                 self.exhausted = not self.refine(relaxation, computations)
                 self.step = None if self.exhausted else self.step and self.little()
                 return None
@@ -302,7 +306,8 @@ class _Search:
         return None
 
     def little(self) -> int:
-        return 1 + int(STEP * self.state.bound)
+        known, bound = self.state.known(), self.state.bound
+        return max(1, int(STEP * bound if known is None else min(STEP * bound, SHARE * (known - bound))))
 
     def refine(self, relaxation: Relaxation, computations: list[Computation]) -> bool:
         """See more of what exceeds the budget most, first computations first; False if that is all."""
