@@ -15,6 +15,7 @@ from random import Random
 import numpy as np
 
 from moccasin_mzn.clock import Deadline
+from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.heuristics.slots import NONE, Problem
 from moccasin_mzn.heuristics.staged.subsets import Recomputation, program_of
 
@@ -29,7 +30,7 @@ LARGEST = 2**60
 WORK, EASY = 2.0, 0.25
 """Of one merger, in CP-SAT's deterministic seconds; one that takes less than this part of them was easy."""
 MORE_INPUTS = 0.1
-_FOR_EVER = 1e6
+"""So much higher is the chance of each input after a merger that was easy."""
 
 
 @dataclass
@@ -73,20 +74,22 @@ class Merger:
         """By slots, a set that is better than all that are known; None if none was found."""
         from moccasin_mzn.solvers.cpsat.branching import branch
 
-        durations = {one: sum(int(self.problem.duration[v]) for v, _ in one) for one in self.sets}
-        best = min(self.sets, key=durations.__getitem__)
+        best = min(self.sets, key=self._duration)
         self.sets = [best, *[one for one in self.sets if one != best][1 - self.number :]]
         self.new, choices = 0, self._choices()
-        if len(choices) > MOST_CHOICES or sum(int(self.problem.duration[v]) for v, _ in choices) > LARGEST:
+        if len(choices) > MOST_CHOICES or self._duration(choices) > LARGEST:
             return self._adapt(-1)
         solved = branch(
-            program_of(self.problem, choices), least=0, most=durations[best] - 1, deadline=Deadline(_FOR_EVER),
-            seed=self.draw.randrange(2**31), on_bound=lambda _: None, stop=lambda _: stop(), presolve=True, work=WORK,
+            program_of(self.problem, choices), least=0, most=self._duration(best) - 1, deadline=Deadline(),
+            seed=self.draw.randrange(2**31), on_bound=ignore, stop=lambda _: stop(), presolve=True, work=WORK,
         )  # fmt: skip
         self._adapt(-1 if not solved.ended else 1 if solved.work < EASY * WORK else 0)
         if solved.solution is None:
             return None
         return self._slots(one for one, chosen in zip(choices, solved.solution, strict=False) if chosen)
+
+    def _duration(self, recomputations: Iterable[Recomputation]) -> int:
+        return sum(int(self.problem.duration[v]) for v, _ in recomputations)
 
     def _adapt(self, sign: int) -> None:
         if sign > 0:

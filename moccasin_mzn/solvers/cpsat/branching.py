@@ -54,7 +54,8 @@ def branch(
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed
-    solver.parameters.max_time_in_seconds = max(0.01, deadline.remaining() or 0.0)
+    remaining = deadline.remaining()
+    solver.parameters.max_time_in_seconds = math.inf if remaining is None else max(0.01, remaining)
     solver.parameters.max_deterministic_time = work
     solver.parameters.linearization_level = 2
     solver.parameters.cp_model_presolve = presolve
