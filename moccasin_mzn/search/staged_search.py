@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 STAGED = "staged search"
 MOMENT = 0.01
-SETTLED_SECONDS, SETTLED_TIMES = 4.0, 4.0
-"""Local search has settled after so long, and so many times what its best schedule took besides."""
+SETTLED_SECONDS, SETTLED_TIMES, SETTLED_GAP = 4.0, 4.0, 0.01
+"""Local search has settled after so long, and so many times what its best schedule took besides, once the gap is no
+wider than this fraction: a wider one may be the schedule's as well as the bound's."""
 
 
 @dataclass
@@ -111,7 +112,8 @@ class Search(Portfolio):
         """`_better_than` for the thread of the local search, which gives way once a better schedule is not likely."""
         record = self.record
         if not self.settled and record.answer is not None:
-            self.settled = record.seconds > SETTLED_SECONDS + SETTLED_TIMES * record.found_at
+            long = record.seconds > SETTLED_SECONDS + SETTLED_TIMES * record.found_at
+            self.settled = long and record.gap is not None and record.gap <= SETTLED_GAP
             if self.settled:
                 self._give_way()
         return self._better_than(duration)

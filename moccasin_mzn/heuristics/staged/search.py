@@ -58,9 +58,11 @@ MOVES_PER_EDGE = 10
 """Moves of the first round, for each useful edge."""
 DEARER = 10
 """Penalty of memory over the budget, to begin with, by the price of memory in the first choice."""
-HOTTER, HOT, WARM, COOL, CHILLY, COLD = 4.0, 1.5, 0.4, 0.1, 0.05, 0.02
-"""Temperatures in mean durations: a round from scratch begins hot, every second one that is merged hotter, one from the
-incumbent warm, the first one cool, one from a new draft chilly."""
+HOT, WARM, COOL, CHILLY, COLD = 1.5, 0.4, 0.1, 0.05, 0.02
+"""Temperatures in mean durations: a round from scratch begins hot, one from the incumbent warm, the first one cool, one
+from a new draft chilly."""
+HOTTER = 4.0
+"""So begins a round from scratch that is to be merged."""
 
 
 class LocalSearch(Annealing):
@@ -152,7 +154,7 @@ class LocalSearch(Annealing):
                 yield Round(INCUMBENT, CHILLY, steps)
                 continue
             most = (1,) if cycle % 2 else ()
-            yield Round(NOTHING, HOTTER if merges and cycle % 4 < 2 else HOT, steps, *most)
+            yield Round(NOTHING, HOTTER if merges else HOT, steps, *most)
             if not merges or cycle % SELDOM == 0:
                 yield Round(INCUMBENT, WARM, steps)
             if cycle <= FEW_CYCLES:  # later ones take longer, and where there is time to begin anew, that leads further
