@@ -110,10 +110,9 @@ class Search(Portfolio):
 
     def _better_elsewhere(self, duration: int | None) -> tuple[int, ...] | None:
         """`_better_than` for the thread of the local search, which gives way once a better schedule is not likely."""
-        record = self.record
-        if not self.settled and record.answer is not None:
-            long = record.seconds > SETTLED_SECONDS + SETTLED_TIMES * record.found_at
-            self.settled = long and record.gap is not None and record.gap <= SETTLED_GAP
+        record, gap = self.record, self.record.gap
+        if not self.settled and gap is not None and gap <= SETTLED_GAP:
+            self.settled = record.seconds > SETTLED_SECONDS + SETTLED_TIMES * record.found_at
             if self.settled:
                 self._give_way()
         return self._better_than(duration)
