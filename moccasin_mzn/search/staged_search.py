@@ -12,6 +12,7 @@ bounds mean nothing there, and flow covers take their place. A free order has ot
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable
@@ -39,6 +40,8 @@ MOMENT = 0.01
 SETTLED_SECONDS, SETTLED_TIMES, SETTLED_GAP = 4.0, 4.0, 0.01
 """Local search has settled after so long, and so many times what its best schedule took besides, once the gap is no
 wider than this fraction: a wider one may be the schedule's as well as the bound's."""
+BOUND_WORKERS = 4
+"""Threads for bounds, at most: one until the local search has settled."""
 
 
 @dataclass
@@ -182,6 +185,8 @@ class Search(Portfolio):
         proven = duration_bound(
             self.instance,
             time_limit=LONG if remaining is None else remaining,
+            workers=min(BOUND_WORKERS, self.options.threads or os.cpu_count() or 1),
+            may_join=lambda: self.settled,
             seed=self.options.seed or 0,
             on_bound=lambda bound: self.record.improve_bound(bound, RELAXATION),
             on_schedule=lambda sequence: self.record.offer(sequence, RELAXATION),

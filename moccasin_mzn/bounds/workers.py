@@ -1,0 +1,264 @@
+"""Workers that improve a lower bound on the duration of staged schedules: relaxations refined where they go wrong.
+
+The block relaxation (see `relaxation`) is solved with few stages; its solution suggests a schedule (see `realise`).
+Where that schedule exceeds the budget, the relaxation does not see enough: a stage is added there, or a recomputation
+that it watches, or moments, while no schedule is known. A schedule that exceeds nothing is as good as its bound.
+
+A relaxation that is not solved at once is asked for a solution little over the bound. Mostly there is none, which is
+proven sooner than an optimum is, and lifts the bound; otherwise the solution shows what to refine. Where that takes
+long, all begins anew with the stages that matter to the linear relaxation (see `first_stages`); where it takes long
+still, it is asked in parts (see `cubes`), which workers share.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from moccasin_mzn.bounds.cubes import Cube, Cubes
+from moccasin_mzn.bounds.first_stages import first_stages
+from moccasin_mzn.bounds.parting import parting
+from moccasin_mzn.bounds.realise import Computation, realise
+from moccasin_mzn.bounds.refinement import Refinement
+from moccasin_mzn.bounds.relaxation import Relaxation
+from moccasin_mzn.clock import POLL_SECONDS, Deadline
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import judge
+from moccasin_mzn.problem.stages import Stages, highest_maxima
+from moccasin_mzn.solvers.cpsat.branching import Branched, branch
+
+PATIENCE = 1.0
+"""Seconds after which a relaxation is not solved to the end any more, if it is small."""
+CLAUSES_PER_SECOND = 10_000
+"""Large relaxations get more time, one second for so many clauses."""
+ANEW_SHARE, ANEW_SECONDS, FIRST_SHARE = 0.05, 4.0, 0.15
+"""Part of the time limit, and seconds, after which it begins anew; of what is left then, how much choosing stages may
+take."""
+STEP, SHARE = 0.04, 0.15
+"""How much more than the bound is asked for then: as a fraction of the bound, or of what it lacks to the best schedule,
+if that is less."""
+NEARLY_ALL = 0.05
+"""If it lacks no more than this fraction of the bound, all of it is asked for."""
+HARD = 4.0
+"""Times its patience after which a question without an answer is parted."""
+CLOSE = 4
+"""Solutions that cost at most so many times `STEP` more than the bound show what to refine."""
+
+
+@dataclass
+class State:
+    """What all workers know. Durations of recomputations are in the unit of `stages`."""
+
+    instance: Instance
+    stages: Stages
+    deadline: Deadline
+    on_bound: Callable[[int], None]
+    on_schedule: Callable[[tuple[int, ...]], None]
+    on_draft: Callable[[tuple[int, ...]], None]
+    stop: Callable[[], bool]
+    incumbent: Callable[[], int | None]
+    bound: int = -1
+    """On the duration of recomputations."""
+    relaxation: Relaxation | None = None
+    """Which proved it."""
+    own: int | None = None
+    """Duration of the recomputations of `sequence`."""
+    sequence: tuple[int, ...] | None = None
+    reason: str | None = None
+    """Why all is over, if it is."""
+    begun: tuple[Refinement, Cubes] = field(init=False)
+    """What the relaxation sees, and the parts it is asked in: stages of these are chosen there."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self.begin(set(highest_maxima(self.stages.memory, self.stages.budget, 1)))
+
+    def begin(self, chosen: set[int]) -> None:
+        """With these stages, nothing refined and all schedules in one cube."""
+        with self.lock:
+            self.begun = Refinement(self.stages, chosen), Cubes(self.bound)
+
+    @property
+    def value(self) -> int:
+        """The bound in the graph's unit."""
+        return (self.stages.baseline + max(0, self.bound)) * self.stages.duration_scale
+
+    def improve(self, bound: int, relaxation: Relaxation | None = None) -> None:
+        with self.lock:
+            if bound > self.bound:
+                self.bound, self.relaxation = bound, relaxation
+                self.on_bound(self.value)
+
+    def offer(self, computations: list[Computation]) -> None:
+        """Take notice of a schedule within the budget, if the simulator agrees that it is one."""
+        sequence = tuple(self.instance.order[c.node] for c in computations)
+        extra = sum(self.stages.duration[c.node] for c in computations) - self.stages.baseline
+        if not judge(self.instance.graph, sequence, self.instance.budget).feasible:
+            raise RuntimeError("the simulator rejects a schedule that fits by its own account")
+        with self.lock:
+            if self.own is None or extra < self.own:
+                self.own, self.sequence = extra, sequence
+                self.on_schedule(sequence)
+
+    def improve_cube(self, cube: Cube, bound: int, relaxation: Relaxation) -> None:
+        """The bound on the schedules in the cube, and so perhaps on all."""
+        together = self.begun[1].improve(cube, bound)
+        if together is not None:
+            self.improve(together, relaxation)
+
+    def replace(self, cube: Cube, parts: tuple[Cube, ...], relaxation: Relaxation) -> None:
+        """By the parts that may have schedules: where none is left, there is none at all."""
+        together = self.begun[1].replace(cube, parts)
+        if together is None:
+            self.end("infeasible")
+        else:
+            self.improve(together, relaxation)
+
+    def known(self) -> int | None:
+        """What the recomputations of the best known schedule cost."""
+        duration = self.incumbent()
+        if duration is None:
+            return self.own
+        extra = duration // self.stages.duration_scale - self.stages.baseline
+        return extra if self.own is None else min(self.own, extra)
+
+    def over(self) -> bool:
+        """Is it time to end? Then `reason` says why."""
+        if self.reason is None:
+            known = self.known()
+            if known is not None and self.bound >= known:
+                self.end("schedule" if known == self.own else "incumbent")
+            elif self.stop():
+                self.end("stopped")
+            elif self.deadline.over():
+                self.end("time")
+        return self.reason is not None
+
+    def end(self, reason: str) -> None:
+        with self.lock:
+            self.reason = self.reason or reason
+
+
+@dataclass
+class Worker:
+    """Asks about cubes in turn. The first one begins, and begins anew; others join it when they may."""
+
+    state: State
+    seed: int
+    first: bool = True
+    may_join: Callable[[], bool] = lambda: True
+    begun_anew: bool = False
+    """Has it taken the stages that matter to the linear relaxation?"""
+
+    def run(self) -> None:
+        """Until all is over."""
+        state = self.state
+        while not (self.first or self.may_join() or state.over()):
+            time.sleep(POLL_SECONDS)
+        while not state.over():
+            seen, cubes = state.begun
+            with cubes.one(state.known()) as cube:
+                if cube is not None:
+                    self.ask(cube, seen)
+            if cube is None:
+                time.sleep(POLL_SECONDS)
+            due = state.deadline.over(ANEW_SHARE) and state.deadline.elapsed() > ANEW_SECONDS
+            if self.first and not self.begun_anew and due and state.known() is not None:
+                self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Take the stages that matter to the linear relaxation instead of those of so far."""
+        state, some, self.begun_anew = self.state, self.state.deadline.part(FIRST_SHARE), True
+        state.begin(first_stages(state.stages, some, state.over, state.improve))
+
+    def ask(self, cube: Cube, seen: Refinement) -> None:
+        """Is there a schedule in the cube that is little over the bound? The answer improves the bound or refines."""
+        state, whole = self.state, seen.relaxation()
+        relaxation, started, known = cube.of(whole), time.monotonic(), state.known()
+        most = self.asked_for(cube, seen, known)
+        if known is None and most is not None and most >= sum(relaxation.cost):
+            most = None  # any solution will do: if there is none, there is no schedule
+        solved = self.solve(relaxation, cube, seen, most, started, whole)
+        if solved.infeasible and most is None:
+            state.replace(cube, (), whole)
+        elif most is not None and solved.infeasible:
+            state.improve_cube(cube, most + 1, whole)
+            if seen.step and len(state.begun[1]) == 1 and time.monotonic() < started + patience(relaxation):
+                seen.step *= 2
+        else:
+            state.improve_cube(cube, solved.bound, whole)
+            if solved.solution is None and self.is_hard(cube, seen, started, relaxation):
+                self.part(cube, relaxation, most, whole)
+            else:
+                self.learn(relaxation, solved, seen)
+
+    def asked_for(self, cube: Cube, seen: Refinement, known: int | None) -> int | None:
+        """The most that a solution may cost: less than is known, and little over the bound, unless that is nearly all
+        there is. The same of all cubes, but of those in which there is none so cheap."""
+        if seen.step is None:
+            return None if known is None else known - 1
+        nearly = max(seen.step * 5 // 4, int(NEARLY_ALL * self.state.bound))
+        for bound in (self.state.bound, cube.bound):
+            most = (known if known is not None and known <= bound + nearly else bound + seen.step) - 1
+            if most >= cube.bound:
+                break
+        return most
+
+    def solve(
+        self, relaxation: Relaxation, cube: Cube, seen: Refinement, most: int | None, started: float, whole: Relaxation
+    ) -> Branched:
+        """The relaxation with solutions of cost up to `most`; not to the end if that takes long."""
+
+        def stop(found: bool) -> bool:
+            enough = (found or seen.step is None) and not seen.exhausted
+            late = enough and time.monotonic() > started + patience(relaxation)
+            return self.state.over() or late or (not found and self.is_hard(cube, seen, started, relaxation))
+
+        return branch(
+            relaxation, least=cube.bound, most=most, deadline=self.state.deadline, seed=self.seed,
+            on_bound=lambda bound: self.state.improve_cube(cube, bound, whole), stop=stop,
+        )  # fmt: skip
+
+    def is_hard(self, cube: Cube, seen: Refinement, started: float, relaxation: Relaxation) -> bool:
+        """Does a question that began then take so long that it had better be asked in parts?"""
+        return seen.step is not None and not cube.whole and time.monotonic() > started + HARD * patience(relaxation)
+
+    def part(self, cube: Cube, relaxation: Relaxation, most: int | None, whole: Relaxation) -> None:
+        """In two, if anything is known to part it by."""
+        state = self.state
+        some = Deadline(HARD * patience(relaxation))
+        by = parting(relaxation, sum(relaxation.cost) if most is None else most, some, state.over)
+        if by is None:
+            cube.whole = True
+        else:
+            state.replace(cube, cube.parts(*by), whole)
+
+    def learn(self, relaxation: Relaxation, solved: Branched, seen: Refinement) -> None:
+        """Refine where the solution goes wrong; if it is not good enough for that, ask for a better one."""
+        state = self.state
+        if solved.solution is not None:
+            computations = realise(relaxation, solved.solution)
+            if all(c.memory <= state.stages.budget for c in computations):
+                return state.offer(computations)
+            state.on_draft(tuple(state.instance.order[c.node] for c in computations))
+            cost = sum(cost for cost, true in zip(relaxation.cost, solved.solution, strict=True) if true)
+            if seen.exhausted and cost <= state.bound:
+                return state.end("exhausted")
+            if cost <= state.bound + CLOSE * (1 + int(STEP * state.bound)) and not seen.exhausted:
+                seen.exhausted = not seen.refine(relaxation, computations, state.known() is None)
+                seen.step = None if seen.exhausted else seen.step and self.little()
+                return None
+        seen.step = self.little()
+        return None
+
+    def little(self) -> int:
+        """How much more than the bound to ask for."""
+        known, bound = self.state.known(), self.state.bound
+        return max(1, int(STEP * bound if known is None else min(STEP * bound, SHARE * (known - bound))))
+
+
+def patience(relaxation: Relaxation) -> float:
+    """In seconds."""
+    return max(PATIENCE, len(relaxation.clauses) / CLAUSES_PER_SECOND)
