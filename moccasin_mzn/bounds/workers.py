@@ -33,9 +33,10 @@ PATIENCE = 1.0
 """Seconds after which a relaxation is not solved to the end any more, if it is small."""
 CLAUSES_PER_SECOND = 10_000
 """Large relaxations get more time, one second for so many clauses."""
-ANEW_SHARE, ANEW_SECONDS, FIRST_SHARE = 0.05, 4.0, 0.15
-"""Part of the time limit, and seconds, after which it begins anew; of what is left then, how much choosing stages may
-take."""
+ANEW_SHARE, ANEW_SECONDS, ANEW_LATEST = 0.05, 4.0, 12.0
+"""Part of the time limit after which it begins anew, but after 4 s at the soonest and 12 s at the latest."""
+FIRST_SHARE = 0.15
+"""How much of the time that is left then choosing stages may take."""
 STEP, SHARE = 0.04, 0.15
 """How much more than the bound is asked for then: as a fraction of the bound, or of what it lacks to the best schedule,
 if that is less."""
@@ -164,9 +165,13 @@ class Worker:
                     self.ask(cube, seen)
             if cube is None:
                 time.sleep(POLL_SECONDS)
-            due = state.deadline.over(ANEW_SHARE) and state.deadline.elapsed() > ANEW_SECONDS
-            if self.first and not self.begun_anew and due and state.known() is not None:
+            if self.first and not self.begun_anew and self.is_late() and state.known() is not None:
                 self.begin_anew()
+
+    def is_late(self) -> bool:
+        """Is it time to begin anew?"""
+        elapsed = self.state.deadline.elapsed()
+        return elapsed > ANEW_SECONDS and (self.state.deadline.over(ANEW_SHARE) or elapsed > ANEW_LATEST)
 
     def begin_anew(self) -> None:
         """Take the stages that matter to the linear relaxation instead of those of so far."""
