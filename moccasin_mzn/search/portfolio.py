@@ -128,12 +128,12 @@ class Portfolio(Beside):
         self._solve(backend, Limits(options.time_limit, threads, options.seed))
 
     @staticmethod
-    def _give_way(steps: int = GIVE_WAY) -> None:
+    def _give_way() -> None:
         """On Linux: let other threads go first, from this one and what it starts, where cores are too few for all."""
         if sys.platform == "linux":  # where a priority is a thread's own
             with contextlib.suppress(OSError):
                 thread = threading.get_native_id()
-                os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + steps)
+                os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + GIVE_WAY)
 
     def _solve(self, backend: Backend, limits: Limits) -> None:
         """The model of the whole problem."""

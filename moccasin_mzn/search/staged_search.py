@@ -26,7 +26,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.conclusion import FLOW_COVERS, LOCAL_SEARCH, MOMENTS, RELAXATION
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.portfolio import GIVE_WAY, LONG, Portfolio
+from moccasin_mzn.search.portfolio import LONG, Portfolio
 from moccasin_mzn.search.progress import Progress
 from moccasin_mzn.search.window_search import WindowSearch
 from moccasin_mzn.solvers.minizinc.run import Limits
@@ -117,7 +117,7 @@ class Search(Portfolio):
         if not self.settled and gap is not None and gap <= SETTLED_GAP:
             self.settled = record.seconds > SETTLED_SECONDS + SETTLED_TIMES * record.found_at
             if self.settled:
-                self._give_way(2 * GIVE_WAY)  # further than the model
+                self._give_way()
         return self._better_than(duration)
 
     def _note_draft(self, sequence: tuple[int, ...]) -> None:
