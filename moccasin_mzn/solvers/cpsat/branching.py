@@ -43,15 +43,15 @@ def branch(
     """Search until the least cost is known, time is up or `stop(found)` is true, which is asked every 50 ms.
 
     One worker runs CP-SAT's default search with all linear relaxations, but without heeding the objective in choosing
-    values, and mostly without presolve: hard proofs take about half the time that way. More of CP-SAT's own workers are
-    worse: two of them hardly look at bounds.
+    values, and mostly without presolve, cuts and inprocessing: hard proofs take less than half the time that way.
+    More of CP-SAT's own workers are worse: two of them hardly look at bounds.
 
     Args:
         least: known lower bound from elsewhere; a solution that costs no more ends the search. It is no constraint:
             a schedule that costs more can be a solution that costs less here, whatever the bound on schedules.
         most: solutions that cost more are of no interest; None: all are.
         stop: from a thread of its own; `found`: is there a solution yet?
-        presolve: of use where most that a program says follows from little of it.
+        presolve: and cuts and inprocessing; of use where most that a program says follows from little of it.
         work: it ends after so many of CP-SAT's deterministic seconds, with the same answer every time.
     """
     if program.infeasible or (most is not None and most < least):
@@ -97,8 +97,8 @@ def branch(
 
 
 def _prove_soon(parameters: Any) -> None:
-    """What makes hard proofs half as long: fewer and larger steps to the linear relaxation of a node, no cuts, nothing
-    probed or shortened between, and what was in conflict is remembered for longer."""
+    """Fewer and larger steps to the linear relaxation of a node, no cuts, nothing probed or shortened between, and what
+    was in conflict is remembered for longer."""
     parameters.new_constraints_batch_size = ROWS_AT_ONCE
     parameters.cut_level = 0
     parameters.use_sat_inprocessing = False
