@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from moccasin_mzn.bounds.linear import Warm
-from moccasin_mzn.bounds.relaxation import YES, Relaxation
+from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.clock import Deadline
 
 TRIED = 6
@@ -25,13 +25,7 @@ def parting(relaxation: Relaxation, most: int, deadline: Deadline, stop: Callabl
     Args:
         most: costs beyond that are no better.
     """
-    places = {
-        column: (k, u)
-        for k, held in zip(relaxation.chosen, relaxation.held, strict=True)
-        for u, column in held.items()
-        if column is not None and column != YES
-    }
-    halves = Warm(relaxation, deadline, stop)
+    places, halves = relaxation.places(), Warm(relaxation, deadline, stop)
     cost = halves.solve()
     if cost is None:
         return None

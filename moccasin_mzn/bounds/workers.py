@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from moccasin_mzn.bounds.cubes import Cube, Cubes
 from moccasin_mzn.bounds.first_stages import first_stages
 from moccasin_mzn.bounds.parting import parting
+from moccasin_mzn.bounds.question import HARD, Question
 from moccasin_mzn.bounds.realise import Computation, realise
 from moccasin_mzn.bounds.refinement import Refinement
 from moccasin_mzn.bounds.relaxation import Relaxation
@@ -29,21 +30,13 @@ from moccasin_mzn.problem.judges.schedules import judge
 from moccasin_mzn.problem.stages import Stages, highest_maxima
 from moccasin_mzn.solvers.cpsat.branching import Branched, branch
 
-PATIENCE = 1.0
-"""Seconds after which a relaxation is not solved to the end any more, if it is small."""
-CLAUSES_PER_SECOND = 10_000
-"""Large relaxations get more time, one second for so many clauses."""
 ANEW_SHARE, ANEW_SECONDS, ANEW_LATEST = 0.05, 4.0, 12.0
 """Part of the time limit after which it begins anew, but after 4 s at the soonest and 12 s at the latest."""
 FIRST_SHARE = 0.15
 """How much of the time that is left then choosing stages may take."""
 STEP, SHARE = 0.04, 0.15
-"""How much more than the bound is asked for then: as a fraction of the bound, or of what it lacks to the best schedule,
-if that is less."""
-NEARLY_ALL = 0.05
-"""If it lacks no more than this fraction of the bound, all of it is asked for."""
-HARD = 4.0
-"""Times its patience after which a question without an answer is parted."""
+"""How much more than the bound is asked for, if not all: as a fraction of the bound, or of what it lacks to the best
+schedule, if that is less."""
 CLOSE = 4
 """Solutions that cost at most so many times `STEP` more than the bound show what to refine."""
 
@@ -180,65 +173,40 @@ class Worker:
 
     def ask(self, cube: Cube, seen: Refinement) -> None:
         """Is there a schedule in the cube that is little over the bound? The answer improves the bound or refines."""
-        state, whole = self.state, seen.relaxation()
-        relaxation, started, known = cube.of(whole), time.monotonic(), state.known()
-        most = self.asked_for(cube, seen, known)
-        if known is None and most is not None and most >= sum(relaxation.cost):
-            most = None  # any solution will do: if there is none, there is no schedule
-        solved = self.solve(relaxation, cube, seen, most, started, whole)
-        if solved.infeasible and most is None:
-            state.replace(cube, (), whole)
-        elif most is not None and solved.infeasible:
-            state.improve_cube(cube, most + 1, whole)
-            if seen.step and len(state.begun[1]) == 1 and time.monotonic() < started + patience(relaxation):
+        state = self.state
+        asked = Question.of(cube, seen, state.bound, state.known())
+        solved = self.solve(asked)
+        if solved.infeasible and asked.most is None:
+            state.replace(cube, (), asked.whole)
+        elif asked.most is not None and solved.infeasible:
+            state.improve_cube(cube, asked.most + 1, asked.whole)
+            if seen.step and len(state.begun[1]) == 1 and not asked.lasts():
                 seen.step *= 2
         else:
-            state.improve_cube(cube, solved.bound, whole)
-            if solved.solution is None and self.is_hard(cube, seen, started, relaxation):
-                self.part(cube, relaxation, most, whole)
+            state.improve_cube(cube, solved.bound, asked.whole)
+            if solved.solution is None and asked.is_hard():
+                self.part(asked)
             else:
-                self.learn(relaxation, solved, seen)
+                self.learn(asked.relaxation, solved, seen)
 
-    def asked_for(self, cube: Cube, seen: Refinement, known: int | None) -> int | None:
-        """The most that a solution may cost: less than is known, and little over the bound, unless that is nearly all
-        there is. The same of all cubes, but of those in which there is none so cheap."""
-        if seen.step is None:
-            return None if known is None else known - 1
-        nearly = max(seen.step * 5 // 4, int(NEARLY_ALL * self.state.bound))
-        for bound in (self.state.bound, cube.bound):
-            most = (known if known is not None and known <= bound + nearly else bound + seen.step) - 1
-            if most >= cube.bound:
-                break
-        return most
-
-    def solve(
-        self, relaxation: Relaxation, cube: Cube, seen: Refinement, most: int | None, started: float, whole: Relaxation
-    ) -> Branched:
-        """The relaxation with solutions of cost up to `most`; not to the end if that takes long."""
-
-        def stop(found: bool) -> bool:
-            enough = (found or seen.step is None) and not seen.exhausted
-            late = enough and time.monotonic() > started + patience(relaxation)
-            return self.state.over() or late or (not found and self.is_hard(cube, seen, started, relaxation))
-
+    def solve(self, asked: Question) -> Branched:
+        """Not to the end if that takes long."""
+        state, cube = self.state, asked.cube
         return branch(
-            relaxation, least=cube.bound, most=most, deadline=self.state.deadline, seed=self.seed,
-            on_bound=lambda bound: self.state.improve_cube(cube, bound, whole), stop=stop,
+            asked.relaxation, least=cube.bound, most=asked.most, deadline=state.deadline, seed=self.seed,
+            on_bound=lambda bound: state.improve_cube(cube, bound, asked.whole),
+            stop=lambda found: state.over() or asked.is_enough(found),
         )  # fmt: skip
 
-    def is_hard(self, cube: Cube, seen: Refinement, started: float, relaxation: Relaxation) -> bool:
-        """Does a question that began then take so long that it had better be asked in parts?"""
-        return seen.step is not None and not cube.whole and time.monotonic() > started + HARD * patience(relaxation)
-
-    def part(self, cube: Cube, relaxation: Relaxation, most: int | None, whole: Relaxation) -> None:
+    def part(self, asked: Question) -> None:
         """In two, if anything is known to part it by."""
-        state = self.state
-        some = Deadline(HARD * patience(relaxation))
-        by = parting(relaxation, sum(relaxation.cost) if most is None else most, some, state.over)
+        state, cube, relaxation = self.state, asked.cube, asked.relaxation
+        most = sum(relaxation.cost) if asked.most is None else asked.most
+        by = parting(relaxation, most, Deadline(HARD * asked.patience), state.over)
         if by is None:
             cube.whole = True
         else:
-            state.replace(cube, cube.parts(*by), whole)
+            state.replace(cube, cube.parts(*by), asked.whole)
 
     def learn(self, relaxation: Relaxation, solved: Branched, seen: Refinement) -> None:
         """Refine where the solution goes wrong; if it is not good enough for that, ask for a better one."""
@@ -262,8 +230,3 @@ class Worker:
         """How much more than the bound to ask for."""
         known, bound = self.state.known(), self.state.bound
         return max(1, int(STEP * bound if known is None else min(STEP * bound, SHARE * (known - bound))))
-
-
-def patience(relaxation: Relaxation) -> float:
-    """In seconds."""
-    return max(PATIENCE, len(relaxation.clauses) / CLAUSES_PER_SECOND)

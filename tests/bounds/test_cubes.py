@@ -11,12 +11,12 @@ from cases import draw_case
 from few import few
 from test_bounds import least_duration, solved
 
-from moccasin_mzn.bounds import workers
+from moccasin_mzn.bounds import question, workers
 from moccasin_mzn.bounds.cubes import Cube, Cubes
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.linear import relax
 from moccasin_mzn.bounds.parting import parting
-from moccasin_mzn.bounds.relaxation import YES, Relaxation
+from moccasin_mzn.bounds.relaxation import Relaxation
 from moccasin_mzn.bounds.workers import State, Worker
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.formats import read_graph
@@ -29,14 +29,10 @@ DATA = Path(__file__).resolve().parents[2] / "data"
 G1 = DATA / "paper" / "random_layered_n100.json"
 
 
-def places(relaxation: Relaxation) -> list[tuple[int, int]]:
-    """What a cube can be parted by."""
-    return [
-        (k, u)
-        for k, held in zip(relaxation.chosen, relaxation.held, strict=True)
-        for u, literal in held.items()
-        if literal is not None and literal != YES
-    ]
+def some_places(relaxation: Relaxation, rng: random.Random) -> list[tuple[int, int]]:
+    """Up to three of what a cube can be parted by."""
+    places = [*relaxation.places().values()]
+    return rng.sample(places, min(3, len(places)))
 
 
 @pytest.mark.parametrize("seed", few(range(400), keep=40))
@@ -47,7 +43,7 @@ def test_parts_have_the_optimum_between_them(seed):
     chosen = rng.sample(range(stages.n), rng.randint(1, stages.n))
     relaxation, finer = Relaxation.of(stages, chosen), Relaxation.of(stages, range(stages.n))
     cubes = [Cube(0)]
-    for k, u in rng.sample(places(relaxation), min(3, len(places(relaxation)))):
+    for k, u in some_places(relaxation, rng):
         cube = cubes.pop(rng.randrange(len(cubes)))
         cubes += cube.parts(k, u)
     for seen in (relaxation, finer):
@@ -67,7 +63,7 @@ def test_workers_that_begin_with_parts_are_never_above_brute_force(seed):
     state = State(instance, Stages.of(instance), Deadline(20), ignore, ignore, ignore, never, lambda: None)
     state.begin(set(rng.sample(range(state.stages.n), rng.randint(1, state.stages.n))))
     seen, cubes = state.begun
-    for k, u in rng.sample(places(seen.relaxation()), min(3, len(places(seen.relaxation())))):
+    for k, u in some_places(seen.relaxation(), rng):
         with cubes.one(None) as cube:
             assert cube is not None
             state.replace(cube, cube.parts(k, u), seen.relaxation())
@@ -88,8 +84,8 @@ def test_hard_questions_are_asked_in_parts_by_all_workers(monkeypatch):
         return parted[-1]
 
     monkeypatch.setattr(workers, "parting", noted)
-    monkeypatch.setattr(workers, "PATIENCE", 0.2)
-    monkeypatch.setattr(workers, "CLAUSES_PER_SECOND", 1e9)
+    monkeypatch.setattr(question, "PATIENCE", 0.2)
+    monkeypatch.setattr(question, "CLAUSES_PER_SECOND", 1e9)
     instance = Instance.build(read_graph(DATA / "paper" / "random_layered_n250.json"), 124_814, max_computations=2)
     end = time.monotonic() + 60
     found = duration_bound(
@@ -104,7 +100,7 @@ def test_what_it_is_parted_by_makes_both_parts_dear():
     stages = Stages.of(Instance.build(read_graph(G1), 34_739))
     relaxation = Relaxation.of(stages, highest_maxima(stages.memory, stages.budget, 5))
     by = parting(relaxation, sum(relaxation.cost), Deadline(60), never)
-    assert by in places(relaxation)
+    assert by in relaxation.places().values()
     whole, parts = relax(relaxation, 60), [relax(cube.of(relaxation), 60) for cube in Cube(0).parts(*by)]
     assert all(part.bound > whole.bound for part in parts)
     assert parting(relaxation, sum(relaxation.cost), Deadline(60), lambda: True) is None
