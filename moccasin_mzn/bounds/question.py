@@ -49,11 +49,11 @@ class Question:
 
     @property
     def patience(self) -> float:
-        """In seconds."""
+        """Seconds after which an answer in part will do."""
         return max(PATIENCE, len(self.relaxation.clauses) / CLAUSES_PER_SECOND)
 
     def lasts(self, patiences: float = 1.0) -> bool:
-        """Has it taken longer than that?"""
+        """Has it taken longer than so many times its patience?"""
         return time.monotonic() > self.begun + patiences * self.patience
 
     def is_hard(self) -> bool:

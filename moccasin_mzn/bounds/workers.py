@@ -4,10 +4,10 @@ The block relaxation (see `relaxation`) is solved with few stages; its solution 
 Where that schedule exceeds the budget, the relaxation does not see enough: a stage is added there, or a recomputation
 that it watches, or moments, while no schedule is known. A schedule that exceeds nothing is as good as its bound.
 
-A relaxation that is not solved at once is asked for a solution little over the bound. Mostly there is none, which is
-proven sooner than an optimum is, and lifts the bound; otherwise the solution shows what to refine. Where that takes
-long, all begins anew with the stages that matter to the linear relaxation (see `first_stages`); where it takes long
-still, it is asked in parts (see `cubes`), which workers share.
+A relaxation that is not solved at once is asked for a solution little over the bound (see `question`). Mostly there is
+none, which is proven sooner than an optimum is, and lifts the bound; otherwise the solution shows what to refine. Where
+that takes long, all begins anew with the stages that matter to the linear relaxation (see `first_stages`); where it
+takes long still, it is asked in parts (see `cubes`), which workers share.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ ANEW_SHARE, ANEW_SECONDS, ANEW_LATEST = 0.05, 4.0, 12.0
 FIRST_SHARE = 0.15
 """How much of the time that is left then choosing stages may take."""
 STEP, SHARE = 0.04, 0.15
-"""How much more than the bound is asked for, if not all: as a fraction of the bound, or of what it lacks to the best
-schedule, if that is less."""
+"""How much more than the bound is asked for where a relaxation is not solved at once: as a fraction of the bound, or of
+what it lacks to the best schedule, if that is less."""
 CLOSE = 4
 """Solutions that cost at most so many times `STEP` more than the bound show what to refine."""
 
@@ -190,7 +190,7 @@ class Worker:
                 self.learn(asked.relaxation, solved, seen)
 
     def solve(self, asked: Question) -> Branched:
-        """Not to the end if that takes long."""
+        """The answer to the question, but not to the end if that takes long."""
         state, cube = self.state, asked.cube
         return branch(
             asked.relaxation, least=cube.bound, most=asked.most, deadline=state.deadline, seed=self.seed,
@@ -199,7 +199,7 @@ class Worker:
         )  # fmt: skip
 
     def part(self, asked: Question) -> None:
-        """In two, if anything is known to part it by."""
+        """Part its cube in two, if anything is known to part it by."""
         state, cube, relaxation = self.state, asked.cube, asked.relaxation
         most = sum(relaxation.cost) if asked.most is None else asked.most
         by = parting(relaxation, most, Deadline(HARD * asked.patience), state.over)
