@@ -1,16 +1,15 @@
-"""A lower bound on the duration of staged schedules, better and better: at once, from some moments, then by workers."""
+"""A lower bound on the duration of staged schedules, better and better: at once, from moments, then by a worker."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.moment import moment_bound, moments_bounds
 from moccasin_mzn.bounds.question import CLAUSES_PER_SECOND
 from moccasin_mzn.bounds.relaxation import Relaxation
-from moccasin_mzn.bounds.workers import State, Worker
+from moccasin_mzn.bounds.worker import State, Worker
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.arrays import graph_arrays
 from moccasin_mzn.heuristics.compiled_searches import ignore
@@ -53,8 +52,8 @@ def duration_bound(
 
     Args:
         time_limit: seconds from now.
-        workers: threads that search, each in other parts.
-        may_join: asked until it is true: then all of them search, before it the first one alone.
+        workers: threads that search.
+        may_join: asked until it is true: then all of them search, before it one alone.
         on_bound: called with each better bound, in the graph's duration unit, from some thread.
         on_schedule: called with each better schedule that is met on the way, positions in `graph.nodes`.
         on_draft: called with what a relaxed solution suggests, a sequence in stages that is over the budget, but near a
@@ -80,7 +79,7 @@ def duration_bound(
         _see_moments(state)
         if len(instance.graph.edges) > CLAUSES_PER_SECOND * (deadline.remaining() or 0.0):
             state.end("time")  # not even one relaxation would be solved
-        _run_all([Worker(state, seed + number, number == 0, may_join) for number in range(workers)])
+        Worker(state, seed, workers, may_join).run()
     infeasible, reason = state.reason == "infeasible", state.reason or ""
     sequence = state.sequence if meets(state.sequence) else None
     return DurationBound(state.value, infeasible, sequence, reason, state.relaxation)
@@ -105,20 +104,3 @@ def _see_moments(state: State) -> None:
     share = TOGETHER_SHARE if large else MOMENTS_SHARE
     for bound in moments_bounds(instance, arrays, lambda: over(share)) if high else ():
         state.improve(-(-bound // stages.duration_scale))
-
-
-def _run_all(workers: list[Worker]) -> None:
-    """Run all of them, the first in this thread; an error in any of them ends all and is raised."""
-
-    def guarded(worker: Worker) -> None:
-        try:
-            worker.run()
-        except BaseException:
-            worker.state.end("stopped")
-            raise
-
-    with ThreadPoolExecutor(len(workers)) as pool:
-        others = [pool.submit(guarded, worker) for worker in workers[1:]]
-        guarded(workers[0])
-    for other in others:
-        other.result()

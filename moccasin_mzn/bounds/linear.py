@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from moccasin_mzn.clock import Deadline, halting
+from moccasin_mzn.clock import halting
 from moccasin_mzn.graphs.arrays import Array
 from moccasin_mzn.solvers.program import YES, Program
 
@@ -75,44 +75,6 @@ def relax(program: Program, seconds: float, stop: Callable[[], bool] = lambda: F
         return None
     prices = np.maximum(0.0, -np.array(solver.dual_values())) * unit / np.array(scales, float)
     return Halves(np.array(solver.variable_values()), _proven(program, listed, prices), prices)
-
-
-class Warm:
-    """The linear relaxation for solving it again and again, each time from the solution before; in doubles alone."""
-
-    def __init__(self, program: Program, deadline: Deadline, stop: Callable[[], bool]) -> None:
-        from ortools.linear_solver import pywraplp
-
-        self._deadline, self._stop, self._unit = deadline, stop, float(max(program.cost, default=0) or 1)
-        self._solver = solver = pywraplp.Solver.CreateSolver("GLOP")
-        solver.SetSolverSpecificParametersAsString("use_dual_simplex: true use_preprocessing: false")
-        self._columns = [solver.NumVar(0.0, 1.0, "") for _ in program.cost]
-        for row, most in rows(program):
-            scale = max(map(abs, row.values()), default=1) or 1
-            constraint = solver.Constraint(-solver.infinity(), most / scale)
-            for column, weight in row.items():
-                constraint.SetCoefficient(self._columns[column], weight / scale)
-        objective = solver.Objective()
-        for variable, cost in zip(self._columns, program.cost, strict=True):
-            objective.SetCoefficient(variable, cost / self._unit)
-        objective.SetMinimization()
-
-    def solve(self, column: int | None = None, side: int = 0) -> float | None:
-        """The least cost, with a column on that side if one is named; None: no solution, or none in time."""
-        if column is not None:
-            self._columns[column].SetBounds(side, side)
-        if (remaining := self._deadline.remaining()) is not None:
-            self._solver.SetTimeLimit(max(1, int(1000 * remaining)))
-        with halting(self._stop, self._solver.InterruptSolve):
-            status = self._solver.Solve()
-        cost = self._solver.Objective().Value() * self._unit if status == self._solver.OPTIMAL else None
-        if column is not None:
-            self._columns[column].SetBounds(0.0, 1.0)  # from now on the solver tells of no solution
-        return cost
-
-    def value(self, column: int) -> float:
-        """By what part it is true, in the solution that was asked for last, with no column named."""
-        return self._columns[column].solution_value()
 
 
 def _proven(program: Program, listed: list[tuple[dict[int, int], int]], prices: Array) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -13,7 +12,7 @@ from moccasin_mzn.problem.stages import Stages
 
 @dataclass
 class Refinement:
-    """Stages, moments and watched recomputations, which all workers see and refine (see `relaxation`)."""
+    """Stages, moments and watched recomputations (see `relaxation`)."""
 
     stages: Stages
     chosen: set[int]
@@ -24,14 +23,12 @@ class Refinement:
     exhausted: bool = False
     """There is nothing to refine."""
     _latest: Relaxation | None = field(default=None, repr=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def relaxation(self) -> Relaxation:
         """The relaxation that sees all this."""
-        with self._lock:
-            if self._latest is None:
-                self._latest = Relaxation.of(self.stages, self.chosen, self.moments, self.watched)
-            return self._latest
+        if self._latest is None:
+            self._latest = Relaxation.of(self.stages, self.chosen, self.moments, self.watched)
+        return self._latest
 
     def refine(self, seen: Relaxation, computations: Iterable[Computation], unanswered: bool) -> bool:
         """See more of what exceeds the budget most, first computations first; False if that is all.
@@ -40,11 +37,7 @@ class Refinement:
             seen: whose solution suggested the computations.
             unanswered: perhaps there is no schedule: stages and moments show that soonest.
         """
-        with self._lock:
-            self._latest = None
-            return self._refine(seen, computations, unanswered)
-
-    def _refine(self, seen: Relaxation, computations: Iterable[Computation], unanswered: bool) -> bool:
+        self._latest = None
         over = sorted((c for c in computations if c.memory > self.stages.budget), key=lambda c: -c.memory)
         unseen = [c.stage for c in over if c.node == c.stage and c.stage not in self.chosen]
         for c in over:

@@ -103,15 +103,6 @@ class Relaxation(Program):
         """Is `u` in memory just before block j?"""
         return YES if u == self.before(j) else self.held[j - 1].get(u)
 
-    def places(self) -> dict[int, tuple[int, int]]:
-        """By column that is neither known to be true nor false: at which chosen stage it says which node is held."""
-        return {
-            literal: (k, u)
-            for k, held in zip(self.chosen, self.held, strict=True)
-            for u, literal in held.items()
-            if literal is not None and literal != YES
-        }
-
     # --- columns and constraints -------------------------------------------------------------------------
 
     def _add_columns(self, j: int) -> None:

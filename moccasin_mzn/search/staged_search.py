@@ -40,8 +40,10 @@ MOMENT = 0.01
 SETTLED_SECONDS, SETTLED_TIMES, SETTLED_GAP = 4.0, 4.0, 0.01
 """Local search has settled after so long, and so many times what its best schedule took besides, once the gap is no
 wider than this fraction: a wider one may be the schedule's as well as the bound's."""
+JOIN_SHARE = 0.35
+"""Of the time, after which the bounds need not wait for that, but for the gap."""
 BOUND_WORKERS = 4
-"""Threads for bounds, at most: one until the local search has settled."""
+"""Threads for bounds, at most: one until then."""
 
 
 @dataclass
@@ -120,6 +122,11 @@ class Search(Portfolio):
                 self._give_way()
         return self._better_than(duration)
 
+    def _bounds_may_join(self) -> bool:
+        """May the bounds have more than one thread? The local search does not give way before it has settled."""
+        gap = self.record.gap
+        return self.settled or (gap is not None and gap <= SETTLED_GAP and self.deadline.over(JOIN_SHARE))
+
     def _note_draft(self, sequence: tuple[int, ...]) -> None:
         self.drafts.append(sequence)
         if self.record.answer is None:
@@ -186,7 +193,7 @@ class Search(Portfolio):
             self.instance,
             time_limit=LONG if remaining is None else remaining,
             workers=min(BOUND_WORKERS, self.options.threads or os.cpu_count() or 1),
-            may_join=lambda: self.settled,
+            may_join=self._bounds_may_join,
             seed=self.options.seed or 0,
             on_bound=lambda bound: self.record.improve_bound(bound, RELAXATION),
             on_schedule=lambda sequence: self.record.offer(sequence, RELAXATION),

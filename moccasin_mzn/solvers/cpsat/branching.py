@@ -39,12 +39,13 @@ class Branched:
 def branch(
     program: Program, *, least: int, most: int | None, deadline: Deadline, seed: int,
     on_bound: Callable[[int], None], stop: Callable[[bool], bool], presolve: bool = False, work: float = math.inf,
+    workers: int = 1,
 ) -> Branched:  # fmt: skip
     """Search until the least cost is known, time is up or `stop(found)` is true, which is asked every 50 ms.
 
     One worker runs CP-SAT's default search with all linear relaxations, but without heeding the objective in choosing
     values, and mostly without presolve, cuts and inprocessing: hard proofs take less than half the time that way.
-    More of CP-SAT's own workers are worse: two of them hardly look at bounds.
+    Of more of CP-SAT's own workers, most hardly look at bounds: several share one search tree instead.
 
     Args:
         least: known lower bound from elsewhere; a solution that costs no more ends the search. It is no constraint:
@@ -52,6 +53,7 @@ def branch(
         most: solutions that cost more are of no interest; None: all are.
         stop: from a thread of its own; `found`: is there a solution yet?
         presolve: and cuts and inprocessing; of use where most that a program says follows from little of it.
+        workers: threads that share the search.
         work: it ends after so many of CP-SAT's deterministic seconds, with the same answer every time.
     """
     if program.infeasible or (most is not None and most < least):
@@ -69,6 +71,8 @@ def branch(
     solver.parameters.catch_sigint_signal = False
     if not presolve:
         _prove_soon(solver.parameters)
+    if workers > 1:
+        _share_tree(solver.parameters, workers)
     keep_true(solver.parameters, max((sum(map(abs, one.weights)) for one in program.capacities), default=0))
     best, magnitude = least, sum(program.cost)
 
@@ -103,6 +107,12 @@ def _prove_soon(parameters: Any) -> None:
     parameters.cut_level = 0
     parameters.use_sat_inprocessing = False
     parameters.variable_activity_decay = ACTIVITY_DECAY
+
+
+def _share_tree(parameters: Any, workers: int) -> None:
+    """All workers in parts of one tree, none that looks for solutions alone."""
+    parameters.num_workers = parameters.shared_tree_num_workers = workers
+    parameters.use_feasibility_jump = False
 
 
 class _Found(cp_model.CpSolverSolutionCallback):

@@ -1,4 +1,4 @@
-"""Workers that improve a lower bound on the duration of staged schedules: relaxations refined where they go wrong.
+"""A worker that improves a lower bound on the duration of staged schedules: relaxations refined where they go wrong.
 
 The block relaxation (see `relaxation`) is solved with few stages; its solution suggests a schedule (see `realise`).
 Where that schedule exceeds the budget, the relaxation does not see enough: a stage is added there, or a recomputation
@@ -6,25 +6,21 @@ that it watches, or moments, while no schedule is known. A schedule that exceeds
 
 A relaxation that is not solved at once is asked for a solution little over the bound (see `question`). Mostly there is
 none, which is proven sooner than an optimum is, and lifts the bound; otherwise the solution shows what to refine. Where
-that takes long, all begins anew with the stages that matter to the linear relaxation (see `first_stages`); where it
-takes long still, it is asked in parts (see `cubes`), which workers share.
+that takes long, all begins anew with the stages that matter to the linear relaxation (see `first_stages`).
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from moccasin_mzn.bounds.cubes import Cube, Cubes
 from moccasin_mzn.bounds.first_stages import first_stages
-from moccasin_mzn.bounds.parting import parting
-from moccasin_mzn.bounds.question import HARD, Question
+from moccasin_mzn.bounds.question import Question
 from moccasin_mzn.bounds.realise import Computation, realise
 from moccasin_mzn.bounds.refinement import Refinement
 from moccasin_mzn.bounds.relaxation import Relaxation
-from moccasin_mzn.clock import POLL_SECONDS, Deadline
+from moccasin_mzn.clock import Deadline
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
 from moccasin_mzn.problem.stages import Stages, highest_maxima
@@ -43,7 +39,7 @@ CLOSE = 4
 
 @dataclass
 class State:
-    """What all workers know. Durations of recomputations are in the unit of `stages`."""
+    """What is known. Durations of recomputations are in the unit of `stages`."""
 
     instance: Instance
     stages: Stages
@@ -62,17 +58,16 @@ class State:
     sequence: tuple[int, ...] | None = None
     reason: str | None = None
     """Why all is over, if it is."""
-    begun: tuple[Refinement, Cubes] = field(init=False)
-    """What the relaxation sees, and the parts it is asked in: stages of these are chosen there."""
+    seen: Refinement = field(init=False)
+    """What the relaxation sees."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
         self.begin(set(highest_maxima(self.stages.memory, self.stages.budget, 1)))
 
     def begin(self, chosen: set[int]) -> None:
-        """With these stages, nothing refined and all schedules in one cube."""
-        with self.lock:
-            self.begun = Refinement(self.stages, chosen), Cubes(self.bound)
+        """With these stages, and nothing refined."""
+        self.seen = Refinement(self.stages, chosen)
 
     @property
     def value(self) -> int:
@@ -95,20 +90,6 @@ class State:
             if self.own is None or extra < self.own:
                 self.own, self.sequence = extra, sequence
                 self.on_schedule(sequence)
-
-    def improve_cube(self, cube: Cube, bound: int, relaxation: Relaxation) -> None:
-        """The bound on the schedules in the cube, and so perhaps on all."""
-        together = self.begun[1].improve(cube, bound)
-        if together is not None:
-            self.improve(together, relaxation)
-
-    def replace(self, cube: Cube, parts: tuple[Cube, ...], relaxation: Relaxation) -> None:
-        """By the parts that may have schedules: where none is left, there is none at all."""
-        together = self.begun[1].replace(cube, parts)
-        if together is None:
-            self.end("infeasible")
-        else:
-            self.improve(together, relaxation)
 
     def known(self) -> int | None:
         """What the recomputations of the best known schedule cost."""
@@ -137,28 +118,22 @@ class State:
 
 @dataclass
 class Worker:
-    """Asks about cubes in turn. The first one begins, and begins anew; others join it when they may."""
+    """Asks one question after the other, of one thread until it may use all."""
 
     state: State
     seed: int
-    first: bool = True
+    threads: int = 1
     may_join: Callable[[], bool] = lambda: True
+    """May all threads be used?"""
     begun_anew: bool = False
     """Has it taken the stages that matter to the linear relaxation?"""
 
     def run(self) -> None:
         """Until all is over."""
         state = self.state
-        while not (self.first or self.may_join() or state.over()):
-            time.sleep(POLL_SECONDS)
         while not state.over():
-            seen, cubes = state.begun
-            with cubes.one(state.known()) as cube:
-                if cube is not None:
-                    self.ask(cube, seen)
-            if cube is None:
-                time.sleep(POLL_SECONDS)
-            if self.first and not self.begun_anew and self.is_late() and state.known() is not None:
+            self.ask()
+            if not self.begun_anew and self.is_late() and state.known() is not None:
                 self.begin_anew()
 
     def is_late(self) -> bool:
@@ -171,42 +146,40 @@ class Worker:
         state, some, self.begun_anew = self.state, self.state.deadline.part(FIRST_SHARE), True
         state.begin(first_stages(state.stages, some, state.over, state.improve))
 
-    def ask(self, cube: Cube, seen: Refinement) -> None:
-        """Is there a schedule in the cube that is little over the bound? The answer improves the bound or refines."""
-        state = self.state
-        asked = Question.of(cube, seen, state.bound, state.known())
+    def ask(self) -> None:
+        """Is there a schedule that is little over the bound? The answer improves the bound or refines."""
+        state, seen = self.state, self.state.seen
+        asked = Question.of(seen, state.bound, state.known())
         solved = self.solve(asked)
         if solved.infeasible and asked.most is None:
-            state.replace(cube, (), asked.whole)
+            state.end("infeasible")
         elif asked.most is not None and solved.infeasible:
-            state.improve_cube(cube, asked.most + 1, asked.whole)
-            if seen.step and len(state.begun[1]) == 1 and not asked.lasts():
+            state.improve(asked.most + 1, asked.relaxation)
+            if seen.step and not asked.lasts():
                 seen.step *= 2
         else:
-            state.improve_cube(cube, solved.bound, asked.whole)
-            if solved.solution is None and asked.is_hard():
-                self.part(asked)
-            else:
-                self.learn(asked.relaxation, solved, seen)
+            state.improve(solved.bound, asked.relaxation)
+            self.learn(asked.relaxation, solved, seen)
 
     def solve(self, asked: Question) -> Branched:
-        """The answer to the question, but not to the end if that takes long."""
-        state, cube = self.state, asked.cube
-        return branch(
-            asked.relaxation, least=cube.bound, most=asked.most, deadline=state.deadline, seed=self.seed,
-            on_bound=lambda bound: state.improve_cube(cube, bound, asked.whole),
-            stop=lambda found: state.over() or asked.is_enough(found),
-        )  # fmt: skip
+        """The answer to the question, but not to the end if that takes long.
 
-    def part(self, asked: Question) -> None:
-        """Part its cube in two, if anything is known to part it by."""
-        state, cube, relaxation = self.state, asked.cube, asked.relaxation
-        most = sum(relaxation.cost) if asked.most is None else asked.most
-        by = parting(relaxation, most, Deadline(HARD * asked.patience), state.over)
-        if by is None:
-            cube.whole = True
-        else:
-            state.replace(cube, cube.parts(*by), asked.whole)
+        One that is being looked for when further threads may join is looked for anew, by all of them.
+        """
+        state, together = self.state, self.threads > 1 and self.may_join()
+
+        def joined() -> bool:
+            return not together and self.threads > 1 and self.may_join()
+
+        solved = branch(
+            asked.relaxation, least=state.bound, most=asked.most, deadline=state.deadline, seed=self.seed,
+            on_bound=lambda bound: state.improve(bound, asked.relaxation),
+            stop=lambda found: state.over() or asked.is_enough(found) or joined(),
+            workers=self.threads if together else 1,
+        )  # fmt: skip
+        if solved.ended or solved.solution is not None or state.over() or not joined():
+            return solved
+        return self.solve(asked)
 
     def learn(self, relaxation: Relaxation, solved: Branched, seen: Refinement) -> None:
         """Refine where the solution goes wrong; if it is not good enough for that, ask for a better one."""
