@@ -30,7 +30,7 @@ ANEW_SHARE, ANEW_SECONDS, ANEW_LATEST = 0.05, 4.0, 12.0
 """Part of the time limit after which it begins anew, but after 4 s at the soonest and 12 s at the latest."""
 FIRST_SHARE = 0.15
 """How much of the time that is left then choosing stages may take."""
-STEP, SHARE = 0.04, 0.15
+STEP, SHARE = 0.08, 0.3
 """How much more than the bound is asked for where a relaxation is not solved at once: as a fraction of the bound, or of
 what it lacks to the best schedule, if that is less."""
 CLOSE = 4
