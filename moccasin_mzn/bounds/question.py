@@ -40,14 +40,9 @@ class Question:
             most = None  # any solution will do: if there is none, there is no schedule
         return cls(seen, relaxation, most)
 
-    @property
-    def patience(self) -> float:
-        """Seconds after which an answer in part will do."""
-        return max(PATIENCE, len(self.relaxation.clauses) / CLAUSES_PER_SECOND)
-
     def lasts(self) -> bool:
-        """Has it taken longer than its patience?"""
-        return time.monotonic() > self.begun + self.patience
+        """Has it taken so long that an answer in part will do?"""
+        return time.monotonic() > self.begun + max(PATIENCE, len(self.relaxation.clauses) / CLAUSES_PER_SECOND)
 
     def is_enough(self, found: bool) -> bool:
         """Need it be answered no further, with a solution found or none?"""

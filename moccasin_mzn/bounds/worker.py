@@ -122,8 +122,8 @@ class Worker:
 
     state: State
     seed: int
-    threads: int = 1
-    may_join: Callable[[], bool] = lambda: True
+    threads: int
+    may_join: Callable[[], bool]
     """May all threads be used?"""
     begun_anew: bool = False
     """Has it taken the stages that matter to the linear relaxation?"""

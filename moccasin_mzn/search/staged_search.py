@@ -43,7 +43,7 @@ wider than this fraction: a wider one may be the schedule's as well as the bound
 JOIN_SHARE = 0.35
 """Of the time, after which the bounds need not wait for that, but for the gap."""
 BOUND_WORKERS = 4
-"""Threads for bounds, at most: one until then."""
+"""Threads for bounds, at most: one until all may join."""
 
 
 @dataclass
@@ -115,8 +115,8 @@ class Search(Portfolio):
 
     def _better_elsewhere(self, duration: int | None) -> tuple[int, ...] | None:
         """`_better_than` for the thread of the local search, which gives way once a better schedule is not likely."""
-        record, gap = self.record, self.record.gap
-        if not self.settled and gap is not None and gap <= SETTLED_GAP:
+        record = self.record
+        if not self.settled and self._is_narrow():
             self.settled = record.seconds > SETTLED_SECONDS + SETTLED_TIMES * record.found_at
             if self.settled:
                 self._give_way()
@@ -124,8 +124,12 @@ class Search(Portfolio):
 
     def _bounds_may_join(self) -> bool:
         """May the bounds have more than one thread? The local search does not give way before it has settled."""
+        return self.settled or (self.deadline.over(JOIN_SHARE) and self._is_narrow())
+
+    def _is_narrow(self) -> bool:
+        """Is the gap so narrow that bounds are what closes it?"""
         gap = self.record.gap
-        return self.settled or (gap is not None and gap <= SETTLED_GAP and self.deadline.over(JOIN_SHARE))
+        return gap is not None and gap <= SETTLED_GAP
 
     def _note_draft(self, sequence: tuple[int, ...]) -> None:
         self.drafts.append(sequence)

@@ -14,11 +14,13 @@ from test_bounds import least_duration, solved
 from moccasin_mzn.bounds import question, worker
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.relaxation import Relaxation
+from moccasin_mzn.bounds.worker import State, Worker
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.heuristics.compiled_searches import ignore
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.stages import Stages
+from moccasin_mzn.search.processes.guarded import never
 from moccasin_mzn.solvers.cpsat.branching import branch
 
 G2 = Path(__file__).resolve().parents[2] / "data" / "paper" / "random_layered_n250.json"
@@ -40,17 +42,19 @@ def test_a_tree_that_threads_share_has_the_optimum_of_one(seed):
     assert shared.infeasible or shared.bound == alone.bound
 
 
-@pytest.mark.parametrize("seed", few(range(400), keep=30))
-def test_bounds_of_two_threads_are_never_above_brute_force(seed):
-    case, most = draw_case(seed), 2 + seed % 2
-    best = least_duration(case.graph, case.graph.input_order(), case.budget, most)
+@pytest.mark.parametrize("seed", few(range(1000), keep=60))
+def test_bounds_of_two_threads_from_any_stages_are_never_above_brute_force(seed):
+    rng, case, most = random.Random(seed), draw_case(seed), 2 + seed % 2
     instance = Instance.build(case.graph, case.budget, max_computations=most)
-    found = duration_bound(instance, time_limit=60, workers=2, seed=seed)
+    best = least_duration(case.graph, case.graph.input_order(), case.budget, most)
+    state = State(instance, Stages.of(instance), Deadline(20), ignore, ignore, ignore, never, lambda: None)
+    state.begin(set(rng.sample(range(state.stages.n), rng.randint(1, state.stages.n))))
+    Worker(state, seed, 2, lambda: True).run()
     if best is None:  # the finest relaxation may have a solution all the same
-        assert found.infeasible or found.reason == "exhausted"
+        assert state.reason in ("infeasible", "exhausted")
     else:
-        assert not found.infeasible
-        assert found.value == best or (found.value < best and found.reason == "exhausted")
+        assert state.reason != "infeasible"
+        assert state.value == best or (state.value < best and state.reason == "exhausted")
 
 
 def test_all_threads_take_over_what_one_looks_for(monkeypatch):
