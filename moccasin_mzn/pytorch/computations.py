@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.torch_nodes import (
+    BATCH_NORMS,
     allocated_tensors,
     is_masked,
     needed_nodes,
@@ -42,7 +43,11 @@ if TYPE_CHECKING:
 
 ALL = -1
 """The number of the output of a node that has only one."""
-BATCH_NORM = "aten::native_batch_norm"
+_READS_STATISTICS: dict[str, int | None] = {
+    **dict.fromkeys(BATCH_NORMS, 5), "aten::native_batch_norm_backward": 7,
+    "aten::cudnn_batch_norm_backward": None, "aten::miopen_batch_norm_backward": None,
+}  # fmt: skip
+"""Operators whose arguments 3 and 4 are running statistics; the place of `training`, None: they are for training."""
 
 
 @dataclass(eq=False)
@@ -323,14 +328,13 @@ def _attribute(node: fx.Node) -> Placeholder | None:
 
 def _only_statistics(node: fx.Node) -> bool:
     """Is a buffer read by batch norms in training only, as their running statistics?"""
-    names = {BATCH_NORM: (3, 4, 5), "aten::native_batch_norm_backward": (3, 4, 7)}
     for user in node.users:
         schema = schema_of(user)
-        if schema is None or schema.name not in names:
+        if schema is None or schema.name not in _READS_STATISTICS:
             return False
-        mean, variance, training = names[schema.name]
-        others = (each for at, each in enumerate(user.args) if at not in (mean, variance))
-        if not user.args[training] or any(each is node for each in others):
+        training = _READS_STATISTICS[schema.name]
+        others = (each for at, each in enumerate(user.args) if at not in (3, 4))
+        if not (training is None or user.args[training]) or any(each is node for each in others):
             return False
     return bool(node.users)
 

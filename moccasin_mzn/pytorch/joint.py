@@ -97,7 +97,7 @@ def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form]) -> Join
 
     with (
         quiet(), forked_random_state(), torch.backends.mkldnn.flags(enabled=False),
-        fake_state(step.model, None) as mode, plain_checkpoints(), torch.enable_grad(),
+        fake_state(step.model, None) as mode, plain_checkpoints(), recurrent_cells(), torch.enable_grad(),
     ):  # fmt: skip
         with mode:
             inputs = [form.empty() for form in forms]
@@ -265,6 +265,25 @@ def plain_checkpoints() -> Iterator[None]:
         mock.patch.object(checkpoint, "_checkpoint_without_reentrant_generator", around),
     ):
         yield
+
+
+def recurrent_cells() -> Any:
+    """A mode in which recurrent layers are traced as cells, not as one operator of cuDNN: what that keeps for the
+    backward pass no trace can tell, nor draw its dropout again. oneDNN's are switched off with all of oneDNN.
+    """
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    layers = {getattr(torch, name) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
+
+    class Cells(TorchFunctionMode):
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if function not in layers:
+                return function(*args, **(kwargs or {}))
+            with torch.backends.cudnn.flags(enabled=False):
+                return function(*args, **(kwargs or {}))
+
+    return Cells()
 
 
 def where(node: fx.Node) -> str:

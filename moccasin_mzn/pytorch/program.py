@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.torch_nodes import is_masked, mask_position, schema_of, viewed_argument
+from moccasin_mzn.graphs.importers.torch_nodes import BATCH_NORMS, is_masked, mask_position, schema_of, viewed_argument
 from moccasin_mzn.pytorch import randomness, slow_memory
 from moccasin_mzn.pytorch.accumulating import added_to_grad
-from moccasin_mzn.pytorch.computations import ALL, BATCH_NORM, Computation, Computations, Member, Root
+from moccasin_mzn.pytorch.computations import ALL, Computation, Computations, Member, Root
 from moccasin_mzn.pytorch.devices import device_of, given_out
 from moccasin_mzn.pytorch.instructions import Instruction, Linear, Storage, Value, needed, settled
 from moccasin_mzn.pytorch.joint import PARAMETER
@@ -195,7 +195,7 @@ class _Writer:
         mask = _mask(node, member.outputs)
         if mask is not None:
             args = _with_mask(node, args, mask)
-        statistics = schema_of(node).name == BATCH_NORM and any(root in self.program.in_place for root in reads)
+        statistics = schema_of(node).name in BATCH_NORMS and any(root in self.program.in_place for root in reads)
         if statistics and node in self.called:
             args = (*args[:3], None, None, *args[5:])
         target, args, kwargs = self._random(node, args, kwargs)

@@ -63,7 +63,7 @@ class GPT(nn.Module):
         self.drop = nn.Dropout(0.1)
 
     def forward(self, tokens, targets):
-        x = self.drop(self.tokens(tokens) + self.places(torch.arange(tokens.shape[1])))
+        x = self.drop(self.tokens(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device)))
         for block in self.blocks:
             x = block(x)
         logits = self.norm(x) @ self.tokens.weight.t()  # tied

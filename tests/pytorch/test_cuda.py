@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch", minversion="2.6")
 
 from step_networks import NETWORKS
 from step_runs import made, planned
+from torch import nn
 
 from moccasin_mzn.pytorch.devices import device_of, generator_of, given_out
 
@@ -18,18 +19,40 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is 
 
 @pytest.mark.cuda
 @needs_cuda
-@pytest.mark.parametrize("budget", [0.9, 0.7])
+@pytest.mark.parametrize("budget", [0.9, "least"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_step_is_that_without_a_plan(name, budget):
     model, inputs = made(NETWORKS[name])
     model, inputs = model.cuda(), [each.cuda() if isinstance(each, torch.Tensor) else each for each in inputs]
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
+    cells = name == "lstm"  # as recurrent layers are traced
+    with torch.backends.cudnn.flags(enabled=not cells, benchmark=False, deterministic=True):
         found = planned(model, inputs, budget)
         told = found.verify(inputs)
     assert (told.equal, told.unequal) == (True, ())
     assert told.storage_peak <= told.predicted_storage_peak  # which is of blocks
     assert found.predicted_peak <= found.budget
     assert told.peak <= told.predicted_peak + 2**20  # large blocks are not always split
+
+
+@pytest.mark.cuda
+@needs_cuda
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_what_cudnn_keeps_of_a_batch_norm_is_counted(kind, layout):
+    """Statistics are updated once, however often the layer is computed."""
+    torch.manual_seed(0)
+    layers = [layer for _ in range(4) for layer in (nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())]
+    model = nn.Sequential(*layers).cuda().to(memory_format=layout)
+    inputs = [torch.randn(16, 8, 32, 32, device="cuda").to(memory_format=layout)]
+    with (
+        torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True),
+        torch.autocast("cuda", kind, enabled=kind is not torch.float32),
+    ):
+        found = planned(model, inputs, "least")
+        told = found.verify(inputs)
+    assert found.recomputations > 0
+    assert (told.equal, told.unequal) == (True, ())
+    assert told.storage_peak <= told.predicted_storage_peak
 
 
 @pytest.mark.cuda

@@ -155,6 +155,7 @@ def test_allocations_are_in_order(matrix):
 # --- on a GPU --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_a_gpu_rounds_up():
     matrix = torch.rand(SIDE, SIDE, device="cuda")

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 _UNDECLARED_VIEWS = {"aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::unsafe_chunk"}
 """Views of their first input by what they do; their schemas do not say so."""
-_UNDECLARED_WRITES = {"aten::native_batch_norm": ("running_mean", "running_var")}
+BATCH_NORMS = ("aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm")
+"""With `running_mean`, `running_var` and `training` as arguments 3 to 5; on the CPU, with cuDNN, and with MIOpen."""
+_UNDECLARED_WRITES = dict.fromkeys(BATCH_NORMS, ("running_mean", "running_var"))
 """What operators overwrite if their argument `training` is true; their schemas do not say so."""
 _SIDE_SHARE = 16
 """An output is on the side if the largest output of the operator is at least so many times as large."""

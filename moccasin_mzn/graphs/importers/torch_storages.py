@@ -64,6 +64,15 @@ def _window(given: Mapping[str, Any], made: Any, number: int | None) -> int:
     return length + 1 if given.get("periodic", True) and length > 1 else 0
 
 
+def _reserve(given: Mapping[str, Any], made: Sequence[Any], number: int | None) -> int:
+    """What cuDNN keeps for the backward pass besides the statistics, of which fake tensors know nothing."""
+    import torch
+
+    if number != 3:
+        return 0
+    return torch._C._get_cudnn_batch_norm_reserve_space_size(given["input"], given["training"])  # type: ignore[attr-defined, unused-ignore]
+
+
 _RULES: Mapping[str, _Rule] = {
     "aten::mse_loss": _reduced_loss,
     "aten::smooth_l1_loss": _reduced_loss,
@@ -71,6 +80,7 @@ _RULES: Mapping[str, _Rule] = {
     "aten::soft_margin_loss": _reduced_loss,
     "aten::_embedding_bag": _bags,
     "aten::_embedding_bag_forward_only": _bags,
+    "aten::cudnn_batch_norm": _reserve,
     "aten::im2col": _as_the_input,
     "aten::col2im": _as_the_input,
     **{f"aten::{name}_window": _window for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")},
