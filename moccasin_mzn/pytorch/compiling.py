@@ -179,7 +179,7 @@ class CompiledStep:
 
     @cached_property
     def program(self) -> Computations:
-        return computations(self.step.joint)
+        return computations(self.step.joint, self.costs.table.unsplit(self.step.joint.nodes))
 
     @cached_property
     def measured(self) -> _Measured:

@@ -17,7 +17,7 @@ What depends on no input and on no random number is a constant: it is computed o
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -134,18 +134,22 @@ class Computations:
         return {root: made for root, made in self.final.items() if made is not None and _of(root, BUFFER)}
 
 
-def computations(joint: Joint) -> Computations:
+def computations(joint: Joint, unsplit: Collection[str] = ()) -> Computations:
     """Follow the memory through a traced step.
+
+    Args:
+        unsplit: names of backward operators that make all their gradients at once, see `OperatorCosts.unsplit`.
 
     Raises:
         PlanError: it overwrites what a plan cannot give back, or does what cannot be done again.
     """
-    return _Follower(joint).run()
+    return _Follower(joint, unsplit).run()
 
 
 class _Follower:
-    def __init__(self, joint: Joint) -> None:
+    def __init__(self, joint: Joint, unsplit: Collection[str]) -> None:
         self.joint = joint
+        self.unsplit = unsplit
         self.nodes = joint.nodes
         self.needed = needed_nodes(self.nodes)
         self.roots: dict[fx.Node, dict[int, Root]] = {}
@@ -209,12 +213,19 @@ class _Follower:
             made = self.current[root]
             if made is not None and made is not previous:
                 made.read = True
-        groups = output_groups(node, self.needed) if allocated else [()]
+        groups = self._groups(node)
         if previous is not None:
             making = [self._fuse(node, groups[0], previous)]
         else:
             making = [self._new(node, group, written, main=at == 0) for at, group in enumerate(groups)]
         self._bind(node, groups, making, allocated, arguments, written)
+
+    def _groups(self, node: fx.Node) -> list[tuple[int, ...]]:
+        """The outputs that are computed together."""
+        if not allocated_tensors(node):
+            return [()]
+        groups = output_groups(node, self.needed)
+        return [tuple(sorted(number for group in groups for number in group))] if node.name in self.unsplit else groups
 
     def _roots(self, node: fx.Node) -> list[Root]:
         return list(self.roots.get(node, {}).values())
@@ -239,7 +250,7 @@ class _Follower:
         made = self.current[written[0]]
         if made is None or made.read or made.backward != (node in self.joint.backward):
             return None
-        if len(output_groups(node, self.needed) if allocated_tensors(node) else [()]) > 1:
+        if len(self._groups(node)) > 1:
             return None
         effect = any(self._effect(member.node) for member in made.members)
         return None if effect and made is not self.latest_effect else made  # effects stay in their order

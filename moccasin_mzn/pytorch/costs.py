@@ -10,7 +10,8 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.importers.torch_memory import Member
 from moccasin_mzn.graphs.importers.torch_nodes import storage_bytes
 from moccasin_mzn.pytorch.computations import Computation
-from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators, nanoseconds_per_byte, prepared
+from moccasin_mzn.pytorch.joint import where
+from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators, nanoseconds_per_byte
 from moccasin_mzn.pytorch.problem import Planned
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class Costs:
     table: OperatorCosts = field(default_factory=OperatorCosts)
     known: dict[tuple[fx.Node, tuple[bool, ...]], int] = field(default_factory=dict, repr=False)
     """Workspaces that were asked for."""
+    estimated: dict[str, None] = field(default_factory=dict, repr=False)
+    """Operators that could not be called by themselves: their time is told by the bytes they touch, no workspace is."""
 
     def __post_init__(self) -> None:
         for what, value, possible in (
@@ -46,8 +49,7 @@ class Costs:
             return 0
         call = node, tuple(mask or ())
         if call not in self.known:
-            with prepared():
-                cost = self.table.of(node, mask)
+            cost = self.table.of(node, mask)
             self.known[call] = 0 if cost is None else cost.workspace
         return self.known[call]
 
@@ -65,10 +67,13 @@ class Costs:
             str(node): [Member(member.node.name, member.outputs) for member in each.members]
             for node, each in made.items()
         }
+        made_by_name = {str(node): each for node, each in made.items()}
         called = {member.node: None for each in made.values() for member in each.members}
         costs = measure_operators(called, members, costs=self.table)
         copying = 2 * nanoseconds_per_byte(called, self.table)
         durations, workspaces = [], []
+        unknown = (name for name, cost in costs.items() if not cost.measured)
+        self.estimated.update((where(made_by_name[name].members[0].node), None) for name in unknown)
         for node in graph.nodes:
             each, cost = made.get(node), costs.get(str(node))
             durations.append(cost.nanoseconds + round(copying * _copied(each)) if each and cost else 0)

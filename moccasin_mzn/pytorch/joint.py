@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 from moccasin_mzn.graphs.importers.torch_paths import PATH, Paths, traced_so_far
 from moccasin_mzn.graphs.importers.torch_spec import one_line
 from moccasin_mzn.graphs.importers.torch_trace import fake_state, quiet
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit
+from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
 from moccasin_mzn.pytorch.devices import forked_random_state
 from moccasin_mzn.pytorch.refusal import PlanError
 
@@ -244,26 +244,6 @@ def _backward_paths(paths: Paths, sources: Sequence[Any]) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for source in sources[:1]:
             stack.enter_context(paths.backward(source))
-        yield
-
-
-@contextlib.contextmanager
-def plain_checkpoints() -> Iterator[None]:
-    """Meanwhile `torch.utils.checkpoint` calls what it is given, and does nothing else."""
-    from torch.utils import checkpoint
-
-    class Plainly:
-        @staticmethod
-        def apply(function: Any, preserve: bool, *args: Any) -> Any:
-            return function(*args)
-
-    def around(*args: Any, **kwargs: Any) -> Iterator[None]:
-        yield
-
-    with (
-        mock.patch.object(checkpoint, "CheckpointFunction", Plainly),
-        mock.patch.object(checkpoint, "_checkpoint_without_reentrant_generator", around),
-    ):
         yield
 
 

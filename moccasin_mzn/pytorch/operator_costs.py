@@ -1,38 +1,59 @@
 """What each operator of a traced network takes, its workspace included, without running the network.
 
-The operators are called one by one, on tensors made for that, so that it takes no more memory than the largest of them.
+The operators are called one by one, on tensors made for that, so that it takes no more memory than the largest of them;
+and in a process of its own, which may die of it (see `operator_worker`).
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
+import os
+import pickle
 import statistics
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.torch_memory import STATE, Member
+from moccasin_mzn.graphs.importers.torch_memory import Member
 from moccasin_mzn.graphs.importers.torch_nodes import (
     allocated_tensors,
     group_bytes,
     is_masked,
+    needed_nodes,
+    output_groups,
     viewed_argument,
     with_mask,
 )
-from moccasin_mzn.graphs.importers.torch_profile import REPEATS, member_shares, no_denormals, real_tensor
-from moccasin_mzn.graphs.importers.torch_trace import quiet
-from moccasin_mzn.pytorch.devices import device_of, forked_random_state
-from moccasin_mzn.pytorch.measuring import nanoseconds_of, peak_and_held
+from moccasin_mzn.graphs.importers.torch_profile import REPEATS, member_shares
+from moccasin_mzn.own_code import own_environment
+from moccasin_mzn.pytorch.devices import CPU, device_of, kind_of_device
+from moccasin_mzn.pytorch.operator_worker import (
+    Argument,
+    Begun,
+    Done,
+    Failed,
+    Findings,
+    Job,
+    OperatorCall,
+    Sample,
+    Settings,
+    TensorLike,
+)
 
 if TYPE_CHECKING:
     from torch import fx
 
 
-_ENOUGH = 0.5
-"""Seconds after which an operator is not called once more."""
-_SHORTEST = 50_000
-"""Nanoseconds: short calls are timed so many at once that they take about as long."""
+_BEGIN = "from moccasin_mzn.pytorch.operator_worker import main; main()"
+"""Not run as a module: what is sent would be of the classes of another one, `__main__`."""
+_PATIENCE = 300.0
+"""Seconds to wait for an operator, after which its process is killed."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +84,207 @@ class OperatorCosts:
             mask: instead of its own `output_mask`.
         """
         self.measure([(node, mask)])
-        return self.known[_Call.of(node, mask).key]
+        return self.known[_key(node, mask)]
 
     def measure(self, wanted: Iterable[tuple[fx.Node, Sequence[bool] | None]], repeats: int = REPEATS) -> None:
         """Measure what is not known yet, in turns, so that a machine that is slower for a while is so for all."""
-        calls = {call.key: call for call in (_Call.of(node, mask) for node, mask in wanted)}
-        new = [call for key, call in calls.items() if key not in self.known]
-        for _ in range(max(1, repeats)):
-            for call in new:
-                call.sample()
-        self.known.update((call.key, call.cost) for call in new)
+        calls = {_key(node, mask): (node, mask) for node, mask in wanted}
+        new = {key: call for key, call in calls.items() if key not in self.known}
+        if new:
+            found = worker().measured([_call(*call) for call in new.values()], max(1, repeats))
+            self.known.update(zip(new, found, strict=True))
+
+    def unsplit(self, nodes: Sequence[fx.Node]) -> frozenset[str]:
+        """Names of the traced backward operators that cannot make some of their gradients without the others.
+
+        They are told which to make, but not every kernel is written for every choice: some end the process.
+        """
+        needed = needed_nodes(nodes)
+        masks = {
+            node: [[at in group for at in range(len(node.meta["val"]))] for group in groups]
+            for node in nodes
+            if node.op == "call_function" and is_masked(node) and len(groups := output_groups(node, needed)) > 1
+        }
+        self.measure((node, mask) for node, every in masks.items() for mask in every)
+        return frozenset(
+            node.name for node, every in masks.items() if any(self.known[_key(node, mask)] is None for mask in every)
+        )
+
+
+# --- the worker ------------------------------------------------------------------------------------------------
+
+
+class Worker:
+    """A process that calls operators, begun when it is first asked, and anew after it has died."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: tuple[subprocess.Popen[bytes], Connection] | None = None
+
+    @property
+    def running(self) -> bool:
+        """True between the first question and the end of the process."""
+        return self._running is not None
+
+    def measured(self, calls: Sequence[OperatorCall | None], repeats: int) -> list[OperatorCost | None]:
+        """What calls take, so many samples each; None: there is no such call, it failed, or the process died of it."""
+        pickled = [_pickled(call) for call in calls]
+        found = [Findings(failed=each is None) for each in pickled]
+        with self._lock:
+            try:
+                while left := [
+                    (at, each, repeats - len(known.samples))
+                    for at, (each, known) in enumerate(zip(pickled, found, strict=True))
+                    if each is not None and not known.failed and len(known.samples) < repeats
+                ]:
+                    if self._finished(Job(Settings.current(), tuple(left)), found):
+                        break
+            except BaseException:
+                self._end()
+                raise
+            if any(call is not None and kind_of_device(call.device) != CPU for call in calls):
+                self._end()  # it holds memory of the device
+        return [
+            None if each.failed or not each.samples else OperatorCost(each.nanoseconds, each.workspace, each.held)
+            for each in found
+        ]
+
+    def _finished(self, job: Job, found: list[Findings]) -> bool:
+        """Do a job as far as it goes; False: the process has died, and the call that it died of is marked."""
+        begun: int | None = None
+        fresh = self._running is None
+        try:
+            asked = self._asked(job)
+            while asked.poll(None if begun is None else _PATIENCE):
+                told = asked.recv()
+                if isinstance(told, Done):
+                    return True
+                if isinstance(told, Begun):
+                    begun = told.number
+                elif isinstance(told, Sample):
+                    found[told.number].add(told)
+                elif isinstance(told, Failed):
+                    found[told.number].failed = True
+        except (EOFError, OSError):
+            pass  # it has died
+        self._end()
+        if begun is not None:
+            found[begun].failed = True
+        elif fresh:  # it cannot even begin: there is not the memory, or no other process
+            for number, _, _ in job.calls:
+                found[number].failed = True
+        return False
+
+    def _asked(self, job: Job) -> Connection:
+        if self._running is None:
+            ours, its = Pipe()
+            command = [sys.executable, "-P", "-c", _BEGIN, str(its.fileno())]
+            nowhere = subprocess.DEVNULL
+            with its:
+                process = subprocess.Popen(
+                    command, stdin=nowhere, stdout=nowhere, stderr=nowhere, pass_fds=[its.fileno()],
+                    env=own_environment(), start_new_session=True,
+                )  # fmt: skip
+            self._running = process, ours
+        self._running[1].send(job)
+        return self._running[1]
+
+    def _end(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            process, connection = running
+            with contextlib.suppress(OSError):
+                process.kill()
+            connection.close()
+            process.wait()
+
+    def close(self) -> None:
+        """End the process."""
+        with self._lock:
+            self._end()
+
+
+def worker() -> Worker:
+    """That of this process, with which it ends."""
+    return _worker_of(os.getpid())
+
+
+@functools.cache
+def _worker_of(process: int) -> Worker:
+    made = Worker()
+    atexit.register(made.close)
+    return made
+
+
+def _pickled(call: OperatorCall | None) -> bytes | None:
+    if call is None:
+        return None
+    try:
+        return pickle.dumps(call)
+    except Exception:  # an object of somebody's own among the constants
+        return None
+
+
+def _call(node: fx.Node, mask: Sequence[bool] | None) -> OperatorCall | None:
+    """The call of a traced operator; None: it is none of `torch.ops`."""
+    import torch
+    from torch import fx
+
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return None
+    numbers: dict[fx.Node, int] = {}
+    standing: Any = lambda read: Argument(numbers.setdefault(read, len(numbers)))  # noqa: E731
+    args, kwargs = fx.node.map_arg(_arguments(node, mask), standing)
+    values = tuple(_likeness(read.meta.get("val")) for read in numbers)
+    namespace, name = target._schema.name.split("::")
+    return OperatorCall((namespace, name, target._overloadname), _plain(args), _plain(kwargs), values, device_of(node))
+
+
+def _arguments(node: fx.Node, mask: Sequence[bool] | None) -> tuple[Any, Any]:
+    return (node.args, node.kwargs) if mask is None else with_mask(node, mask)
+
+
+def _plain(value: Any) -> Any:
+    """Lists and dictionaries of `torch.fx` as those of Python."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_plain, value)) if isinstance(value, tuple) else [*map(_plain, value)]
+    return {key: _plain(each) for key, each in value.items()} if isinstance(value, Mapping) else value
+
+
+def _likeness(value: Any) -> Any:
+    import torch
+    from torch.utils._pytree import tree_map
+
+    def like(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        device = CPU if leaf.device.type == "meta" else str(leaf.device)  # such as seeds of attention on a GPU
+        return TensorLike(tuple(leaf.shape), leaf.stride(), str(leaf.dtype).removeprefix("torch."), device)
+
+    return tree_map(like, value)
+
+
+def _key(node: fx.Node, mask: Sequence[bool] | None = None) -> object:
+    """What tells calls apart: the operator, shapes, strides and types of its arguments, which of them are the same
+    tensor, its constants, and how PyTorch is set to compute.
+    """
+    from torch import fx
+    from torch.utils._pytree import tree_flatten
+
+    args, kwargs = _arguments(node, mask)
+    leaves, shape = tree_flatten((args, dict(kwargs)), is_leaf=lambda leaf: isinstance(leaf, (fx.Node, slice)))
+    seen: dict[fx.Node, int] = {}
+    parts: list[object] = []
+    for leaf in leaves:
+        if isinstance(leaf, fx.Node):
+            parts.append((seen.setdefault(leaf, len(seen)), repr(_likeness(leaf.meta.get("val")))))
+        else:
+            parts.append((type(leaf).__name__, repr(leaf)))
+    return str(node.target), tuple(parts), str(shape), Settings.current()
+
+
+# --- operations ------------------------------------------------------------------------------------------------
 
 
 def measure_operators(
@@ -95,23 +307,20 @@ def measure_operators(
     """
     by_name = {node.name: node for node in nodes}
     costs = costs if costs is not None else OperatorCosts()
-    with prepared():
-        called = dict.fromkeys(member for operation in members.values() for member in operation)
-        costs.measure(
-            ((by_name[each.node], mask) for each in called for mask in _masks(by_name[each.node], each)), repeats
-        )
-        whole = {each.node: costs.of(by_name[each.node]) for each in called}
-        rate = nanoseconds_per_byte((by_name[each.node] for each in called), costs)
-        found = {}
-        for name, shares in member_shares(members, by_name).items():
-            nanoseconds, workspaces = 0.0, []
-            for member, share in shares:
-                node, cost = by_name[member.node], whole[member.node]
-                one = rate * _bytes_touched(node) if cost is None else cost.nanoseconds
-                nanoseconds += _share(node, member, share) * one
-                workspaces.append(_workspace(node, member, cost, costs))
-            all_measured = all(whole[member.node] is not None for member, _ in shares)
-            found[name] = OperatorCost(max(1, round(nanoseconds)), max(workspaces), measured=all_measured)
+    called = dict.fromkeys(member for operation in members.values() for member in operation)
+    costs.measure(((by_name[each.node], mask) for each in called for mask in _masks(by_name[each.node], each)), repeats)
+    whole = {each.node: costs.of(by_name[each.node]) for each in called}
+    rate = nanoseconds_per_byte((by_name[each.node] for each in called), costs)
+    found = {}
+    for name, shares in member_shares(members, by_name).items():
+        nanoseconds, workspaces = 0.0, []
+        for member, share in shares:
+            node, cost = by_name[member.node], whole[member.node]
+            one = rate * _bytes_touched(node) if cost is None else cost.nanoseconds
+            nanoseconds += _share(node, member, share) * one
+            workspaces.append(_workspace(node, member, cost, costs))
+        all_measured = all(whole[member.node] is not None for member, _ in shares)
+        found[name] = OperatorCost(max(1, round(nanoseconds)), max(workspaces), measured=all_measured)
     return found
 
 
@@ -121,138 +330,19 @@ def unexpected_bytes(nodes: Iterable[fx.Node], costs: OperatorCosts) -> dict[str
     What is found here makes every prediction of memory wrong by as much; see `torch_storages` for what is known.
     """
     found = {}
-    with prepared():
-        for node in nodes:
-            if node.op != "call_function" or viewed_argument(node) is not None:
-                continue
-            cost = costs.of(node)
-            expected = group_bytes(node, range(len(_output_values(node)))) if allocated_tensors(node) else 0
-            if cost is not None and expected is not None and cost.held != expected:
-                found[node.name] = cost.held - expected
+    for node in nodes:
+        if node.op != "call_function" or viewed_argument(node) is not None:
+            continue
+        cost = costs.of(node)
+        expected = group_bytes(node, range(len(_output_values(node)))) if allocated_tensors(node) else 0
+        if cost is not None and expected is not None and cost.held != expected:
+            found[node.name] = cost.held - expected
     return found
-
-
-@contextlib.contextmanager
-def prepared() -> Iterator[None]:
-    """Meanwhile operators can be measured: `OperatorCosts` asks for it."""
-    import torch
-
-    with quiet(), forked_random_state(), torch.no_grad(), no_denormals():
-        yield
 
 
 def _output_values(node: fx.Node) -> Sequence[Any]:
     values = node.meta.get("val")
     return values if isinstance(values, (tuple, list)) and all(value is not None for value in values) else ()
-
-
-@dataclass
-class _Call:
-    """A call of an operator as in a trace, and what has been measured of it."""
-
-    target: Callable[..., Any]
-    args: Any
-    kwargs: Any
-    key: object
-    device: str = "cpu"
-    workspace: int | None = None
-    held: int = 0
-    samples: list[float] = field(default_factory=list)
-    """Nanoseconds of this thread, or of another device."""
-    spent: float = 0
-    """Seconds."""
-    failed: bool = False
-
-    @classmethod
-    def of(cls, node: fx.Node, mask: Sequence[bool] | None) -> _Call:
-        args, kwargs = (node.args, node.kwargs) if mask is None else with_mask(node, mask)
-        return cls(node.target, args, kwargs, _key(node, args, kwargs), device_of(node))  # type: ignore[arg-type, unused-ignore]
-
-    @property
-    def cost(self) -> OperatorCost | None:
-        if self.failed or self.workspace is None:
-            return None
-        return OperatorCost(max(1, round(statistics.median(self.samples))), self.workspace, self.held)
-
-    def sample(self) -> None:
-        """Call the operator on tensors like those of the trace, once more if that takes not too long."""
-        if self.failed or self.spent > _ENOUGH:
-            return
-        began = time.monotonic()
-        try:
-            args, kwargs = self._made()
-            self.target(*args, **kwargs)  # the first call may prepare something that is kept
-            if self.workspace is None:
-                peak, self.held = peak_and_held(lambda: self.target(*args, **kwargs), self.device)
-                self.workspace = max(0, peak - self.held)
-            self.samples.append(_nanoseconds(lambda: self.target(*args, **kwargs), self.device))
-        except Exception:  # on made-up numbers: indices out of range, lengths that do not fit
-            self.failed = True
-        self.spent += time.monotonic() - began
-
-    def _made(self) -> Any:
-        from torch import fx
-
-        made: dict[fx.Node, Any] = {}
-
-        def real(node: fx.Node) -> Any:
-            if node not in made:
-                made[node] = _real(node.meta.get("val"))
-            return made[node]
-
-        return fx.node.map_arg((self.args, self.kwargs), real)
-
-
-def _nanoseconds(call: Callable[[], object], device: str) -> float:
-    """CPU time of this thread for a call, of many for a short one; of another device until it has done all."""
-    calls = 1
-    while True:
-        start = nanoseconds_of(device)
-        for _ in range(calls):
-            call()
-        took = nanoseconds_of(device) - start
-        if calls > 1 or took >= _SHORTEST:
-            return took / calls
-        calls = 1 + _SHORTEST // max(took, 1000)
-
-
-def _real(value: Any) -> Any:
-    import torch
-    from torch.utils._pytree import tree_map
-
-    return tree_map(lambda leaf: real_tensor(leaf, STATE) if isinstance(leaf, torch.Tensor) else leaf, value)
-
-
-def _key(node: fx.Node, args: Any, kwargs: Any) -> object:
-    """What tells calls apart: the operator, shapes, strides and types of its arguments, which of them are the same
-    tensor, its constants, and how PyTorch is set to compute.
-    """
-    import torch
-    from torch import fx
-    from torch.utils._pytree import tree_flatten
-
-    leaves, shape = tree_flatten((args, dict(kwargs)), is_leaf=lambda leaf: isinstance(leaf, (fx.Node, slice)))
-    seen: dict[fx.Node, int] = {}
-    parts: list[object] = []
-    for leaf in leaves:
-        if isinstance(leaf, fx.Node):
-            parts.append((seen.setdefault(leaf, len(seen)), _likeness(leaf.meta.get("val"))))
-        else:
-            parts.append((type(leaf).__name__, repr(leaf)))
-    settings = torch.get_num_threads(), torch.backends.mkldnn.enabled
-    return str(node.target), tuple(parts), str(shape), settings
-
-
-def _likeness(value: Any) -> object:
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    return tuple(
-        (tuple(leaf.shape), leaf.stride(), str(leaf.dtype), str(leaf.device))
-        if isinstance(leaf, torch.Tensor)
-        else repr(leaf)
-        for leaf in tree_leaves(value)
-    )
 
 
 def _others(node: fx.Node, member: Member) -> list[int]:

@@ -16,11 +16,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.torch_nodes import allocated_tensors
-from moccasin_mzn.graphs.importers.torch_profile import no_denormals
 from moccasin_mzn.graphs.importers.torch_trace import quiet, require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.aot_halves import read_halves
-from moccasin_mzn.pytorch.devices import forked_random_state
 from moccasin_mzn.pytorch.known_schedules import KnownSchedule, KnownSchedules
 from moccasin_mzn.pytorch.liveness import peaks
 from moccasin_mzn.pytorch.operator_costs import OperatorCost, OperatorCosts
@@ -85,7 +83,7 @@ def _answer(budget: Budget, memory: Sequence[float], question: _Question) -> tup
 
     key = question.digest(), torch.get_num_threads(), torch.backends.mkldnn.enabled
     if key not in _KNOWN:
-        with _disable_current_modes(), quiet(), torch.no_grad(), forked_random_state(), no_denormals():
+        with _disable_current_modes(), quiet(), torch.no_grad():
             _KNOWN[key] = question.usual_peak(), KnownSchedules(question.schedules(memory))
     usual, known = _KNOWN[key]
     amount = budget.resolve(usual)

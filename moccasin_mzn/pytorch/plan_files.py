@@ -58,6 +58,7 @@ def write_plan(
         "durations": [*traced.problem.graph.durations],
         "duration_unit": traced.problem.graph.duration_unit,
         "workspaces": [*traced.problem.graph.workspace_of],
+        "unsplit": sorted(traced.unsplit),
         "sequence": [_told(traced, each) for each in plan],
     }
     replace_file(path, json.dumps(document, indent=1) + "\n")
@@ -124,7 +125,8 @@ def _traced(document: dict[str, Any], model: torch.nn.Module, loss: Callable[[An
         for each in document["inputs"]
     ]
     try:
-        traced = Traced.of(Step(model, loss), arguments, forms, gradients=document["gradients"])
+        whole = document.get("unsplit", ())
+        traced = Traced.of(Step(model, loss), arguments, forms, gradients=document["gradients"], unsplit=whole)
     except InputError:
         raise
     except Exception as error:

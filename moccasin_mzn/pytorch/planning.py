@@ -293,6 +293,11 @@ class Plan:
         return sum(action.source is not None for action in self.actions)
 
     @property
+    def estimated(self) -> tuple[str, ...]:
+        """Operators that could not be measured by themselves: their time is estimated, and no workspace is counted."""
+        return () if self.traced.costs is None else tuple(self.traced.costs.estimated)
+
+    @property
     def linear(self) -> Linear:
         """The instructions of the plan."""
         return self.traced.linear(self.actions or self.sequence)
@@ -370,6 +375,10 @@ class Plan:
         if self.copies:
             copies = count_text(self.copies, "copy", "copies")
             lines.append(f"slow      {_bytes(self.predicted_slow_peak)} at most, {copies} there and back")
+        if self.estimated:
+            some = ", ".join(self.estimated[:3]) + (", ..." if len(self.estimated) > 3 else "")
+            could = count_text(len(self.estimated), "operator")
+            lines.append(f"estimated {could} could not be measured, the peak lacks what they take inside: {some}")
         return "\n".join(lines)
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -41,22 +41,29 @@ class Traced:
     """None: durations are FLOP, and there are no workspaces."""
     gradients: str = RETURNED
     """See `accumulating`."""
+    unsplit: frozenset[str] = frozenset()
+    """Names of traced backward operators that make all their gradients at once, see `OperatorCosts.unsplit`."""
 
     @classmethod
     def of(
         cls, step: Step, arguments: Structure, forms: Sequence[Form], costs: Costs | None = None,
-        gradients: str = RETURNED,
+        gradients: str = RETURNED, unsplit: Collection[str] = (),
     ) -> Traced:  # fmt: skip
-        """Trace a step, and measure its operators if that is asked for and can be."""
+        """Trace a step, and measure its operators if that is asked for and can be.
+
+        Args:
+            unsplit: where nothing is measured, what is known of that.
+        """
         _check(step.model, forms)
         joint = trace_joint(step, arguments, forms)
-        program = computations(joint)
-        guards = Guards.of(step.model, joint, arguments)
-        problem = planned(program, gradients == ACCUMULATED)
         if costs is not None and without_memory(step.model, forms):
             costs = None
+        whole = frozenset(unsplit) if costs is None else costs.table.unsplit(joint.nodes)
+        program = computations(joint, whole)
+        guards = Guards.of(step.model, joint, arguments)
+        problem = planned(program, gradients == ACCUMULATED)
         told = problem if costs is None else costs.told(problem)
-        return cls(step, arguments, tuple(forms), joint, program, told, guards, costs, gradients)
+        return cls(step, arguments, tuple(forms), joint, program, told, guards, costs, gradients, whole)
 
     @property
     def device(self) -> str:

@@ -4,16 +4,24 @@
 
 from __future__ import annotations
 
+import os
+import time
+
 import pytest
 
 torch = pytest.importorskip("torch", minversion="2.6")
 
+from step_runs import planned
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from moccasin_mzn.graphs.importers import torch_storages
 from moccasin_mzn.graphs.importers.torch_memory import INPUT, STATE, Traced, account
-from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators, unexpected_bytes
+from moccasin_mzn.pytorch import operator_costs
+from moccasin_mzn.pytorch.operator_costs import OperatorCosts, Worker, measure_operators, unexpected_bytes
+from moccasin_mzn.pytorch.operator_worker import Argument, OperatorCall, TensorLike
+from moccasin_mzn.pytorch.plan_files import read_plan, write_plan
+from moccasin_mzn.pytorch.tracing import Traced as TracedStep
 
 SIDE = 64
 pytestmark = pytest.mark.filterwarnings("ignore:TF32 acceleration:UserWarning")
@@ -173,3 +181,96 @@ def test_a_storage_that_the_trace_does_not_know_is_found(monkeypatch):
     more = SIDE * SIDE * 4 - 4
     names = ("mse_loss", "smooth_l1_loss", "soft_margin_loss", "binary_cross_entropy")
     assert unexpected_bytes(nodes, OperatorCosts()) == dict.fromkeys(names, more)
+
+
+class Deadly:
+    """Ends the process that reads it."""
+
+    def __init__(self, how, *arguments):
+        self.how = how, arguments
+
+    def __reduce__(self):
+        return self.how
+
+
+def product(*more):
+    like = TensorLike((SIDE, SIDE), (SIDE, 1), "float32", "cpu")
+    return OperatorCall(("aten", "mm", "default"), (Argument(0), Argument(0), *more), {}, (like,), "cpu")
+
+
+def test_what_an_operator_does_to_its_process_is_its_own_affair(monkeypatch):
+    """It may abort, end, or go on for ever: all others are measured."""
+    worker = Worker()
+    try:
+        assert worker.measured([product()], 1)[0] is not None
+        monkeypatch.setattr(operator_costs, "_PATIENCE", 5.0)
+        fatal = [product(Deadly(os.abort)), product(Deadly(os._exit, 0)), product(Deadly(time.sleep, 10**6))]
+        calls = [fatal[0], product(), None, fatal[1], fatal[2], product(1), product()]
+        found = worker.measured(calls, 2)
+        assert [at for at, cost in enumerate(found) if cost is not None] == [1, 6]
+        assert found[1].workspace == 0 and found[1].held == SIDE * SIDE * 4
+    finally:
+        worker.close()
+    assert not worker.running
+
+
+def test_a_worker_that_cannot_begin_measures_nothing(monkeypatch):
+    monkeypatch.setattr(operator_costs, "_BEGIN", "raise SystemExit(1)")
+    assert Worker().measured([product(), product()], 1) == [None, None]
+
+
+def test_a_worker_ends_when_nobody_asks(monkeypatch):
+    monkeypatch.setattr(
+        operator_costs, "_BEGIN", "import moccasin_mzn.pytorch.operator_worker as w; w.IDLE_SECONDS = 0.1; w.main()"
+    )
+    worker = Worker()
+    assert worker.measured([product()], 1)[0] is not None
+    process = worker._running[0]
+    process.wait(60)
+    assert worker.measured([product()], 1)[0] is not None and worker._running[0].pid != process.pid
+    worker.close()
+
+
+def test_gradients_that_a_kernel_cannot_make_alone_are_made_together():
+    """The kernel of group norms in channels last reads the gradient of its input even where it is told to make none."""
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(8, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.SiLU(), nn.Conv2d(16, 8, 3, padding=1)]
+    model = nn.Sequential(*layers).to(memory_format=torch.channels_last)
+    inputs = [torch.randn(4, 8, 16, 16).to(memory_format=torch.channels_last)]
+    found = planned(model, inputs, "least")
+    names = {node.name for node in found.traced.joint.nodes if "group_norm_backward" in str(node.target)}
+    assert found.traced.unsplit <= names  # in a release whose kernel can do it, none is
+    told = found.verify(inputs)
+    assert told.equal and told.peak <= told.predicted_peak
+    whole = [made for made in found.traced.program.all if made.members[0].node.name in found.traced.unsplit]
+    assert all(len(made.members[0].outputs) == 3 for made in whole)
+
+
+def test_what_is_not_split_is_kept_in_files(tmp_path):
+    model, inputs = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 3, 3)), [torch.randn(2, 3, 16, 16)]
+    found = planned(model, inputs, 1.0)
+    name = next(node.name for node in found.traced.joint.nodes if "convolution_backward" in str(node.target))
+    assert not found.traced.unsplit
+    step = found.traced
+    traced = TracedStep.of(step.step, step.arguments, step.forms, unsplit=[name])
+    assert len(traced.problem.graph.nodes) == len(found.graph.nodes) - 1
+    sequence = traced.problem.graph.input_order()
+    write_plan(tmp_path / "plan.json", traced, sequence, {})
+    assert read_plan(tmp_path / "plan.json", model, None, ())[0].unsplit == {name}
+
+
+def test_an_operator_that_is_estimated_is_told():
+    class Pieces(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(32, 32)
+
+        def forward(self, x, lengths):
+            return torch.segment_reduce(self.layer(x), "sum", lengths=lengths)
+
+    found = planned(Pieces(), [torch.rand(32, 32), torch.full((4,), 8)], 1.0)
+    assert [name.partition(" ")[0] for name in found.estimated] == [
+        "aten.segment_reduce",
+        "aten._segment_reduce_backward",
+    ]
+    assert "2 operators could not be measured" in found.report()

@@ -175,20 +175,21 @@ def test_an_interrupt_keeps_the_best_plan():
 
 
 def test_an_interrupt_while_operators_are_measured_is_one_line(command, monkeypatch):
-    from moccasin_mzn.pytorch import operator_costs
+    from moccasin_mzn.pytorch.operator_costs import worker
+    from moccasin_mzn.pytorch.operator_worker import Findings
 
     calls = []
 
-    def interrupting(*arguments):
-        calls.append(arguments)
+    def interrupting(findings, sample):
+        calls.append(sample)
         if len(calls) > 5:
             raise KeyboardInterrupt
-        return 1
 
-    monkeypatch.setattr(operator_costs, "_nanoseconds", interrupting)
+    monkeypatch.setattr(Findings, "add", interrupting)
     state = torch.get_rng_state()
     status, out, err = command("run", "torch", *LAYERS, "--budget", "0.7", *QUICK)
     assert (status, out, err.strip(), len(calls)) == (2, "", "error: interrupted", 6)
+    assert not worker().running
     assert torch.equal(torch.get_rng_state(), state)
 
 

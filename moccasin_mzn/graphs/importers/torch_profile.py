@@ -109,11 +109,11 @@ def no_denormals() -> Iterator[None]:
         torch.set_flush_denormal(flushed)
 
 
-def real_tensor(fake: torch.Tensor, kind: str) -> torch.Tensor:
+def real_tensor(fake: torch.Tensor, kind: str, device: str | None = None) -> torch.Tensor:
     """A tensor with memory: normal numbers for inputs, small ones over 0 for the rest (a variance is no less)."""
     import torch
 
-    made = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device)
+    made = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=device or fake.device)
     places = made.as_strided((made.untyped_storage().nbytes() // made.element_size(),), (1,), 0)  # expanded: each once
     if not (fake.dtype.is_floating_point or fake.dtype.is_complex):
         places.zero_()

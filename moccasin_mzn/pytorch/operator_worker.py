@@ -1,0 +1,274 @@
+"""A process in which operators are called on tensors made up for that, and which may die of it.
+
+Kernels take much for granted: a mask of gradients that autograd never asks for, or indices that are all zero, can end
+the process. So the user's own process calls nothing but what the network calls, and asks this one: ::
+
+    user's process                      this process
+        Job(settings, calls)  ------>
+                              <------   Begun(0)
+                              <------   Sample(0, nanoseconds, workspace, held), or Failed(0)
+                              <------   Begun(1)              ... it dies here: the call 1 is at fault
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+IDLE_SECONDS = 30.0
+"""A worker that is asked nothing for so long ends, as it holds some hundred MB."""
+_ENOUGH = 0.5
+"""Seconds after which an operator is not called once more."""
+_SHORTEST = 50_000
+"""Nanoseconds: short calls are timed so many at once that they take about as long."""
+
+
+@dataclass(frozen=True)
+class TensorLike:
+    """What a tensor is like, so that one can be made."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: str
+    device: str
+
+
+@dataclass(frozen=True)
+class Argument:
+    """Stands for the value of a traced node in the arguments of a call."""
+
+    number: int
+    """In `OperatorCall.values`."""
+
+
+@dataclass(frozen=True)
+class OperatorCall:
+    """A call of an operator of `torch.ops`, as in a trace."""
+
+    operator: tuple[str, str, str]
+    """Namespace, name and overload, such as ("aten", "add", "Tensor")."""
+    args: Any
+    kwargs: Any
+    values: tuple[Any, ...]
+    """Of the nodes that are read: trees of `TensorLike` and constants."""
+    device: str
+    """Whose memory and time are measured."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How PyTorch is set to compute."""
+
+    threads: int
+    onednn: bool
+    cudnn: tuple[bool, bool, bool]
+    """Enabled, benchmark, deterministic."""
+    matmul_precision: str
+    deterministic: tuple[bool, bool]
+    """Algorithms; whether only a warning is given where there are none."""
+
+    @classmethod
+    def current(cls) -> Settings:
+        """Those of this process."""
+        import torch
+
+        cudnn = torch.backends.cudnn
+        return cls(
+            torch.get_num_threads(), bool(torch.backends.mkldnn.enabled),
+            (bool(cudnn.enabled), bool(cudnn.benchmark), bool(cudnn.deterministic)),
+            torch.get_float32_matmul_precision(),
+            (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),
+        )  # fmt: skip
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """Meanwhile this process computes like that."""
+        import torch
+
+        enabled, benchmark, deterministic = self.cudnn
+        torch.set_num_threads(self.threads)
+        torch.set_float32_matmul_precision(self.matmul_precision)
+        torch.use_deterministic_algorithms(self.deterministic[0], warn_only=self.deterministic[1])
+        with (
+            torch.backends.mkldnn.flags(enabled=self.onednn),
+            torch.backends.cudnn.flags(enabled=enabled, benchmark=benchmark, deterministic=deterministic),
+        ):
+            yield
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to measure."""
+
+    settings: Settings
+    calls: tuple[tuple[int, bytes, int], ...]
+    """The number of a call, the call (an `OperatorCall`, pickled), and how many samples to take."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A call is about to be made."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The operator has raised an exception, or cannot be called here."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one call has taken."""
+
+    number: int
+    nanoseconds: float
+    """CPU time of the calling thread, or time of another device."""
+    workspace: int
+    """Bytes at the worst beside inputs and outputs."""
+    held: int
+    """Bytes left given out for the outputs."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """All calls of a job have been made."""
+
+
+@dataclass
+class _Measured:
+    """A call, and what is known of it."""
+
+    number: int
+    call: OperatorCall
+    samples: int
+    workspace: int | None = None
+    held: int = 0
+    spent: float = 0.0
+    """Seconds."""
+
+    def sample(self) -> Sample | None:
+        """Call the operator once more; None if it has taken long enough.
+
+        Raises:
+            Exception: made-up numbers do not suit it, such as indices out of range, or there is not the memory.
+        """
+        if self.spent > _ENOUGH:
+            return None
+        from moccasin_mzn.pytorch.measuring import peak_and_held
+
+        began = time.monotonic()
+        target, args, kwargs = _made(self.call)
+        target(*args, **kwargs)  # the first call may prepare something that is kept
+        if self.workspace is None:
+            peak, self.held = peak_and_held(lambda: target(*args, **kwargs), self.call.device)
+            self.workspace = max(0, peak - self.held)
+        took = _nanoseconds(lambda: target(*args, **kwargs), self.call.device)
+        self.spent += time.monotonic() - began
+        return Sample(self.number, took, self.workspace, self.held)
+
+
+def _made(call: OperatorCall) -> tuple[Callable[..., Any], Any, Any]:
+    import torch
+    from torch.utils._pytree import tree_map
+
+    from moccasin_mzn.graphs.importers.torch_memory import STATE
+    from moccasin_mzn.graphs.importers.torch_profile import real_tensor
+
+    def real(leaf: Any) -> Any:
+        if not isinstance(leaf, TensorLike):
+            return leaf
+        like = torch.empty_strided(leaf.shape, leaf.stride, dtype=getattr(torch, leaf.dtype), device="meta")
+        return real_tensor(like, STATE, leaf.device)
+
+    values = [tree_map(real, value) for value in call.values]
+
+    def given(leaf: Any) -> Any:
+        return values[leaf.number] if isinstance(leaf, Argument) else leaf
+
+    namespace, name, overload = call.operator
+    target = getattr(getattr(getattr(torch.ops, namespace), name), overload)
+    return target, tree_map(given, call.args), tree_map(given, call.kwargs)
+
+
+def _nanoseconds(call: Callable[[], object], device: str) -> float:
+    """CPU time of this thread for a call, of many for a short one; of another device until it has done all."""
+    from moccasin_mzn.pytorch.measuring import nanoseconds_of
+
+    calls = 1
+    while True:
+        start = nanoseconds_of(device)
+        for _ in range(calls):
+            call()
+        took = nanoseconds_of(device) - start
+        if calls > 1 or took >= _SHORTEST:
+            return took / calls
+        calls = 1 + _SHORTEST // max(took, 1000)
+
+
+def work(job: Job, asker: Connection) -> None:
+    """Make the calls of a job in turns, so that a machine that is slower for a while is so for all."""
+    import pickle
+
+    import torch
+
+    from moccasin_mzn.graphs.importers.torch_profile import no_denormals
+    from moccasin_mzn.graphs.importers.torch_trace import quiet
+
+    measured: dict[int, _Measured] = {}
+    with quiet(), job.settings.applied(), torch.no_grad(), no_denormals():
+        torch.manual_seed(0)
+        for turn in range(max((samples for _, _, samples in job.calls), default=0)):
+            for number, pickled, samples in job.calls:
+                if turn >= samples or (turn and number not in measured):
+                    continue
+                asker.send(Begun(number))
+                try:
+                    call = measured.setdefault(number, _Measured(number, pickle.loads(pickled), samples))
+                    sample = call.sample()
+                    if sample is not None:
+                        asker.send(sample)
+                except Exception:
+                    measured.pop(number, None)
+                    asker.send(Failed(number))
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+    asker.send(Done())
+
+
+def main() -> None:
+    """Do the jobs that come in by the connection whose file descriptor is the argument, until nobody asks."""
+    asker = Connection(int(sys.argv[1]))
+    with contextlib.suppress(EOFError, OSError):
+        while asker.poll(IDLE_SECONDS):
+            work(asker.recv(), asker)
+    os._exit(0)  # nothing is to be put in order, and libraries that have been damaged might not end
+
+
+@dataclass
+class Findings:
+    """What has been told of a call."""
+
+    samples: list[float] = field(default_factory=list)
+    workspace: int = 0
+    held: int = 0
+    failed: bool = False
+
+    def add(self, sample: Sample) -> None:
+        """Take a sample into account."""
+        self.samples.append(sample.nanoseconds)
+        self.workspace, self.held = sample.workspace, sample.held
+
+    @property
+    def nanoseconds(self) -> int:
+        """The median, at least 1."""
+        return max(1, round(statistics.median(self.samples)))
