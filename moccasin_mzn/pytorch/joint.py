@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +67,8 @@ class Joint:
     """The traced nodes of the backward pass."""
     returned: Structure
     """What the outputs stand in."""
+    recurrent: bool = False
+    """Recurrent layers were traced as cells, see `recurrent_cells`."""
 
     @property
     def nodes(self) -> list[fx.Node]:
@@ -97,7 +99,7 @@ def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form]) -> Join
 
     with (
         quiet(), forked_random_state(), torch.backends.mkldnn.flags(enabled=False),
-        fake_state(step.model, None) as mode, plain_checkpoints(), recurrent_cells(), torch.enable_grad(),
+        fake_state(step.model, None) as mode, plain_checkpoints(), recurrent_cells() as cells, torch.enable_grad(),
     ):  # fmt: skip
         with mode:
             inputs = [form.empty() for form in forms]
@@ -112,7 +114,7 @@ def trace_joint(step: Step, arguments: Structure, forms: Sequence[Form]) -> Join
             told = f"{type(error).__name__}: {one_line(error)}"
             raise PlanError(f"the network's course depends on values, it cannot be planned ({told})") from error
     _check_captured(joint, step.model)
-    return joint
+    return replace(joint, recurrent=cells.seen)
 
 
 def _trace(step: Step, arguments: Structure, inputs: list[Any], mode: Any) -> Joint:
@@ -257,9 +259,13 @@ def recurrent_cells() -> Any:
     layers = {getattr(torch, name) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
 
     class Cells(TorchFunctionMode):
+        seen = False
+        """There is such a layer."""
+
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if function not in layers:
                 return function(*args, **(kwargs or {}))
+            self.seen = True
             with torch.backends.cudnn.flags(enabled=False):
                 return function(*args, **(kwargs or {}))
 

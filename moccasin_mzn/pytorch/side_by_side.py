@@ -14,7 +14,7 @@ from moccasin_mzn.pytorch.call import Structure
 from moccasin_mzn.pytorch.devices import CPU, forked_random_state, generator_of
 from moccasin_mzn.pytorch.measuring import allocator_peak, lacks_memory, storage_peak, time_of
 from moccasin_mzn.pytorch.slow_memory import slow_meter
-from moccasin_mzn.pytorch.verifying import differences
+from moccasin_mzn.pytorch.verifying import differences, hint_of
 
 if TYPE_CHECKING:
     import torch
@@ -64,6 +64,8 @@ class SideBySide:
     """What is not equal bit for bit after some step, by name."""
     largest_difference: float
     """Of any two numbers in what is compared."""
+    hint: str = ""
+    """What may be the reason, where something is not equal."""
 
     @property
     def equal(self) -> bool | None:
@@ -117,7 +119,7 @@ def side_by_side(
             _forget_gradients(leaves)
     eager, planned = (side.measured(done) if side in fitting else None for side in sides)
     assert planned is not None
-    return SideBySide(eager, planned, done, tuple(unequal), largest)
+    return SideBySide(eager, planned, done, tuple(unequal), largest, hint_of(found.traced) if unequal else "")
 
 
 class _Side:

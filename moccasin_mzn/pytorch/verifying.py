@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.pytorch.devices import CPU, kind_of_device
 from moccasin_mzn.pytorch.function import Runtime
 from moccasin_mzn.pytorch.liveness import Peaks
 from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak
@@ -40,6 +41,8 @@ class Verification:
     predicted_slow_peak: int
     slow_peak: int
     """Measured of slow memory, with the plan."""
+    hint: str = ""
+    """What may be the reason, where something is not equal."""
 
 
 def verified(
@@ -69,7 +72,20 @@ def verified(
                 measured.append(meter(partial(twin.step, call)))
     unequal, largest = differences(*results)
     figures = predicted.whole, predicted.storages, *measured, predicted.slow, slow[0]
-    return Verification(not unequal, largest, tuple(unequal), *figures)
+    return Verification(not unequal, largest, tuple(unequal), *figures, hint=hint_of(traced) if unequal else "")
+
+
+def hint_of(traced: Traced) -> str:
+    """Why a step with a plan and one without may differ as PyTorch is set now, and what to do; "" if nothing is known."""
+    import torch
+
+    on_cpu = kind_of_device(traced.device) == CPU
+    library, name = (torch.backends.mkldnn, "mkldnn") if on_cpu else (torch.backends.cudnn, "cudnn")
+    if not traced.joint.recurrent or not library.enabled:
+        return ""
+    how = f"torch.backends.{name}.flags(enabled=False)" + (", or run torch --no-onednn," if on_cpu else "")
+    title = "oneDNN" if on_cpu else "cuDNN"
+    return f"a plan has recurrent layers as cells, without it they are those of {title}: {how} makes them equal"
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[list[str], float]:

@@ -79,7 +79,8 @@ def verdict(beside: SideBySide) -> str:
     those = ", ".join(beside.unequal[:_UNEQUAL_SHOWN])
     more = len(beside.unequal) - _UNEQUAL_SHOWN
     those += f" and {more} more" if more > 0 else ""
-    return f"not equal after {steps}: {those}; the largest difference is {beside.largest_difference:.3g}"
+    hint = f" ({beside.hint})" if beside.hint else ""
+    return f"not equal after {steps}: {those}; the largest difference is {beside.largest_difference:.3g}{hint}"
 
 
 def side_by_side_dict(found: Plan, beside: SideBySide) -> dict[str, Any]:

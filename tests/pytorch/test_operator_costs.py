@@ -269,8 +269,5 @@ def test_an_operator_that_is_estimated_is_told():
             return torch.segment_reduce(self.layer(x), "sum", lengths=lengths)
 
     found = planned(Pieces(), [torch.rand(32, 32), torch.full((4,), 8)], 1.0)
-    assert [name.partition(" ")[0] for name in found.estimated] == [
-        "aten.segment_reduce",
-        "aten._segment_reduce_backward",
-    ]
-    assert "2 operators could not be measured" in found.report()
+    assert found.estimated == ("aten.segment_reduce",)
+    assert "1 operator could not be measured" in found.report()

@@ -158,4 +158,18 @@ def test_what_is_traced_otherwise_than_it_runs_is_told_by_verifying():
     model, x = Product(), torch.rand(2, 6)
     told = planned(model, [x], 1.0).verify([x])
     assert not told.equal and 0 < told.largest_difference < 1e-6
-    assert "gradient of line.weight" in told.unequal
+    assert "gradient of line.weight" in told.unequal and told.hint == ""
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="without oneDNN there is nothing to differ")
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_verifying_names_the_switch_for_recurrent_layers(kind):
+    torch.manual_seed(0)
+    model, x = kind(16, 16, batch_first=True), torch.rand(8, 6, 16)
+    with torch.backends.mkldnn.flags(enabled=True):
+        found = planned(model, [x], 1.0)
+        told = found.verify([x])
+        assert told.equal == (told.hint == "")
+        assert kind is not torch.nn.LSTM or "torch.backends.mkldnn.flags(enabled=False)" in told.hint
+    with torch.backends.mkldnn.flags(enabled=False):
+        assert found.verify([x]).equal and found.verify([x]).hint == ""
