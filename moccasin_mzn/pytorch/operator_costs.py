@@ -32,7 +32,7 @@ from moccasin_mzn.graphs.importers.torch_nodes import (
 )
 from moccasin_mzn.graphs.importers.torch_profile import REPEATS, member_shares
 from moccasin_mzn.own_code import own_environment
-from moccasin_mzn.pytorch.devices import CPU, device_of, kind_of_device
+from moccasin_mzn.pytorch.devices import CPU, device_of
 from moccasin_mzn.pytorch.operator_worker import (
     Argument,
     Begun,
@@ -142,8 +142,6 @@ class Worker:
             except BaseException:
                 self._end()
                 raise
-            if any(call is not None and kind_of_device(call.device) != CPU for call in calls):
-                self._end()  # it holds memory of the device
         return [
             None if each.failed or not each.samples else OperatorCost(each.nanoseconds, each.workspace, each.held)
             for each in found

@@ -16,6 +16,7 @@ from moccasin_mzn.pytorch.function import Runtime
 from moccasin_mzn.pytorch.guards import Guards
 from moccasin_mzn.pytorch.instructions import Linear
 from moccasin_mzn.pytorch.joint import Joint, trace_joint
+from moccasin_mzn.pytorch.operator_costs import worker
 from moccasin_mzn.pytorch.problem import Planned, planned
 from moccasin_mzn.pytorch.program import linear
 from moccasin_mzn.pytorch.refusal import PlanError
@@ -63,6 +64,8 @@ class Traced:
         guards = Guards.of(step.model, joint, arguments)
         problem = planned(program, gradients == ACCUMULATED)
         told = problem if costs is None else costs.told(problem)
+        if any(kind_of_device(form.device) == CUDA for form in forms):
+            worker().close()  # it holds memory of the device
         return cls(step, arguments, tuple(forms), joint, program, told, guards, costs, gradients, whole)
 
     @property

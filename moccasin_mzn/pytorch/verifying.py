@@ -76,7 +76,7 @@ def verified(
 
 
 def hint_of(traced: Traced) -> str:
-    """Why a step with a plan and one without may differ as PyTorch is set now, and what to do; "" if nothing is known."""
+    """Why a step with a plan and one without may differ as PyTorch is set now, and what to do; "" if unknown."""
     import torch
 
     on_cpu = kind_of_device(traced.device) == CPU
