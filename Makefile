@@ -27,13 +27,21 @@ test-all: test
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m '(full or hypothesis) and not slow'
 
 # PyTorch is large, so that only this installs it; the release is the one the tests were written for. ExecuTorch comes
-# with it where there is a wheel of it.
+# with it where there is a wheel of it. With `TORCH=2.9` the newest 2.9 is tested instead, from a folder of its own.
+TORCH ?=
 test-torch: .venv/ready
+ifneq ($(TORCH),)
+	test -d build/torch-$(TORCH)/torch || \
+	$(BIN)/python -m pip install --quiet --target build/torch-$(TORCH) 'torch==$(TORCH).*'
+	PYTHONPATH="$(CURDIR)/build/torch-$(TORCH)" $(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient \
+	-m 'not slow' tests/graphs/pytorch tests/pytorch
+else
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -c 'import executorch' 2>/dev/null || $(BIN)/python -m pip install --quiet --editable '.[executorch]' || \
 	echo "no ExecuTorch: its programs are not run"
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m 'not slow' tests/graphs/pytorch tests/pytorch \
 	tests/deploy/test_executorch.py
+endif
 
 # LiteRT and TensorFlow Lite Micro, where there are wheels of them: only the tests need the second.
 test-deploy: .venv/ready

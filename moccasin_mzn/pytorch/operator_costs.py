@@ -173,7 +173,17 @@ class Worker:
                 found[number].failed = True
         return False
 
+    def begin(self) -> None:
+        """Start the process, which takes some seconds to import PyTorch, while there is something else to do."""
+        with self._lock:
+            self._started()
+
     def _asked(self, job: Job) -> Connection:
+        connection = self._started()
+        connection.send(job)
+        return connection
+
+    def _started(self) -> Connection:
         if self._running is None:
             ours, its = Pipe()
             command = [sys.executable, "-P", "-c", _BEGIN, str(its.fileno())]
@@ -184,7 +194,6 @@ class Worker:
                     env=own_environment(), start_new_session=True,
                 )  # fmt: skip
             self._running = process, ours
-        self._running[1].send(job)
         return self._running[1]
 
     def _end(self) -> None:

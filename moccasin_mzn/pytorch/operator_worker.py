@@ -247,6 +247,8 @@ def work(job: Job, asker: Connection) -> None:
 
 def main() -> None:
     """Do the jobs that come in by the connection whose file descriptor is the argument, until nobody asks."""
+    import torch  # noqa: F401 - while nobody waits for it
+
     asker = Connection(int(sys.argv[1]))
     with contextlib.suppress(EOFError, OSError):
         while asker.poll(IDLE_SECONDS):

@@ -56,9 +56,11 @@ class Traced:
             unsplit: where nothing is measured, what is known of that.
         """
         _check(step.model, forms)
-        joint = trace_joint(step, arguments, forms)
         if costs is not None and without_memory(step.model, forms):
             costs = None
+        if costs is not None:
+            worker().begin()
+        joint = trace_joint(step, arguments, forms)
         whole = frozenset(unsplit) if costs is None else costs.table.unsplit(joint.nodes)
         program = computations(joint, whole)
         guards = Guards.of(step.model, joint, arguments)

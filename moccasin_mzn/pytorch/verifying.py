@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,8 @@ def verified(
                 measured.append(meter(partial(twin.step, call)))
     unequal, largest = differences(*results)
     figures = predicted.whole, predicted.storages, *measured, predicted.slow, slow[0]
-    return Verification(not unequal, largest, tuple(unequal), *figures, hint=hint_of(traced) if unequal else "")
+    found = Verification(not unequal, largest, tuple(unequal), *figures)
+    return replace(found, hint=hint_of(traced)) if unequal else found
 
 
 def hint_of(traced: Traced) -> str:
