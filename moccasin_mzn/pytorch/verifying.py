@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -71,9 +71,11 @@ def verified(
             with twin_of(traced, inputs, kwargs) as twin:
                 measured.append(meter(partial(twin.step, call)))
     unequal, largest = differences(*results)
-    figures = predicted.whole, predicted.storages, *measured, predicted.slow, slow[0]
-    found = Verification(not unequal, largest, tuple(unequal), *figures)
-    return replace(found, hint=hint_of(traced)) if unequal else found
+    peak, storages, eager_peak, eager_storages = measured
+    return Verification(
+        not unequal, largest, tuple(unequal), predicted.whole, predicted.storages, peak, storages, eager_peak,
+        eager_storages, predicted.slow, slow[0], hint_of(traced) if unequal else "",
+    )  # fmt: skip
 
 
 def hint_of(traced: Traced) -> str:
