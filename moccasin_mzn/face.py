@@ -283,7 +283,8 @@ def allocate(
         buffers: with their lifespans, or a CSV file as minimalloc reads it.
         alignment: offsets are multiples of it.
         capacity: a size of the arena that is enough; None: it is made as small as possible.
-        begin_with: offsets to begin with, one for each buffer; None: those in the file, if it has some.
+        begin_with: offsets to begin with, one for each buffer. What a buffer has as its `offset` stays there; its
+            `hint` is where the search begins with it.
         time_limit: seconds; None: as long as it seems of use.
         threads: of the solver; None: as many as there are cores.
         seed: of the search.
@@ -295,8 +296,7 @@ def allocate(
     check_threads(threads)
     check_seed(seed)
     if isinstance(buffers, str | PathLike):
-        buffers, offsets = read_buffers(buffers)
-        begin_with = offsets if begin_with is None else begin_with
+        buffers = read_buffers(buffers, alignment, capacity)
     return AllocationResult(
         allocate_buffers(
             buffers, alignment, capacity=capacity, begin_with=begin_with, time_limit=time_limit, threads=threads,
