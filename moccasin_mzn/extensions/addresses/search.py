@@ -48,7 +48,7 @@ BRANCHED, LOOKS = 0.3, 200
 """Share of a time limit after which branch and bound is over; without a limit it goes on so many times."""
 UNITS = 2**30
 """Insertion counts in units, of which all sizes together are not many more."""
-ROUNDS = 40
+ROUNDS = 20
 """Of repair from the best arena known, without a time limit, where there is no insertion."""
 MOST_BUFFERS = 20_000
 """With more, only the order of time is tried, in which the dead are forgotten: other orders take quadratic time."""
@@ -239,6 +239,7 @@ class _Search:
 
     def _repair_on(self, chunk: int) -> None:
         """Repair from the best arena known, in either way and with aims of any distance."""
+        chunk = min(chunk, MOST_MOVES)
         for number in itertools.count():
             if self.done or self.over() or (self.deadline.seconds is None and number == ROUNDS):
                 return
