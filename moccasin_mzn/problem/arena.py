@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from moccasin_mzn.checks import integer, sequence
+from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.problem.buffer import TOTAL_LIMIT, Buffer, pieces_of
 from moccasin_mzn.problem.judges.arenas import Box, Flaw, flaws
@@ -52,8 +52,8 @@ class Arena:
     def __post_init__(self) -> None:
         object.__setattr__(self, "buffers", buffers_in(self.buffers))
         offsets = sequence(self.offsets, "offsets", "a sequence of integers")
-        object.__setattr__(self, "offsets", tuple(integer(offset) for offset in offsets))
-        object.__setattr__(self, "alignment", integer(self.alignment))
+        object.__setattr__(self, "offsets", tuple(plain(offset) for offset in offsets))
+        object.__setattr__(self, "alignment", plain(self.alignment))
         check_buffers(self.buffers, self.alignment)
         if len(self.offsets) != len(self.buffers):
             raise InputError(f"{count_text(len(self.offsets), 'offset')} for {count_text(len(self.buffers), 'buffer')}")

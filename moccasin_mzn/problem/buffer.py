@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from moccasin_mzn.checks import integer, sequence
+from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.errors import InputError, shown
 
 TOTAL_LIMIT = 2**53
@@ -39,7 +39,7 @@ class Gap:
             raise InputError(f"gap from {self.start} to before {self.end} is empty")
         if self.window is None:
             return
-        window = tuple(integer(amount) for amount in sequence(self.window, "window of a gap", "a pair of integers"))
+        window = tuple(plain(amount) for amount in sequence(self.window, "window of a gap", "a pair of integers"))
         if len(window) != 2 or not all(type(a) is int and 0 <= a <= TOTAL_LIMIT for a in window):
             raise InputError(f"window {shown(self.window)} of a gap is not a pair of integers from 0 to {TOTAL_LIMIT}")
         if window[0] >= window[1]:
@@ -130,7 +130,7 @@ def pieces_of(buffer: Buffer) -> list[Piece]:
 
 def _take_integers(record: Buffer | Gap, names: list[str] | tuple[str, ...], where: str, most: int) -> None:
     for name in names:
-        value, least = integer(getattr(record, name)), int(name == "alignment")
+        value, least = plain(getattr(record, name)), int(name == "alignment")
         if type(value) is not int or not least <= value <= most:
             raise InputError(f"{where} {name} {shown(value)} is not an integer from {least} to {most}")
         object.__setattr__(record, name, value)

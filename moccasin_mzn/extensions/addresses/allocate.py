@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moccasin_mzn.checks import integer
+from moccasin_mzn.checks import plain
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
@@ -48,7 +48,7 @@ def allocate_buffers(
     from moccasin_mzn.extensions.addresses.exact import least_arena
     from moccasin_mzn.solvers.minizinc.run import Limits
 
-    buffers, alignment = buffers_in(buffers), integer(alignment)
+    buffers, alignment = buffers_in(buffers), plain(alignment)
     check_buffers(buffers, alignment, capacity)
     ready(ADDRESSES)
     deadline = Deadline(time_limit)

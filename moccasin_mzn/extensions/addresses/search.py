@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from moccasin_mzn.checks import integer
+from moccasin_mzn.checks import plain
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.extensions.addresses.branch import MOST, compressed, offsets_within
 from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, steps
@@ -73,7 +73,7 @@ def search_arena(
     Raises:
         InputError: see `Arena`.
     """
-    buffers, alignment = buffers_in(buffers), integer(alignment)
+    buffers, alignment = buffers_in(buffers), plain(alignment)
     check_buffers(buffers, alignment)
     search = _Search(buffers, alignment, enough, seed, Deadline(time_limit), stop)
     if begin_with is not None:

@@ -165,7 +165,7 @@ def test_an_arena_has_what_is_given():
         ({"offset": 3, "alignment": 2}, "buffer b: offset 3 is not a multiple of 2, its alignment"),
         ({"hint": 0.5}, "buffer b: hint 0.5 is not an integer from 0"),
         ({"gaps": [(2, 3)]}, r"buffer b: \(2, 3\) is not a gap"),
-        ({"gaps": 3}, "buffer b: gaps: 3 is not a sequence of gaps"),
+        ({"gaps": 3}, "buffer b: gaps: expected a sequence of gaps, got 3"),
         ({"gaps": [Gap(0, 3)]}, r"buffer b: gap 0\.\.2 is not within the lifespan 2\.\.8"),
         ({"gaps": [Gap(6, 10)]}, r"buffer b: gap 6\.\.9 is not within"),
         ({"gaps": [Gap(5, 7), Gap(2, 6)]}, r"buffer b: gaps 2\.\.5 and 5\.\.6 overlap"),
