@@ -20,6 +20,7 @@ from moccasin_mzn.extensions.paging.build import PagingCosts
 from moccasin_mzn.extensions.platforms import Amount, asked_problem
 from moccasin_mzn.formulations import formulations
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import ready
@@ -357,8 +358,10 @@ def _memories(how: Given, several: dict[str, Any]) -> Memories | None:
 
 def _started(given: Start | None, attribute: str) -> Any:
     """A schedule or a plan to start from, of an earlier result if that is given."""
-    if not isinstance(given, Result):
+    if given is None or isinstance(given, str | PathLike):
         return given
+    if not isinstance(given, Result):
+        return as_tuple("warm start", given, "a result, a schedule, a plan or a file of one")
     start = getattr(given, attribute)
     if start is None:
         raise InputError("warm start: the result has no answer of this kind")

@@ -158,6 +158,16 @@ def check_alignment(alignment: int) -> None:
         raise InputError(f"alignment {shown(alignment)} is not an integer from 1 to {TOTAL_LIMIT}")
 
 
+def check_capacity(capacity: int | None) -> None:
+    """Check what an arena may take; None: anything.
+
+    Raises:
+        InputError: it is no int of 0 or more.
+    """
+    if capacity is not None and (type(capacity) is not int or capacity < 0):
+        raise InputError(f"capacity {shown(capacity)} is not an integer of 0 or more")
+
+
 def steps(buffers: tuple[Buffer, ...], alignment: int) -> list[int]:
     """What the offset of each buffer must be a multiple of."""
     return [math.lcm(buffer.alignment, alignment) for buffer in buffers]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moccasin_mzn.checks import plain
+from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.heuristics.compiled_searches import ready
-from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers
+from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, check_capacity
 from moccasin_mzn.problem.buffer import Buffer, pieces_of
 
 MOST_MODELLED = 300
@@ -48,13 +48,14 @@ def allocate_buffers(
     from moccasin_mzn.extensions.addresses.exact import least_arena
     from moccasin_mzn.solvers.minizinc.run import Limits
 
-    buffers, alignment = buffers_in(buffers), plain(alignment)
+    buffers, alignment, capacity = buffers_in(buffers), plain(alignment), plain(capacity)
+    check_capacity(capacity)
     check_buffers(buffers, alignment, capacity)
     ready(ADDRESSES)
     deadline = Deadline(time_limit)
     bound, interrupted = bound_of(buffers, alignment), []
     if begin_with is not None:
-        begin_with = Arena(buffers, tuple(begin_with), alignment).offsets
+        begin_with = Arena(buffers, sequence(begin_with, "begin with", "offsets, one for each buffer"), alignment).offsets
     modelled = sum(len(pieces_of(buffer)) for buffer in buffers) <= MOST_MODELLED
     arena = search_arena(
         buffers, alignment, enough=capacity, seed=seed, begin_with=begin_with,

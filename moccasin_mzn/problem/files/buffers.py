@@ -27,7 +27,7 @@ from os import PathLike
 from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import load_text
 from moccasin_mzn.pages import Page
-from moccasin_mzn.problem.arena import check_alignment, given_flaw
+from moccasin_mzn.problem.arena import check_alignment, check_capacity, given_flaw
 from moccasin_mzn.problem.buffer import Buffer, Gap
 from moccasin_mzn.words import count_text
 
@@ -56,6 +56,7 @@ def parse_buffers(
 ) -> tuple[Buffer, ...]:
     """`read_buffers` for the text of a file that was read from `path`."""
     check_alignment(alignment)
+    check_capacity(capacity)
     with located(path), explained(Page.ADDRESSES):
         rows = [(number, row) for number, row in enumerate(_rows(text), start=1) if row]
         if not rows:
