@@ -78,7 +78,7 @@ def test_two_of_them_are_too(place, other, value, second):
         (lambda: mz.order(None), "graph: expected a ComputationGraph or its file, got None"),
         (lambda: mz.frontier({}), "graph: expected a ComputationGraph or its file, got {}"),
         (lambda: mz.compare(BARE, 0.8), "graph: expected a ComputationGraph or its file, got <networkx"),
-        (lambda: mz.solve("/no/such.json", 0.8), "/no/such.json: No such file"),
+        (lambda: mz.solve("/no/such.json", 0.8), "/no/such.json: cannot read: No such file"),
         (lambda: mz.read_graph(None), "path: expected the path of a file, got None"),
         (lambda: mz.write_graph("x", "y"), "graph: expected a ComputationGraph, got 'x'"),
         (lambda: mz.solve(CHAIN, "eighty"), "budget 'eighty': expected a fraction of the peak (0.8 or 80%) or an amount"),
