@@ -15,8 +15,8 @@ MOST_THREADS = 10_000
 
 
 def plain(value: Any) -> Any:
-    """A number, flag or text of another type, such as numpy's, as Python's own. All else is left as it is, to be refused
-    by whom it is for: a bool is no number, a float no integer.
+    """A number, flag or text of another type, such as numpy's, as Python's own. All else is left as it is, to be
+    refused by whom it is for: a bool is no number, a float no integer.
 
     Floats of other widths count as what they are written as: a numpy.float32 of 0.8 is 0.8.
     """

@@ -40,8 +40,8 @@ def over_text(amount: int, limit: int, unit: str, what: str = "the budget") -> s
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """", did you mean NAME?" with what is most like a name that nobody knows; empty if nothing is. What begins alike is
-    nearer than what has as many letters in common."""
+    """ ", did you mean NAME?" with what is most like a name that nobody knows; empty if nothing is. What begins alike
+    is nearer than what has as many letters in common."""
 
     def likeness(other: str) -> float:
         begins = len(os.path.commonprefix([name, other])) >= 3

@@ -100,8 +100,8 @@ def _goal(given: Goal | Callable[[int], Goal], instance: Instance) -> Goal:
 def _device(name: str, given: Device | Amount | None) -> Device:
     if given is None or isinstance(given, Device):
         return given or Device()
-    given = plain(given)
-    return parse_device(f"{name}={given}")[1] if isinstance(given, str) else Device(Budget.of(given))
+    amount = plain(given)
+    return parse_device(f"{name}={amount}")[1] if isinstance(amount, str) else Device(Budget.of(amount))
 
 
 def paging_costs(

@@ -121,8 +121,8 @@ def check_buffers(buffers: tuple[Buffer, ...], alignment: int, capacity: int | N
     """Check what allocators rely on.
 
     Raises:
-        InputError: an alignment that is no int from 1 to `TOTAL_LIMIT`; sizes that together reach `TOTAL_LIMIT`; offsets
-            of buffers that no arena, or none within the capacity, can have.
+        InputError: an alignment that is no int from 1 to `TOTAL_LIMIT`; sizes that together reach `TOTAL_LIMIT`; own
+            offsets of buffers that no arena, or none within the capacity, can have.
     """
     check_alignment(alignment)
     total = sum(b.size + step for b, step in zip(buffers, steps(buffers, alignment), strict=True))

@@ -78,7 +78,9 @@ class Buffer:
         where = f"buffer {self.name}:"
         _take_integers(self, ("start", "end"), where, TIME_LIMIT)
         _take_integers(self, ("size", "alignment"), where, TOTAL_LIMIT)
-        _take_integers(self, [name for name in ("offset", "hint") if getattr(self, name) is not None], where, TOTAL_LIMIT)
+        _take_integers(
+            self, [name for name in ("offset", "hint") if getattr(self, name) is not None], where, TOTAL_LIMIT
+        )
         if self.start >= self.end:
             raise InputError(f"{where} lifespan from {self.start} to before {self.end} is empty")
         if self.offset is not None and self.offset % self.alignment:
@@ -94,13 +96,13 @@ class Buffer:
                 life = f"the lifespan {self.start}..{self.end - 1}"
                 raise InputError(f"{where} gap {gap.start}..{gap.end - 1} is not within {life}")
             if gap.window is not None and gap.window[1] > self.size:
-                raise InputError(f"{where} window {gap.window[0]}..{gap.window[1] - 1} of a gap is over its size {self.size}")
+                raise InputError(
+                    f"{where} window {gap.window[0]}..{gap.window[1] - 1} of a gap is over its size {self.size}"
+                )
         gaps = tuple(sorted(gaps, key=lambda gap: gap.start))
         for one, other in zip(gaps, gaps[1:], strict=False):
             if one.end > other.start:
-                raise InputError(
-                    f"{where} gaps {one.start}..{one.end - 1} and {other.start}..{other.end - 1} overlap"
-                )
+                raise InputError(f"{where} gaps {one.start}..{one.end - 1} and {other.start}..{other.end - 1} overlap")
         object.__setattr__(self, "gaps", gaps)
 
 

@@ -160,7 +160,8 @@ class Goal:
     """In the graph's size unit."""
 
     def __post_init__(self) -> None:
-        if self.objective not in OBJECTIVES:
+        object.__setattr__(self, "objective", plain(self.objective))
+        if not isinstance(self.objective, str) or self.objective not in OBJECTIVES:
             raise InputError(f"unknown objective {shown(self.objective)}, expected one of {', '.join(OBJECTIVES)}")
         for what in OBJECTIVES:
             limit = plain(self.limit(what))

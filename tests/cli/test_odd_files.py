@@ -70,7 +70,13 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+SLOW = ("import onnx", "deploy onnx")
+"""They start a process for each file."""
+
+
+@pytest.mark.parametrize(
+    "line", [pytest.param(line, marks=pytest.mark.full if line.startswith(SLOW) else ()) for line in COMMANDS]
+)
 def test_odd_files_are_one_line(command, tmp_path, monkeypatch, line):
     monkeypatch.chdir(tmp_path)
     graph = tmp_path / "graph.json"
@@ -83,4 +89,7 @@ def test_odd_files_are_one_line(command, tmp_path, monkeypatch, line):
     for path in paths:
         words = [{"FILE": str(path), "GRAPH": str(graph)}.get(word, word) for word in line.split()]
         status, out, err = command(*words)
-        assert (status, out) == (2, "") and err.count("\n") == 1 and err.startswith(("error: ", "Error: ")), (words, err)
+        assert (status, out) == (2, "") and err.count("\n") == 1 and err.startswith(("error: ", "Error: ")), (
+            words,
+            err,
+        )

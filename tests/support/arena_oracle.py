@@ -59,7 +59,9 @@ def least_arena_of_cells(
         for offset in range(0, arena - size + 1, alignment) if given is None else [given]:
             if offset % alignment or (size and offset + size > arena):
                 continue
-            cells = {(t, offset + a) for start, end, low, high in pieces for t in range(start, end) for a in range(low, high)}
+            cells = {
+                (t, offset + a) for start, end, low, high in pieces for t in range(start, end) for a in range(low, high)
+            }
             if not cells & taken and placed(at + 1, taken | cells, arena):
                 return True
         return False

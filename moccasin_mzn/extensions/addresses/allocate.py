@@ -43,7 +43,8 @@ def allocate_buffers(
         begin_with: offsets to begin with, one for each buffer; refused if they are no arena.
 
     Raises:
-        InputError: sizes, offsets or an alignment that make no sense, or buffers' own offsets that contradict each other; MiniZinc, if it is needed, is missing or failed.
+        InputError: sizes, offsets or an alignment that make no sense, buffers' own offsets that contradict each other,
+            or what they do not fit; MiniZinc, if it is needed, is missing or failed.
     """
     from moccasin_mzn.extensions.addresses.exact import least_arena
     from moccasin_mzn.solvers.minizinc.run import Limits
@@ -55,7 +56,9 @@ def allocate_buffers(
     deadline = Deadline(time_limit)
     bound, interrupted = bound_of(buffers, alignment), []
     if begin_with is not None:
-        begin_with = Arena(buffers, sequence(begin_with, "begin with", "offsets, one for each buffer"), alignment).offsets
+        begin_with = Arena(
+            buffers, sequence(begin_with, "begin with", "offsets, one for each buffer"), alignment
+        ).offsets
     modelled = sum(len(pieces_of(buffer)) for buffer in buffers) <= MOST_MODELLED
     arena = search_arena(
         buffers, alignment, enough=capacity, seed=seed, begin_with=begin_with,

@@ -26,8 +26,8 @@ AREA, TIME, TOTAL = 0, 1, 2
 RANKINGS = ((TIME, AREA, TOTAL), (TOTAL, AREA, TIME), (TOTAL, TIME, AREA))
 BEGIN, COUNT, POS, LOW, HIGH, LEAST, LEAST_RANK, HEIGHT, CHOSEN, MOVED, RAISED, BARE, NEXT = range(13)
 """Rows of `frames`: its list in the pool and how long it is, the next candidate, its sections, the offset and the rank
-from which candidates count, where the first of them may end, or just above an offset that is given, the buffer placed, its marks in both trails, whether
-nothing waits above it, and the section from which parts are still to be searched."""
+from which candidates count, where the first of them may end, or just above an offset that is given, the buffer placed,
+its marks in both trails, whether nothing waits above it, and the section from which parts are still to be searched."""
 DEPTH, MODE, MARK = range(3)
 """Of `control`."""
 _ENTER, _NEXT, _DOWN, _DONE, _FAILED = range(5)

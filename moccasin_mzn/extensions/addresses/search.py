@@ -157,7 +157,7 @@ class _Search:
             self.offsets[self.solid] = offset
 
     def hinted(self, buffers: tuple[Buffer, ...]) -> None:
-        """Take the arena in which buffers lie where hints say, those that begin first before others, if there are any."""
+        """Take the arena in which buffers lie where hints say, by start, if there are any hints."""
         from moccasin_mzn.extensions.addresses.kernel import UNLIMITED
         from moccasin_mzn.extensions.addresses.pieces import place_pieces
 
@@ -166,10 +166,12 @@ class _Search:
             return
         pieces, in_time = self.pieces or _Pieces(there), len(there) > MOST_BUFFERS
         hints = np.array([-1 if buffer.hint is None else buffer.hint for buffer in there], np.int64)
-        order, pinned = pieces.arguments(np.lexsort((hints < 0, self.boxes[0]) if in_time else (self.boxes[0], hints < 0)))
+        order, pinned = pieces.arguments(
+            np.lexsort((hints < 0, self.boxes[0]) if in_time else (self.boxes[0], hints < 0))
+        )
+        wanted = np.where(pieces.given >= 0, pieces.given, hints)
         place_pieces(
-            order, pinned, self.boxes, pieces.first, pieces.table, np.where(pieces.given >= 0, pieces.given, hints), False,
-            in_time, UNLIMITED, self._placed, pieces.low, pieces.high, self._offset,
+            order, pinned, self.boxes, pieces.first, pieces.table, wanted, False, in_time, UNLIMITED, self._placed, pieces.low, pieces.high, self._offset,
         )  # fmt: skip
         self.take(self._offset)
 

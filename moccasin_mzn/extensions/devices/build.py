@@ -63,6 +63,9 @@ class Device:
             if value is not None and (type(value) not in (int, float, Fraction) or not 0 <= value < math.inf):
                 raise InputError(f"device: {what} {shown(value)} is not a number of 0 or more")
             object.__setattr__(self, what, Fraction(repr(value)) if type(value) is float else value)
+        object.__setattr__(self, "computes", plain(self.computes))
+        if type(self.computes) is not bool:
+            raise InputError(f"device: computes {shown(self.computes)} is not true or false")
         if self.budget is not None:
             object.__setattr__(self, "budget", Budget.of(self.budget))
 

@@ -131,10 +131,10 @@ def _buffer(fields: dict[str, str], closed: bool) -> Buffer:
     values = {name: _integer(name, fields[name]) for name in ("lower", "upper", "size")}
     alignment = _integer("alignment", fields["alignment"]) if "alignment" in fields else 1
     offset, hint = (_optional_integer(name, fields.get(name, "")) for name in ("offset", "hint"))
-    return Buffer(
-        fields["id"], values["lower"], values["upper"] + closed, values["size"], alignment, offset,
-        hint if hint is None or hint >= 0 else None, tuple(_gap(word, closed) for word in fields.get("gaps", "").split()),
-    )  # fmt: skip
+    hint = None if hint is not None and hint < 0 else hint
+    gaps = tuple(_gap(word, closed) for word in fields.get("gaps", "").split())
+    life = values["lower"], values["upper"] + closed
+    return Buffer(fields["id"], *life, values["size"], alignment, offset, hint, gaps)
 
 
 def _gap(text: str, closed: bool) -> Gap:

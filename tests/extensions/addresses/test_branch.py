@@ -47,7 +47,9 @@ def test_every_ranking_says_the_same_in_small_steps(buffers, capacity, ranking):
     first, behind = (np.array([times[t] for t in side.tolist()], np.int64) for side in (start, end))
     if any(not np.any((first <= s) & (s < behind)) for s in range(int(behind.max()))):
         return  # parts that nothing links are searched for one by one
-    search = Branching(np.array([size, step, first, behind, end - start, np.full(len(size), -1)], np.int64), capacity, ranking)
+    search = Branching(
+        np.array([size, step, first, behind, end - start, np.full(len(size), -1)], np.int64), capacity, ranking
+    )
     before = [a.copy() for a in (search.offset, search.lowest, search.floor, search.total, search.cuts)]
     found = 0
     while found not in (FOUND, EXHAUSTED):

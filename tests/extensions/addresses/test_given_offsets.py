@@ -38,7 +38,9 @@ def least(buffers, alignment) -> int:
 @pytest.mark.parametrize("seed", range(60))
 def test_the_two_oracles_agree_where_nothing_is_given(seed):
     buffers, alignment = draw_buffers(seed, most=4)
-    assert least(buffers, alignment) == least_arena_by_brute_force([(b.start, b.end, b.size) for b in buffers], alignment)
+    assert least(buffers, alignment) == least_arena_by_brute_force(
+        [(b.start, b.end, b.size) for b in buffers], alignment
+    )
 
 
 @given(given_sets())
