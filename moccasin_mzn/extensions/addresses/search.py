@@ -171,7 +171,8 @@ class _Search:
         )
         wanted = np.where(pieces.given >= 0, pieces.given, hints)
         place_pieces(
-            order, pinned, self.boxes, pieces.first, pieces.table, wanted, False, in_time, UNLIMITED, self._placed, pieces.low, pieces.high, self._offset,
+            order, pinned, self.boxes, pieces.first, pieces.table, wanted, False, in_time, UNLIMITED,
+            self._placed, pieces.low, pieces.high, self._offset,
         )  # fmt: skip
         self.take(self._offset)
 
