@@ -41,8 +41,9 @@ NONSENSE = [
     True, 0, -1, -0.0, 10**400, 2**70, 0.5, 1.5, -0.5, float("nan"), float("inf"), -float("inf"), 1j, Decimal("0.8"),
     "", "nonsense", "80", "-3", "1e309", "0", "\x00", "a\nb", "/no/such/file", Path("/no/such/file"), Path("/"), b"x",
     [], {}, (), set(), [None], [1, 2], [[1]], {"a": 1}, {1: 2}, {"out_time": None}, {"out_time": [1]},
-    {"time": object()}, {"latency": 0.5}, {"a": []}, {"a": "x:y"}, object(), Odd(), len, int, print, range(4), iter([]),
-    ..., NotImplemented, np.int64(-3), np.float64("nan"), np.bool_(True), np.zeros(3), np.zeros((2, 2)), np.array(7), np.array("x"),
+    {"time": object()}, {"latency": 0.5}, {"a": []}, {"a": "x:y"}, object(), Odd(), len, int, print,
+    range(4), iter([]), ..., NotImplemented, np.int64(-3), np.float64("nan"), np.bool_(True),
+    np.zeros(3), np.zeros((2, 2)), np.array(7), np.array("x"),
     np.str_("nonsense"), np.datetime64("2020-01-01"), BARE, networkx.Graph(), CHAIN, BUFFERS, BUFFERS[0],
 ]  # fmt: skip
 PLACES = [(function, name) for function in ASKED for name in inspect.signature(function).parameters if name != "own"]
