@@ -97,7 +97,7 @@ def test_elastic_memory_is_dearer_than_any_recomputation():
 
 @pytest.mark.parametrize("memory", [10**11, 6 * 10**12])
 def test_elastic_memory_is_counted_from_the_budget(memory):
-    """The weight of what is over it, 5 * 10^7 and more, times the budget itself, is over 2^62; x is to be computed again."""
+    """The weight of what is over it, some 10^8, times the budget itself, is over 2^63; x is to be computed again."""
     durations, sizes = (5 * 10**7, 3, 3, 3, 1), (7, 5, memory, 5, 3)
     graph = ComputationGraph(tuple("xabcz"), durations, sizes, ((0, 1), (1, 2), (2, 3), (0, 4), (3, 4)))
     form, budget = find_formulation("staged"), memory + 10
