@@ -222,6 +222,7 @@ class _Search:
     def _improve(self, starts: list[_Start], known: int | None) -> None:
         """Repair of the best start; then coolings, the first few from other starts, the rest from the best arena."""
         chunk = max(20, int(CHUNK_WORK / max(1, len(self.solid)) ** 2))
+        chunk = chunk if self.pieces is None else min(chunk, MOST_MOVES)  # repair is all there is, again and again
         for share in SHARES:
             if not self.done and not self.over(REPAIRED):
                 self._aim(share, starts[0], chunk, lambda: self.over(REPAIRED))
@@ -242,7 +243,6 @@ class _Search:
 
     def _repair_on(self, chunk: int) -> None:
         """Repair from the best arena known, in either way and with aims of any distance."""
-        chunk = min(chunk, MOST_MOVES)
         for number in itertools.count():
             if self.done or self.over() or (self.deadline.seconds is None and number == ROUNDS):
                 return
