@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from moccasin_mzn.face import allocate, compare, frontier, order, solve
     from moccasin_mzn.graphs.formats import read_graph, write_graph
     from moccasin_mzn.graphs.graph import ComputationGraph
-    from moccasin_mzn.problem.arena import Buffer
     from moccasin_mzn.problem.budget import Budget
+    from moccasin_mzn.problem.buffer import Buffer, Gap
     from moccasin_mzn.problem.platform import Goal
     from moccasin_mzn.report.answers import Result
 
 __all__ = [
-    "Budget", "Buffer", "ComputationGraph", "CopyCosts", "Device", "Goal", "InputError", "PagingCosts", "Result",
+    "Budget", "Buffer", "ComputationGraph", "CopyCosts", "Device", "Gap", "Goal", "InputError", "PagingCosts", "Result",
     "allocate", "compare", "frontier", "order", "read_graph", "solve", "write_graph",
 ]  # fmt: skip
 
 _HOMES = {
-    "Budget": "problem.budget", "Buffer": "problem.arena", "ComputationGraph": "graphs.graph",
+    "Budget": "problem.budget", "Buffer": "problem.buffer", "Gap": "problem.buffer", "ComputationGraph": "graphs.graph",
     "CopyCosts": "extensions.devices.build", "Device": "extensions.devices.build", "Goal": "problem.platform",
     "InputError": "errors", "PagingCosts": "extensions.paging.build", "Result": "report.answers",
     "read_graph": "graphs.formats", "write_graph": "graphs.formats",

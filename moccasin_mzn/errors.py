@@ -120,7 +120,8 @@ def located(where: object) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        told = str(where)
+        raise InputError(f"{told if told.isprintable() else shown(told)}: {error}") from None
 
 
 @contextmanager

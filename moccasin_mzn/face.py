@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from os import PathLike
 from typing import Any
 
-from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.arguments import checked
+from moccasin_mzn.checks import check_seed, check_threads, check_time_limit, plain, sequence
+from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.extensions.asking import Given, Memories, prepared
 from moccasin_mzn.extensions.devices.build import CopyCosts, Device
 from moccasin_mzn.extensions.memory_options import TAKEN
 from moccasin_mzn.extensions.paging.build import PagingCosts
 from moccasin_mzn.extensions.platforms import Amount, asked_problem
+from moccasin_mzn.formulations import formulations
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import ready
@@ -37,6 +42,11 @@ Counts = int | Sequence[int] | str | PathLike[str]
 Start = Result | Sequence[int] | Plan | str | PathLike[str]
 
 
+def _own_options() -> list[str]:
+    return [name for form in formulations() for name in form.own_options]
+
+
+@checked(others=_own_options)
 def solve(
     graph: Graph,
     budget: Amount | None = None,
@@ -139,6 +149,7 @@ def solve(
     return Result(question.answer(on_progress, begin))
 
 
+@checked()
 def order(
     graph: Graph,
     *,
@@ -167,6 +178,7 @@ def order(
     return OrderResult(computation_graph, simulate(computation_graph, begin_with).peak, found)
 
 
+@checked(others=_own_options)
 def frontier(
     graph: Graph,
     *,
@@ -210,6 +222,7 @@ def frontier(
     from moccasin_mzn.extensions.frontier.variants import prepared_sweep
 
     check_time_limit(time_limit)
+    asked = sequence(budgets, "budgets", "a sequence of budgets")
     how = _given(
         formulation=formulation, solver=solver, search=search, threads=threads, until_gap=until_gap, seed=seed,
         max_computations=max_computations, **own,
@@ -218,10 +231,11 @@ def frontier(
     whole = {} if memories is None else {"budget": None if devices else "100%"}
     variant = prepared_sweep(how, memories)(_graph(graph, in_place), order=order, count_fixed=count_fixed, **whole)
     begin = time.monotonic() + ready(*variant.compiled)
-    plan = Sweep(points, time_limit, tuple(variant.amount(budget) for budget in budgets))
+    plan = Sweep(points, time_limit, tuple(variant.amount(budget) for budget in asked))
     return FrontierResult(sweep(variant, plan, on_progress or (lambda line: None), begin))
 
 
+@checked()
 def compare(
     graph: Graph,
     budgets: float | str | Sequence[float | str],
@@ -254,10 +268,13 @@ def compare(
     from moccasin_mzn.bench.compare import compare as run_all
 
     check_time_limit(time_limit)
-    each = [budgets] if isinstance(budgets, str) or not isinstance(budgets, Sequence) else budgets
-    amounts = [budget if isinstance(budget, str) else str(budget) for budget in each]
-    for amount in amounts:
-        Budget.parse(amount)
+    one = isinstance(budgets, str | int | float | Fraction | Budget | None)
+    each = [budgets] if one else sequence(budgets, "budgets", "a budget, or a sequence of budgets")
+    amounts = [_amount_text(budget) for budget in each]
+    only = sequence(only, "only", "a sequence of patterns")
+    for pattern in only:
+        if not isinstance(pattern, str):
+            raise InputError(f"only: expected a sequence of patterns, with {shown(pattern)} in it")
     chosen, computation_graph = contenders(only), _graph(graph)
     effort, rows = ContenderOptions(time_limit, threads, seed, warm_start), list[Row]()
     for amount in amounts:
@@ -267,6 +284,7 @@ def compare(
     return ComparisonResult(tuple(rows))
 
 
+@checked()
 def allocate(
     buffers: Sequence[Buffer] | str | PathLike[str],
     *,
@@ -283,7 +301,8 @@ def allocate(
         buffers: with their lifespans, or a CSV file as minimalloc reads it.
         alignment: offsets are multiples of it.
         capacity: a size of the arena that is enough; None: it is made as small as possible.
-        begin_with: offsets to begin with, one for each buffer; None: those in the file, if it has some.
+        begin_with: offsets to begin with, one for each buffer. What a buffer has as its `offset` stays there; its
+            `hint` is where the search begins with it.
         time_limit: seconds; None: as long as it seems of use.
         threads: of the solver; None: as many as there are cores.
         seed: of the search.
@@ -295,8 +314,7 @@ def allocate(
     check_threads(threads)
     check_seed(seed)
     if isinstance(buffers, str | PathLike):
-        buffers, offsets = read_buffers(buffers)
-        begin_with = offsets if begin_with is None else begin_with
+        buffers = read_buffers(buffers, alignment, capacity)
     return AllocationResult(
         allocate_buffers(
             buffers, alignment, capacity=capacity, begin_with=begin_with, time_limit=time_limit, threads=threads,
@@ -306,8 +324,19 @@ def allocate(
 
 
 def _graph(given: Graph, in_place: bool = False) -> ComputationGraph:
+    if not isinstance(given, ComputationGraph | str | PathLike):
+        hint = "; ComputationGraph.from_networkx makes one of it" if hasattr(given, "is_multigraph") else ""
+        raise InputError(f"graph: expected a ComputationGraph or its file, got {shown(given)}{hint}")
     graph = given if isinstance(given, ComputationGraph) else read_graph(given)
     return graph.run_in_place() if in_place else graph
+
+
+def _amount_text(given: Any) -> str:
+    """A budget as one writes it."""
+    budget, given = Budget.of(given), plain(given)
+    if isinstance(given, str):
+        return given
+    return str(budget.amount) if budget.fraction is None else f"{format(Decimal(repr(float(budget.fraction))), 'f')}"
 
 
 def _memories(how: Given, several: dict[str, Any]) -> Memories | None:
@@ -329,8 +358,10 @@ def _memories(how: Given, several: dict[str, Any]) -> Memories | None:
 
 def _started(given: Start | None, attribute: str) -> Any:
     """A schedule or a plan to start from, of an earlier result if that is given."""
-    if not isinstance(given, Result):
+    if given is None or isinstance(given, str | PathLike):
         return given
+    if not isinstance(given, Result):
+        return as_tuple("warm start", given, "a result, a schedule, a plan or a file of one")
     start = getattr(given, attribute)
     if start is None:
         raise InputError("warm start: the result has no answer of this kind")

@@ -34,8 +34,8 @@ def load_bytes(path: str | PathLike[str], limit: int, hint: str = "") -> bytes:
     try:
         with open(path, "rb") as file:
             data = _read(file, limit + 1)
-    except OSError as error:
-        raise InputError(f"cannot read: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:  # a path may have what no path has
+        raise InputError(f"cannot read: {getattr(error, 'strerror', None) or error}") from None
     if len(data) > limit:
         raise InputError(f"larger than the limit of {limit} bytes{hint}")
     return data
@@ -122,6 +122,7 @@ def replace_file(path: str | PathLike[str], content: str | bytes) -> None:
         InputError: it cannot be written; `path` is then as it was.
     """
     data = content.encode() if isinstance(content, str) else content
+    check_name(path)
     if isinstance(content, str) and os.fspath(path).endswith(COMPRESSED):
         data = gzip.compress(data, mtime=0)
     target = os.path.realpath(path)  # through a link, which stays one
@@ -145,12 +146,23 @@ def replace_file(path: str | PathLike[str], content: str | bytes) -> None:
         raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
 
 
+def check_name(path: str | PathLike[str]) -> None:
+    """Check that a path is one that a file may have.
+
+    Raises:
+        InputError: it has a null character.
+    """
+    if "\0" in os.fspath(path):
+        raise InputError(f"{shown(os.fspath(path))}: no file has a name with a null character")
+
+
 def check_writable(path: str | PathLike[str]) -> None:
     """Refuse now what `replace_file` would refuse after a long search.
 
     Raises:
         InputError: `path` is a directory, or no file can be made beside it.
     """
+    check_name(path)
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     if os.path.isdir(target):

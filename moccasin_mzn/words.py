@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+import os
+from collections.abc import Iterable
+
 BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
@@ -33,3 +37,15 @@ def count_text(count: int, noun: str, plural: str | None = None) -> str:
 def over_text(amount: int, limit: int, unit: str, what: str = "the budget") -> str:
     """By how much an amount of memory exceeds a limit, and the limit."""
     return f"{memory_text(amount - limit, unit)} over {what} {memory_text(limit, unit)}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """ ", did you mean NAME?" with what is most like a name that nobody knows; empty if nothing is. What begins alike
+    is nearer than what has as many letters in common."""
+
+    def likeness(other: str) -> float:
+        begins = len(os.path.commonprefix([name, other])) >= 3
+        return difflib.SequenceMatcher(None, name, other).ratio() + (0.2 if begins else 0)
+
+    best = max(known, key=likeness, default="")
+    return f", did you mean {best}?" if best and likeness(best) >= 0.6 else ""

@@ -25,12 +25,14 @@ import statistics
 import subprocess
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.heuristics.compiled_searches import ready
-from moccasin_mzn.problem.arena import Arena, Buffer, bound_of
+from moccasin_mzn.problem.arena import bound_of
+from moccasin_mzn.problem.buffer import Buffer
 from moccasin_mzn.problem.files.buffers import read_buffers
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "minimalloc"
@@ -56,7 +58,7 @@ def main() -> None:
         return
     for path in arguments.files or sorted(FOLDER.glob("*.csv")):
         name, capacity = path.stem.rsplit(".", 1)
-        cells = row(name, read_buffers(path)[0], int(capacity), arguments.time_limit, arguments.seeds)
+        cells = row(name, read_buffers(path), int(capacity), arguments.time_limit, arguments.seeds)
         print_row([*cells, *(by_minimalloc(program, path, int(capacity), arguments.time_limit) if program else ())])
 
 
@@ -84,8 +86,8 @@ def by_minimalloc(program: str, path: Path, capacity: int, time_limit: float | N
     """Seconds and processor seconds of minimalloc; dashes, if it ends without offsets.
 
     Raises:
-        InputError: its offsets overlap.
-        ValueError: they are over the capacity, or for other buffers.
+        InputError: its offsets overlap, or are over the capacity.
+        ValueError: they are for other buffers, or moved some.
     """
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "offsets.csv"
@@ -97,9 +99,9 @@ def by_minimalloc(program: str, path: Path, capacity: int, time_limit: float | N
         told = re.search(r"Elapsed time ([0-9.]+)s", done.stderr)
         if done.returncode or told is None:
             return ["-", "-"]
-        buffers, offsets = read_buffers(output)
-    if buffers != read_buffers(path)[0] or offsets is None or Arena(buffers, offsets).size > capacity:
-        raise ValueError(f"{path}: minimalloc's offsets are for other buffers, or over the capacity")
+        placed = read_buffers(output, capacity=capacity)  # which judges the offsets
+    if tuple(replace(buffer, offset=None) for buffer in placed) != read_buffers(path):
+        raise ValueError(f"{path}: minimalloc's offsets are for other buffers, or moved some")
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return [f"{float(told[1]):.1f}", f"{processor:.1f}"]
 

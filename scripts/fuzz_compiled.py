@@ -32,6 +32,7 @@ from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
 from moccasin_mzn.problem.arena import Arena
+from moccasin_mzn.problem.buffer import Buffer, Gap
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import judge, simulate
@@ -299,6 +300,9 @@ def addresses(draw: random.Random) -> None:
         buffers = buffers_of(graph, simulate(graph, sequence))
         arena = search_arena(buffers, alignment, time_limit=0.05, seed=draw.randrange(1000), stop=Looks(40))
         Arena(buffers, arena.offsets, alignment)  # judged at birth
+        given = some_given(draw, arena)
+        arena = search_arena(given, alignment, time_limit=0.05, seed=draw.randrange(1000), stop=Looks(40))
+        Arena(given, arena.offsets, alignment)
     n = len(question.instance.order)
     first, last = sorted(draw.choices(range(n), k=2))
     reserved = Reserved(question.instance, (Window(first, last, draw.randint(0, question.instance.budget // 2 + 1)),))
@@ -306,6 +310,25 @@ def addresses(draw: random.Random) -> None:
         within = Window(first, last) if question.start and draw.random() < 0.5 else None
         found = near_by(reserved, sequence, 1.0, draw.randrange(1000), Looks(), within)
         assert found is None or judge(graph, found, question.instance.budget).feasible
+
+
+def some_given(draw: random.Random, arena: Arena) -> list[Buffer]:
+    """The buffers of an arena, some of which are to stay where they are, want to be elsewhere, or have gaps."""
+    buffers = []
+    for buffer, offset in zip(arena.buffers, arena.offsets, strict=True):
+        times = sorted(draw.sample(range(buffer.start, buffer.end + 1), min(4, buffer.end - buffer.start + 1)))
+        low = draw.randrange(max(1, buffer.size))
+        windows = (None, (low, draw.randint(low + 1, buffer.size))) if buffer.size else (None,)
+        gaps = [Gap(*pair, draw.choice(windows)) for pair in zip(times[::2], times[1::2], strict=False)]
+        buffers.append(
+            replace(
+                buffer,
+                offset=offset if draw.random() < 0.2 else None,
+                hint=draw.randint(0, arena.size) if draw.random() < 0.2 else None,
+                gaps=tuple(gap for gap in gaps if draw.random() < 0.5),
+            )
+        )
+    return buffers
 
 
 def strategies(draw: random.Random) -> None:

@@ -147,7 +147,7 @@ def _judged_arena(run: Run, attempt: Attempt, text: str) -> Row:
     if attempt.result is None:
         return {"valid": False}
     told = attempt.result
-    buffers, _ = parse_buffers(text, run.row["graph"])
+    buffers = parse_buffers(text, run.row["graph"])
     offsets = tuple(told["offsets"].get(buffer.name) for buffer in buffers)
     try:
         arena = Arena(buffers, offsets, run.options.get("alignment", 1))

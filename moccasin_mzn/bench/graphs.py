@@ -113,7 +113,7 @@ def path_of(source: GraphSource) -> str:
 
 def _read_buffers(source: GraphSource, path: Path, shell: str) -> BenchGraph:
     text = load_text(path)
-    buffers, _ = parse_buffers(text, path)
+    buffers = parse_buffers(text, path)
     check_buffers(buffers, 1)
     content = text.encode()
     digest = hashlib.sha256(content).hexdigest()[:16]

@@ -33,8 +33,9 @@ def allocate(
 ) -> int:  # fmt: skip
     """Give the buffers of FILE, a CSV as minimalloc reads it, offsets in a small arena.
 
-    Without --capacity the arena is made as small as possible. Offsets that are in the file are where the search begins.
-    Ctrl-C keeps the best arena found.
+    Without --capacity the arena is made as small as possible. Buffers for which the file has an offset stay there; with
+    a hint, that is where the search begins. In gaps a buffer takes nothing, or a window of its size only. Ctrl-C keeps
+    the best arena found.
     """
     from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
     from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
@@ -49,10 +50,10 @@ def allocate(
     check_seed(seed)
     check_alignment(alignment)
     check_outputs({"--output": output}, {"the file of buffers": file})
-    buffers, offsets = read_buffers(file)
+    buffers = read_buffers(file, alignment, capacity)
     with stopped_by_signals():
         allocation = allocate_buffers(
-            buffers, alignment, capacity=capacity, begin_with=offsets, time_limit=time_limit, threads=threads, seed=seed
+            buffers, alignment, capacity=capacity, time_limit=time_limit, threads=threads, seed=seed
         )
     arena, enough = allocation.arena, capacity is None or allocation.arena.size <= capacity
     seconds = round(time.monotonic() - begin - seconds_spent(), 3)

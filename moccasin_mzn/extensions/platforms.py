@@ -8,6 +8,7 @@ from os import PathLike
 from types import MappingProxyType
 from typing import Any
 
+from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.devices.build import (
     CopyCosts,
@@ -99,7 +100,8 @@ def _goal(given: Goal | Callable[[int], Goal], instance: Instance) -> Goal:
 def _device(name: str, given: Device | Amount | None) -> Device:
     if given is None or isinstance(given, Device):
         return given or Device()
-    return parse_device(f"{name}={given}")[1] if isinstance(given, str) else Device(Budget.of(given))
+    amount = plain(given)
+    return parse_device(f"{name}={amount}")[1] if isinstance(amount, str) else Device(Budget.of(amount))
 
 
 def paging_costs(
@@ -150,6 +152,7 @@ def _costs(what: str, kind: Any, given: Any, spelled: Mapping[str, str]) -> Any:
 
 def _exact(what: str, value: Any, infinite: bool) -> Any:
     """A number as people mean it, 0.1 as a tenth; None: "inf". Others are left to the checks of what they are for."""
+    value = plain(value)
     if not isinstance(value, str | float):
         return value
     number = parse_cost(what, str(value))

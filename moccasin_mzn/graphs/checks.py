@@ -5,10 +5,11 @@ Every function raises an `InputError` that names the node and the value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.checks import plain, plain_values, sequence
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.words import count_text
 
@@ -29,11 +30,18 @@ MANY = 1000
 _ID_LIMIT = 2**63
 
 
-def as_tuple(name: str, values: Any) -> tuple:
-    """`values`, any sequence but a text, as a tuple; `name` is for the message."""
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise InputError(f"{name}: expected a sequence, got {shown(values)}")
-    return tuple(values)
+def as_tuple(name: str, values: Any, expected: str = "a sequence") -> tuple:
+    """`values`, anything with values one after the other but a text, as a tuple of Python's own; `name` and what is
+    `expected` are for the message."""
+    return plain_values(sequence(values, name, expected))
+
+
+def pairs(values: Any) -> tuple:
+    """Edges, which may be lists, or rows of an array, as tuples."""
+    edges = sequence(values, "edges", "a sequence")
+    if set(map(type, edges)) <= {tuple} and set(map(type, chain.from_iterable(edges))) <= {int}:
+        return edges  # mostly they are, and calls for a million edges cost
+    return tuple(as_tuple(f"edges[{at}]", edge) for at, edge in enumerate(edges))
 
 
 def check_ids(nodes: tuple[NodeId, ...]) -> None:
@@ -67,7 +75,7 @@ def check_amounts(nodes: tuple[NodeId, ...], what: str, values: tuple[int, ...])
         if value > TOTAL_LIMIT:
             raise InputError(f"node {node}: {what} is {shown(value)}, over the limit 2**53; use a larger unit")
     if sum(values) > TOTAL_LIMIT:
-        raise InputError(f"the {what}s sum to {sum(values)}, over the limit 2**53; use a larger unit")
+        raise InputError(f"the {what}s sum to {shown(sum(values))}, over the limit 2**53; use a larger unit")
 
 
 def check_workspaces(nodes: tuple[NodeId, ...], sizes: tuple[int, ...], given: tuple | None) -> tuple[int, ...] | None:
@@ -130,10 +138,11 @@ def check_optional(nodes: tuple[NodeId, ...], what: str, values: tuple | None, k
             raise InputError(f"node {node}: {what} is {shown(value)}, expected {expected}")
 
 
-def check_fixed_memory(amounts: Any) -> None:
-    """Ints >= 0 by printable names, in all no more than `TOTAL_LIMIT`."""
+def check_fixed_memory(amounts: Any) -> dict[str, int]:
+    """Ints >= 0 by printable names, in all no more than `TOTAL_LIMIT`; as a dict."""
     if not isinstance(amounts, Mapping):
         raise InputError(f"fixed_memory is {shown(amounts)}, expected amounts by what they hold")
+    amounts = {what: plain(amount) for what, amount in amounts.items()}
     for what, amount in amounts.items():
         if type(what) is not str or not what.isprintable():
             raise InputError(f"fixed_memory: {shown(what)} is not a printable name")
@@ -141,6 +150,7 @@ def check_fixed_memory(amounts: Any) -> None:
             raise InputError(f"fixed_memory of {what}: {shown(amount)}, expected an integer >= 0")
     if sum(amounts.values()) > TOTAL_LIMIT:
         raise InputError("the amounts of fixed_memory sum to more than 2**53; use a larger unit")
+    return amounts
 
 
 def check_device_durations(nodes: tuple[NodeId, ...], given: Any) -> dict[str, tuple[int | None, ...]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.checks import sequence
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.checks import (
     MANY,
@@ -30,6 +31,7 @@ from moccasin_mzn.graphs.checks import (
     check_texts,
     check_workspaces,
     ends_of,
+    pairs,
 )
 from moccasin_mzn.words import count_text
 
@@ -71,7 +73,8 @@ class ComputationGraph:
     Nodes have an id, which is what files and people use, and a position 0..n-1, which is what the program
     uses: `edges`, `order` and every other collection of nodes in this package hold positions.
 
-    Lists are accepted where tuples are declared and are stored as tuples. Everything is checked at birth, in
+    Lists and arrays are accepted where tuples are declared, and numpy's integers where ints are; they are stored as
+    tuples and ints. Everything is checked at birth, in
     time proportional to nodes and edges (but for the heap that breaks ties in `topological_order`).
 
     Raises:
@@ -126,13 +129,11 @@ class ComputationGraph:
         for name in _OF_NODES:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, as_tuple(name, getattr(self, name)))
-        edges = as_tuple("edges", self.edges)
-        if not set(map(type, edges)) <= {tuple}:  # mostly they are, and calls for a million edges cost
-            edges = tuple(as_tuple("edge", edge) for edge in edges)
-        object.__setattr__(self, "edges", edges)
+        object.__setattr__(self, "edges", pairs(self.edges))
+        if not isinstance(self.attributes, Mapping):
+            raise InputError(f"attributes is {shown(self.attributes)}, expected values by name")
         object.__setattr__(self, "attributes", dict(self.attributes))
-        check_fixed_memory(self.fixed_memory)
-        object.__setattr__(self, "fixed_memory", dict(self.fixed_memory))
+        object.__setattr__(self, "fixed_memory", check_fixed_memory(self.fixed_memory))
         check_ids(self.nodes)
         object.__setattr__(self, "device_durations", check_device_durations(self.nodes, self.device_durations))
         check_amounts(self.nodes, "duration", self.durations)
@@ -363,6 +364,8 @@ class ComputationGraph:
         Raises:
             InputError: an undirected graph or multigraph, a missing attribute, or what the constructor refuses.
         """
+        if not hasattr(g, "is_multigraph"):
+            raise InputError(f"{shown(g)} is no networkx graph")
         if not g.is_directed() or g.is_multigraph():
             raise InputError("the networkx graph must be directed and no multigraph")
         values = dict(g.nodes(data=True))
@@ -381,9 +384,9 @@ class ComputationGraph:
 
         timed = [data.get("device_durations") for data in values.values()]
         return cls(
-            nodes=tuple(_plain(node) for node in values),
-            durations=tuple(_plain(data[duration]) for data in values.values()),
-            sizes=tuple(_plain(data[size]) for data in values.values()),
+            nodes=tuple(values),
+            durations=tuple(data[duration] for data in values.values()),
+            sizes=tuple(data[size] for data in values.values()),
             edges=tuple((position[tail], position[head]) for tail, head in g.edges()),
             order=None if order is None else _positions(position, "order", order),
             name=about.pop("name", ""),
@@ -394,7 +397,7 @@ class ComputationGraph:
             computed_once=_positions(position, "computed_once", about.pop("computed_once", ())),
             attributes=about,
             backward=of_all("backward"),
-            workspaces=tuple(_plain(data.get("workspace", 0)) for data in values.values()),
+            workspaces=tuple(data.get("workspace", 0) for data in values.values()),
             in_place=tuple(
                 _positions(position, f"in_place of node {node}", data.get("in_place", ()))
                 for node, data in values.items()
@@ -426,17 +429,12 @@ def _positions(index: Mapping[NodeId, int], what: str, ids: Iterable[NodeId]) ->
         InputError: an id is not in `index`; the message says where in `ids`.
     """
     found = []
-    for at, node in enumerate(ids):
+    for at, node in enumerate(sequence(ids, what, "a sequence of ids")):
         known = type(node) is not bool and isinstance(node, (str, numbers.Integral)) and node in index
         if not known:
             raise InputError(f"{what}[{at}]: node {shown(node)} is not in the graph")
         found.append(index[node])
     return tuple(found)
-
-
-def _plain(value: Any) -> Any:
-    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    return int(value) if is_integer else value
 
 
 def _cycle_text(graph: ComputationGraph) -> str:

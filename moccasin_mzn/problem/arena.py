@@ -1,4 +1,4 @@
-"""Buffers with lifespans, and the offsets that an arena gives them.
+"""The offsets that an arena gives to buffers with lifespans.
 
 Lifespans are half-open everywhere in this package, as in minimalloc: a buffer lives at the times start..end - 1. (The
 retention intervals of schedules are closed; `plan_arenas.buffers_of` translates.)
@@ -20,45 +20,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.problem.judges.arenas import Flaw, flaws
+from moccasin_mzn.problem.buffer import TOTAL_LIMIT, Buffer, pieces_of
+from moccasin_mzn.problem.judges.arenas import Box, Flaw, flaws
 from moccasin_mzn.words import count_text
-
-TOTAL_LIMIT = 2**53
-"""The sizes of all buffers together, rounded up to their alignment, stay below it: so does every offset."""
-TIME_LIMIT = 2**40
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """What needs `size` consecutive units of memory from time `start` until just before time `end`.
-
-    Raises:
-        InputError: a name that is no str, an amount that is no int, a lifespan that is empty or begins before 0, a
-            negative size, an alignment below 1.
-    """
-
-    name: str
-    start: int
-    end: int
-    """Half-open: the first time at which the memory may hold something else."""
-    size: int
-    """0 or more; a buffer of size 0 overlaps nothing."""
-    alignment: int = 1
-    """The offset must be a multiple of it."""
-
-    def __post_init__(self) -> None:
-        if type(self.name) is not str:
-            raise InputError(f"buffer name {shown(self.name)} is not a string")
-        for what, least, most in (
-            ("start", 0, TIME_LIMIT), ("end", 0, TIME_LIMIT), ("size", 0, TOTAL_LIMIT), ("alignment", 1, TOTAL_LIMIT)
-        ):  # fmt: skip
-            value = getattr(self, what)
-            if type(value) is not int or not least <= value <= most:
-                raise InputError(f"buffer {self.name}: {what} {shown(value)} is not an integer from {least} to {most}")
-        if self.start >= self.end:
-            raise InputError(f"buffer {self.name}: lifespan from {self.start} to before {self.end} is empty")
 
 
 class ArenaError(InputError):
@@ -70,8 +38,10 @@ class Arena:
     """An offset for each buffer. Judged at birth by `check.flaws`, which shares nothing with allocators.
 
     Raises:
-        ArenaError: two buffers that live at the same time share memory, an offset is negative or misaligned.
-        InputError: lists of different lengths, an offset or alignment that is no int, buffers that are too large.
+        ArenaError: two buffers that live at the same time share memory, an offset is negative, misaligned, or not the
+            one that the buffer has.
+        InputError: lists of different lengths, an offset or alignment that is no int, buffers that are too large, or
+            whose own offsets contradict each other.
     """
 
     buffers: tuple[Buffer, ...]
@@ -80,8 +50,10 @@ class Arena:
     """Every offset is a multiple of it, and of the buffer's own alignment."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "buffers", tuple(self.buffers))
-        object.__setattr__(self, "offsets", tuple(self.offsets))
+        object.__setattr__(self, "buffers", buffers_in(self.buffers))
+        offsets = sequence(self.offsets, "offsets", "a sequence of integers")
+        object.__setattr__(self, "offsets", tuple(plain(offset) for offset in offsets))
+        object.__setattr__(self, "alignment", plain(self.alignment))
         check_buffers(self.buffers, self.alignment)
         if len(self.offsets) != len(self.buffers):
             raise InputError(f"{count_text(len(self.offsets), 'offset')} for {count_text(len(self.buffers), 'buffer')}")
@@ -132,16 +104,48 @@ class Arena:
         }
 
 
-def check_buffers(buffers: tuple[Buffer, ...], alignment: int) -> None:
+def buffers_in(given: Any) -> tuple[Buffer, ...]:
+    """Buffers one after the other, as a tuple.
+
+    Raises:
+        InputError: it is no sequence, or has something else in it.
+    """
+    buffers = sequence(given, "buffers", "a sequence of buffers")
+    for at, buffer in enumerate(buffers):
+        if not isinstance(buffer, Buffer):
+            raise InputError(f"buffers[{at}]: {shown(buffer)} is not a buffer")
+    return buffers
+
+
+def check_buffers(buffers: tuple[Buffer, ...], alignment: int, capacity: int | None = None) -> None:
     """Check what allocators rely on.
 
     Raises:
-        InputError: an alignment that is no int from 1 to `TOTAL_LIMIT`; sizes that together reach `TOTAL_LIMIT`.
+        InputError: an alignment that is no int from 1 to `TOTAL_LIMIT`; sizes that together reach `TOTAL_LIMIT`; own
+            offsets of buffers that no arena, or none within the capacity, can have.
     """
     check_alignment(alignment)
     total = sum(b.size + step for b, step in zip(buffers, steps(buffers, alignment), strict=True))
+    total += max((b.offset for b in buffers if b.offset is not None), default=0)
     if total >= TOTAL_LIMIT:
         raise InputError(f"the buffers take {total} in all, aligned, expected less than {TOTAL_LIMIT}")
+    wrong = given_flaw(buffers, alignment, capacity)
+    if wrong is not None:
+        raise ArenaError(wrong[1])
+
+
+def given_flaw(buffers: tuple[Buffer, ...], alignment: int = 1, capacity: int | None = None) -> tuple[int, str] | None:
+    """The first buffer whose own offset contradicts that of another one, the alignment or the capacity, and how; None:
+    there is an arena in which all have them."""
+    given = [at for at, buffer in enumerate(buffers) if buffer.offset is not None]
+    there = tuple(buffers[at] for at in given)
+    offsets = [buffer.offset or 0 for buffer in there]
+    for at, (buffer, offset) in enumerate(zip(there, offsets, strict=True)):
+        if capacity is not None and offset + buffer.size > capacity:
+            text = f"buffer {buffer.name}: offset {offset} and size {buffer.size} are over the capacity {capacity}"
+            return given[at], text
+    flaw = next(flaws(_boxes(there, alignment), offsets), None)
+    return None if flaw is None else (given[flaw.buffer], flaw_text(there, flaw))
 
 
 def check_alignment(alignment: int) -> None:
@@ -154,6 +158,16 @@ def check_alignment(alignment: int) -> None:
         raise InputError(f"alignment {shown(alignment)} is not an integer from 1 to {TOTAL_LIMIT}")
 
 
+def check_capacity(capacity: int | None) -> None:
+    """Check what an arena may take; None: anything.
+
+    Raises:
+        InputError: it is no int of 0 or more.
+    """
+    if capacity is not None and (type(capacity) is not int or capacity < 0):
+        raise InputError(f"capacity {shown(capacity)} is not an integer of 0 or more")
+
+
 def steps(buffers: tuple[Buffer, ...], alignment: int) -> list[int]:
     """What the offset of each buffer must be a multiple of."""
     return [math.lcm(buffer.alignment, alignment) for buffer in buffers]
@@ -161,43 +175,49 @@ def steps(buffers: tuple[Buffer, ...], alignment: int) -> list[int]:
 
 def peak_of(buffers: tuple[Buffer, ...]) -> int:
     """Most memory of buffers that live at the same time."""
-    return max(_at_each_change(buffers, [b.size for b in buffers]), default=0)
+    spans = _spans(buffers)
+    return max(_at_each_change(spans, [size for *_, size in spans]), default=0)
 
 
 def bound_of(buffers: tuple[Buffer, ...], alignment: int) -> int:
     """No arena is smaller.
 
-    All offsets are multiples of the greatest common divisor g of all steps. Of the buffers that live at one time, all
-    but the topmost take a multiple of g up to the next one; the topmost saves at most the largest padding.
+    Whatever begins in memory does so at a multiple of the greatest common divisor of all steps and all windows. Of what
+    lives at one time, all but the topmost takes a multiple of it up to the next one; the topmost saves at most the
+    largest padding. And no arena ends below a buffer of it, which has room as a whole.
     """
-    common = math.gcd(*steps(buffers, alignment)) if buffers else 1
-    solid = tuple(b for b in buffers if b.size)
-    padded = [-(-b.size // common) * common for b in solid]
-    best, times = 0, sorted({b.start for b in solid})
+    lows = [gap.window[0] for b in buffers for gap in b.gaps if gap.window is not None]
+    common = math.gcd(*steps(buffers, alignment), *lows) if buffers else 1
+    whole = max(((b.offset or 0) + b.size for b in buffers if b.size), default=0)
+    best = max(whole, peak_of(buffers))
     if common == 1:
-        return peak_of(buffers)
-    totals = _at_each_change(solid, padded)
-    events = sorted(range(len(solid)), key=lambda i: solid[i].start)
+        return best
+    spans = sorted(_spans(buffers))
+    padded = [-(-size // common) * common for *_, size in spans]
     live: list[int] = []
     at = 0
-    for time, total in zip(times, totals, strict=True):
-        live = [i for i in live if solid[i].end > time]
-        while at < len(events) and solid[events[at]].start == time:
-            live.append(events[at])
+    for time, total in zip(sorted({start for start, *_ in spans}), _at_each_change(spans, padded), strict=True):
+        live = [i for i in live if spans[i][1] > time]
+        while at < len(spans) and spans[at][0] == time:
+            live.append(at)
             at += 1
         if total > best:
-            best = max(best, total - max(padded[i] - solid[i].size for i in live))
-    return max(best, peak_of(buffers))
+            best = max(best, total - max(padded[i] - spans[i][2] for i in live))
+    return best
 
 
-def _at_each_change(buffers: tuple[Buffer, ...], amounts: list[int]) -> list[int]:
-    """The sum of the amounts of live buffers at each start of one, in order of time: it is largest at one of them."""
+def _spans(buffers: tuple[Buffer, ...]) -> list[tuple[int, int, int]]:
+    """Start, end and amount of what buffers take, wherever that changes."""
+    return [(piece.start, piece.end, piece.high - piece.low) for b in buffers for piece in pieces_of(b)]
+
+
+def _at_each_change(spans: list[tuple[int, int, int]], amounts: list[int]) -> list[int]:
+    """The sum of the amounts of what lives at each start, in order of time: it is largest at one of them."""
     change: dict[int, int] = {}
-    starts = set()
-    for buffer, amount in zip(buffers, amounts, strict=True):
-        change[buffer.start] = change.get(buffer.start, 0) + amount
-        change[buffer.end] = change.get(buffer.end, 0) - amount
-        starts.add(buffer.start)
+    for (start, end, _), amount in zip(spans, amounts, strict=True):
+        change[start] = change.get(start, 0) + amount
+        change[end] = change.get(end, 0) - amount
+    starts = {start for start, *_ in spans}
     level, levels = 0, []
     for time in sorted(change):
         level += change[time]
@@ -206,8 +226,11 @@ def _at_each_change(buffers: tuple[Buffer, ...], amounts: list[int]) -> list[int
     return levels
 
 
-def _boxes(buffers: tuple[Buffer, ...], alignment: int) -> list[tuple[int, int, int, int]]:
-    return [(b.start, b.end, b.size, step) for b, step in zip(buffers, steps(buffers, alignment), strict=True)]
+def _boxes(buffers: tuple[Buffer, ...], alignment: int) -> list[Box]:
+    return [
+        Box(b.start, b.end, b.size, step, tuple((g.start, g.end, *(g.window or (0, 0))) for g in b.gaps), b.offset)
+        for b, step in zip(buffers, steps(buffers, alignment), strict=True)
+    ]
 
 
 def flaw_text(buffers: tuple[Buffer, ...], flaw: Flaw) -> str:

@@ -6,7 +6,9 @@ import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
+from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.pages import Page
 
@@ -37,10 +39,15 @@ class Budget:
     def __post_init__(self) -> None:
         if (self.amount is None) == (self.fraction is None):
             raise InputError("budget: give either an amount or a fraction")
+        amount, fraction = plain(self.amount), _fraction(plain(self.fraction))
+        if amount is not None and type(amount) is not int:
+            raise InputError(f"budget {shown(self.amount)}: expected an integer as the amount")
+        object.__setattr__(self, "amount", amount)
+        object.__setattr__(self, "fraction", fraction)
         if self.amount is not None and self.amount < 1:
-            raise InputError(f"budget {self.amount} is not positive")
+            raise InputError(f"budget {shown(self.amount)} is not positive")
         if self.fraction is not None and not 0 < self.fraction <= 1:
-            told = f"budget {float(self.fraction):g} is not a fraction of the peak, over 0 and up to 1"
+            told = f"budget {_told(self.fraction)} is not a fraction of the peak, over 0 and up to 1"
             raise InputError(f"{told}; an amount has a unit: 1.5GiB")
 
     def resolve(self, peak: int) -> int:
@@ -57,15 +64,16 @@ class Budget:
         Raises:
             InputError: the value is none of these, or nonsense.
         """
+        value = plain(value)
         if isinstance(value, Budget):
             return value
         if isinstance(value, str):
             return cls.parse(value)
         if isinstance(value, float) and math.isfinite(value):
-            return cls(fraction=Fraction(repr(value)))  # 0.9 is nine tenths, not the nearest double
+            return cls(fraction=_fraction(value))
         if isinstance(value, Fraction):
             return cls(fraction=value)
-        if isinstance(value, int) and not isinstance(value, bool):
+        if type(value) is int:
             return cls(amount=value)
         raise InputError(f"budget {shown(value)}: {_EXPECTED}")
 
@@ -89,3 +97,21 @@ class Budget:
         if form["decimals"] and not unit:
             return cls(fraction=number)
         return cls(amount=math.floor(number * UNITS[unit]))
+
+
+def _fraction(value: Any) -> Fraction | None:
+    """A number as people mean it: 0.9 is nine tenths, not the nearest double."""
+    if value is None or isinstance(value, Fraction):
+        return value
+    if type(value) is int:
+        return Fraction(value)
+    if type(value) is not float or not math.isfinite(value):
+        raise InputError(f"budget {shown(value)}: expected a fraction of the peak, over 0 and up to 1")
+    return Fraction(repr(value))
+
+
+def _told(fraction: Fraction) -> str:
+    try:
+        return f"{float(fraction):g}"
+    except OverflowError:
+        return "over 10^308"

@@ -9,7 +9,9 @@ from functools import cached_property
 from os import PathLike
 from typing import Any, ClassVar
 
+from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.in_place import relaxed
 from moccasin_mzn.problem.arena import Arena
@@ -53,6 +55,9 @@ class Instance:
     counted: ClassVar[tuple[str, str]] = ("computation", "per node")
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "order", as_tuple("order", self.order))
+        counts = as_tuple("max_computations", self.max_computations, "an integer, or one for each node")
+        object.__setattr__(self, "max_computations", counts)
         self.graph.check_order(self.order)
         if self.budget < 0 and not self.fixed:
             raise InputError(f"budget {self.budget} is negative")
@@ -188,6 +193,7 @@ class Instance:
         Raises:
             InputError: nonsense in any of them.
         """
+        max_computations = plain(max_computations)
         free = isinstance(order, str) and order == FREE
         positions = chosen_order(graph, "input" if free else order)
         named = {"auto": AUTO_COMPUTATIONS, "unlimited": min(len(graph.nodes), MOST_COMPUTATIONS)}
@@ -197,12 +203,13 @@ class Instance:
             max_computations = named[max_computations]
         if isinstance(max_computations, int):
             max_computations = (max_computations,) * len(graph.nodes)
+        max_computations = as_tuple("max_computations", max_computations, "an integer, or one for each node")
         if graph.computed_once and len(max_computations) == len(graph.nodes):
             max_computations = heeded(graph, max_computations)
         baseline = simulate(graph, positions)
         fixed = graph.total_fixed_memory if count_fixed else 0
         amount = Budget.of(budget).resolve(baseline.peak + fixed) - fixed
-        instance = cls(graph, positions, amount, tuple(max_computations), fixed, free)
+        instance = cls(graph, positions, amount, max_computations, fixed, free)
         instance.__dict__["baseline"] = baseline  # the same once more would cost seconds on the largest graphs
         return instance
 
@@ -225,6 +232,4 @@ def chosen_order(graph: ComputationGraph, order: str | PathLike[str] | Sequence[
         return graph.topological_order()
     if isinstance(order, str | PathLike):
         return read_order(order, graph)
-    if isinstance(order, Sequence) and not isinstance(order, str):
-        return tuple(order)
-    raise InputError(f"order {shown(order)}: expected input, topological, a file or a sequence of positions")
+    return as_tuple("order", order, "input, topological, a file or a sequence of positions")

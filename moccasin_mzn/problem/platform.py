@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.checks import TOTAL_LIMIT, as_tuple
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -159,10 +160,12 @@ class Goal:
     """In the graph's size unit."""
 
     def __post_init__(self) -> None:
-        if self.objective not in OBJECTIVES:
+        object.__setattr__(self, "objective", plain(self.objective))
+        if not isinstance(self.objective, str) or self.objective not in OBJECTIVES:
             raise InputError(f"unknown objective {shown(self.objective)}, expected one of {', '.join(OBJECTIVES)}")
         for what in OBJECTIVES:
-            limit = self.limit(what)
+            limit = plain(self.limit(what))
+            object.__setattr__(self, f"max_{what}", limit)
             if limit is not None and (type(limit) is not int or limit < 0):
                 raise InputError(f"max {what} {shown(limit)} is not an integer of 0 or more")
 

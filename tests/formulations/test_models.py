@@ -95,6 +95,17 @@ def test_elastic_memory_is_dearer_than_any_recomputation():
     assert (result.status, result.duration) == ("optimal", 110)
 
 
+@pytest.mark.parametrize("memory", [10**11, 6 * 10**12])
+def test_elastic_memory_is_counted_from_the_budget(memory):
+    """The weight of what is over it, some 10^8, times the budget itself, is over 2^63; x is to be computed again."""
+    durations, sizes = (5 * 10**7, 3, 3, 3, 1), (7, 5, memory, 5, 3)
+    graph = ComputationGraph(tuple("xabcz"), durations, sizes, ((0, 1), (1, 2), (2, 3), (0, 4), (3, 4)))
+    form, budget = find_formulation("staged"), memory + 10
+    assert form.elastic(form.data(Instance.build(graph, budget)))
+    result = solve(graph, budget, search="off", time_limit=60)
+    assert (result.status, result.duration) == ("optimal", 100_000_010)
+
+
 def test_what_takes_longest_for_the_memory_it_spares_is_decided_first():
     """By solvers that search as they are told; cp-sat does better on its own. Of a and e, as long, e spares less."""
     names, edges = "abcdef", ["ad", "ae", "bd", "be", "cd", "cf", "de", "ef"]

@@ -19,7 +19,19 @@ FLOORS = (
     ("search",), ("extensions",), ("deploy", "pytorch"), ("bench",), ("report",), ("cli",), (FACE,),
 )  # fmt: skip
 """From below; a room imports lower ones only."""
-GROUND_FILES = {"checks", "clock", "errors", "extras", "files", "option", "own_code", "pages", "temporary", "words"}
+GROUND_FILES = {
+    "arguments",
+    "checks",
+    "clock",
+    "errors",
+    "extras",
+    "files",
+    "option",
+    "own_code",
+    "pages",
+    "temporary",
+    "words",
+}
 JUDGES_IMPORT = {
     GROUND: None,
     "graphs": {"graph", "wording"},

@@ -7,6 +7,8 @@ its inputs must be there and stay untouched, and all else that lies there is gon
 Buffers: some least arena is left-justified: every buffer lies at 0 or, rounded up to the alignment, right above another
 one that lives at the same time. In order of their offsets, each of its buffers lies above those before that live at the
 same time, so trying all permutations, each buffer right above what it must not overlap, finds one.
+
+Buffers with given offsets and gaps: every offset of every buffer is tried, and each (time, address) taken once.
 """
 
 from __future__ import annotations
@@ -32,6 +34,39 @@ def least_arena_by_brute_force(boxes: Sequence[tuple[int, int, int]], alignment:
             tops.append((start, end, -(-floor // alignment) * alignment + size))
         best = min(best, max((top for *_, top in tops), default=0))
     return best
+
+
+Piece = tuple[int, int, int, int]
+"""Start, end, lowest and first higher address from the offset on."""
+
+
+def least_arena_of_cells(
+    buffers: Sequence[tuple[int, Sequence[Piece], int | None]], alignment: int, most: int
+) -> int | None:  # fmt: skip
+    """The size of the least arena of (size, pieces, given offset), at most `most`; None if there is none. At most some
+    4 buffers of size 5. Nothing is smaller than what is taken at one time."""
+    by_choice = sorted(buffers, key=lambda buffer: (buffer[2] is None, -buffer[0]))
+    taken_at: dict[int, int] = {}
+    for start, end, low, high in (piece for _, pieces, _ in buffers for piece in pieces):
+        for time in range(start, end):
+            taken_at[time] = taken_at.get(time, 0) + high - low
+    begin = max(taken_at.values(), default=0)
+
+    def placed(at: int, taken: frozenset[tuple[int, int]], arena: int) -> bool:
+        if at == len(by_choice):
+            return True
+        size, pieces, given = by_choice[at]
+        for offset in range(0, arena - size + 1, alignment) if given is None else [given]:
+            if offset % alignment or (size and offset + size > arena):
+                continue
+            cells = {
+                (t, offset + a) for start, end, low, high in pieces for t in range(start, end) for a in range(low, high)
+            }
+            if not cells & taken and placed(at + 1, taken | cells, arena):
+                return True
+        return False
+
+    return next((arena for arena in range(begin, most + 1) if placed(0, frozenset(), arena)), None)
 
 
 def shortest_in_arena(graph: ComputationGraph, arena: int, alignment: int, most: int, staged: bool) -> int | None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.heuristics.compiled_searches import ready
-from moccasin_mzn.problem.arena import Arena, Buffer, bound_of, check_buffers
+from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, check_capacity
+from moccasin_mzn.problem.buffer import Buffer, pieces_of
 
 MOST_MODELLED = 300
-"""The model of the least arena is not tried for more buffers."""
+"""The model of the least arena is not tried for more buffers, or, where these have gaps, pieces of them."""
 SEARCH_SHARE = 0.5
 """Of a time limit, if the model is tried after the search."""
 MODEL_SECONDS = 30.0
@@ -41,19 +43,23 @@ def allocate_buffers(
         begin_with: offsets to begin with, one for each buffer; refused if they are no arena.
 
     Raises:
-        InputError: sizes, offsets or an alignment that make no sense; MiniZinc, if it is needed, is missing or failed.
+        InputError: sizes, offsets or an alignment that make no sense, buffers' own offsets that contradict each other,
+            or what they do not fit; MiniZinc, if it is needed, is missing or failed.
     """
     from moccasin_mzn.extensions.addresses.exact import least_arena
     from moccasin_mzn.solvers.minizinc.run import Limits
 
-    buffers = tuple(buffers)
-    check_buffers(buffers, alignment)
+    buffers, alignment, capacity = buffers_in(buffers), plain(alignment), plain(capacity)
+    check_capacity(capacity)
+    check_buffers(buffers, alignment, capacity)
     ready(ADDRESSES)
     deadline = Deadline(time_limit)
     bound, interrupted = bound_of(buffers, alignment), []
     if begin_with is not None:
-        Arena(buffers, tuple(begin_with), alignment)
-    modelled = len(buffers) <= MOST_MODELLED
+        begin_with = Arena(
+            buffers, sequence(begin_with, "begin with", "offsets, one for each buffer"), alignment
+        ).offsets
+    modelled = sum(len(pieces_of(buffer)) for buffer in buffers) <= MOST_MODELLED
     arena = search_arena(
         buffers, alignment, enough=capacity, seed=seed, begin_with=begin_with,
         time_limit=time_limit and time_limit * (SEARCH_SHARE if modelled else 1),

@@ -16,25 +16,30 @@ CHUNK_WORK, MOST_NODES = 3e7, 100_000
 class Branching:
     """A search with one ranking. All its arrays, but those that it only reads, belong to it."""
 
-    def __init__(self, boxes: Array, capacity: int, ranking: tuple[int, ...]) -> None:
+    def __init__(self, boxes: Array, capacity: int, ranking: tuple[int, ...], spans: Array | None = None) -> None:
         """Begin a search.
 
         Args:
-            boxes: int64[5, n]: size, step, first section, first section behind, and life of each buffer.
+            boxes: int64[6, n]: size, step, first section, first section behind, life, and given offset, or -1, of each
+                buffer.
             capacity: that offsets and sizes must keep to.
+            spans: int64[3, m]: buffer, first section, first section behind, sorted: where each takes memory. None:
+                wherever it lives.
         """
         from moccasin_mzn.extensions.addresses.branching import DEPTH, gather
 
         n, parts = boxes.shape[1], int(boxes[3].max())
         self.capacity, self.ranking, self.boxes = capacity, np.array(ranking, np.int64), boxes
-        inside = [np.flatnonzero((boxes[2] <= s) & (s < boxes[3])) for s in range(parts)]
-        above = [np.flatnonzero((boxes[2] < boxes[3][b]) & (boxes[2][b] < boxes[3])) for b in range(n)]
-        self.overlaps = _joined([others[others != b] for b, others in enumerate(above)])
+        spans = np.array([np.arange(n), boxes[2], boxes[3]]) if spans is None else spans
+        self.spans = np.searchsorted(spans[0], np.arange(n + 1)), spans[1].copy(), spans[2].copy()
+        inside = [np.unique(spans[0][(spans[1] <= s) & (s < spans[2])]) for s in range(parts)]
+        self.overlaps = _joined([_beside(b, spans) for b in range(n)])
         self.sections = _joined(inside)
-        self.offset, self.solution, self.lowest = np.full(n, -1, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+        self.offset, self.solution = np.full(n, -1, np.int64), np.zeros(n, np.int64)
+        self.lowest = np.maximum(boxes[5], 0)
         self.floor = np.zeros(parts, np.int64)
         self.total = np.array([boxes[0][there].sum() for there in inside], np.int64)
-        self.cuts = np.array([np.sum(boxes[3][there] > s + 1) for s, there in enumerate(inside)], np.int64)
+        self.cuts = np.array([np.sum((boxes[2] <= s) & (boxes[3] > s + 1)) for s in range(parts)], np.int64)
         self.stamps, self.most = np.zeros(parts, np.int64), np.zeros(n, np.int64)
         self.pool = np.zeros((3, n * (n + 3) // 2 + n + 1), np.int64)
         self.moved = np.zeros((2, n * (n + 1) // 2 + 1), np.int64)
@@ -51,30 +56,42 @@ class Branching:
         from moccasin_mzn.extensions.addresses.branching import search
 
         return search(
-            nodes, self.capacity, self.ranking, self.boxes, self.overlaps, self.sections, self.offset, self.solution,
-            self.lowest, self.floor, self.total, self.cuts, self.stamps, self.most, self.pool, self.moved, self.raised,
-            self.frames, self.control,
+            nodes, self.capacity, self.ranking, self.boxes, self.spans, self.overlaps, self.sections, self.offset,
+            self.solution, self.lowest, self.floor, self.total, self.cuts, self.stamps, self.most, self.pool,
+            self.moved, self.raised, self.frames, self.control,
         )  # fmt: skip
 
 
 def offsets_within(
-    boxes: Sequence[Array] | Array, capacity: int, stop: Callable[[], bool]
-) -> tuple[Array | None, bool]:
+    boxes: Sequence[Array] | Array, capacity: int, stop: Callable[[], bool], given: Array | None = None,
+    times: Array | None = None,
+) -> tuple[Array | None, bool]:  # fmt: skip
     """Offsets of buffers within a capacity, and whether the search is at its end: without offsets, there are none.
 
     Args:
         boxes: start, end, size, step as int64[n] each.
         stop: asked often; True ends the search.
+        given: int64[n], offsets that are not to be found, or -1; None: all are to be.
+        times: int64[3, m], sorted: buffer, start and end, half-open, of when it takes its memory, at least once each;
+            None: as long as it lives.
     """
     from moccasin_mzn.extensions.addresses.branching import EXHAUSTED, FOUND, RANKINGS
 
     start, end, size, step = boxes
-    first, behind = compressed(start, end)
-    offset = np.zeros(len(start), np.int64)
+    given = np.full(len(start), -1, np.int64) if given is None else given
+    times = np.array([np.arange(len(start)), start, end]) if times is None else times
+    spans = np.array([times[0], *compressed(times[1], times[2])])
+    begins = np.searchsorted(spans[0], np.arange(len(start) + 1))
+    first, behind = spans[1][begins[:-1]], spans[2][begins[1:] - 1]
+    offset, number = np.zeros((2, len(start)), np.int64)
     for part in _apart(first, behind):
-        rows = size[part], step[part], first[part] - first[part].min(), behind[part] - first[part].min()
-        of_part = np.array([*rows, end[part] - start[part]], np.int64)
-        searches = [Branching(of_part, capacity, ranking) for ranking in RANKINGS]
+        low = first[part].min()
+        number[part] = np.arange(len(part))
+        there = np.flatnonzero(np.isin(spans[0], part))
+        there = there[np.argsort(number[spans[0][there]], kind="stable")]
+        of_spans = np.array([number[spans[0][there]], spans[1][there] - low, spans[2][there] - low])
+        rows = size[part], step[part], first[part] - low, behind[part] - low, end[part] - start[part], given[part]
+        searches = [Branching(np.array(rows, np.int64), capacity, ranking, of_spans) for ranking in RANKINGS]
         nodes, found, turn = min(MOST_NODES, max(10, int(CHUNK_WORK / len(part) ** 2))), 0, 0
         while found not in (FOUND, EXHAUSTED):
             if stop():
@@ -85,6 +102,15 @@ def offsets_within(
             return None, True
         offset[part] = searches[(turn - 1) % len(searches)].solution
     return offset, True
+
+
+def _beside(b: int, spans: Array) -> Array:
+    """The other buffers that take memory in a section in which this one does."""
+    meets = np.zeros(spans.shape[1], bool)
+    for at in np.flatnonzero(spans[0] == b):
+        meets |= (spans[1] < spans[2, at]) & (spans[1, at] < spans[2])
+    others = np.unique(spans[0][meets])
+    return others[others != b]
 
 
 def _apart(first: Array, behind: Array) -> list[Array]:

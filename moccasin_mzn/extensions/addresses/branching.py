@@ -10,6 +10,9 @@ Buffers are placed from the bottom, each at the lowest offset that those below i
 Sections are the times of `branch.compressed`: what lives together does so in one of them. Searched are canonical
 placements only: offsets never decrease, at the same offset ranks do not; none goes where what waits would fit below it
 altogether; and what has nothing above it is not tried elsewhere.
+
+A buffer is in the sections of its spans only: in gaps it takes nothing, but lives on. One that has an offset waits
+there, and what would raise it leads nowhere; all the rest holds for it, too.
 """
 
 from __future__ import annotations
@@ -23,8 +26,8 @@ AREA, TIME, TOTAL = 0, 1, 2
 RANKINGS = ((TIME, AREA, TOTAL), (TOTAL, AREA, TIME), (TOTAL, TIME, AREA))
 BEGIN, COUNT, POS, LOW, HIGH, LEAST, LEAST_RANK, HEIGHT, CHOSEN, MOVED, RAISED, BARE, NEXT = range(13)
 """Rows of `frames`: its list in the pool and how long it is, the next candidate, its sections, the offset and the rank
-from which candidates count, where the first of them may end, the buffer placed, its marks in both trails, whether
-nothing waits above it, and the section from which parts are still to be searched."""
+from which candidates count, where the first of them may end, or just above an offset that is given, the buffer placed,
+its marks in both trails, whether nothing waits above it, and the section from which parts are still to be searched."""
 DEPTH, MODE, MARK = range(3)
 """Of `control`."""
 _ENTER, _NEXT, _DOWN, _DONE, _FAILED = range(5)
@@ -86,7 +89,7 @@ def arrange(d, boxes, lowest, pool, frames):
     for k in range(begin, begin + count):
         b, rank = pool[0, k], pool[1, k]
         low = lowest[b]
-        height = min(height, low + boxes[0, b])
+        height = min(height, low + (boxes[0, b] if boxes[5, b] < 0 else 1))  # nothing may be placed before, and above
         j = k
         while j > begin and (pool[2, j - 1] > low or (pool[2, j - 1] == low and pool[1, j - 1] > rank)):
             pool[0, j], pool[1, j], pool[2, j] = pool[0, j - 1], pool[1, j - 1], pool[2, j - 1]
@@ -96,16 +99,17 @@ def arrange(d, boxes, lowest, pool, frames):
 
 
 @compiled
-def put(b, at, boxes, overlaps, sections, offset, lowest, floor, total, stamps, mark, moved, raised, m, r):
-    """Place a buffer: raise what waits above it, and the floors of sections; the new ends of both trails, and whether
-    nothing waits above it."""
+def put(b, at, boxes, spans, overlaps, sections, offset, lowest, floor, total, stamps, mark, moved, raised, m, r):
+    """Place a buffer: raise what waits above it, and the floors of sections; the new ends of both trails, whether
+    nothing waits above it, and whether what waits at an offset of its own still may."""
     offset[b] = at
-    bare, top = True, at + boxes[0, b]
-    for s in range(boxes[2, b], boxes[3, b]):
-        raised[0, r], raised[1, r] = s, floor[s]
-        r += 1
-        floor[s] = top
-        total[s] -= boxes[0, b]
+    bare, may, top = True, True, at + boxes[0, b]
+    for k in range(spans[0][b], spans[0][b + 1]):
+        for s in range(spans[1][k], spans[2][k]):
+            raised[0, r], raised[1, r] = s, floor[s]
+            r += 1
+            floor[s] = top
+            total[s] -= boxes[0, b]
     low, high = 2**62, 0
     for k in range(overlaps[0][b], overlaps[0][b + 1]):
         other = overlaps[1][k]
@@ -117,6 +121,7 @@ def put(b, at, boxes, overlaps, sections, offset, lowest, floor, total, stamps, 
         moved[0, m], moved[1, m] = other, lowest[other]
         m += 1
         lowest[other] = (top + boxes[1, other] - 1) // boxes[1, other] * boxes[1, other]
+        may = may and boxes[5, other] < 0
         low, high = min(low, boxes[2, other]), max(high, boxes[3, other])
         for s in range(boxes[2, other], boxes[3, other]):
             stamps[s] = mark
@@ -132,19 +137,20 @@ def put(b, at, boxes, overlaps, sections, offset, lowest, floor, total, stamps, 
             raised[0, r], raised[1, r] = s, floor[s]
             r += 1
             floor[s] = least
-    return m, r, bare
+    return m, r, bare, may
 
 
 @compiled
-def take_back(d, m, r, boxes, offset, lowest, floor, total, moved, raised, frames):
+def take_back(d, m, r, boxes, spans, offset, lowest, floor, total, moved, raised, frames):
     """Undo `put` of a frame; m and r are the ends of both trails."""
     b = frames[CHOSEN, d]
     for k in range(m - 1, frames[MOVED, d] - 1, -1):
         lowest[moved[0, k]] = moved[1, k]
     for k in range(r - 1, frames[RAISED, d] - 1, -1):
         floor[raised[0, k]] = raised[1, k]
-    for s in range(boxes[2, b], boxes[3, b]):
-        total[s] += boxes[0, b]
+    for k in range(spans[0][b], spans[0][b + 1]):
+        for s in range(spans[1][k], spans[2][k]):
+            total[s] += boxes[0, b]
     offset[b] = -1
 
 
@@ -184,8 +190,8 @@ def below(d, pool, frames):
 
 @compiled
 def search(
-    nodes, capacity, ranking, boxes, overlaps, sections, offset, solution, lowest, floor, total, cuts, stamps, most,
-    pool, moved, raised, frames, control,
+    nodes, capacity, ranking, boxes, spans, overlaps, sections, offset, solution, lowest, floor, total, cuts, stamps,
+    most, pool, moved, raised, frames, control,
 ):  # fmt: skip
     """Go on with a search for so many nodes; see `Branching`, whose state all arrays are.
 
@@ -209,12 +215,12 @@ def search(
                 continue
             control[MARK] += 1
             frames[CHOSEN, d] = b
-            m, r, bare = put(
-                b, at, boxes, overlaps, sections, offset, lowest, floor, total, stamps, control[MARK], moved, raised,
-                frames[MOVED, d], frames[RAISED, d],
+            m, r, bare, may = put(
+                b, at, boxes, spans, overlaps, sections, offset, lowest, floor, total, stamps, control[MARK], moved,
+                raised, frames[MOVED, d], frames[RAISED, d],
             )  # fmt: skip
             frames[MOVED, d + 1], frames[RAISED, d + 1], frames[BARE, d] = m, r, bare
-            if fits(frames[LOW, d], frames[HIGH, d], at, capacity, floor, total):
+            if may and fits(frames[LOW, d], frames[HIGH, d], at, capacity, floor, total):
                 solution[b] = at
                 frames[NEXT, d] = frames[LOW, d]
                 if cut(b, boxes, cuts, -1):
@@ -224,7 +230,7 @@ def search(
                 below(d, pool, frames)
                 d, mode = d + 1, _ENTER
                 continue
-            take_back(d, m, r, boxes, offset, lowest, floor, total, moved, raised, frames)
+            take_back(d, m, r, boxes, spans, offset, lowest, floor, total, moved, raised, frames)
             mode = _FAILED if bare else _NEXT
             frames[POS, d] += 1
         elif mode == _DOWN:
@@ -234,8 +240,8 @@ def search(
                 mode = _DONE
                 control[MARK] += 1
                 take_back(
-                    d, frames[MOVED, d + 1], frames[RAISED, d + 1], boxes, offset, lowest, floor, total, moved, raised,
-                    frames,
+                    d, frames[MOVED, d + 1], frames[RAISED, d + 1], boxes, spans, offset, lowest, floor, total,
+                    moved, raised, frames,
                 )  # fmt: skip
                 cut(frames[CHOSEN, d], boxes, cuts, 1)
                 continue
@@ -253,8 +259,8 @@ def search(
                 mode = _DOWN
                 continue
             take_back(
-                d, frames[MOVED, d + 1], frames[RAISED, d + 1], boxes, offset, lowest, floor, total, moved, raised,
-                frames,
+                d, frames[MOVED, d + 1], frames[RAISED, d + 1], boxes, spans, offset, lowest, floor, total, moved,
+                raised, frames,
             )  # fmt: skip
             cut(frames[CHOSEN, d], boxes, cuts, 1)
             mode = _FAILED if frames[BARE, d] else _NEXT

@@ -8,7 +8,8 @@ from typing import Any
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import models_folder
-from moccasin_mzn.problem.arena import Arena, Buffer, bound_of, steps
+from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, steps
+from moccasin_mzn.problem.buffer import Buffer, pieces_of
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Outcome, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
@@ -36,8 +37,8 @@ def least_arena(
         SolverError: MiniZinc or the solver failed.
         InputError: the solver returned what is no arena; an unknown solver.
     """
-    buffers = tuple(buffers)
-    scale = scale_of([b.size for b in buffers], steps(buffers, alignment))
+    buffers = buffers_in(buffers)
+    scale = scale_of(_amounts(buffers), steps(buffers, alignment))
     items = model_items(buffers, alignment, scale, begin_with, limit)
     found: list[Arena] = []
 
@@ -62,29 +63,46 @@ def least_arena(
 def model_items(
     buffers: tuple[Buffer, ...], alignment: int, scale: int, begin_with: Arena | None, limit: int | None
 ) -> dict[str, Any]:
-    """The `.dzn` items of `models/addresses.mzn`; sizes, steps and limits divided by `scale`."""
+    """The `.dzn` items of `models/addresses.mzn`; sizes, steps, offsets and limits divided by `scale`."""
     step = [max(1, s // scale) for s in steps(buffers, alignment)]
     if limit is None:
         everything = sum(b.size + s for b, s in zip(buffers, steps(buffers, alignment), strict=True))
+        everything += max((b.offset for b in buffers if b.offset is not None), default=0)
         limit = everything if begin_with is None else begin_with.size
     incumbent = () if begin_with is None or any(o % scale for o in begin_with.offsets) else begin_with.offsets
+    given = [(number, b.offset) for number, b in enumerate(buffers, 1) if b.offset is not None]
+    pieces = [(number, piece) for number, b in enumerate(buffers, 1) for piece in pieces_of(b)]
     return {
         "buffers": len(buffers),
         "start": [b.start for b in buffers],
         "end": [b.end for b in buffers],
         "size": [b.size // scale for b in buffers],
         "step": step,
+        "given": [number for number, _ in given],
+        "given_offset": [offset // scale for _, offset in given],
+        "piece_of": [number for number, _ in pieces],
+        "piece_start": [piece.start for _, piece in pieces],
+        "piece_end": [piece.end for _, piece in pieces],
+        "piece_low": [piece.low // scale for _, piece in pieces],
+        "piece_high": [piece.high // scale for _, piece in pieces],
         "bound": -(-bound_of(buffers, alignment) // scale),
         "limit": limit // scale,
         "incumbent_offset": [offset // scale for offset in incumbent],
     }
 
 
+def _amounts(buffers: tuple[Buffer, ...]) -> list[int]:
+    """All that offsets are sums of where everything lies as low as it can."""
+    sides = [side for b in buffers for piece in pieces_of(b) for side in (piece.low, piece.high)]
+    return [b.size for b in buffers] + sides + [b.offset for b in buffers if b.offset is not None]
+
+
 def scale_of(sizes: Sequence[int], all_steps: Sequence[int]) -> int:
     """The unit in which sizes, steps and offsets are integers without loss.
 
     Pushed down as far as it goes, every buffer lies at 0 or right above others, rounded up to its step. If the steps
-    divide all sizes, every such offset is a sum of sizes, and their greatest common divisor is a unit.
+    divide all sizes, every such offset is a sum of sizes, and their greatest common divisor is a unit. Sizes stand for
+    whatever offsets may be sums of: sides of windows and offsets that are given, too.
     """
     common = math.gcd(*sizes) or 1
     if all(common % step == 0 for step in all_steps):

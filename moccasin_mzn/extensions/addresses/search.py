@@ -4,20 +4,25 @@ Repair ends at the bound, proven, within milliseconds wherever memory is scarce 
 Where it is scarce for long, as in schedules that just fit a budget, those buffers are best placed first that live at
 most of the times at which it is, each in the smallest hole; insertion then closes the gaps between them. Of up to some
 hundred buffers branch and bound mostly finds an arena that is no larger than is enough, if there is one, or nothing.
+
+Where buffers have offsets of their own, or gaps, `pieces` places in place of `kernel`, and repair from the best arena
+known goes on in place of insertion, whose chains begin at 0.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from moccasin_mzn.checks import plain
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.extensions.addresses.branch import MOST, compressed, offsets_within
-from moccasin_mzn.problem.arena import Arena, Buffer, bound_of, check_buffers, steps
+from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, steps
+from moccasin_mzn.problem.buffer import Buffer, pieces_of
 
 SCARCE = (0.9, 0.95, 0.98, 0.99, 1.0)
 """Memory is scarce where at least such a share of the peak is taken."""
@@ -43,6 +48,8 @@ BRANCHED, LOOKS = 0.3, 200
 """Share of a time limit after which branch and bound is over; without a limit it goes on so many times."""
 UNITS = 2**30
 """Insertion counts in units, of which all sizes together are not many more."""
+ROUNDS = 20
+"""Of repair from the best arena known, without a time limit, where there is no insertion."""
 MOST_BUFFERS = 20_000
 """With more, only the order of time is tried, in which the dead are forgotten: other orders take quadratic time."""
 
@@ -66,12 +73,13 @@ def search_arena(
     Raises:
         InputError: see `Arena`.
     """
-    buffers = tuple(buffers)
+    buffers, alignment = buffers_in(buffers), plain(alignment)
     check_buffers(buffers, alignment)
     search = _Search(buffers, alignment, enough, seed, Deadline(time_limit), stop)
     if begin_with is not None:
         search.take(np.array(begin_with, np.int64)[search.solid])
     try:
+        search.hinted(buffers)
         search.run()
     except KeyboardInterrupt:
         if on_interrupt is None or search.best is None:
@@ -90,8 +98,28 @@ class _Start:
     offset: np.ndarray
 
 
+class _Pieces:
+    """What the kernels of `pieces` take, besides boxes: of the buffers that take part."""
+
+    def __init__(self, buffers: Sequence[Buffer]) -> None:
+        rows = [pieces_of(buffer) for buffer in buffers]
+        counts = np.array([len(row) for row in rows], np.int64)
+        self.first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        table = [(piece.start, piece.end, piece.low, piece.high) for row in rows for piece in row]
+        self.table = np.array(table, np.int64).reshape(-1, 4).T.copy()
+        self.given = np.array([-1 if buffer.offset is None else buffer.offset for buffer in buffers], np.int64)
+        self.low, self.high = np.zeros((2, len(table) + len(rows) * int(counts.max(initial=0))), np.int64)
+        self.pinned = int(np.sum(self.given >= 0))
+        self.times = np.array([np.repeat(np.arange(len(rows)), counts), *self.table[:2]])
+
+    def arguments(self, order: np.ndarray) -> tuple[np.ndarray, int]:
+        """An order with the buffers at its beginning that have offsets, and how many these are."""
+        there = self.given[order] >= 0
+        return np.concatenate([order[there], order[~there]]), self.pinned
+
+
 class _Search:
-    """State of one search. Buffers of size 0 stay at offset 0 and take no part."""
+    """State of one search. Buffers that never take memory stay at offset 0, or at their own, and take no part."""
 
     def __init__(
         self, buffers: tuple[Buffer, ...], alignment: int, enough: int | None, seed: int, deadline: Deadline,
@@ -100,10 +128,12 @@ class _Search:
         from moccasin_mzn.heuristics.randomness import generator_of
 
         self.deadline, self.stop = deadline, stop
-        self.offsets = np.zeros(len(buffers), np.int64)
+        self.offsets = np.array([buffer.offset or 0 for buffer in buffers], np.int64)
         self.bound = bound_of(buffers, alignment)
         self.enough = max(self.bound, enough or 0)
-        self.solid = np.array([i for i, b in enumerate(buffers) if b.size], np.int64)
+        self.solid = np.array([i for i, b in enumerate(buffers) if pieces_of(b)], np.int64)
+        plain = all(buffer.offset is None and not buffer.gaps for buffer in buffers)
+        self.pieces = None if plain else _Pieces([buffers[i] for i in self.solid])
         rows = [(b.start, b.end, b.size, step) for b, step in zip(buffers, steps(buffers, alignment), strict=True)]
         self.boxes = tuple(np.array(rows, np.int64).reshape(-1, 4)[self.solid].T.copy())
         n = len(self.solid)
@@ -126,15 +156,63 @@ class _Search:
             self.best = size
             self.offsets[self.solid] = offset
 
-    def run(self) -> None:
-        from moccasin_mzn.extensions.addresses.kernel import UNLIMITED, place
+    def hinted(self, buffers: tuple[Buffer, ...]) -> None:
+        """Take the arena in which buffers lie where hints say, by start, if there are any hints."""
+        from moccasin_mzn.extensions.addresses.kernel import UNLIMITED
+        from moccasin_mzn.extensions.addresses.pieces import place_pieces
 
+        there = [buffers[i] for i in self.solid]
+        if all(buffer.hint is None for buffer in there):
+            return
+        pieces, in_time = self.pieces or _Pieces(there), len(there) > MOST_BUFFERS
+        hints = np.array([-1 if buffer.hint is None else buffer.hint for buffer in there], np.int64)
+        order, pinned = pieces.arguments(
+            np.lexsort((hints < 0, self.boxes[0]) if in_time else (self.boxes[0], hints < 0))
+        )
+        wanted = np.where(pieces.given >= 0, pieces.given, hints)
+        place_pieces(
+            order, pinned, self.boxes, pieces.first, pieces.table, wanted, False, in_time, UNLIMITED,
+            self._placed, pieces.low, pieces.high, self._offset,
+        )  # fmt: skip
+        self.take(self._offset)
+
+    def _place(self, order: np.ndarray, best_fit: bool, in_time: bool) -> int:
+        """Place all in an order; the size of the arena, whose offsets are in `_offset`."""
+        from moccasin_mzn.extensions.addresses.kernel import UNLIMITED, place
+        from moccasin_mzn.extensions.addresses.pieces import place_pieces
+
+        pieces = self.pieces
+        if pieces is None:
+            return place(order, self.boxes, best_fit, in_time, UNLIMITED, self._placed, self._offset)[0]
+        order, pinned = pieces.arguments(order)
+        return place_pieces(
+            order, pinned, self.boxes, pieces.first, pieces.table, pieces.given, best_fit, in_time, UNLIMITED,
+            self._placed, pieces.low, pieces.high, self._offset,
+        )[0]  # fmt: skip
+
+    def _repair(self, order: np.ndarray, best_fit: bool, aim: int, moves: int) -> bool:
+        """Change an order until all ends within an aim; if that is so, offsets are in `_offset`."""
+        from moccasin_mzn.extensions.addresses.kernel import repair
+        from moccasin_mzn.extensions.addresses.pieces import repair_pieces
+
+        pieces = self.pieces
+        if pieces is None:
+            found = repair(order, self.boxes, best_fit, aim, moves, self._generator, self._placed, self._offset)
+        else:
+            order[:], pinned = pieces.arguments(order)
+            found = repair_pieces(
+                order, pinned, self.boxes, pieces.first, pieces.table, pieces.given, best_fit, aim, moves,
+                self._generator, self._placed, pieces.low, pieces.high, self._offset,
+            )  # fmt: skip
+        return found >= 0
+
+    def run(self) -> None:
         known, starts = self.best, []
         for number, (order, in_time) in enumerate(self._orders()):
             for best_fit in (False, True):
                 if (number or best_fit) and (self.done or self.over()):
                     return
-                size, _ = place(order, self.boxes, best_fit, in_time, UNLIMITED, self._placed, self._offset)
+                size = self._place(order, best_fit, in_time)
                 self.take(self._offset)
                 if not in_time:
                     starts.append(_Start(size, order, best_fit, self._offset.copy()))
@@ -144,10 +222,13 @@ class _Search:
     def _improve(self, starts: list[_Start], known: int | None) -> None:
         """Repair of the best start; then coolings, the first few from other starts, the rest from the best arena."""
         chunk = max(20, int(CHUNK_WORK / max(1, len(self.solid)) ** 2))
+        chunk = chunk if self.pieces is None else min(chunk, MOST_MOVES)  # repair is all there is, again and again
         for share in SHARES:
             if not self.done and not self.over(REPAIRED):
                 self._aim(share, starts[0], chunk, lambda: self.over(REPAIRED))
         self._branch()
+        if self.pieces is not None:
+            return self._repair_on(chunk)
         spent = min(BRANCHED, self.deadline.elapsed() / (self.deadline.seconds or np.inf))
         near = known is not None and 2 * (known - self.bound) < starts[0].size - self.bound
         basins = 1 if near else BASINS
@@ -160,14 +241,24 @@ class _Search:
             until = min(1.0, spent + (1 - spent) * (number + 1) / coolings)
             moves = self._insert(begin, warmth, until)
 
+    def _repair_on(self, chunk: int) -> None:
+        """Repair from the best arena known, in either way and with aims of any distance."""
+        for number in itertools.count():
+            if self.done or self.over() or (self.deadline.seconds is None and number == ROUNDS):
+                return
+            order = np.argsort(self.offsets[self.solid], kind="stable").astype(np.int64)
+            start = _Start(self.best or 0, order, bool(number % 2), self.offsets[self.solid])
+            self._aim(SHARES[number // 2 % len(SHARES)], start, chunk, self.over)
+
     def _branch(self) -> None:
         """An arena that is no larger than is enough, of few buffers, if branch and bound finds one."""
         if self.done or len(self.solid) > MOST:
             return
-        looks = itertools.count(1)
+        looks, pieces = itertools.count(1), self.pieces
         offset, _ = offsets_within(
             self.boxes, self.enough,
             lambda: self.over(BRANCHED) or (self.deadline.seconds is None and next(looks) > LOOKS),
+            *(() if pieces is None else (pieces.given, pieces.times)),
         )  # fmt: skip
         if offset is not None:
             self.take(offset)
@@ -232,13 +323,11 @@ class _Search:
 
     def _aim(self, share: float, start: _Start, chunk: int, over: Callable[[], bool]) -> None:
         """Shrink the arena by a share of its distance to the bound, again and again as long as it works."""
-        from moccasin_mzn.extensions.addresses.kernel import repair
-
         order, spent = start.order.copy(), 0
         while self.best is not None and spent < REPAIRS and not self.done and not over():
             aim = self.best - max(1, round(share * (self.best - self.bound)))
             spent += 1
-            if repair(order, self.boxes, start.best_fit, aim, chunk, self._generator, self._placed, self._offset) >= 0:
+            if self._repair(order, start.best_fit, aim, chunk):
                 self.take(self._offset)
                 spent = 0
 
@@ -248,9 +337,8 @@ def compile_all() -> None:
     from moccasin_mzn.extensions.addresses.branching import RANKINGS
 
     lives = [(11 * at % 40, 11 * at % 40 + 3 + 7 * at % 17, 1 + 29 * at % 23) for at in range(80)]
-    search = _Search(
-        tuple(Buffer(str(at), *life) for at, life in enumerate(lives)), 1, None, 0, Deadline(), lambda: True
-    )
+    buffers = tuple(Buffer(str(at), *life) for at, life in enumerate(lives))
+    search = _Search(buffers, 1, None, 0, Deadline(), lambda: True)
     search.run()
     order = np.arange(len(search.solid), dtype=np.int64)
     asked = iter((False,))
@@ -258,3 +346,7 @@ def compile_all() -> None:
     search._insert(search.offsets[search.solid], WARM, 1.0)
     looks = itertools.count()
     offsets_within(search.boxes, search.bound, lambda: next(looks) >= len(RANKINGS))
+    search = _Search((replace(buffers[0], offset=100, hint=1), *buffers[1:]), 1, None, 0, Deadline(), lambda: True)
+    search.hinted((replace(buffers[0], hint=1), *buffers[1:]))
+    asked = iter((False,))
+    search._aim(0.5, _Start(search.best or 0, order, False, search.offsets), 1, lambda: next(asked, True))

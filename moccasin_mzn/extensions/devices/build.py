@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.pages import Page
@@ -30,7 +31,8 @@ class CopyCosts:
     """Per unit of size, in any unit."""
 
     def __post_init__(self) -> None:
-        for what, value in vars(self).items():
+        for what, value in list(vars(self).items()):
+            object.__setattr__(self, what, value := plain(value))
             if isinstance(value, bool) or not isinstance(value, int | Fraction) or value < 0:
                 raise InputError(f"copy {what} {shown(value)} is not a number of 0 or more")
         if type(self.latency) is not int:
@@ -42,7 +44,7 @@ class Device:
     """One device as asked for.
 
     Raises:
-        InputError: a negative factor or power.
+        InputError: a factor or power that is no number of 0 or more; nonsense as a budget.
     """
 
     budget: Budget | None = None
@@ -57,8 +59,15 @@ class Device:
     def __post_init__(self) -> None:
         for what in ("slowness", "power"):
             value = getattr(self, what)
-            if value is not None and value < 0:
-                raise InputError(f"device: {what} {value} is negative")
+            value = plain(value)
+            if value is not None and (type(value) not in (int, float, Fraction) or not 0 <= value < math.inf):
+                raise InputError(f"device: {what} {shown(value)} is not a number of 0 or more")
+            object.__setattr__(self, what, Fraction(repr(value)) if type(value) is float else value)
+        object.__setattr__(self, "computes", plain(self.computes))
+        if type(self.computes) is not bool:
+            raise InputError(f"device: computes {shown(self.computes)} is not true or false")
+        if self.budget is not None:
+            object.__setattr__(self, "budget", Budget.of(self.budget))
 
 
 def device_platform(

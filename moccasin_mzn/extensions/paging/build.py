@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.devices.build import CopyCosts, with_slow_memory
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -36,7 +37,8 @@ class PagingCosts:
     """Energy of computing per unit of duration."""
 
     def __post_init__(self) -> None:
-        for what, value in vars(self).items():
+        for what, value in list(vars(self).items()):
+            object.__setattr__(self, what, value := plain(value))
             if value is None and what in ("out_time", "in_time"):
                 continue
             if isinstance(value, bool) or not isinstance(value, int | Fraction) or value < 0:

@@ -6,6 +6,7 @@ from importlib import import_module
 from os import PathLike
 from typing import Any
 
+from moccasin_mzn.arguments import checked
 from moccasin_mzn.errors import InputError, explained, located
 from moccasin_mzn.files import load_text, parse_json
 from moccasin_mzn.graphs.formats.node_link import write_graph
@@ -19,6 +20,7 @@ MODULES = ("graphml", "dot", "node_link", "random_layered", "checkmate")
 """The modules of formats; of dialects of JSON our own first, which says what it is."""
 
 
+@checked()
 def read_graph(path: str | PathLike[str]) -> ComputationGraph:
     """Read a graph in JSON of any known dialect, or in any known format of text.
 

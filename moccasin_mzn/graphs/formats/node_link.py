@@ -33,6 +33,7 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
+from moccasin_mzn.arguments import checked
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import replace_file
 from moccasin_mzn.graphs.checks import by_device
@@ -94,12 +95,15 @@ def parse(document: dict[str, Any]) -> ComputationGraph:
     )  # fmt: skip
 
 
+@checked()
 def write_graph(graph: ComputationGraph, path: str | PathLike[str]) -> None:
     """Write `graph` to a file, whole or not at all; the same graph always gives the same bytes.
 
     Raises:
         InputError: the file cannot be written, or `graph.attributes` holds what is not JSON.
     """
+    if not isinstance(graph, ComputationGraph):
+        raise InputError(f"graph: expected a ComputationGraph, got {shown(graph)}")
     replace_file(path, graph_text(graph))
 
 

@@ -1,10 +1,13 @@
-"""The judge of arenas: overlap, alignment, bounds. It imports nothing and shares nothing with what places buffers.
+"""The judge of arenas: overlap, alignment, bounds, given offsets. It shares nothing with what places buffers.
 
 A sweep over time keeps the address ranges of the living in order; who comes must fit between its two neighbours there::
 
     offset    0     2        6       8
               [ a  ]         [ b    ]
                        [ new      ]         begins at 5, but b begins at 6: they overlap
+
+In a gap a buffer takes nothing, or only a window of its addresses: it leaves at the start of the gap, comes back with
+the window, and leaves again at the end.
 """
 
 from __future__ import annotations
@@ -12,6 +15,22 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Box(NamedTuple):
+    """A buffer to be judged."""
+
+    start: int
+    end: int
+    """Half-open."""
+    size: int
+    step: int
+    """What the offset must be a multiple of."""
+    gaps: tuple[tuple[int, int, int, int], ...] = ()
+    """Start, end, and the lowest and the first higher address from the offset on that are taken then; half-open."""
+    fixed: int | None = None
+    """What the offset must be; None: anything."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +38,7 @@ class Flaw:
     """What is wrong with a placement. Buffers are numbered from 0."""
 
     kind: str
-    """"negative", "misaligned" or "overlap"."""
+    """"negative", "misaligned", "moved" or "overlap"."""
     buffer: int
     other: int | None
     """For an overlap: the other buffer, which was there before."""
@@ -29,27 +48,32 @@ class Flaw:
     """What the offset is; for an overlap both address ranges, that of the other buffer first, ends included."""
 
 
-def flaws(boxes: Sequence[tuple[int, int, int, int]], offsets: Sequence[int]) -> Iterator[Flaw]:
+def flaws(
+    boxes: Sequence[Box] | Sequence[tuple[int, int, int, int]], offsets: Sequence[int]
+) -> Iterator[Flaw]:  # fmt: skip
     """All flaws of single buffers, then overlaps in order of time; none for a correct placement.
 
     At least one overlap is found if there is any; of many between the same buffers not all are told.
 
     Args:
-        boxes: (start, end, size, step) of each buffer: a half-open lifespan, and what the offset must be a multiple of.
+        boxes: the buffers, or the first four fields of each.
         offsets: lowest address of each buffer.
     """
-    for number, ((_, _, _, step), offset) in enumerate(zip(boxes, offsets, strict=True)):
+    boxes = [Box(*box) for box in boxes]
+    for number, (box, offset) in enumerate(zip(boxes, offsets, strict=True)):
         if offset < 0:
             yield Flaw("negative", number, None, None, f"offset {offset} is negative")
-        elif offset % step:
-            yield Flaw("misaligned", number, None, None, f"offset {offset} is not a multiple of {step}")
-    changes = []  # (time, 0 for an end and 1 for a start, buffer): ends come first, lifespans are half-open
-    for number, (start, end, size, _) in enumerate(boxes):
-        if size:
-            changes += [(start, 1, number), (end, 0, number)]
+        elif offset % box.step:
+            yield Flaw("misaligned", number, None, None, f"offset {offset} is not a multiple of {box.step}")
+        if box.fixed is not None and offset != box.fixed:
+            yield Flaw("moved", number, None, None, f"offset {offset} is not the one given, {box.fixed}")
+    changes = []  # (time, 0 for an end and 1 for a start, buffer, range): ends come first, lifespans are half-open
+    for number, box in enumerate(boxes):
+        for start, end, low, high in _taken(box):
+            entry = (offsets[number] + low, offsets[number] + high, number)
+            changes += [(start, 1, number, entry), (end, 0, number, entry)]
     living: list[tuple[int, int, int]] = []  # (offset, end of the range, buffer), sorted
-    for time, begins, number in sorted(changes):
-        entry = (offsets[number], offsets[number] + boxes[number][2], number)
+    for time, begins, number, entry in sorted(changes):
         if not begins:
             del living[bisect_left(living, entry)]
             continue
@@ -59,3 +83,13 @@ def flaws(boxes: Sequence[tuple[int, int, int, int]], offsets: Sequence[int]) ->
                 text = f"{low}..{high - 1} and {entry[0]}..{entry[1] - 1}"
                 yield Flaw("overlap", number, other, time, text)
         insort(living, entry)
+
+
+def _taken(box: Box) -> Iterator[tuple[int, int, int, int]]:
+    """Start, end and range of addresses from the offset on, wherever they change."""
+    times = sorted({box.start, box.end, *(time for gap in box.gaps for time in gap[:2])})
+    for start, end in zip(times, times[1:], strict=False):
+        ranges = [gap[2:] for gap in box.gaps if gap[0] <= start < gap[1]]
+        low, high = ranges[0] if ranges else (0, box.size)
+        if low < high:
+            yield start, end, low, high

@@ -47,7 +47,9 @@ def test_every_ranking_says_the_same_in_small_steps(buffers, capacity, ranking):
     first, behind = (np.array([times[t] for t in side.tolist()], np.int64) for side in (start, end))
     if any(not np.any((first <= s) & (s < behind)) for s in range(int(behind.max()))):
         return  # parts that nothing links are searched for one by one
-    search = Branching(np.array([size, step, first, behind, end - start], np.int64), capacity, ranking)
+    search = Branching(
+        np.array([size, step, first, behind, end - start, np.full(len(size), -1)], np.int64), capacity, ranking
+    )
     before = [a.copy() for a in (search.offset, search.lowest, search.floor, search.total, search.cuts)]
     found = 0
     while found not in (FOUND, EXHAUSTED):
@@ -60,7 +62,7 @@ def test_every_ranking_says_the_same_in_small_steps(buffers, capacity, ranking):
 
 @pytest.mark.parametrize("name", ["C", *(pytest.param(x, marks=pytest.mark.full) for x in "ABDEFGHIJK")])
 def test_hard_sets_fit_their_capacity(name):
-    buffers, _ = read_buffers(HARD / f"{name}.1048576.csv")
+    buffers = read_buffers(HARD / f"{name}.1048576.csv")
     looks = iter(range(300))
     offsets, _ = offsets_within(boxes_of(buffers), 2**20, lambda: next(looks, None) is None)
     assert Arena(buffers, tuple(offsets.tolist())).size <= 2**20
@@ -68,13 +70,13 @@ def test_hard_sets_fit_their_capacity(name):
 
 @pytest.mark.full
 def test_without_a_time_limit_it_is_the_same_arena_again():
-    buffers, _ = read_buffers(HARD / "C.1048576.csv")
+    buffers = read_buffers(HARD / "C.1048576.csv")
     one, other = (allocate_buffers(buffers, capacity=2**20) for _ in range(2))
     assert one == other and one.arena.size <= 2**20 and one.status in ("feasible", "optimal")
 
 
 def test_being_told_to_stop_stops_it():
-    buffers, _ = read_buffers(HARD / "A.1048576.csv")
+    buffers = read_buffers(HARD / "A.1048576.csv")
     asked = []
     assert offsets_within(boxes_of(buffers), 2**20, lambda: len(asked) > 3 or asked.append(1)) == (None, False)
     assert len(asked) == 4

@@ -1,0 +1,72 @@
+"""Arguments of the functions that the package offers: checked by their annotations before anything else is done."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
+from typing import ParamSpec, TypeVar
+
+from moccasin_mzn.checks import plain
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.words import nearest
+
+Given = ParamSpec("Given")
+Answered = TypeVar("Answered")
+
+_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "bool": (bool, "true or false"),
+    "str": (str, "text"),
+    "Callable": (Callable, "a function"),  # type: ignore[dict-item]
+    "Mapping": (Mapping, "values by name"),
+    "str | PathLike": ((str, PathLike), "the path of a file"),
+}
+"""By how annotations begin: what is taken, and what it is called. Others are checked by whom they are for."""
+
+
+def checked(
+    others: Callable[[], Iterable[str]] = tuple,
+) -> Callable[[Callable[Given, Answered]], Callable[Given, Answered]]:
+    """Have the arguments of a function checked: flags, texts, functions and mappings are such, scalars of numpy become
+    Python's own, and what is no argument is told with the one that is nearest.
+
+    Args:
+        others: gives the keywords that are taken beside those of the signature.
+
+    Raises:
+        InputError: of the function, an argument that is of another kind.
+        TypeError: of the function, an unknown keyword, or a missing argument.
+    """
+
+    def wrap(function: Callable[Given, Answered]) -> Callable[Given, Answered]:
+        signature = inspect.signature(function)
+        named = {
+            name: parameter
+            for name, parameter in signature.parameters.items()
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+        }
+
+        @functools.wraps(function)
+        def call(*args: Given.args, **kwargs: Given.kwargs) -> Answered:
+            unknown = [name for name in kwargs if name not in named]
+            known = [*named, *others()] if unknown else []
+            for name in unknown:
+                if name not in known:
+                    raise TypeError(f"{function.__name__}() has no argument {name!r}{nearest(name, known)}")
+            bound = signature.bind(*args, **kwargs)
+            for name in bound.arguments.keys() & named.keys():
+                bound.arguments[name] = _checked(name, bound.arguments[name], str(named[name].annotation))
+            return function(*bound.args, **bound.kwargs)
+
+        return call
+
+    return wrap
+
+
+def _checked(name: str, value: object, annotation: str) -> object:
+    value, optional = plain(value), annotation.endswith("| None")
+    kind = next((_KINDS[begin] for begin in _KINDS if annotation.removesuffix(" | None").split("[")[0] == begin), None)
+    if kind is not None and not isinstance(value, kind[0]) and not (value is None and optional):
+        raise InputError(f"{name.replace('_', ' ')}: expected {kind[1]}, got {shown(value)}")
+    return value

@@ -1,0 +1,118 @@
+"""Compiled: what `kernel` does, for buffers some of which lie at given offsets, or take less memory at some times.
+
+What a buffer takes when are its pieces; a piece of a buffer that is placed keeps the offset of another one out of a
+range, wherever the two have times in common::
+
+    offset of b    0      a.low - b.high      a.high - b.low       both from the offset of a on
+                   - free -(////////////////////)- free -          the ends are free: it then touches a
+"""
+
+from __future__ import annotations
+
+from moccasin_mzn.heuristics.compiling import compiled
+from moccasin_mzn.heuristics.randomness import below
+
+
+@compiled
+def barred(b, boxes, first, pieces, placed, count, offset, low, high):
+    """The ranges that the placed buffers keep the offset of b out of, sorted by `low`; how many there are."""
+    found = 0
+    for j in range(count):
+        a = placed[j]
+        if boxes[0][a] >= boxes[1][b] or boxes[0][b] >= boxes[1][a]:
+            continue
+        p, q = first[a], first[b]
+        while p < first[a + 1] and q < first[b + 1]:
+            if pieces[0, p] < pieces[1, q] and pieces[0, q] < pieces[1, p]:
+                under, over = offset[a] + pieces[2, p] - pieces[3, q], offset[a] + pieces[3, p] - pieces[2, q]
+                k = found
+                while k > 0 and low[k - 1] > under:
+                    low[k], high[k] = low[k - 1], high[k - 1]
+                    k -= 1
+                low[k], high[k] = under, over
+                found += 1
+            if pieces[1, p] <= pieces[1, q]:
+                p += 1
+            else:
+                q += 1
+    return found
+
+
+@compiled
+def chosen(found, low, high, step, wanted, best_fit):
+    """The wanted offset, if it is none barred; else the lowest one, or the one with the least room above."""
+    if wanted >= 0 and wanted % step == 0:
+        free = True
+        for k in range(found):
+            free = free and not low[k] < wanted < high[k]
+        if free:
+            return wanted
+    at, best, smallest = 0, -1, 0
+    for k in range(found):
+        room = low[k] - at
+        if room >= 0 and (best < 0 or room < smallest):
+            best, smallest = at, room
+            if not best_fit:
+                break
+        if high[k] > at:
+            at = (high[k] + step - 1) // step * step
+    return at if best < 0 else best
+
+
+@compiled
+def place_pieces(order, pinned, boxes, first, pieces, wanted, best_fit, in_time, limit, placed, low, high, offset):
+    """Give each buffer of `order`, one after the other, an offset at which it fits; see `kernel.place`.
+
+    Args:
+        pinned: so many buffers at the beginning of `order` lie where `wanted` says, in each other's way or not.
+        first: int64[n + 1]: pieces[:, first[b] : first[b + 1]] are those of buffer b, by time.
+        pieces: int64[4, m]: start, end, lowest and first higher address, from the offset of the buffer on.
+        wanted: int64[n]: the offset to be tried before all others, or -1.
+        low, high: workspaces, int64[m + n * k], where k is the number of pieces of the buffer that has most.
+    """
+    start, end, size, step = boxes
+    top, count = 0, 0
+    for k in range(len(order)):
+        b = order[k]
+        if k < pinned:
+            at = wanted[b]
+        else:
+            if in_time:
+                kept = 0
+                for j in range(count):
+                    if end[placed[j]] > start[b]:
+                        placed[kept] = placed[j]
+                        kept += 1
+                count = kept
+            found = barred(b, boxes, first, pieces, placed, count, offset, low, high)
+            at = chosen(found, low, high, step[b], wanted[b], best_fit)
+        offset[b] = at
+        j = count
+        while j > 0 and offset[placed[j - 1]] > at:
+            placed[j] = placed[j - 1]
+            j -= 1
+        placed[j] = b
+        count += 1
+        top = max(top, at + size[b])
+        if top > limit and k >= pinned:
+            return top, k
+    return top, -1
+
+
+@compiled
+def repair_pieces(
+    order, pinned, boxes, first, pieces, wanted, best_fit, limit, moves, generator, placed, low, high, offset
+):  # fmt: skip
+    """Change `order` behind the pinned ones until all ends within `limit`; see `kernel.repair`."""
+    for _ in range(moves):
+        top, k = place_pieces(
+            order, pinned, boxes, first, pieces, wanted, best_fit, False, limit, placed, low, high, offset
+        )  # fmt: skip
+        if k < 0:
+            return top
+        to = pinned + below(generator, max(k - pinned, 1))
+        b = order[k]
+        for j in range(k, to, -1):
+            order[j] = order[j - 1]
+        order[to] = b
+    return -1

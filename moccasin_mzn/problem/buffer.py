@@ -1,0 +1,138 @@
+"""Buffers: what needs consecutive memory for a time, perhaps at a given offset, perhaps not all of it all the time. ::
+
+    offset + size   +-----+     +-----+       lifespan 0..9, a gap 2..4 in which it takes nothing,
+                    |     |     |     +---+   a gap 6..8 in which it takes the window 1..3 of its 4 units
+                    |     |     |     |   |
+          offset    +-----+     +-----+---+
+
+Lifespans and gaps are half-open, as in minimalloc.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from moccasin_mzn.checks import plain, sequence
+from moccasin_mzn.errors import InputError, shown
+
+TOTAL_LIMIT = 2**53
+"""The sizes of all buffers together, rounded up to their alignment, stay below it: so does every offset."""
+TIME_LIMIT = 2**40
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Times start..end - 1 at which a buffer takes no memory, or only a part of its own.
+
+    Raises:
+        InputError: an amount that is no int; times or a window that are empty or begin before 0.
+    """
+
+    start: int
+    end: int
+    window: tuple[int, int] | None = None
+    """What it takes then, from its offset on: addresses window[0]..window[1] - 1; None: nothing."""
+
+    def __post_init__(self) -> None:
+        _take_integers(self, ("start", "end"), "gap", TIME_LIMIT)
+        if self.start >= self.end:
+            raise InputError(f"gap from {self.start} to before {self.end} is empty")
+        if self.window is None:
+            return
+        window = tuple(plain(amount) for amount in sequence(self.window, "window of a gap", "a pair of integers"))
+        if len(window) != 2 or not all(type(a) is int and 0 <= a <= TOTAL_LIMIT for a in window):
+            raise InputError(f"window {shown(self.window)} of a gap is not a pair of integers from 0 to {TOTAL_LIMIT}")
+        if window[0] >= window[1]:
+            raise InputError(f"window from {window[0]} to before {window[1]} of a gap is empty")
+        object.__setattr__(self, "window", window)
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """What needs `size` consecutive units of memory from time `start` until just before time `end`.
+
+    Raises:
+        InputError: a name that is no str, an amount that is no int, a lifespan that is empty or begins before 0, a
+            negative size, an alignment below 1, a given offset that is negative or misaligned, a gap that reaches
+            beyond the lifespan, into another gap or above the size.
+    """
+
+    name: str
+    start: int
+    end: int
+    """Half-open: the first time at which the memory may hold something else."""
+    size: int
+    """0 or more; a buffer of size 0 overlaps nothing."""
+    alignment: int = 1
+    """The offset must be a multiple of it."""
+    offset: int | None = None
+    """Where it lies; None: that is to be found."""
+    hint: int | None = None
+    """Where a search puts it first, if there is room; it need not stay there."""
+    gaps: tuple[Gap, ...] = ()
+    """By time; kept sorted."""
+
+    def __post_init__(self) -> None:
+        if type(self.name) is not str:
+            raise InputError(f"buffer name {shown(self.name)} is not a string")
+        where = f"buffer {self.name}:"
+        _take_integers(self, ("start", "end"), where, TIME_LIMIT)
+        _take_integers(self, ("size", "alignment"), where, TOTAL_LIMIT)
+        _take_integers(
+            self, [name for name in ("offset", "hint") if getattr(self, name) is not None], where, TOTAL_LIMIT
+        )
+        if self.start >= self.end:
+            raise InputError(f"{where} lifespan from {self.start} to before {self.end} is empty")
+        if self.offset is not None and self.offset % self.alignment:
+            raise InputError(f"{where} offset {self.offset} is not a multiple of {self.alignment}, its alignment")
+        self._check_gaps(where)
+
+    def _check_gaps(self, where: str) -> None:
+        gaps = sequence(self.gaps, f"{where} gaps", "a sequence of gaps")
+        for gap in gaps:
+            if not isinstance(gap, Gap):
+                raise InputError(f"{where} {shown(gap)} is not a gap")
+            if not self.start <= gap.start < gap.end <= self.end:
+                life = f"the lifespan {self.start}..{self.end - 1}"
+                raise InputError(f"{where} gap {gap.start}..{gap.end - 1} is not within {life}")
+            if gap.window is not None and gap.window[1] > self.size:
+                raise InputError(
+                    f"{where} window {gap.window[0]}..{gap.window[1] - 1} of a gap is over its size {self.size}"
+                )
+        gaps = tuple(sorted(gaps, key=lambda gap: gap.start))
+        for one, other in zip(gaps, gaps[1:], strict=False):
+            if one.end > other.start:
+                raise InputError(f"{where} gaps {one.start}..{one.end - 1} and {other.start}..{other.end - 1} overlap")
+        object.__setattr__(self, "gaps", gaps)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a buffer takes at the times start..end - 1: addresses low..high - 1 from its offset on."""
+
+    start: int
+    end: int
+    low: int
+    high: int
+
+
+def pieces_of(buffer: Buffer) -> list[Piece]:
+    """What a buffer takes when, by time; nothing if its size is 0 or gaps are all there is of its life."""
+    if not buffer.size:
+        return []
+    pieces, at = [], buffer.start
+    for gap in buffer.gaps:
+        if at < gap.start:
+            pieces.append(Piece(at, gap.start, 0, buffer.size))
+        if gap.window is not None:
+            pieces.append(Piece(gap.start, gap.end, *gap.window))
+        at = gap.end
+    return [*pieces, Piece(at, buffer.end, 0, buffer.size)] if at < buffer.end else pieces
+
+
+def _take_integers(record: Buffer | Gap, names: list[str] | tuple[str, ...], where: str, most: int) -> None:
+    for name in names:
+        value, least = plain(getattr(record, name)), int(name == "alignment")
+        if type(value) is not int or not least <= value <= most:
+            raise InputError(f"{where} {name} {shown(value)} is not an integer from {least} to {most}")
+        object.__setattr__(record, name, value)
