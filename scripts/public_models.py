@@ -92,7 +92,8 @@ def rows(arguments: argparse.Namespace, ours: Runner, reference: Runner) -> Iter
         before = json.loads(arguments.before.read_text())
         questions = iter([(Path(row["model"]), [*map(Path, row["data"])], row["goal"], row) for row in before])
     else:
-        found = ((model, with_data(model, reference, generator)) for model, generator in drawn(arguments.folders, arguments.seed))
+        models = drawn(arguments.folders, arguments.seed)
+        found = ((model, with_data(model, reference, generator)) for model, generator in models)
         questions = ((model, *which, None) for model, which in found if which is not None)
     left = arguments.count
     for model, data, goal, earlier in questions:
@@ -121,6 +122,15 @@ def _reference(runner: Runner, model: Path, data: list[Path], goal: str, earlier
     return timed(runner, model, data, goal)
 
 
+def line(row: dict) -> str:
+    """A row in words."""
+    before, names = row["before"], [Path(path).stem for path in (row["model"], *row["data"])]
+    columns = [f"{row['answer']:8}{row['objective'] or '':>12} {row['cpu']:6.1f} s"]
+    if before:
+        columns.append(f"before {before['answer']:8}{before['objective'] or '':>12} {before['cpu']:6.1f} s")
+    return "  ".join([*columns, f"{row['reference'][0]:8}{row['check']:10}", *names])
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER")
@@ -143,13 +153,7 @@ def main() -> None:
         reference = Runner(["--solver", arguments.reference, "-G", "std"], environment, arguments.time_limit)
         for row in rows(arguments, ours, reference):
             told.append(row)
-            before = row["before"]
-            earlier = f"  before {before['answer']:8}{before['objective'] or '':>12} {before['cpu']:6.1f} s" if before else ""
-            print(
-                f"{row['answer']:8}{row['objective'] or '':>12} {row['cpu']:6.1f} s  {row['reference'][0]:8}{row['check']:10}"
-                f"{earlier}  {Path(row['model']).stem} {' '.join(Path(each).stem for each in row['data'])}",
-                flush=True,
-            )
+            print(line(row), flush=True)
             if arguments.output:
                 arguments.output.write_text(json.dumps(told, indent=1) + "\n")
     print(*(f"{word} {count}" for word, count in Counter(row["answer"] for row in told).items()), sep=", ")

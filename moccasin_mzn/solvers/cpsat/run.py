@@ -37,7 +37,12 @@ def _session(items: FlatZinc, options: Options) -> CpSatSession:
     """The session of a file; where sums or products of cut domains overflow, narrower ones are tried."""
     unique = items.solve.goal == "satisfy" and options.enumerates
     for magnitude in MAGNITUDES:
-        problem = translate(items, unique=unique, unbounded=magnitude)
+        try:
+            problem = translate(items, unique=unique, unbounded=magnitude)
+        except ModelError:  # a product that goes beyond 64 bits even as a domain
+            if magnitude == MAGNITUDES[-1]:
+                raise
+            continue
         if not problem.cut or not complaint(problem.builder.model):
             break
     if problem.cut:

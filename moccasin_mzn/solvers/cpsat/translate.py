@@ -85,14 +85,14 @@ def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDE
     Raises `UnsupportedError` for an unknown constraint and `ModelError` for one that CP-SAT cannot represent.
     """
     integral = None
-    if any(variable.is_float for variable in file.variables.values()):
+    if _has_floats(file):
         from moccasin_mzn.solvers.cpsat.floats.integral import without_floats  # which takes time to load
 
         integral = without_floats(file)
         file, unique = integral.file, unique and not integral.continuous
     problem = Problem(file, Builder(unique=unique), Symbols(file), integral=integral)
     problem.halves = {} if unique else find_halves(file, deep=bool(integral and integral.continuous))
-    aliases, bounds = Aliases(file, problem.halves), implied_bounds(file)
+    aliases, bounds = Aliases(file, problem.halves), implied_bounds(file) or {}
     for variable in file.variables.values():
         if variable.is_bool:
             _declare_bool(problem, aliases, variable)
@@ -116,6 +116,12 @@ def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDE
         matter = {*names_in_constraints(file), file.solve.objective}
         problem.cut = {index: cut for index, cut in problem.cut.items() if cut.name in matter}
     return problem
+
+
+def _has_floats(file: FlatZinc) -> bool:
+    objective = file.solve.objective
+    constant = file.parameters.get(objective) if type(objective) is str else objective
+    return type(constant) is float or any(variable.is_float for variable in file.variables.values())
 
 
 @contextmanager
@@ -205,7 +211,9 @@ def _set_objective(problem: Problem) -> None:
     solve, builder = problem.file.solve, problem.builder
     if solve.goal == "satisfy":
         return
-    problem.objective = problem.symbols.term(solve.objective)
+    objective, symbols = solve.objective, problem.symbols
+    is_bool = type(objective) is bool or (type(objective) is str and objective in symbols.literals)
+    problem.objective = as_term(symbols.literal(objective)) if is_bool else symbols.term(objective)
     problem.maximize = solve.goal == "maximize"
     variable, coefficient, _ = problem.objective
     sign, offset = problem.objective_scale()
