@@ -139,13 +139,27 @@ def _same(left: float, right: float) -> bool:
 def rejected(reference: Runner, model: Path, data: list[Path], goal: str, ours: Outcome) -> str:
     """What the reference solver proves of a solution: "rejected" if it is none or its objective is another, "checked"
     if it is one, "" if nothing."""
-    with tempfile.TemporaryDirectory() as folder:
-        fixed = Path(folder) / "solution.dzn"
-        fixed.write_text(ours.solution, encoding="utf-8")
-        check = reference.run(model, [*data, fixed], goal)
-    if check.status == "unsat" or (check.status == "optimal" and not _same(check.objective, ours.objective)):
-        return "rejected"
-    return "checked" if check.solved else ""
+    for name, text in (("solution.dzn", ours.solution), ("solution.mzn", _as_constraints(ours.solution))):
+        with tempfile.TemporaryDirectory() as folder:
+            fixed = Path(folder) / name
+            fixed.write_text(text, encoding="utf-8")
+            check = reference.run(model, [*data, fixed], goal)
+        other = check.status == "optimal" and not _same(check.objective, ours.objective)
+        if check.status != "unsat" and not other:
+            return "checked" if check.solved else ""
+    return "rejected"
+
+
+def _as_constraints(solution: str) -> str:
+    """The assignments of a solution as constraints: as data they change what `lb(x)` is in a model."""
+    items = (item.partition("=") for item in solution.replace("\n", " ").split(";"))
+    pairs = [(name.strip(), value.strip()) for name, _, value in items if value]
+    return "\n".join(
+        f"constraint array1d({name}) = array1d({value});"
+        if value.startswith(("[", "array"))
+        else f"constraint {name} = {value};"
+        for name, value in pairs
+    )
 
 
 def instances(argument: str, runner: Runner) -> list[tuple[Path, list[Path]]]:
