@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from array import array
 from typing import Any
 
 import ortools
 
 from moccasin_mzn.solvers.cpsat.builder import ModelError
 from moccasin_mzn.solvers.cpsat.cuts import are_harmless
-from moccasin_mzn.solvers.cpsat.output import evaluate, output_items
+from moccasin_mzn.solvers.cpsat.output import Values, evaluate, output_items
 from moccasin_mzn.solvers.cpsat.search import add_hints, add_strategies
 from moccasin_mzn.solvers.cpsat.solver import Branching, SolutionCallback, Solver, Status, complaint
 from moccasin_mzn.solvers.cpsat.translate import UNBOUNDED, Problem, translate
@@ -69,9 +70,10 @@ class CpSatSession(Session):
             "propagators": builder.constraint_count(),
         }
         objective = None if term is None else lambda values: problem.told(evaluate(term, values))
-        self.items = output_items(problem)
+        items = output_items(problem)
+        self.printed = sorted({term.variable for item in items for term in item.terms if term.coefficient})
         version = f"OR-Tools {ortools.__version__}"  # type: ignore[attr-defined]  # not in its types
-        super().__init__(options, self.items, objective, problem.maximize, sizes, version)
+        super().__init__(options, items, objective, problem.maximize, sizes, version, self._identity)
         self.problem = problem
         self.solver = Solver()
         self.status = Status.UNKNOWN
@@ -119,7 +121,8 @@ class CpSatSession(Session):
         self.solver.on_bound = self._guess_bound
         self._solve()
         ended = self.status in (Status.OPTIMAL, Status.INFEASIBLE)
-        if self.solver.parameters.enumerate_all_solutions and (ended or self.stream.flooded):
+        incomplete = ended and self.problem.builder.loses_solutions
+        if self.solver.parameters.enumerate_all_solutions and (incomplete or self.stream.flooded):
             self._enumerate_by_blocking()
 
     def _solve(self) -> None:
@@ -140,27 +143,31 @@ class CpSatSession(Session):
         if self.problem.objective is not None:
             sign, offset = self.problem.objective_scale()
             self.stream.better_bound(self.problem.told(sign * response.inner_objective_lower_bound + offset))
-        self.stream.solution(list(response.solution), self.statistics(**_counters(response)))
+        self.stream.solution(list(response.solution), lambda: self.statistics(**_counters(response)))
 
     def floods(self) -> bool:
         """Is the solver enumerating, to no avail?"""
         return self.solver.parameters.enumerate_all_solutions and self.stream.flooded
 
+    def _identity(self, values: Values) -> bytes:
+        """What tells a solution apart from others that are printed: the values of the `printed` variables."""
+        return array("q", map(values.__getitem__, self.printed)).tobytes()
+
     def _enumerate_by_blocking(self) -> None:
         """Solve again and again, each time without the outputs printed so far.
 
         Needed where auxiliary variables are free: every solution that the solver enumerates would then come again for
-        each of their values. And needed after every enumeration: CP-SAT 9.15 loses solutions of cumulative when it
-        enumerates, though not when it solves. Only a proof that nothing is left tells that all was found.
+        each of their values. And needed after an enumeration that loses solutions: only a proof that nothing is left
+        tells that all was found.
         """
         self.solver.parameters.enumerate_all_solutions = False
         self.solver.parameters.keep_all_feasible_solutions_in_presolve = False
-        terms = [term for item in self.items for term in item.terms if term.coefficient]
         blocked = 0
         while not self.stream.satisfied and not self.stopping:
-            for values in self.stream.distinct[blocked:]:
-                self.problem.builder.block(terms, values)
-            blocked = len(self.stream.distinct)
+            fresh = self.stream.distinct(blocked)
+            for identity in fresh:
+                self.problem.builder.block(self.printed, array("q", identity))
+            blocked += len(fresh)
             self._solve()
             if self.status not in (Status.OPTIMAL, Status.FEASIBLE):
                 break

@@ -203,6 +203,7 @@ def test_an_objective_that_is_fixed_or_another_name_is_proven(text, line):
 )
 def test_a_bound_of_the_objective_that_is_reached_is_a_proof_whatever_was_cut(goal, proven):
     text = "var int: y; var int: z; constraint int_ne(y,z); constraint int_lin_le([1,-1],[z,y],5);"
+    text += "constraint int_le(2,z);"
     assert solve(f"{text} solve {goal};").endswith("==========\n") is proven
 
 
