@@ -78,6 +78,7 @@ class CpSatSession(Session):
         self.solver = Solver()
         self.status = Status.UNKNOWN
         self.stopping = False
+        self.follows_only = False
         self._configure()
         refusal = complaint(builder.model)
         if refusal:
@@ -86,16 +87,18 @@ class CpSatSession(Session):
 
     def _configure(self) -> None:
         options, parameters = self.options, self.solver.parameters
-        parameters.num_workers = options.workers or os.cpu_count() or 1
+        parameters.num_workers = options.workers or _cores()
         if options.seed is not None:
             parameters.random_seed = options.seed % 2**31
-        if self.problem.objective is None and options.enumerates:
+        enumerates = self.problem.objective is None and options.enumerates
+        if enumerates:
             parameters.num_workers = 1
             parameters.enumerate_all_solutions = True
             parameters.keep_all_feasible_solutions_in_presolve = True
-        if not options.free and add_strategies(self.problem):
-            self._fix_search()
-        add_hints(self.problem, from_strategies=options.free)
+        free = options.free or enumerates  # annotations say where solutions are, which matters to no list of all
+        if not free and add_strategies(self.problem):
+            self._follow_annotations()
+        add_hints(self.problem, from_strategies=free)
         if options.verbose:
             parameters.log_search_progress = True
             parameters.log_to_stdout = False
@@ -104,14 +107,19 @@ class CpSatSession(Session):
         if not parameters.merge_text_format(options.params):
             raise ModelError(f"--params: CP-SAT does not understand {options.params!r}")
 
-    def _fix_search(self) -> None:
-        """Let one worker follow the search annotations, unless more workers are asked for: then one of them does."""
+    def _follow_annotations(self) -> None:
+        """Let one worker follow the search annotations, and a second one, where there is a core for it, search on its
+        own: whoever follows them never leaves them."""
         parameters = self.solver.parameters
         if self.options.workers is None:
-            parameters.num_workers = 1
+            parameters.num_workers = min(2, _cores())
         if parameters.num_workers == 1:
+            self.follows_only = True
             parameters.search_branching = Branching.FIXED_SEARCH
             parameters.keep_all_feasible_solutions_in_presolve = True  # or presolve decides before the search does
+        elif parameters.num_workers == 2:  # of which CP-SAT gives one to local search
+            parameters.subsolvers.extend(["fixed", "default_lp"])
+            parameters.num_full_subsolvers = 2
 
     def interrupt(self) -> None:
         self.stopping = True
@@ -178,7 +186,10 @@ class CpSatSession(Session):
             return 1
         if self.status in (Status.OPTIMAL, Status.FEASIBLE):
             self.take(self.solver.response)
-        self.stream.finish(self._outcome(), self.statistics(**_counters(self.solver.response)))
+        outcome = self._outcome()
+        if outcome == "stopped" and self.follows_only and not self.stream.satisfied:
+            print("% one worker followed the search annotations; -f searches freely", file=sys.stderr)
+        self.stream.finish(outcome, self.statistics(**_counters(self.solver.response)))
         return 0
 
     def _outcome(self) -> str:
@@ -198,6 +209,11 @@ class CpSatSession(Session):
                 return "unbounded"
         print("% no proof, since there may be solutions beyond these domains", file=sys.stderr)
         return "stopped"
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _counters(response: Any) -> dict[str, Statistic]:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import inf, isfinite, lcm
 
 from moccasin_mzn.solvers.cpsat.builder import ModelError
+from moccasin_mzn.solvers.cpsat.floats.bounds import Bounds, FloatBounds
 from moccasin_mzn.solvers.cpsat.floats.differences import ELSEWHERE, refusal
 from moccasin_mzn.solvers.cpsat.floats.forms import Form, fraction
 from moccasin_mzn.solvers.cpsat.floats.items import ONE, Call, Reading, Row
@@ -16,8 +17,6 @@ from moccasin_mzn.solvers.flatzinc.syntax import Constraint, FlatZinc, FlatZincE
 ZERO = Fraction(0)
 UNFIT = (ValueError, LookupError, ArithmeticError, TypeError)
 """What Python raises where arrays differ in length, arguments are missing or numbers are infinite."""
-Bounds = tuple[Fraction | float, Fraction | float]
-"""Least and greatest value, perhaps infinite."""
 TIGHTER = Fraction(1, 10**9)
 """How much, relative to it or to 1, a declared bound has to cut off: MiniZinc derives bounds in doubles."""
 
@@ -41,6 +40,7 @@ class Definitions:
         self.bounds: dict[str, Bounds] = {}
         self.items: list[Row | Call] = []
         self._reading = Reading(file, self.forms)
+        self._float_bounds: FloatBounds | None = None
         self._floats = [variable for variable in file.variables.values() if variable.is_float]
 
     def run(self) -> None:
@@ -114,11 +114,21 @@ class Definitions:
     def _let_loose(self, name: str) -> None:
         low, high = self._declared(name)
         if -inf in (low, high) or inf in (low, high):
+            low, high = self._implied(name)
+        if -inf in (low, high) or inf in (low, high):
             place = self.file.where(self.file.positions[name])
             raise UnsupportedError(f"{place}: {name} is a float without bounds that follows from nothing; {ELSEWHERE}")
         self.continuous.add(name)
         self.forms[name] = Form({name: ONE})
         self.bounds[name] = low, high
+
+    def _implied(self, name: str) -> Bounds:
+        """Bounds of a float that has none by its type, or not on both sides."""
+        if self._float_bounds is None:
+            declared = {each.name: self._declared(each.name) for each in self._floats}
+            integers = (each.name for each in self.file.variables.values() if isinstance(each.domain, IntSet))
+            self._float_bounds = FloatBounds(self.file, declared | {each: self._base_bounds(each) for each in integers})
+        return self._float_bounds.of(name)
 
     def _post(self, item: Constraint) -> None:
         taken = self._reading.take(item)
