@@ -76,7 +76,7 @@ class Builder:
         self.magnitude = 0
         """The largest sum of terms' magnitudes in a linear constraint, whatever values its variables take."""
         self.loses_solutions = False
-        """Is there a constraint of which CP-SAT 9.15 does not list all solutions, though it finds one if there is one?"""
+        """Is there a constraint of which CP-SAT 9.15 may not list all solutions, though it finds one if any is left?"""
         self.hint_rules: list[tuple[int, list[Term], HintRule]] = []
         self._variables = self.model.variables
         self._constraints = self.model.constraints
