@@ -12,7 +12,8 @@ from moccasin_mzn.solvers.flatzinc.stopping import execute
 def main(arguments: list[str] | None = None) -> int:
     """Solve one FlatZinc file; the exit status is 0 unless the input is wrong or unsupported."""
     seconds_since_start()
-    return execute(parse_options(sys.argv[1:] if arguments is None else arguments), "moccasin_mzn.solvers.cpsat.run")
+    options = parse_options(sys.argv[1:] if arguments is None else arguments)
+    return execute(options, "moccasin_mzn.solvers.cpsat.process")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 import ortools
@@ -21,7 +22,7 @@ from moccasin_mzn.solvers.flatzinc.reading import read
 from moccasin_mzn.solvers.flatzinc.session import Session, print_log, run_session
 from moccasin_mzn.solvers.flatzinc.statistics import Statistic
 from moccasin_mzn.solvers.flatzinc.stopping import StopFlag
-from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc
+from moccasin_mzn.solvers.flatzinc.syntax import ContinuousError, FlatZinc
 
 MAGNITUDES = (UNBOUNDED, 2**30, 2**20)
 """Where to cut the domains of unbounded variables, in the order of trial."""
@@ -29,9 +30,22 @@ PATIENCE = 0.1
 """Seconds a search may take to end after a signal or the time limit; MiniZinc 2.6 kills 0.2 s after its SIGTERM."""
 
 
-def run(options: Options, stop: StopFlag) -> int:
-    """Solve the file and print its solutions on stdout; the exit status."""
-    return run_session(lambda: _session(read(options.path), options), stop)
+def run(options: Options, stop: StopFlag, elsewhere: Callable[[FlatZinc, Options], None] | None = None) -> int:
+    """Solve the file and print its solutions on stdout; the exit status.
+
+    `elsewhere` gets a file with continuous floats that CP-SAT cannot take; if it returns, the file is refused.
+    """
+
+    def session() -> CpSatSession:
+        items = read(options.path)
+        try:
+            return _session(items, options)
+        except ContinuousError:
+            if elsewhere:
+                elsewhere(items, options)
+            raise
+
+    return run_session(session, stop)
 
 
 def _session(items: FlatZinc, options: Options) -> CpSatSession:

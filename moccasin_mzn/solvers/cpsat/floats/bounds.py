@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from fractions import Fraction
-from math import inf
+from math import inf, isfinite
 
 from moccasin_mzn.solvers.cpsat.builder import ModelError
-from moccasin_mzn.solvers.cpsat.floats.forms import Form
+from moccasin_mzn.solvers.cpsat.floats.forms import Form, fraction
 from moccasin_mzn.solvers.cpsat.floats.items import ONE, Call, Reading, Row
-from moccasin_mzn.solvers.flatzinc.syntax import Constraint, FlatZinc, FlatZincError
+from moccasin_mzn.solvers.flatzinc.syntax import Constraint, FlatZinc, FlatZincError, FloatSet, Variable
 
 Bounds = tuple[Fraction | float, Fraction | float]
 """Least and greatest value, perhaps infinite."""
@@ -24,12 +24,25 @@ UNFIT = (FlatZincError, ValueError, LookupError, ArithmeticError, TypeError)
 """What a constraint raises that is not what it should be, which is told where it is taken."""
 
 
-class FloatBounds:
-    """`declared` has the bounds of all floats and integers of a file by their types."""
+def declared_bounds(variable: Variable) -> Bounds:
+    """Least and greatest value of a variable by its type; of bools as 0 and 1."""
+    domain = variable.domain
+    if variable.is_bool:
+        return Fraction(0), ONE
+    if isinstance(domain, FloatSet):
+        low, high = domain.low, domain.high
+        return fraction(low) if isfinite(low) else low, fraction(high) if isfinite(high) else high
+    if domain is None:
+        return -inf, inf
+    return (Fraction(domain.ranges[0][0]), Fraction(domain.ranges[-1][1])) if domain.ranges else (ONE, ONE)
 
-    def __init__(self, file: FlatZinc, declared: dict[str, Bounds]) -> None:
+
+class FloatBounds:
+    """What the constraints on floats of a file imply beyond the types of its variables."""
+
+    def __init__(self, file: FlatZinc) -> None:
         self.file = file
-        self.known = dict(declared)
+        self.known = {name: declared_bounds(each) for name, each in file.variables.items()}
         self.mentions: dict[str, list[Row | Call]] = defaultdict(list)
         self.unread: set[str] = set()
         """Floats of constraints that nothing is known of."""

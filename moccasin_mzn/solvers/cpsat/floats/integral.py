@@ -227,4 +227,4 @@ def _placed(file: FlatZinc, item: Constraint) -> Iterator[None]:
     try:
         yield
     except UnsupportedError as error:
-        raise UnsupportedError(f"{file.where(item.position)}: {error}") from None
+        raise type(error)(f"{file.where(item.position)}: {error}") from None
