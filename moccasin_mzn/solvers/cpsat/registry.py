@@ -13,7 +13,6 @@ and the last one, `when`, is the list of literals under which the constraint is 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -113,7 +112,7 @@ def _add(handler: Handler) -> None:
 
 
 def _kinds(post: Callable[..., None]) -> tuple[str, ...]:
-    annotations = [parameter.annotation for parameter in inspect.signature(post).parameters.values()]
+    annotations = [annotation for name, annotation in post.__annotations__.items() if name != "return"]
     kinds = tuple(kind for kind in annotations[1:] if kind != "When")
     if not set(kinds) <= set(KINDS):
         raise TypeError(f"{post.__name__}: parameters must be annotated with one of {', '.join(KINDS)}")

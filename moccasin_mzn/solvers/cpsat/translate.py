@@ -10,13 +10,12 @@ from math import inf
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.solvers.cpsat import constraints  # noqa: F401  (registers the handlers)
 from moccasin_mzn.solvers.cpsat.aliases import Aliases
 from moccasin_mzn.solvers.cpsat.bounds import implied_bounds
 from moccasin_mzn.solvers.cpsat.builder import LIMIT, Builder, ModelError, Term, as_term, constant
 from moccasin_mzn.solvers.cpsat.cuts import Cut, names_in_constraints
+from moccasin_mzn.solvers.cpsat.families import handler as handler_of
 from moccasin_mzn.solvers.cpsat.halves import Half, find_halves
-from moccasin_mzn.solvers.cpsat.registry import HANDLERS
 from moccasin_mzn.solvers.cpsat.solver import CpModelProto, complaint
 from moccasin_mzn.solvers.cpsat.symbols import Symbols
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
@@ -190,7 +189,7 @@ def _post_constraints(problem: Problem, aliases: Aliases) -> None:
     for item in file.constraints:
         if id(item) in absorbed:
             continue
-        handler = HANDLERS.get(item.name)
+        handler = handler_of(item.name)
         if handler is None:
             raise UnsupportedError(f"{file.where(item.position)}: unsupported constraint {item.name}")
         if len(item.arguments) != len(handler.kinds):
