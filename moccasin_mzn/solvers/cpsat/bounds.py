@@ -75,9 +75,9 @@ class _Propagation:
             "int_min": lambda left, right, result: self._extreme(min, [left, right], result),
             "array_int_maximum": lambda result, terms: self._extreme(max, terms, result),
             "array_int_minimum": lambda result, terms: self._extreme(min, terms, result),
-            "array_int_element": self._element,
-            "array_var_int_element": self._element,
-            "array_var_int_element_from": lambda first, *rest: self._element(*rest, first=first),
+            "array_int_element": lambda index, terms, result: self._element(1, index, terms, result),
+            "array_var_int_element": lambda index, terms, result: self._element(1, index, terms, result),
+            "array_var_int_element_from": self._element,
             "int_div": self._quotient,
             "int_mod": self._remainder,
             "int_pow": self._power,
@@ -252,7 +252,7 @@ class _Propagation:
         if len(reach) == 1:  # it is the result
             self._narrow(reach[0], (low, high))
 
-    def _element(self, index: Expression, terms: list[Expression], result: Expression, first: int = 1) -> None:
+    def _element(self, first: int, index: Expression, terms: list[Expression], result: Expression) -> None:
         self._narrow(index, (first, first + len(terms) - 1))
         low, high = self.interval(index)
         reach = terms[max(int(max(low, first)) - first, 0) : int(min(high, first + len(terms) - 1)) - first + 1]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from math import inf
 
 from moccasin_mzn.solvers.cpsat.floats.bounds import FloatBounds
 from moccasin_mzn.solvers.cpsat.floats.forms import Form
@@ -134,9 +133,10 @@ class _Writing:
 
     def _when(self, form: Form, truth: Expression, *, true: bool) -> Rows:
         """form <= 0 if the truth is as said"""
-        excess = max(self.bounds.interval(form)[1], 0)
-        if excess == inf or excess > LARGEST:
+        most = self.bounds.interval(form)[1]
+        if most > LARGEST:
             raise NotLinearError
+        excess = max(Fraction(most), Fraction(0))
         terms: list[tuple[Fraction | int, Expression]] = [(factor, base) for base, factor in form.factors.items()]
         if true:
             yield [*terms, (excess, truth)], excess - form.constant
