@@ -152,7 +152,11 @@ class _Propagation:
         if type(value) is not str or value not in self.known or self.updates[value] == MOST_UPDATES:
             return
         low, high = self.known[value]
-        narrowed = max(low, limits[0]), min(high, limits[1])
+        # Products can grow without end; what no variable can reach is left to the solver.
+        least, most = (
+            end if abs(end) < 2**DIGITS else open_end for end, open_end in zip(limits, (-inf, inf), strict=True)
+        )
+        narrowed = max(low, least), min(high, most)
         if narrowed[0] > narrowed[1]:  # a contradiction, which any finite domain leaves to the solver to show
             narrowed = narrowed[::-1]
             self.contradiction = True

@@ -79,6 +79,16 @@ def test_endless_improvements_end():
     assert all(low < 1000 and high == inf for low, high in bounds(text + "solve satisfy;").values())
 
 
+@pytest.mark.parametrize("box", ["2..2", "5..5", "2..9"])
+@pytest.mark.parametrize("product", ["int_times(x,x,x)", "int_times(x,z,x)", "int_times(x,x,y)"])
+def test_bounds_that_would_grow_without_end(box, product):
+    text = f"var int: x; var int: y; var {box}: z; constraint int_max(z,2,x); constraint {product};"
+    text += "constraint int_le(y,x);"
+    ends = [end for interval in bounds(text + "solve satisfy;").values() for end in interval]
+    assert all(abs(end) < 2**62 or abs(end) == inf for end in ends)
+    assert solve(text + "solve minimize z;") in ("=====UNSATISFIABLE=====\n", "=====UNKNOWN=====\n")
+
+
 BOUND = 3
 
 
