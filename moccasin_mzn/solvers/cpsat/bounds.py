@@ -26,7 +26,7 @@ Interval = tuple[float, float]
 
 def implied_bounds(file: FlatZinc, limits: Mapping[str, Interval] | None = None) -> dict[str, Interval] | None:
     """An interval for every variable declared as plain `var int`, infinite on a side where nothing is known; None if
-    the constraints contradict `limits`, which say more about some variables of any type.
+    that shows that there is no solution. `limits` say more about some variables of any type.
     """
     known: dict[str, Interval] = {}
     for variable in file.variables.values():
@@ -37,9 +37,10 @@ def implied_bounds(file: FlatZinc, limits: Mapping[str, Interval] | None = None)
         known[name] = max(low, ends[0]), min(high, ends[1])
         if known[name][0] > known[name][1]:
             return None
-    propagation = _Propagation(file, known)
-    bounds = propagation.run() if known else {}
-    return None if limits and propagation.contradiction else bounds
+    try:
+        return _Propagation(file, known).run() if known else {}
+    except _Contradiction:
+        return None
 
 
 def _declared(variable: Variable | None) -> Interval:
@@ -52,11 +53,14 @@ def _declared(variable: Variable | None) -> Interval:
     return domain.ranges[0][0], domain.ranges[-1][1]
 
 
+class _Contradiction(Exception):
+    """Some variable can have no value."""
+
+
 class _Propagation:
     def __init__(self, file: FlatZinc, known: dict[str, Interval]) -> None:
         self.file = file
         self.known = known
-        self.contradiction = False
         self.updates: dict[str, int] = dict.fromkeys(known, 0)
         self.mentions: dict[str, list[Constraint]] = defaultdict(list)
         self.rules: dict[str, Callable[..., object]] = {
@@ -157,9 +161,8 @@ class _Propagation:
             end if abs(end) < 2**DIGITS else open_end for end, open_end in zip(limits, (-inf, inf), strict=True)
         )
         narrowed = max(low, least), min(high, most)
-        if narrowed[0] > narrowed[1]:  # a contradiction, which any finite domain leaves to the solver to show
-            narrowed = narrowed[::-1]
-            self.contradiction = True
+        if narrowed[0] > narrowed[1]:
+            raise _Contradiction
         if narrowed != (low, high):
             self.known[value] = narrowed
             self.updates[value] += 1

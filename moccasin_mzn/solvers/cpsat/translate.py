@@ -91,14 +91,14 @@ def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDE
         file, unique = integral.file, unique and not integral.continuous
     problem = Problem(file, Builder(unique=unique), Symbols(file), integral=integral)
     problem.halves = {} if unique else find_halves(file, deep=bool(integral and integral.continuous))
-    aliases, bounds = Aliases(file, problem.halves), implied_bounds(file) or {}
+    aliases, bounds = Aliases(file, problem.halves), implied_bounds(file)
     for variable in file.variables.values():
         if variable.is_bool:
             _declare_bool(problem, aliases, variable)
     try:
         for variable in file.variables.values():
             if not variable.is_bool:
-                _declare_int(problem, aliases, variable, bounds.get(variable.name, (-inf, inf)), unbounded)
+                _declare_int(problem, aliases, variable, (bounds or {}).get(variable.name, (-inf, inf)), unbounded)
     except ModelError as error:
         raise ModelError(f"{file.where(file.positions[variable.name])}: {error}") from None
     for variable in file.variables.values():
@@ -111,6 +111,9 @@ def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDE
     _post_constraints(problem, aliases)
     with _item(problem, file.solve.position):
         _set_objective(problem)
+    if bounds is None:  # so that there is no solution, within the cuts or beyond
+        problem.builder.false()
+        problem.cut = {}
     if problem.cut:
         matter = {*names_in_constraints(file), file.solve.objective}
         problem.cut = {index: cut for index, cut in problem.cut.items() if cut.name in matter}
