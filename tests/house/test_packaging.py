@@ -41,6 +41,21 @@ def test_the_wheel_runs_from_any_folder(tmp_path):
     assert json.loads(answer.stdout)["status"] == "optimal" and f"with the package, {example}," in answer.stderr
 
 
+@pytest.mark.full
+def test_the_flatzinc_solver_is_a_command_of_the_installed_package(tmp_path):
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", tmp_path, ROOT], check=True, capture_output=True)
+    flat = tmp_path / "model.fzn"
+    flat.write_text("var 1..3: x :: output_var; constraint int_le(2,x); solve minimize x;")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [tmp_path / "bin" / "fzn-cp-sat", "-s", flat]
+    answer = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert "x = 2;\n----------\n==========\n" in answer.stdout
+    heavy = "import sys; import moccasin_mzn.solvers.cpsat.process; print({'numpy', 'pandas'} & {*sys.modules})"
+    loaded = subprocess.check_output([sys.executable, "-c", heavy], cwd=tmp_path, env=environment, text=True)
+    assert loaded == "set()\n"
+
+
 def test_the_source_distribution_has_what_make_needs(tmp_path):
     command = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", tmp_path]
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 from semantics import Relation, meaning
 
-from moccasin_mzn.solvers.cpsat import constraints  # noqa: F401  (fills the table of handlers)
-from moccasin_mzn.solvers.cpsat.registry import HANDLERS
+from moccasin_mzn.solvers.cpsat.families import all_handlers
 
-NAMES = sorted(name for name in HANDLERS if meaning(name))
+NAMES = sorted(name for name in all_handlers() if meaning(name))
 MOST_ASSIGNMENTS = 300
 
 SMALL = st.integers(-4, 7)

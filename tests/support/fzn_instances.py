@@ -60,7 +60,8 @@ def check_model(model: str, folder: Path, domains: dict[str, list], constraints:
     """MiniZinc compiles the model to these global constraints, among others, and its solutions are those values of the
     variables, arrays as lists, for which `holds` is true."""
     text = compile_model(f'include "globals.mzn";\n{model}\nsolve satisfy;\n', folder)
-    assert set(re.findall(r"constraint (fzn_\w+)", text)) == constraints
+    written = re.findall(r"constraint (?:fzn|native)_(\w+)", text)
+    assert {f"fzn_{name}" for name in written} == constraints
     candidates = [dict(zip(domains, values, strict=True)) for values in itertools.product(*domains.values())]
     expected = [list(candidate.values()) for candidate in candidates if holds(**candidate)]
     found = [[solution[name] for name in domains] for solution in solutions(text)]

@@ -75,6 +75,8 @@ class Builder:
         """The largest sum of coefficients' magnitudes in a constraint."""
         self.magnitude = 0
         """The largest sum of terms' magnitudes in a linear constraint, whatever values its variables take."""
+        self.loses_solutions = False
+        """Is there a constraint of which CP-SAT 9.15 may not list all solutions, though it finds one if any is left?"""
         self.hint_rules: list[tuple[int, list[Term], HintRule]] = []
         self._variables = self.model.variables
         self._constraints = self.model.constraints
@@ -301,10 +303,10 @@ class Builder:
         self.suggest(literal, terms, lambda numbers: sum(map(mul, coefficients, numbers)) in values)
         return literal
 
-    def block(self, terms: Sequence[Term], values: Sequence[int]) -> None:
-        """Not all of the operands have the value that they have in a solution, given by variable index."""
-        variables = dict.fromkeys(term.variable for term in terms)
-        self.clause([~self.equals_value(Term(variable, 1, 0), values[variable]) for variable in variables])
+    def block(self, variables: Sequence[int], values: Iterable[int]) -> None:
+        """Not all of the variables have these values."""
+        pairs = zip(variables, values, strict=True)
+        self.clause([~self.equals_value(Term(variable, 1, 0), value) for variable, value in pairs])
 
     @staticmethod
     def write(term: Term, proto) -> None:

@@ -40,11 +40,16 @@ def names_in_constraints(file: FlatZinc) -> set[str]:
     return names
 
 
-def are_harmless(cuts: Mapping[int, Cut], file: FlatZinc, best: float) -> bool:
-    """Is an optimum within cut domains one of the file? It is if no solution as good has values beyond a cut, by what
-    the constraints imply."""
-    objective, goal = file.solve.objective, file.solve.goal
-    if not isinstance(objective, str):
-        return False
-    bounds = implied_bounds(file, {objective: (-inf, best) if goal == "minimize" else (best, inf)})
-    return all(cut.low <= bounds[cut.name][0] and bounds[cut.name][1] <= cut.high for cut in cuts.values())
+def are_harmless(cuts: Mapping[int, Cut], file: FlatZinc, best: int) -> bool:
+    """Is an optimum within cut domains one of the file? It is if, by what the constraints imply, no solution is better,
+    or none that is as good has values beyond a cut."""
+    objective, minimizes = file.solve.objective, file.solve.goal == "minimize"
+    if not isinstance(objective, str) or objective not in file.variables:
+        return True  # a constant, of which every solution is an optimum
+    better = {objective: (-inf, best - 1) if minimizes else (best + 1, inf)}
+    if implied_bounds(file, better) is None:
+        return True
+    bounds = implied_bounds(file, {objective: (-inf, best) if minimizes else (best, inf)})
+    return bounds is not None and all(
+        cut.low <= bounds[cut.name][0] and bounds[cut.name][1] <= cut.high for cut in cuts.values()
+    )

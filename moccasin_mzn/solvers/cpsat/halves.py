@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from moccasin_mzn.solvers.cpsat.registry import HANDLERS
+from moccasin_mzn.solvers.cpsat.families import handler
 from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc
 
 IF_TRUE, IF_FALSE = 0, 1
@@ -85,8 +85,8 @@ def _defined(file: FlatZinc, takes: Callable[[Constraint], bool]) -> Iterator[tu
 
 
 def _is_halved(item: Constraint) -> bool:
-    handler = HANDLERS.get(item.name) if item.name.endswith("_reif") else None
-    return bool(handler and handler.halves and len(item.arguments) == len(handler.kinds))
+    known = handler(item.name) if item.name.endswith("_reif") else None
+    return bool(known and known.halves and len(item.arguments) == len(known.kinds))
 
 
 def _is_part(item: Constraint) -> bool:

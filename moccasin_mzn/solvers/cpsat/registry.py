@@ -13,7 +13,6 @@ and the last one, `when`, is the list of literals under which the constraint is 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +64,8 @@ def relation(
     target: int = -1,
 ) -> Callable:
     """Register a function under its names, half-reified as `NAME_imp` and, if there is a function for the negation or
-    for the `reified` form, whose last argument is the truth, as `NAME_reif`.
+    for the `reified` form, whose last argument is the truth, as `NAME_reif`. That of `fzn_X` is also `native_X_reif`,
+    see `mznlib`.
 
     Args:
         kinds: of the arguments; empty: as annotated.
@@ -81,11 +81,14 @@ def relation(
             _add(Handler(name, tuple(taken), _unconditional(require), value, target))
             reified_kinds = (*taken, "Bool")
             _add(Handler(f"{name}_imp", reified_kinds, _half_reified(require), holds))
+            full = [f"{name}_reif", f"native_{name.removeprefix('fzn_')}_reif"][: 1 + name.startswith("fzn_")]
             if opposite:
                 halves = _half_reified(require), _half_refuted(_of_integers(opposite, taken, own))
-                _add(Handler(f"{name}_reif", reified_kinds, _reified(*halves), holds, halves=halves))
+                for each in full:
+                    _add(Handler(each, reified_kinds, _reified(*halves), holds, halves=halves))
             elif reified:
-                _add(Handler(f"{name}_reif", reified_kinds, reified, holds))
+                for each in full:
+                    _add(Handler(each, reified_kinds, reified, holds))
         return post
 
     return register
@@ -109,7 +112,7 @@ def _add(handler: Handler) -> None:
 
 
 def _kinds(post: Callable[..., None]) -> tuple[str, ...]:
-    annotations = [parameter.annotation for parameter in inspect.signature(post).parameters.values()]
+    annotations = [annotation for name, annotation in post.__annotations__.items() if name != "return"]
     kinds = tuple(kind for kind in annotations[1:] if kind != "When")
     if not set(kinds) <= set(KINDS):
         raise TypeError(f"{post.__name__}: parameters must be annotated with one of {', '.join(KINDS)}")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from array import array
+from collections.abc import Callable
 from typing import Any
 
 import ortools
 
 from moccasin_mzn.solvers.cpsat.builder import ModelError
 from moccasin_mzn.solvers.cpsat.cuts import are_harmless
-from moccasin_mzn.solvers.cpsat.output import evaluate, output_items
+from moccasin_mzn.solvers.cpsat.output import Values, evaluate, output_items
 from moccasin_mzn.solvers.cpsat.search import add_hints, add_strategies
 from moccasin_mzn.solvers.cpsat.solver import Branching, SolutionCallback, Solver, Status, complaint
 from moccasin_mzn.solvers.cpsat.translate import UNBOUNDED, Problem, translate
@@ -20,7 +22,7 @@ from moccasin_mzn.solvers.flatzinc.reading import read
 from moccasin_mzn.solvers.flatzinc.session import Session, print_log, run_session
 from moccasin_mzn.solvers.flatzinc.statistics import Statistic
 from moccasin_mzn.solvers.flatzinc.stopping import StopFlag
-from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc
+from moccasin_mzn.solvers.flatzinc.syntax import ContinuousError, FlatZinc
 
 MAGNITUDES = (UNBOUNDED, 2**30, 2**20)
 """Where to cut the domains of unbounded variables, in the order of trial."""
@@ -28,16 +30,34 @@ PATIENCE = 0.1
 """Seconds a search may take to end after a signal or the time limit; MiniZinc 2.6 kills 0.2 s after its SIGTERM."""
 
 
-def run(options: Options, stop: StopFlag) -> int:
-    """Solve the file and print its solutions on stdout; the exit status."""
-    return run_session(lambda: _session(read(options.path), options), stop)
+def run(options: Options, stop: StopFlag, elsewhere: Callable[[FlatZinc, Options], None] | None = None) -> int:
+    """Solve the file and print its solutions on stdout; the exit status.
+
+    `elsewhere` gets a file with continuous floats that CP-SAT cannot take; if it returns, the file is refused.
+    """
+
+    def session() -> CpSatSession:
+        items = read(options.path)
+        try:
+            return _session(items, options)
+        except ContinuousError:
+            if elsewhere:
+                elsewhere(items, options)
+            raise
+
+    return run_session(session, stop)
 
 
 def _session(items: FlatZinc, options: Options) -> CpSatSession:
     """The session of a file; where sums or products of cut domains overflow, narrower ones are tried."""
     unique = items.solve.goal == "satisfy" and options.enumerates
     for magnitude in MAGNITUDES:
-        problem = translate(items, unique=unique, unbounded=magnitude)
+        try:
+            problem = translate(items, unique=unique, unbounded=magnitude)
+        except ModelError:  # a product that goes beyond 64 bits even as a domain
+            if magnitude == MAGNITUDES[-1]:
+                raise
+            continue
         if not problem.cut or not complaint(problem.builder.model):
             break
     if problem.cut:
@@ -64,13 +84,15 @@ class CpSatSession(Session):
             "propagators": builder.constraint_count(),
         }
         objective = None if term is None else lambda values: problem.told(evaluate(term, values))
-        self.items = output_items(problem)
+        items = output_items(problem)
+        self.printed = sorted({term.variable for item in items for term in item.terms if term.coefficient})
         version = f"OR-Tools {ortools.__version__}"  # type: ignore[attr-defined]  # not in its types
-        super().__init__(options, self.items, objective, problem.maximize, sizes, version)
+        super().__init__(options, items, objective, problem.maximize, sizes, version, self._identity)
         self.problem = problem
         self.solver = Solver()
         self.status = Status.UNKNOWN
         self.stopping = False
+        self.follows_only = False
         self._configure()
         refusal = complaint(builder.model)
         if refusal:
@@ -79,16 +101,18 @@ class CpSatSession(Session):
 
     def _configure(self) -> None:
         options, parameters = self.options, self.solver.parameters
-        parameters.num_workers = options.workers or os.cpu_count() or 1
+        parameters.num_workers = options.workers or _cores()
         if options.seed is not None:
             parameters.random_seed = options.seed % 2**31
-        if self.problem.objective is None and options.enumerates:
+        enumerates = self.problem.objective is None and options.enumerates
+        if enumerates:
             parameters.num_workers = 1
             parameters.enumerate_all_solutions = True
             parameters.keep_all_feasible_solutions_in_presolve = True
-        if not options.free and add_strategies(self.problem):
-            self._fix_search()
-        add_hints(self.problem, from_strategies=options.free)
+        free = options.free or enumerates  # annotations say where solutions are, which matters to no list of all
+        if not free and add_strategies(self.problem):
+            self._follow_annotations()
+        add_hints(self.problem, from_strategies=free)
         if options.verbose:
             parameters.log_search_progress = True
             parameters.log_to_stdout = False
@@ -97,14 +121,19 @@ class CpSatSession(Session):
         if not parameters.merge_text_format(options.params):
             raise ModelError(f"--params: CP-SAT does not understand {options.params!r}")
 
-    def _fix_search(self) -> None:
-        """Let one worker follow the search annotations, unless more workers are asked for: then one of them does."""
+    def _follow_annotations(self) -> None:
+        """Let one worker follow the search annotations, and a second one, where there is a core for it, search on its
+        own: whoever follows them never leaves them."""
         parameters = self.solver.parameters
         if self.options.workers is None:
-            parameters.num_workers = 1
+            parameters.num_workers = min(2, _cores())
         if parameters.num_workers == 1:
+            self.follows_only = True
             parameters.search_branching = Branching.FIXED_SEARCH
             parameters.keep_all_feasible_solutions_in_presolve = True  # or presolve decides before the search does
+        elif parameters.num_workers == 2:  # of which CP-SAT gives one to local search
+            parameters.subsolvers.extend(["fixed", "default_lp"])
+            parameters.num_full_subsolvers = 2
 
     def interrupt(self) -> None:
         self.stopping = True
@@ -114,7 +143,8 @@ class CpSatSession(Session):
         self.solver.on_bound = self._guess_bound
         self._solve()
         ended = self.status in (Status.OPTIMAL, Status.INFEASIBLE)
-        if self.solver.parameters.enumerate_all_solutions and (ended or self.stream.flooded):
+        incomplete = ended and self.problem.builder.loses_solutions
+        if self.solver.parameters.enumerate_all_solutions and (incomplete or self.stream.flooded):
             self._enumerate_by_blocking()
 
     def _solve(self) -> None:
@@ -135,27 +165,31 @@ class CpSatSession(Session):
         if self.problem.objective is not None:
             sign, offset = self.problem.objective_scale()
             self.stream.better_bound(self.problem.told(sign * response.inner_objective_lower_bound + offset))
-        self.stream.solution(list(response.solution), self.statistics(**_counters(response)))
+        self.stream.solution(list(response.solution), lambda: self.statistics(**_counters(response)))
 
     def floods(self) -> bool:
         """Is the solver enumerating, to no avail?"""
         return self.solver.parameters.enumerate_all_solutions and self.stream.flooded
 
+    def _identity(self, values: Values) -> bytes:
+        """What tells a solution apart from others that are printed: the values of the `printed` variables."""
+        return array("q", map(values.__getitem__, self.printed)).tobytes()
+
     def _enumerate_by_blocking(self) -> None:
         """Solve again and again, each time without the outputs printed so far.
 
         Needed where auxiliary variables are free: every solution that the solver enumerates would then come again for
-        each of their values. And needed after every enumeration: CP-SAT 9.15 loses solutions of cumulative when it
-        enumerates, though not when it solves. Only a proof that nothing is left tells that all was found.
+        each of their values. And needed after an enumeration that loses solutions: only a proof that nothing is left
+        tells that all was found.
         """
         self.solver.parameters.enumerate_all_solutions = False
         self.solver.parameters.keep_all_feasible_solutions_in_presolve = False
-        terms = [term for item in self.items for term in item.terms if term.coefficient]
         blocked = 0
         while not self.stream.satisfied and not self.stopping:
-            for values in self.stream.distinct[blocked:]:
-                self.problem.builder.block(terms, values)
-            blocked = len(self.stream.distinct)
+            fresh = self.stream.distinct(blocked)
+            for identity in fresh:
+                self.problem.builder.block(self.printed, array("q", identity))
+            blocked += len(fresh)
             self._solve()
             if self.status not in (Status.OPTIMAL, Status.FEASIBLE):
                 break
@@ -166,7 +200,10 @@ class CpSatSession(Session):
             return 1
         if self.status in (Status.OPTIMAL, Status.FEASIBLE):
             self.take(self.solver.response)
-        self.stream.finish(self._outcome(), self.statistics(**_counters(self.solver.response)))
+        outcome = self._outcome()
+        if outcome == "stopped" and self.follows_only and not self.stream.satisfied:
+            print("% one worker followed the search annotations; -f searches freely", file=sys.stderr)
+        self.stream.finish(outcome, self.statistics(**_counters(self.solver.response)))
         return 0
 
     def _outcome(self) -> str:
@@ -186,6 +223,11 @@ class CpSatSession(Session):
                 return "unbounded"
         print("% no proof, since there may be solutions beyond these domains", file=sys.stderr)
         return "stopped"
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _counters(response: Any) -> dict[str, Statistic]:

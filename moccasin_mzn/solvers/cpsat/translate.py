@@ -10,13 +10,12 @@ from math import inf
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.solvers.cpsat import constraints  # noqa: F401  (registers the handlers)
 from moccasin_mzn.solvers.cpsat.aliases import Aliases
 from moccasin_mzn.solvers.cpsat.bounds import implied_bounds
 from moccasin_mzn.solvers.cpsat.builder import LIMIT, Builder, ModelError, Term, as_term, constant
 from moccasin_mzn.solvers.cpsat.cuts import Cut, names_in_constraints
+from moccasin_mzn.solvers.cpsat.families import handler as handler_of
 from moccasin_mzn.solvers.cpsat.halves import Half, find_halves
-from moccasin_mzn.solvers.cpsat.registry import HANDLERS
 from moccasin_mzn.solvers.cpsat.solver import CpModelProto, complaint
 from moccasin_mzn.solvers.cpsat.symbols import Symbols
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
@@ -85,7 +84,7 @@ def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDE
     Raises `UnsupportedError` for an unknown constraint and `ModelError` for one that CP-SAT cannot represent.
     """
     integral = None
-    if any(variable.is_float for variable in file.variables.values()):
+    if _has_floats(file):
         from moccasin_mzn.solvers.cpsat.floats.integral import without_floats  # which takes time to load
 
         integral = without_floats(file)
@@ -99,7 +98,7 @@ def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDE
     try:
         for variable in file.variables.values():
             if not variable.is_bool:
-                _declare_int(problem, aliases, variable, bounds.get(variable.name, (-inf, inf)), unbounded)
+                _declare_int(problem, aliases, variable, (bounds or {}).get(variable.name, (-inf, inf)), unbounded)
     except ModelError as error:
         raise ModelError(f"{file.where(file.positions[variable.name])}: {error}") from None
     for variable in file.variables.values():
@@ -112,10 +111,19 @@ def translate(file: FlatZinc, *, unique: bool = False, unbounded: int = UNBOUNDE
     _post_constraints(problem, aliases)
     with _item(problem, file.solve.position):
         _set_objective(problem)
+    if bounds is None:  # so that there is no solution, within the cuts or beyond
+        problem.builder.false()
+        problem.cut = {}
     if problem.cut:
         matter = {*names_in_constraints(file), file.solve.objective}
         problem.cut = {index: cut for index, cut in problem.cut.items() if cut.name in matter}
     return problem
+
+
+def _has_floats(file: FlatZinc) -> bool:
+    objective = file.solve.objective
+    constant = file.parameters.get(objective) if type(objective) is str else objective
+    return type(constant) is float or any(variable.is_float for variable in file.variables.values())
 
 
 @contextmanager
@@ -184,7 +192,7 @@ def _post_constraints(problem: Problem, aliases: Aliases) -> None:
     for item in file.constraints:
         if id(item) in absorbed:
             continue
-        handler = HANDLERS.get(item.name)
+        handler = handler_of(item.name)
         if handler is None:
             raise UnsupportedError(f"{file.where(item.position)}: unsupported constraint {item.name}")
         if len(item.arguments) != len(handler.kinds):
@@ -205,7 +213,9 @@ def _set_objective(problem: Problem) -> None:
     solve, builder = problem.file.solve, problem.builder
     if solve.goal == "satisfy":
         return
-    problem.objective = problem.symbols.term(solve.objective)
+    objective, symbols = solve.objective, problem.symbols
+    is_bool = type(objective) is bool or (type(objective) is str and objective in symbols.literals)
+    problem.objective = as_term(symbols.literal(objective)) if is_bool else symbols.term(objective)
     problem.maximize = solve.goal == "maximize"
     variable, coefficient, _ = problem.objective
     sign, offset = problem.objective_scale()

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import NoReturn
 
 from moccasin_mzn.solvers.flatzinc.clock import seconds_since_start
@@ -43,9 +43,10 @@ class Session(ABC):
         maximize: bool,
         sizes: dict[str, Statistic],
         version: str,
+        identity: Callable[[Values], Hashable] | None = None,
     ) -> None:
         self.options = options
-        self.stream = SolutionStream(items, options, sys.stdout, evaluate, maximize)
+        self.stream = SolutionStream(items, options, sys.stdout, evaluate, maximize, identity)
         self.sizes = sizes
         self.version = version
         self.failure: BaseException | None = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from itertools import islice
 from typing import Any, Protocol, TextIO
 
 from moccasin_mzn.solvers.flatzinc.options import Options
@@ -32,7 +33,8 @@ class SolutionStream:
 
     Improving solutions are printed at once under -i and -a, else only the last one when the search ends. Solutions of
     satisfaction problems are always printed at once, each one once. `evaluate` is the objective of a solution, None if
-    any solution is as good as another.
+    any solution is as good as another. `identity` is what tells a solution apart, as small as can be, since it is kept;
+    None: its text, and then the solution is kept as well.
     """
 
     def __init__(
@@ -42,14 +44,15 @@ class SolutionStream:
         out: TextIO,
         evaluate: Callable[[Values], int | float] | None = None,
         maximize: bool = False,
+        identity: Callable[[Values], Hashable] | None = None,
     ) -> None:
         self.evaluate = evaluate
+        self.identity = identity
         self.maximize = maximize
         self.options = options
         self.out = out
         self.printed = 0
         self.repeats = 0
-        self.distinct: list[Values] = []
         self.values: Values | None = None
         self.objective: int | float | None = None
         self.bound: int | float | None = None
@@ -57,7 +60,7 @@ class SolutionStream:
         """Was there a solution better than a bound? The bound is forgotten, the solution kept."""
         self.finished = False
         self._items = items
-        self._seen: set[str] = set()
+        self._seen: dict[Hashable, Values] = {}
         self._lock = threading.RLock()
         self._unprinted = ""
         self._bound_told: int | float | None = None
@@ -78,26 +81,37 @@ class SolutionStream:
         """Do far too many solutions differ in nothing that is printed?"""
         return self.repeats > REPEATS and self.repeats > 10 * self.printed
 
-    def solution(self, values: Values, statistics: dict[str, Statistic]) -> None:
+    def distinct(self, after: int) -> list[Any]:
+        """What was printed of a satisfaction problem but for so many first ones: identities, or else solutions."""
+        return list(islice(self._seen if self.identity else self._seen.values(), after, None))
+
+    def solution(self, values: Values, statistics: Callable[[], dict[str, Statistic]]) -> None:
         """Take a solution from the solver; one that is not better, or was printed before, is dropped."""
         with self._lock:
             if self.finished or self.satisfied or not self._improves(values):
                 return
-            text = "".join(item.text(values) for item in self._items)
-            if self.evaluate is None:
-                if text in self._seen:
-                    self.repeats += 1
-                    return
-                if self.wanted > 1:
-                    self._seen.add(text)
-                    self.distinct.append(values)
+            if self.evaluate is None and self.wanted > 1 and self._is_known(values):
+                return
             self.values = values
-            block = self._statistics(statistics) + text + "----------\n"
+            told = self._statistics(statistics()) if self.options.statistics else ""
+            block = told + self._text(values) + "----------\n"
             if self.evaluate is None or self.options.streaming:
                 self._write(block)
                 self.printed += 1
             else:
                 self._unprinted = block
+
+    def _is_known(self, values: Values) -> bool:
+        """Was the solution printed before? If not, it is from now on."""
+        identity = self.identity(values) if self.identity else self._text(values)
+        if identity in self._seen:
+            self.repeats += 1
+            return True
+        self._seen[identity] = None if self.identity else values
+        return False
+
+    def _text(self, values: Values) -> str:
+        return "".join(item.text(values) for item in self._items)
 
     def better_bound(self, bound: int | float | None) -> None:
         """Take a bound of the objective from the solver; None, and a worse one than before, are dropped."""

@@ -116,6 +116,10 @@ class UnsupportedError(FlatZincError):
     """Good FlatZinc that this solver cannot handle."""
 
 
+class ContinuousError(UnsupportedError):
+    """Continuous variables that a solver with integers only cannot take; another one may."""
+
+
 def calls_in(annotations: Iterable[Expression]) -> Iterator[Call]:
     """The calls among the annotations, in order, those inside of `seq_search` and `warm_start_array` too."""
     for item in annotations:

@@ -78,7 +78,7 @@ class LinearSession(Session):
             own = values[: self.program.columns]  # no-goods have columns of their own
             checked = self.checker.check(self.direct.restored(own))
             if checked is not None:
-                self.stream.solution(checked, self.statistics())
+                self.stream.solution(checked, self.statistics)
                 if self.stream.refuted:
                     self.claims.hidden = math.inf  # its bounds are worth nothing here
         except BaseException as error:  # an exception may not pass through the solver
@@ -127,7 +127,7 @@ class LinearSession(Session):
                 return self._give_up(TROUBLE[status])
             if status != "optimal" or self.stream.satisfied:
                 return "stopped"
-            fresh = self.stream.distinct[blocked:]
+            fresh = self.stream.distinct(blocked)
             if not fresh:
                 return self._give_up("a solution that it was told to leave out")
             for values in fresh:

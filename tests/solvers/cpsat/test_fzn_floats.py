@@ -193,7 +193,7 @@ CONTINUOUS = "var 0.5..4.0: f :: output_var; var 0.0..4.0: g :: output_var; var 
         ("constraint float_le_reif(f,g,b); constraint bool_eq(b,false);", "float_le_reif of a continuous variable"),
         ("constraint float_le_imp(f,g,b); constraint float_lt_imp(f,g,b);", "float_lt_imp of a continuous variable"),
         ("var float: h; constraint float_abs(f,h);", "float_abs of a continuous variable"),
-        ("var float: h; constraint float_le(f,h);", "h is a float without bounds that follows from nothing"),
+        ("var float: h; constraint float_le_reif(f,h,b);", "h is a float without bounds that follows from nothing"),
     ],
 )
 def test_what_steps_cannot_say_is_refused_and_sent_elsewhere(items, message):

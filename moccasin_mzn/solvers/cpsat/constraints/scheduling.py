@@ -111,6 +111,7 @@ def _resource(builder: Builder, tasks: list[tuple[int, Term]], capacity: Term, w
     if not tasks:
         return
     builder.note_width(builder.bounds(height)[1] for height in (capacity, *(height for _, height in tasks)))
+    builder.loses_solutions = True
     proto = builder.new(when).cumulative
     builder.write(capacity, proto.capacity)
     proto.intervals.extend([interval for interval, _ in tasks])

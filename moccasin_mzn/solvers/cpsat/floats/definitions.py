@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from fractions import Fraction
-from math import inf, isfinite, lcm
+from math import inf, lcm
 
 from moccasin_mzn.solvers.cpsat.builder import ModelError
+from moccasin_mzn.solvers.cpsat.floats.bounds import Bounds, FloatBounds, declared_bounds
 from moccasin_mzn.solvers.cpsat.floats.differences import ELSEWHERE, refusal
-from moccasin_mzn.solvers.cpsat.floats.forms import Form, fraction
+from moccasin_mzn.solvers.cpsat.floats.forms import Form
 from moccasin_mzn.solvers.cpsat.floats.items import ONE, Call, Reading, Row
-from moccasin_mzn.solvers.flatzinc.intset import IntSet
-from moccasin_mzn.solvers.flatzinc.syntax import Constraint, FlatZinc, FlatZincError, FloatSet, UnsupportedError
+from moccasin_mzn.solvers.flatzinc.syntax import Constraint, ContinuousError, FlatZinc, FlatZincError, UnsupportedError
 
 ZERO = Fraction(0)
 UNFIT = (ValueError, LookupError, ArithmeticError, TypeError)
 """What Python raises where arrays differ in length, arguments are missing or numbers are infinite."""
-Bounds = tuple[Fraction | float, Fraction | float]
-"""Least and greatest value, perhaps infinite."""
 TIGHTER = Fraction(1, 10**9)
 """How much, relative to it or to 1, a declared bound has to cut off: MiniZinc derives bounds in doubles."""
 
@@ -41,6 +39,7 @@ class Definitions:
         self.bounds: dict[str, Bounds] = {}
         self.items: list[Row | Call] = []
         self._reading = Reading(file, self.forms)
+        self._float_bounds: FloatBounds | None = None
         self._floats = [variable for variable in file.variables.values() if variable.is_float]
 
     def run(self) -> None:
@@ -107,18 +106,26 @@ class Definitions:
     def _placed(self, item: Constraint, error: Exception) -> FlatZincError:
         place = self.file.where(item.position)
         if isinstance(error, UnsupportedError):
-            return UnsupportedError(f"{place}: {error}")
+            return type(error)(f"{place}: {error}")
         reason = error if isinstance(error, FlatZincError) else f"unfit arguments ({error})"
         return ModelError(f"{place}: {item.name}: {reason}")
 
     def _let_loose(self, name: str) -> None:
         low, high = self._declared(name)
         if -inf in (low, high) or inf in (low, high):
+            low, high = self._implied(name)
+        if -inf in (low, high) or inf in (low, high):
             place = self.file.where(self.file.positions[name])
-            raise UnsupportedError(f"{place}: {name} is a float without bounds that follows from nothing; {ELSEWHERE}")
+            raise ContinuousError(f"{place}: {name} is a float without bounds that follows from nothing; {ELSEWHERE}")
         self.continuous.add(name)
         self.forms[name] = Form({name: ONE})
         self.bounds[name] = low, high
+
+    def _implied(self, name: str) -> Bounds:
+        """Bounds of a float that has none by its type, or not on both sides."""
+        if self._float_bounds is None:
+            self._float_bounds = FloatBounds(self.file)
+        return self._float_bounds.of(name)
 
     def _post(self, item: Constraint) -> None:
         taken = self._reading.take(item)
@@ -201,10 +208,7 @@ class Definitions:
     def _base_bounds(self, base: str) -> Bounds:
         if base in self.bounds:
             return self.bounds[base]
-        domain = self.file.variables[base].domain
-        if not isinstance(domain, IntSet):
-            return -inf, inf
-        return (Fraction(domain.ranges[0][0]), Fraction(domain.ranges[-1][1])) if domain.ranges else (ONE, ONE)
+        return declared_bounds(self.file.variables[base])
 
     def _tighter(self, name: str, bounds: Bounds) -> tuple[Fraction | None, Fraction | None]:
         """The declared bounds as far as they cut off values within `bounds`."""
@@ -216,7 +220,4 @@ class Definitions:
 
     def _declared(self, name: str) -> Bounds:
         variable = self.file.variables.get(name)
-        if variable is None or not isinstance(variable.domain, FloatSet):
-            return -inf, inf
-        low, high = variable.domain.low, variable.domain.high
-        return fraction(low) if isfinite(low) else low, fraction(high) if isfinite(high) else high
+        return (-inf, inf) if variable is None else declared_bounds(variable)

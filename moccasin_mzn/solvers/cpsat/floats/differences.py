@@ -14,7 +14,7 @@ from math import lcm
 from moccasin_mzn.solvers.cpsat.floats.forms import Form
 from moccasin_mzn.solvers.cpsat.floats.items import Call, Ranges, Row
 from moccasin_mzn.solvers.cpsat.halves import IF_FALSE, IF_TRUE, Half
-from moccasin_mzn.solvers.flatzinc.syntax import UnsupportedError
+from moccasin_mzn.solvers.flatzinc.syntax import ContinuousError
 
 ELSEWHERE = "solve with --solver highs or --solver scip"
 CHOICES = ("int_max", "int_min", "array_int_maximum", "array_int_minimum", "array_var_int_element", "set_in")
@@ -22,9 +22,9 @@ _CLOSED = {"le": IF_TRUE, "eq": IF_TRUE, "set_in": IF_TRUE, "lt": IF_FALSE, "ne"
 """Whether a comparison, or its negation, can be said without `<`."""
 
 
-def refusal(item: Row | Call) -> UnsupportedError:
+def refusal(item: Row | Call) -> ContinuousError:
     """For an item that says of a continuous variable what steps cannot."""
-    return UnsupportedError(f"{item.item.name} of a continuous variable is not supported; {ELSEWHERE}")
+    return ContinuousError(f"{item.item.name} of a continuous variable is not supported; {ELSEWHERE}")
 
 
 def step_of(item: Row | Call, continuous: Set[str], units: Mapping[str, int]) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from moccasin_mzn.solvers.cpsat.builder import LIMIT
 from moccasin_mzn.solvers.cpsat.floats.definitions import Definitions
 from moccasin_mzn.solvers.cpsat.floats.differences import ELSEWHERE, fits_direction, refusal, step_of
-from moccasin_mzn.solvers.cpsat.floats.forms import Form, at_most, nearest_step
+from moccasin_mzn.solvers.cpsat.floats.forms import Form, at_most, fraction, nearest_step
 from moccasin_mzn.solvers.cpsat.floats.items import ONE, Call, Ranges, Row
 from moccasin_mzn.solvers.cpsat.halves import find_halves
 from moccasin_mzn.solvers.flatzinc.intset import IntSet
@@ -74,8 +74,9 @@ class _Writer:
             with _placed(self.file, item.item):
                 self._write(item)
         unit = 1
-        if type(solve.objective) is str and solve.objective in known.forms:
-            unit, objective = self._objective(known.forms[solve.objective])
+        form = self._objective_form()
+        if form is not None:
+            unit, objective = self._objective(form)
             solve = replace(solve, objective=objective)
         arrays = {name: array for name, array in self.file.arrays.items() if not array.is_float}
         file = replace(
@@ -187,6 +188,14 @@ class _Writer:
         relation = "le" if row.relation == "lt" else row.relation
         return f"int_lin_{relation}{row.condition}", [factors, list(steps.factors), number, *row.bools]
 
+    def _objective_form(self) -> Form | None:
+        """The objective, if it is a float variable or constant."""
+        objective = self.file.solve.objective
+        if type(objective) is str and objective in self.known.forms:
+            return self.known.forms[objective]
+        constant = self.file.parameters.get(objective) if type(objective) is str else objective
+        return Form({}, fraction(constant)) if type(constant) is float else None
+
     def _objective(self, form: Form) -> tuple[int, Expression]:
         """The unit of the objective, and the integer that counts its steps.
 
@@ -218,4 +227,4 @@ def _placed(file: FlatZinc, item: Constraint) -> Iterator[None]:
     try:
         yield
     except UnsupportedError as error:
-        raise UnsupportedError(f"{file.where(item.position)}: {error}") from None
+        raise type(error)(f"{file.where(item.position)}: {error}") from None
