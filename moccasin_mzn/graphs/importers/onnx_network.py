@@ -16,9 +16,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.importers.onnx_costs import multiply_adds
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graphs.importers.onnx_costs import is_moving, multiply_adds
 from moccasin_mzn.graphs.importers.onnx_dims import fix_dims
+from moccasin_mzn.graphs.importers.onnx_inference import infer
+from moccasin_mzn.graphs.importers.onnx_inside import inside_of
 from moccasin_mzn.graphs.importers.onnx_model import (
     graph_inputs,
     is_standard,
@@ -30,7 +32,7 @@ from moccasin_mzn.graphs.importers.onnx_model import (
     title,
 )
 from moccasin_mzn.graphs.importers.onnx_repeating import may_repeat, passes_through
-from moccasin_mzn.graphs.importers.onnx_shapes import UNKNOWN, Shapes, Tensor, infer
+from moccasin_mzn.graphs.importers.onnx_shapes import UNKNOWN, Shapes, Tensor
 from moccasin_mzn.graphs.importers.onnx_values import OF_SHAPE, VIEWS
 from moccasin_mzn.graphs.importers.onnx_workspaces import workspace
 from moccasin_mzn.graphs.importers.program import Operation, Program, known_total, unique_names
@@ -56,15 +58,21 @@ class Network:
     """Constants that may be read from what is none: what Shape (a list) and Size tell of a known shape, by output."""
 
 
-def network_of(data: bytes, name: str, dims: Mapping[str, int]) -> Network:
+def network_of(data: bytes, name: str, dims: Mapping[str, int], sizes: Mapping[str, int] | None = None) -> Network:
     """The network in the bytes of a file.
 
+    Args:
+        dims: numbers of open dimensions.
+        sizes: bytes of values whose size cannot be inferred.
+
     Raises:
-        InputError: it is no consistent ONNX model, or a dimension is open.
+        InputError: it is no consistent ONNX model, or a dimension is open; a size of a value that is not there, or
+            whose size is known.
     """
     model = parse_model(data)
     del data
-    shapes = infer(model, fix_dims(model, dims))
+    shapes = infer(model, fix_dims(model, dims), sizes)
+    _check_sizes(shapes)
     live = _live(model.graph, shapes)
     nodes = [model.graph.node[at] for at in live]
     names = unique_names(node.name or next(name for name in node.output if name) for node in nodes)
@@ -81,6 +89,15 @@ def network_of(data: bytes, name: str, dims: Mapping[str, int]) -> Network:
         },
     )
     return Network(program, tuple(live), _attributes(model, shapes), _described(model.graph, shapes))
+
+
+def _check_sizes(shapes: Shapes) -> None:
+    for name, size in shapes.sizes.items():
+        if name not in shapes.seen:
+            raise InputError(f"size of {shown(name)}: no operator puts out this value")
+        known = shapes.of(name).size
+        if known not in (None, size):
+            raise InputError(f"size of {shown(name)}: it is known, {known:,} bytes, not {size:,}")
 
 
 def _described(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, int | list[int]]:
@@ -106,16 +123,21 @@ def _live(graph: onnx.GraphProto, shapes: Shapes) -> list[int]:
 def _operation(
     own: str, node: onnx.NodeProto, shapes: Shapes, makers: Mapping[str, str], wanted: set[str]
 ) -> Operation:
-    outputs = [shapes.of(name) for name in node.output if name in wanted]
+    outputs = [name for name in node.output if name in wanted]
+    unread = [name for name in node.output if name and name not in wanted]
+    within = inside_of(node, shapes)
+    count = multiply_adds(node, [*map(shapes.of, node.input)], [*map(shapes.of, node.output)])
     return Operation(
         name=own,
         kind=_printable(node.op_type if is_standard(node) else f"{node.domain}.{node.op_type}"),
         inputs=tuple(dict.fromkeys(makers[name] for name in reads(node) if name in makers)),
-        size=known_total(output.size for output in outputs),
-        elements=known_total(output.elements for output in outputs),
-        duration=multiply_adds(node, [*map(shapes.of, node.input)], [*map(shapes.of, node.output)]),
+        size=known_total(shapes.size_of(name) for name in outputs),
+        elements=known_total(shapes.of(name).elements for name in outputs),
+        duration=within.duration if any(subgraphs(node)) else count,
         view=_is_view(node, shapes, makers, wanted),
         workspace=workspace(node, [*map(shapes.of, node.input)], [*map(shapes.of, node.output)]),
+        scratch=known_total([within.memory, *map(shapes.size_of, unread)]),
+        copies=is_moving(node),
         once=not may_repeat(node, shapes),
         in_place=_overwritable(node, makers, wanted),
     )
@@ -138,7 +160,7 @@ def _printable(text: str) -> str:
 
 def _is_view(node: onnx.NodeProto, shapes: Shapes, makers: Mapping[str, str], wanted: set[str]) -> bool:
     """Can its one output be the memory of its first input?"""
-    if not is_standard(node) or sum(name in wanted for name in node.output) != 1:
+    if not is_standard(node) or sum(map(bool, node.output)) != 1:  # of several, all are put out
         return False
     if node.op_type not in VIEWS and not (node.op_type == "Dropout" and passes_through(node, shapes)):
         return False
