@@ -48,12 +48,14 @@ if TYPE_CHECKING:
 @click.option("--check", is_flag=True,
               help="Run both models in ONNX Runtime on random inputs, in one thread: are the outputs equal bit for "
                    "bit, is the order that of the schedule, and what are the peaks?")  # fmt: skip
+@click.option("--inputs", type=click.Path(path_type=Path), metavar="FILE.npz",
+              help="Of --check, arrays by names of inputs, in place of random ones.")  # fmt: skip
 @searching(seed="Random seed of all searches, and of the inputs of --check.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def onnx(
     model: Path, schedule: Path | None, output: Path, dims: tuple[str, ...], views: str, workspaces: bool,
     keep_results: bool, unknown_size: str, unknown_duration: str, reduced: bool, in_place: bool, check: bool,
-    as_json: bool, **options: Any,
+    inputs: Path | None, as_json: bool, **options: Any,
 ) -> int:  # fmt: skip
     """The ONNX file MODEL, rewritten to follow SCHEDULE: operators in its order, each as often as it is there.
 
@@ -63,14 +65,16 @@ def onnx(
 
     ONNX Runtime keeps to the order of a file if it is told so; `moccasin_mzn.deploy.onnx_session` has the options.
 
-    Exit status 1: there is no schedule within the budget; or with --check, outputs are not equal. Then nothing is
-    written.
+    Exit status 1: there is no schedule within the budget; or with --check, outputs are not equal, or the measured peak
+    is above the planned one. Then nothing is written.
     """
     from moccasin_mzn.deploy.onnx_deployment import deploy, read_sequence, read_source
     from moccasin_mzn.deploy.onnx_session import compare
     from moccasin_mzn.errors import located
 
-    check_outputs({"--output": output}, files_read(options, model=model, schedule=schedule))
+    check_outputs({"--output": output}, files_read(options, model=model, schedule=schedule, inputs=inputs))
+    if inputs is not None and not check:
+        raise InputError("--inputs is for --check")
     if (schedule is None) == (options["budget"] is None):
         raise InputError("expected a schedule, or --budget to make one within it")
     ask, seed = asked(options, others=("seed",)), options["seed"] or 0
@@ -91,9 +95,10 @@ def onnx(
     deployed = deploy(source, sequence)
     with located(model):
         found = compare(
-            deployed.model, deployed.original, draws=deployed.draws, shared_views=views == "shared", seed=seed
+            deployed.model, deployed.original, folder=model.parent, draws=deployed.draws,
+            shared_views=views == "shared", in_place=source.runs_in_place, inputs=inputs, seed=seed,
         ) if check else None  # fmt: skip
-    wrong = found is not None and found.equal is False
+    wrong = found is not None and (found.equal is False or found.peak > deployed.planned_values)
     if not wrong:
         _write(deployed, model, output)
     _tell(deployed, made, found, None if wrong else output, as_json)

@@ -44,8 +44,11 @@ class Deployment:
     """Of the graph, but for the last one that keeps several results."""
     planned_peak: int
     """Most bytes that outputs of operators take at a time, with workspaces if they are asked for, by the simulator."""
+    planned_values: int
+    """The same without workspaces, which nobody sees who looks at values alone, and with operators in place where the
+    schedule was made for some: what a run is measured against."""
     former_peak: int
-    """The same for the order of the file."""
+    """`planned_peak` for the order of the file."""
     draws: bool
     """May the model put out something else in each run? Operators that draw random numbers are computed once."""
     note: str | None
@@ -77,6 +80,11 @@ class Source:
     reduction: Reduction
     """Of the graph of the trace; itself, if it was not reduced."""
     in_place: bool
+
+    @property
+    def runs_in_place(self) -> bool:
+        """Does the schedule count on operators that run in the memory of what they read?"""
+        return self.in_place or self.reduction.graph is not self.reduction.original
 
     @property
     def graph(self) -> ComputationGraph:
@@ -147,7 +155,8 @@ def deploy(source: Source, sequence: Sequence[int]) -> Deployment:
     graph, trace = source.graph, source.trace
     _check_repeats(graph, sequence)
     with located(source.path):
-        operators = _operators(trace, source.reduction.expand(sequence))
+        expanded = source.reduction.expand(sequence)
+        operators = _operators(trace, expanded)
         new = rewritten(source.model, operators, trace.described)
         note = _checked(new, source.model)
     return Deployment(
@@ -156,6 +165,7 @@ def deploy(source: Source, sequence: Sequence[int]) -> Deployment:
         computations=len(operators),
         nodes=len(set(operators)),
         planned_peak=simulate(graph, sequence).peak,
+        planned_values=simulate(trace.of_values.run_in_place(source.runs_in_place), expanded).peak,
         former_peak=simulate(graph, graph.input_order()).peak,
         draws=bool(trace.graph.computed_once),
         note=note,

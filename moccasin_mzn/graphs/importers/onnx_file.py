@@ -26,6 +26,8 @@ class OnnxTrace:
     operators: tuple[int | None, ...]
     """For each node the position of its operator in the model's graph, local functions inlined; None for the last node
     that keeps several results. What no node stands for is a constant, a view of what a node puts out, or of no use."""
+    of_values: ComputationGraph
+    """`graph` without what operators take for themselves."""
     described: Mapping[str, int | list[int]]
     """See `Network.described`."""
 
@@ -82,17 +84,15 @@ def trace_onnx(
     """
     packages()
     network = (network_apart if isolated else network_of)(data, name, dims or {})
-    graph = program_graph(
-        network.program,
-        missing or Missing(),
-        merge_views=merge_views,
-        keep_results=keep_results,
-        workspaces=workspaces,
-        attributes=network.attributes,
-    )
+    graph, of_values = (
+        program_graph(
+            network.program, missing or Missing(), merge_views=merge_views, keep_results=keep_results,
+            workspaces=taken, attributes=network.attributes,
+        ) for taken in (workspaces, False)
+    )  # fmt: skip
     names = (operation.name for operation in network.program.operations)
     positions = dict(zip(names, network.positions, strict=True))
-    return OnnxTrace(graph, tuple(positions.get(str(node)) for node in graph.nodes), network.described)
+    return OnnxTrace(graph, tuple(positions.get(str(node)) for node in graph.nodes), of_values, network.described)
 
 
 def versions() -> dict[str, str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.onnx_inside import common_types, inside
+from moccasin_mzn.graphs.importers.onnx_inside import common_types, inside, loop_types
 from moccasin_mzn.graphs.importers.onnx_model import (
     graph_inputs,
     is_standard,
@@ -73,6 +73,8 @@ class _Operators:
         inner = self._passed_inside(node)
         if node.op_type == "If":
             types |= common_types(node, inner)
+        elif is_standard(node) and node.op_type == "Loop" and inner:
+            types |= loop_types(node, inner, shapes)
         for name in node.output:
             if name:
                 shapes.record(name, types.get(name) or packages().TypeProto())

@@ -31,19 +31,14 @@ from moccasin_mzn.graphs.importers.onnx_model import (
     subgraphs,
     title,
 )
-from moccasin_mzn.graphs.importers.onnx_repeating import may_repeat, passes_through
+from moccasin_mzn.graphs.importers.onnx_repeating import is_elementwise, may_repeat, passes_through
 from moccasin_mzn.graphs.importers.onnx_shapes import UNKNOWN, Shapes, Tensor
 from moccasin_mzn.graphs.importers.onnx_values import OF_SHAPE, VIEWS
 from moccasin_mzn.graphs.importers.onnx_workspaces import workspace
 from moccasin_mzn.graphs.importers.program import Operation, Program, known_total, unique_names
-from moccasin_mzn.graphs.reduction import ELEMENTWISE
 
 if TYPE_CHECKING:
     import onnx
-
-_MORE_ELEMENTWISE = frozenset("max mean min mod not where isnan".split())  # noqa: SIM905
-"""Operators, in lower case, that are elementwise besides those that graphs are reduced by; Mean is that of tensors."""
-
 
 @dataclass(frozen=True)
 class Network:
@@ -145,11 +140,7 @@ def _operation(
 
 def _overwritable(node: onnx.NodeProto, makers: Mapping[str, str], wanted: set[str]) -> tuple[str, ...]:
     """The operations whose outputs an elementwise operator reads, if it has one output."""
-    if not is_standard(node) or sum(name in wanted for name in node.output) != 1 or any(subgraphs(node)):
-        return ()
-    if node.op_type.lower() not in ELEMENTWISE | _MORE_ELEMENTWISE or any(
-        attribute.name == "training_mode" and attribute.i for attribute in node.attribute
-    ):
+    if sum(name in wanted for name in node.output) != 1 or not is_elementwise(node):
         return ()
     return tuple(dict.fromkeys(makers[name] for name in node.input if name in makers))
 

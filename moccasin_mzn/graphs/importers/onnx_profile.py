@@ -21,13 +21,13 @@ from moccasin_mzn.graphs.importers.onnx_dims import fix_dims
 from moccasin_mzn.graphs.importers.onnx_isolated import network_apart
 from moccasin_mzn.graphs.importers.onnx_model import model_bytes, packages, parse_model
 from moccasin_mzn.graphs.importers.onnx_runtime import (
-    check_no_external,
     number_operators,
     operator_name,
     plain_options,
     profiled_runs,
     random_inputs,
     runtime,
+    with_weights,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def profile_onnx(
     """Run the network of an ONNX file, on random inputs, and take the time of each operator.
 
     Args:
-        path: the file that `graph` was imported from, with its weights inside.
+        path: the file that `graph` was imported from.
         graph: what `import_onnx` made of it.
         dims: as for the import.
         repeats: runs measured, at least 1.
@@ -114,8 +114,7 @@ def _prepared(
     """The model with its weights, its operators numbered, and the id for each new name."""
     data = model_bytes(path)
     network = network_apart(data, Path(path).stem, dims)
-    model = parse_model(data, weights=True)
-    check_no_external(model)
+    model = with_weights(parse_model(data, weights=True), Path(path).parent)
     fix_dims(model, dims)
     names: dict[str, NodeId] = {
         operator_name(at): operation.name

@@ -29,7 +29,7 @@ def test_the_graph_and_its_record(command, tmp_path):
 
 def test_views_may_share_memory(command, tmp_path):
     path = tmp_path / "g.json"
-    command("import", "onnx", LIGHT / "light_shufflenet.onnx", "--views", "shared", "-o", path)
+    command("import", "onnx", SQUEEZENET.with_name("light_shufflenet.onnx"), "--views", "shared", "-o", path)
     assert len(read_graph(path).nodes) == 170  # without Reshape
 
 
