@@ -12,6 +12,7 @@ from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, IN_PLACE
 from moccasin_mzn.cli.deploying import asked, files_read, output, schedule_of, searching
 from moccasin_mzn.cli.importing import (
     DIMS,
+    FOLD,
     RESULTS,
     UNKNOWN_DURATION,
     UNKNOWN_SIZE,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 @VIEWS
 @WORKSPACES
 @RESULTS
+@FOLD
 @UNKNOWN_SIZE
 @UNKNOWN_DURATION
 @click.option("--reduced", is_flag=True,
@@ -54,8 +56,8 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def onnx(
     model: Path, schedule: Path | None, output: Path, dims: tuple[str, ...], views: str, workspaces: bool,
-    keep_results: bool, unknown_size: str, unknown_duration: str, reduced: bool, in_place: bool, check: bool,
-    inputs: Path | None, as_json: bool, **options: Any,
+    keep_results: bool, fold: str, unknown_size: tuple[str, ...], unknown_duration: str, reduced: bool,
+    in_place: bool, check: bool, inputs: Path | None, as_json: bool, **options: Any,
 ) -> int:  # fmt: skip
     """The ONNX file MODEL, rewritten to follow SCHEDULE: operators in its order, each as often as it is there.
 
@@ -71,6 +73,7 @@ def onnx(
     from moccasin_mzn.deploy.onnx_deployment import deploy, read_sequence, read_source
     from moccasin_mzn.deploy.onnx_session import compare
     from moccasin_mzn.errors import located
+    from moccasin_mzn.graphs.importers.onnx_folding import Fold
 
     check_outputs({"--output": output}, files_read(options, model=model, schedule=schedule, inputs=inputs))
     if inputs is not None and not check:
@@ -80,8 +83,8 @@ def onnx(
     ask, seed = asked(options, others=("seed",)), options["seed"] or 0
     source = read_source(
         model, dims=integers("--dim", dims), missing=missing_of(unknown_size, unknown_duration if ask else "0", None),
-        merge_views=views == "shared", keep_results=keep_results, workspaces=workspaces, reduced=reduced,
-        in_place=in_place, folder=output.parent,
+        merge_views=views == "shared", keep_results=keep_results, workspaces=workspaces, fold=Fold(fold),
+        reduced=reduced, in_place=in_place, folder=output.parent,
     )  # fmt: skip
     made = None
     if ask is None:
@@ -124,8 +127,8 @@ def _tell(
 ) -> None:
     from moccasin_mzn.report.deployments import comparison_lines, deployment_dict, deployment_line, schedule_line
 
-    if deployed.note is not None:
-        click.echo(f"note: {deployed.note}", err=True)
+    for note in deployed.notes:
+        click.echo(f"note: {note}", err=True)
     if as_json:
         click.echo(json.dumps(deployment_dict(deployed, made, found)))
         return

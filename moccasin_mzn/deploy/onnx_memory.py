@@ -1,7 +1,7 @@
 """Most memory that the values of an ONNX model take, computed in an order that was seen, with sizes that were seen.
 
 A value is there from its computation to its last read, what the model returns to the end. What depends on constants
-alone counts as parameters, not here. Values inside If, Loop and Scan are there while these compute. Not seen is what
+alone may count as parameters, not here. Values inside If, Loop and Scan are there while these compute. Not seen is what
 else an operator takes for itself, such as a convolution, and what alignment or an arena waste.
 """
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.graphs.importers.onnx_model import graph_inputs, is_standard, reads
+from moccasin_mzn.graphs.importers.onnx_model import graph_inputs, is_standard
+from moccasin_mzn.graphs.importers.onnx_names import reads
 from moccasin_mzn.graphs.importers.onnx_repeating import is_elementwise
 from moccasin_mzn.graphs.importers.onnx_shapes import varies
 from moccasin_mzn.graphs.importers.onnx_values import VIEWS
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def peak_of(
     graph: onnx.GraphProto, order: Sequence[int], sizes: Mapping[str, int], inside: Mapping[int, int] | None = None,
-    *, shared_views: bool = False, in_place: bool = False,
+    *, shared_views: bool = False, in_place: bool = False, constants: bool = False,
 ) -> int:  # fmt: skip
     """The peak in bytes.
 
@@ -32,8 +33,9 @@ def peak_of(
         inside: bytes that operators take for values in their subgraphs, by position.
         shared_views: Reshape and its like take no memory of their own.
         in_place: so do elementwise operators, and views, whose output is as large as an input that is read no more.
+        constants: what depends on constants alone takes memory too, but for what Constant puts out.
     """
-    counted = _varying(graph)
+    counted = _computed(graph) if constants else _varying(graph)
     last = {name: time for time, at in enumerate(order) for name in (*graph.node[at].output, *reads(graph.node[at]))}
     last |= {value.name: len(order) for value in graph.output}
     root: dict[str, str] = {}
@@ -80,6 +82,10 @@ def _is_view(node: onnx.NodeProto) -> bool:
     """Can its output be the memory of its first input?"""
     passing = node.op_type == "Dropout" and len(node.input) < 3 and sum(map(bool, node.output)) == 1
     return is_standard(node) and (node.op_type in VIEWS or passing) and bool(node.input and node.input[0])
+
+
+def _computed(graph: onnx.GraphProto) -> set[str]:
+    return {name for node in graph.node if node.op_type != "Constant" for name in node.output if name}
 
 
 def _varying(graph: onnx.GraphProto) -> set[str]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.deploy.onnx_memory import peak_of
 from moccasin_mzn.graphs.importers.onnx_inside import SizesIn, memory_inside
-from moccasin_mzn.graphs.importers.onnx_model import is_standard, subgraphs, title
+from moccasin_mzn.graphs.importers.onnx_model import is_standard, title
+from moccasin_mzn.graphs.importers.onnx_names import subgraphs
 from moccasin_mzn.graphs.importers.onnx_runtime import (
     Runs,
     inner_name,
@@ -91,6 +92,7 @@ def measured(
     *,
     shared_views: bool = False,
     in_place: bool = False,
+    constants: bool = False,
 ) -> Measured:
     """Run a model, with its weights inside, and see in which order and with which sizes it was computed.
 
@@ -98,7 +100,7 @@ def measured(
         model: what to run.
         inputs: values by name.
         options: of the session.
-        shared_views, in_place: as for `peak_of`.
+        shared_views, in_place, constants: as for `peak_of`.
 
     Raises:
         InputError: ONNX Runtime cannot run it.
@@ -116,7 +118,7 @@ def measured(
             order.append(at)
             sizes |= _sizes(model.graph.node[at], event["args"])
     inside = _inside(model.graph, runs, sizes)
-    peak = peak_of(model.graph, order, sizes, inside, shared_views=shared_views, in_place=in_place)
+    peak = peak_of(model.graph, order, sizes, inside, shared_views=shared_views, in_place=in_place, constants=constants)
     return Measured(runs.outputs, tuple(order), peak, _late(model.graph, order))
 
 
@@ -233,7 +235,7 @@ def compare(
     values = random_inputs(former, seed) if inputs is None else inputs_in(inputs, former)
     new, former = with_weights(new, folder), with_weights(former, folder)
     ours, theirs, usual = (
-        measured(model, values, options, shared_views=shared_views, in_place=in_place)
+        measured(model, values, options, shared_views=shared_views, in_place=in_place, constants=model is new)
         for model, options in ((new, in_file_order(1)), (former, in_file_order(1)), (former, plain_options(1)))
     )
     same = equal(ours.outputs, theirs.outputs) or (None if draws else False)

@@ -62,7 +62,7 @@ def deployment_dict(deployed: Deployment, made: Result | None, found: Comparison
         "planned_peak": deployed.planned_peak,
         "planned_values": deployed.planned_values,
         "former_peak": deployed.former_peak,
-        "note": deployed.note,
+        "notes": [*deployed.notes],
     }
     if made is not None:
         told |= {name: getattr(made, name) for name in ("status", "reason", "duration", "bound", "tdi_percent")}

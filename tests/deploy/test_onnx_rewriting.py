@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,10 +27,11 @@ from onnx_deploying import (  # noqa: E402
     value,
 )
 
+from moccasin_mzn.deploy.onnx_constants import known_values  # noqa: E402
 from moccasin_mzn.deploy.onnx_rewriting import rewritten  # noqa: E402
 from moccasin_mzn.deploy.onnx_session import equal  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx_file import trace_onnx  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_model import parse_model  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx_network import whole_model  # noqa: E402
 from moccasin_mzn.graphs.importers.program import Missing  # noqa: E402
 from moccasin_mzn.problem.judges.schedules import simulate  # noqa: E402
 
@@ -40,7 +43,8 @@ def follow(model, ids, **options):
     sequence = [trace.graph.position_of(each) if isinstance(each, str) else each for each in ids]
     assert simulate(trace.graph, sequence).feasible
     of_model = [trace.operators[v] for v in sequence if trace.operators[v] is not None]
-    new = rewritten(parse_model(data, weights=True), of_model, trace.described)
+    whole = whole_model(data, trace.network, options.get("dims", {}))
+    new = rewritten(whole, of_model, known_values(whole, trace.network, Path())[0])
     return checked(new), trace.graph, sequence
 
 

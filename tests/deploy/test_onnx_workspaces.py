@@ -61,8 +61,11 @@ needs_cc = pytest.mark.skipif(
         ("Conv", [1, 64, 16, 16], [256, 64, 1, 1], {"strides": [2, 2]}),
         ("ConvTranspose", [1, 32, 16, 16], [32, 16, 2, 2], {"strides": [2, 2]}),
         ("ConvTranspose", [2, 32, 16, 16], [32, 8, 4, 4], {"strides": [2, 2], "group": 2}),
-        *((kind, [32, 4, 16], [2 if way == "bidirectional" else 1, gates * 64, 16], {"direction": way})
-          for kind, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)) for way in ("forward", "reverse", "bidirectional")),
+        *(
+            (kind, [32, 4, 16], [2 if way == "bidirectional" else 1, gates * 64, 16], {"direction": way})
+            for kind, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1))
+            for way in ("forward", "reverse", "bidirectional")
+        ),
     ],
 )
 def test_workspaces_are_what_is_taken(tmp_path, kind, read, weight, attributes):

@@ -54,8 +54,10 @@ def multiply_adds(node: onnx.NodeProto, inputs: Sequence[Tensor], outputs: Seque
     if len(known_in) < len(read) or len(known_out) < len(put_out):
         return None
     try:
-        count = product_count(node) or (_CORRECTED.get(node.op_type, _counted) if is_standard(node) else None)
-        return None if count is None else count(node, _without_tail(known_in), _without_tail(known_out))
+        count = product_count(node) or _CORRECTED.get(node.op_type)
+        if count is None or not (is_standard(node) or product_count(node)):
+            return _counted(node, _without_tail(known_in), _without_tail(known_out)) if is_standard(node) else None
+        return count(node, _without_tail(known_in), _without_tail(known_out))
     except Exception:  # onnx-tool's own, of every type, for operators and attributes that it does not foresee
         return None
 

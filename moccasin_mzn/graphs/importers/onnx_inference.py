@@ -12,14 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.onnx_inside import common_types, inside, loop_types
-from moccasin_mzn.graphs.importers.onnx_model import (
-    graph_inputs,
-    is_standard,
-    operator_sets,
-    packages,
-    reads,
-    subgraphs,
-)
+from moccasin_mzn.graphs.importers.onnx_model import graph_inputs, is_standard, operator_sets, packages
+from moccasin_mzn.graphs.importers.onnx_names import reads, subgraphs
 from moccasin_mzn.graphs.importers.onnx_shape_rules import ruled
 from moccasin_mzn.graphs.importers.onnx_shapes import Shapes, varies
 from moccasin_mzn.graphs.importers.onnx_values import OF_SHAPE, VIEWS, evaluate, stored_value

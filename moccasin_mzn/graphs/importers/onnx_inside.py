@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.graphs.importers.onnx_costs import multiply_adds
-from moccasin_mzn.graphs.importers.onnx_model import is_standard, reads, subgraphs
+from moccasin_mzn.graphs.importers.onnx_model import is_standard
+from moccasin_mzn.graphs.importers.onnx_names import reads, subgraphs
 from moccasin_mzn.graphs.importers.onnx_shapes import NOTHING_INSIDE, UNKNOWN, Inside, Shapes, Tensor
 from moccasin_mzn.graphs.importers.program import known_total
 

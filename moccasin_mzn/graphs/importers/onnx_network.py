@@ -7,7 +7,7 @@
     W (initializer) -> Identity -> Gemm --> y                        Identity: a constant
 
 Sizes are those of the operators' outputs in bytes, durations multiply-adds, see `onnx_costs`. Initializers and what is
-computed from nothing else are no operations but fixed memory, as are the network's inputs.
+computed from nothing else, and folded, are no operations but fixed memory, as are the network's inputs.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graphs.importers.onnx_branches import known_branches, take_branches
 from moccasin_mzn.graphs.importers.onnx_costs import is_moving, multiply_adds
 from moccasin_mzn.graphs.importers.onnx_dims import fix_dims
+from moccasin_mzn.graphs.importers.onnx_folding import Fold, keep_operators
 from moccasin_mzn.graphs.importers.onnx_inference import infer
 from moccasin_mzn.graphs.importers.onnx_inside import inside_of
 from moccasin_mzn.graphs.importers.onnx_model import (
@@ -27,10 +29,9 @@ from moccasin_mzn.graphs.importers.onnx_model import (
     operator_sets,
     packages,
     parse_model,
-    reads,
-    subgraphs,
     title,
 )
+from moccasin_mzn.graphs.importers.onnx_names import reads, subgraphs
 from moccasin_mzn.graphs.importers.onnx_repeating import is_elementwise, may_repeat, passes_through
 from moccasin_mzn.graphs.importers.onnx_shapes import UNKNOWN, Shapes, Tensor
 from moccasin_mzn.graphs.importers.onnx_values import OF_SHAPE, VIEWS
@@ -39,6 +40,7 @@ from moccasin_mzn.graphs.importers.program import Operation, Program, known_tota
 
 if TYPE_CHECKING:
     import onnx
+
 
 @dataclass(frozen=True)
 class Network:
@@ -51,23 +53,43 @@ class Network:
     """Of the file: "operator sets", "producer", "inputs"."""
     described: Mapping[str, int | list[int]]
     """Constants that may be read from what is none: what Shape (a list) and Size tell of a known shape, by output."""
+    branches: tuple[Mapping[str, bool], ...]
+    """Operators If in whose place a branch was put, see `take_branches`, in one round after the other."""
+    folded: tuple[str, ...]
+    """Values computed of constants alone that are none of the program's, see `onnx_folding`."""
 
 
-def network_of(data: bytes, name: str, dims: Mapping[str, int], sizes: Mapping[str, int] | None = None) -> Network:
+def network_of(
+    data: bytes,
+    name: str,
+    dims: Mapping[str, int],
+    sizes: Mapping[str, int] | None = None,
+    fold: Fold = Fold.SMALL,
+) -> Network:
     """The network in the bytes of a file.
 
     Args:
+        data: of the file.
+        name: of the network.
         dims: numbers of open dimensions.
         sizes: bytes of values whose size cannot be inferred.
+        fold: what is computed of constants alone and counts as a constant.
 
     Raises:
         InputError: it is no consistent ONNX model, or a dimension is open; a size of a value that is not there, or
             whose size is known.
     """
-    model = parse_model(data)
+    notes: list[str] = []
+    model = parse_model(data, notes=notes)
     del data
-    shapes = infer(model, fix_dims(model, dims), sizes)
+    named = fix_dims(model, dims)
+    branches = []
+    while taken := known_branches(model.graph, shapes := infer(model, named, sizes)):
+        take_branches(model.graph, taken)
+        branches.append(taken)
     _check_sizes(shapes)
+    described = _described(model.graph, shapes)
+    folded = keep_operators(model.graph, shapes, fold)
     live = _live(model.graph, shapes)
     nodes = [model.graph.node[at] for at in live]
     names = unique_names(node.name or next(name for name in node.output if name) for node in nodes)
@@ -83,7 +105,21 @@ def network_of(data: bytes, name: str, dims: Mapping[str, int], sizes: Mapping[s
             "inputs": sum(shapes.of(value.name).size or 0 for value in graph_inputs(model.graph)),
         },
     )
-    return Network(program, tuple(live), _attributes(model, shapes), _described(model.graph, shapes))
+    attributes = {**_attributes(model, shapes), **({"assumed": notes} if notes else {})}
+    return Network(program, tuple(live), attributes, described, tuple(branches), tuple(folded))
+
+
+def whole_model(data: bytes, network: Network, dims: Mapping[str, int]) -> onnx.ModelProto:
+    """The model in the bytes of a file, with weights, in which the positions of its network are those of operators.
+
+    Raises:
+        InputError: see `network_of`.
+    """
+    model = parse_model(data, weights=True)
+    fix_dims(model, dims)
+    for taken in network.branches:
+        take_branches(model.graph, taken)
+    return model
 
 
 def _check_sizes(shapes: Shapes) -> None:

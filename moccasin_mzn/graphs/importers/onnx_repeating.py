@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.graphs.importers.onnx_model import is_standard, operator_sets, subgraphs
+from moccasin_mzn.graphs.importers.onnx_model import is_standard, operator_sets
+from moccasin_mzn.graphs.importers.onnx_names import subgraphs
 from moccasin_mzn.graphs.importers.onnx_shapes import RANDOM, Shapes
 from moccasin_mzn.graphs.reduction import ELEMENTWISE
 

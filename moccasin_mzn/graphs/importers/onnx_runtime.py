@@ -17,14 +17,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, located, missing, shown, some_of
-from moccasin_mzn.graphs.importers.onnx_model import (
-    SIZE_LIMIT,
-    graph_inputs,
-    one_line,
-    packages,
-    subgraphs,
-    tensors,
-)
+from moccasin_mzn.graphs.importers.onnx_model import SIZE_LIMIT, graph_inputs, one_line, packages, tensors
+from moccasin_mzn.graphs.importers.onnx_names import subgraphs
 
 if TYPE_CHECKING:
     import numpy

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT
-from moccasin_mzn.graphs.importers.onnx_model import VALUES_KEPT, is_standard, packages, reads, subgraphs
+from moccasin_mzn.graphs.importers.onnx_model import VALUES_KEPT, is_standard, packages
+from moccasin_mzn.graphs.importers.onnx_names import reads, subgraphs
 
 if TYPE_CHECKING:
     import numpy

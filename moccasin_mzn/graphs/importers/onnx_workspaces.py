@@ -1,8 +1,9 @@
 """Memory that ONNX Runtime's operators take on the CPU while they compute, above what they read and put out.
 
-Of convolutions and recurrent layers in single precision, which take most; that of others is taken for nothing. MLAS, the library that
-computes them, spreads out the input by kernel: all of it where there are more filters than pixels, else a piece for
-each thread, of which one is counted. A transposed convolution holds all products before it adds those that overlap. LSTM and GRU hold the gates of all steps; those that go backwards what they read, and put out,
+Of convolutions and recurrent layers in single precision, which take most; that of others is taken for nothing. MLAS,
+the library that computes convolutions, spreads out the input by kernel: all of it where there are more filters than
+pixels, else a piece for each thread, of which one is counted. A transposed convolution holds all products before it
+adds those that overlap. LSTM and GRU hold the gates of all steps; those that go backwards what they read, and put out,
 the other way round as well.
 """
 

@@ -119,12 +119,17 @@ class Missing:
     """Bytes, or "stop"."""
     duration: int | str = ELEMENTS
     """In the program's duration unit; "elements": one for each element of the output; or "stop"."""
+    sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """Bytes by name of what is put out, before `size`: of an operation, or, in ONNX, of a value."""
 
     def __post_init__(self) -> None:
         for what, words in (("size", (STOP,)), ("duration", (STOP, ELEMENTS))):
             value = getattr(self, what)
             if value not in words and (type(value) is not int or value < 0):
                 raise InputError(f"unknown {what} {shown(value)}: expected {', '.join(words)} or an integer >= 0")
+        for name, value in self.sizes.items():
+            if type(value) is not int or value < 0:
+                raise InputError(f"unknown size {shown(value)} of {shown(name)}: expected an integer >= 0")
 
 
 def program_graph(
@@ -262,6 +267,7 @@ def _needed(operations: Iterable[Operation], results: Iterable[str]) -> list[Ope
 
 def _with_sizes(operations: list[Operation], missing: Missing, assumed: list[str]) -> list[Operation]:
     """The operations with what is to be taken for sizes that are unknown, those of what is inside them too."""
+    operations = _with_given(operations, missing.sizes)
     unknown = [operation for operation in operations if operation.size is None]
     inside = [operation for operation in operations if operation.scratch is None]
     size = missing.size if isinstance(missing.size, int) else 0
@@ -280,6 +286,16 @@ def _with_sizes(operations: list[Operation], missing: Missing, assumed: list[str
         )
         for operation in operations
     ]
+
+
+def _with_given(operations: list[Operation], sizes: Mapping[str, int]) -> list[Operation]:
+    known = {operation.name: operation.size for operation in operations}
+    for name, size in sizes.items():
+        if name not in known:
+            raise InputError(f"size of {shown(name)}: there is no such operation")
+        if known[name] not in (None, size):
+            raise InputError(f"size of {shown(name)}: it is known, {known[name]:,} bytes, not {size:,}")
+    return [replace(operation, size=sizes.get(operation.name, operation.size)) for operation in operations]
 
 
 def _durations(operations: list[Operation], missing: Missing, assumed: list[str]) -> list[int]:
