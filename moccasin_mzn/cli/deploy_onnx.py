@@ -13,6 +13,7 @@ from moccasin_mzn.cli.deploying import asked, files_read, output, schedule_of, s
 from moccasin_mzn.cli.importing import (
     DIMS,
     FOLD,
+    OPTIMIZE,
     RESULTS,
     UNKNOWN_DURATION,
     UNKNOWN_SIZE,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 @WORKSPACES
 @RESULTS
 @FOLD
+@OPTIMIZE
 @UNKNOWN_SIZE
 @UNKNOWN_DURATION
 @click.option("--reduced", is_flag=True,
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def onnx(
     model: Path, schedule: Path | None, output: Path, dims: tuple[str, ...], views: str, workspaces: bool,
-    keep_results: bool, fold: str, unknown_size: tuple[str, ...], unknown_duration: str, reduced: bool,
+    keep_results: bool, fold: str, optimize: str, unknown_size: tuple[str, ...], unknown_duration: str, reduced: bool,
     in_place: bool, check: bool, inputs: Path | None, as_json: bool, **options: Any,
 ) -> int:  # fmt: skip
     """The ONNX file MODEL, rewritten to follow SCHEDULE: operators in its order, each as often as it is there.
@@ -74,6 +76,7 @@ def onnx(
     from moccasin_mzn.deploy.onnx_session import compare
     from moccasin_mzn.errors import located
     from moccasin_mzn.graphs.importers.onnx_folding import Fold
+    from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize
 
     check_outputs({"--output": output}, files_read(options, model=model, schedule=schedule, inputs=inputs))
     if inputs is not None and not check:
@@ -84,7 +87,7 @@ def onnx(
     source = read_source(
         model, dims=integers("--dim", dims), missing=missing_of(unknown_size, unknown_duration if ask else "0", None),
         merge_views=views == "shared", keep_results=keep_results, workspaces=workspaces, fold=Fold(fold),
-        reduced=reduced, in_place=in_place, folder=output.parent,
+        optimize=Optimize(optimize), reduced=reduced, in_place=in_place, folder=output.parent,
     )  # fmt: skip
     made = None
     if ask is None:

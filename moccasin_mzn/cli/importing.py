@@ -49,6 +49,11 @@ FOLD = click.option(
     help="What is computed of constants alone becomes a constant: if it has no more bytes than these, or all of it. "
          "The rest is computed in each run, as all else is.",
 )  # fmt: skip
+OPTIMIZE = click.option(
+    "--optimize", type=click.Choice(["none", "basic", "extended", "all"]), default="none", show_default=True,
+    help="Take what ONNX Runtime makes of the file at this level of its graph optimizations: operators fused, at \"all\" "
+         "for this kind of processor.",
+)  # fmt: skip
 PROFILE = click.option(
     "--profile", "repeats", type=click.IntRange(1, 10_000), metavar="REPEATS",
     help="Measure durations on this machine: the median of so many runs.",
@@ -82,20 +87,23 @@ def import_() -> None:
 @WORKSPACES
 @RESULTS
 @FOLD
+@OPTIMIZE
 @UNKNOWN_SIZE
 @UNKNOWN_DURATION
 @PROFILE
 @SCALE
 @OUTPUT
 def onnx(
-    file: Path, dims: tuple[str, ...], views: str, workspaces: bool, keep_results: bool, fold: str,
+    file: Path, dims: tuple[str, ...], views: str, workspaces: bool, keep_results: bool, fold: str, optimize: str,
     unknown_size: tuple[str, ...],
     unknown_duration: str, repeats: int | None, scale: str | None, output: Path | None,
 ) -> int:  # fmt: skip
     """An ONNX model: one node per operator, constants folded, sizes in bytes, durations in multiply-adds."""
     from moccasin_mzn.graphs.importers.onnx_file import import_onnx, versions
     from moccasin_mzn.graphs.importers.onnx_folding import Fold
+    from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize
     from moccasin_mzn.graphs.importers.onnx_profile import refuse_pipe
+    from moccasin_mzn.graphs.importers.onnx_profile import versions as of_runtime
 
     finish = _finishing(repeats, scale)
     fixed = integers("--dim", dims)
@@ -111,15 +119,17 @@ def onnx(
         keep_results=keep_results,
         workspaces=workspaces,
         fold=Fold(fold),
+        optimize=Optimize(optimize),
     )
     used = versions()
+    if optimize != Optimize.NONE:
+        used.update(of_runtime())
 
     def measure(count: int) -> dict[Any, int]:
         from moccasin_mzn.graphs.importers.onnx_profile import profile_onnx
-        from moccasin_mzn.graphs.importers.onnx_profile import versions as of_runtime
 
         used.update(of_runtime())
-        return profile_onnx(file, graph, fixed, fold=Fold(fold), repeats=count)
+        return profile_onnx(file, graph, fixed, fold=Fold(fold), optimize=Optimize(optimize), repeats=count)
 
     graph = finish(graph, measure)
     tell_assumed(graph)

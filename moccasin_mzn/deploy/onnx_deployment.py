@@ -18,6 +18,7 @@ from moccasin_mzn.graphs.importers.onnx_file import OnnxTrace, trace_onnx
 from moccasin_mzn.graphs.importers.onnx_folding import Fold
 from moccasin_mzn.graphs.importers.onnx_model import model_bytes, one_line, packages, tensors
 from moccasin_mzn.graphs.importers.onnx_network import whole_model
+from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize, optimized
 from moccasin_mzn.graphs.importers.program import Missing
 from moccasin_mzn.graphs.reduction import Reduction, reduce_graph
 from moccasin_mzn.pages import Page
@@ -39,7 +40,7 @@ class Deployment:
     model: onnx.ModelProto
     """What follows the schedule."""
     original: onnx.ModelProto
-    """What it was made of: local functions inlined, open dimensions fixed."""
+    """What it was made of: local functions inlined, open dimensions fixed, optimized if that was asked for."""
     computations: int
     """Of the nodes of the graph, with those that are computed again."""
     nodes: int
@@ -103,6 +104,7 @@ def read_source(
     keep_results: bool = True,
     workspaces: bool = False,
     fold: Fold = Fold.SMALL,
+    optimize: Optimize = Optimize.NONE,
     reduced: bool = False,
     in_place: bool = False,
     folder: Path | None = None,
@@ -111,7 +113,7 @@ def read_source(
 
     Args:
         path: the file that was imported.
-        dims, missing, merge_views, keep_results, workspaces, fold: as for that import, see `import_onnx`.
+        dims, missing, merge_views, keep_results, workspaces, fold, optimize: as for that import, see `import_onnx`.
         reduced: schedules are for what `reduce_graph` makes of that graph: operators that ONNX Runtime may compute in
             the memory of their input are one with the operator before.
         in_place: they are for outputs that overwrite inputs where they may.
@@ -122,12 +124,12 @@ def read_source(
     """
     packages()
     with located(path):
-        data = model_bytes(path)
+        data, dims = optimized(model_bytes(path), optimize, Path(path).parent, dims or {})
         trace = trace_onnx(
             data, Path(path).stem, dims=dims, merge_views=merge_views, keep_results=keep_results,
             workspaces=workspaces, missing=missing, fold=fold,
         )  # fmt: skip
-        model = whole_model(data, trace.network, dims or {})
+        model = whole_model(data, trace.network, dims)
         _check_external(model, Path(path).parent, folder)
         reduction = reduce_graph(trace.graph) if reduced else Reduction.nothing(trace.graph)
     return Source(Path(path), model, trace, reduction, in_place)

@@ -58,14 +58,15 @@ def test_recomputation_told_for_programs_and_recorded_in_the_file(tmp_path, comm
     model, schedule, new = written(tmp_path, model_of(NODES, ["d"]), sequence)
     status, out, err = command("deploy", "onnx", model, schedule, "-o", new, "--check", "--json")
     assert (status, err) == (0, "")
-    peaks = dict.fromkeys(("planned_peak", "former_peak", "measured_peak", "measured_former_peak",
+    peaks = dict.fromkeys(("planned_peak", "planned_values", "former_peak", "measured_peak", "measured_former_peak",
                            "measured_usual_peak"), 72)  # fmt: skip
     assert json.loads(out) == {
         "operators": 4,
         "computations": 5,
-        "note": None,
+        "notes": [],
         "equal": True,
         "in_order": True,
+        "within_plan": True,
         **peaks,
     }
     made = checked(onnx.load(new))
@@ -184,7 +185,7 @@ def test_schedules_that_are_refused(tmp_path, command, document, complaint):
         (with_second("If", "yes", **{
             f"{word}_branch": helper.make_graph([node("RandomUniformLike", ["a"], [word])], word, [],
                                                 [value(word, FLOAT, SHAPE)]) for word in ("then", "else")}),
-         "schedule.json: If 'b' is computed 3 times, "),
+         "schedule.json: RandomUniformLike 'b' is computed 3 times, "),
     ],
 )  # fmt: skip
 def test_models_that_are_refused(tmp_path, command, model, complaint):

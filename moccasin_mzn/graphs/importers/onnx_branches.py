@@ -22,7 +22,7 @@ def known_branches(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, bool]:
         node.output[0]: bool(shapes.values[node.input[0]].all())
         for node in graph.node
         if is_standard(node) and node.op_type == "If" and node.input and node.input[0] in shapes.values
-        and node.output and node.output[0]
+        and shapes.values[node.input[0]].size == 1 and node.output and node.output[0]
     }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from moccasin_mzn.graphs.importers.onnx_folding import Fold
 from moccasin_mzn.graphs.importers.onnx_isolated import network_apart
 from moccasin_mzn.graphs.importers.onnx_model import model_bytes, packages
 from moccasin_mzn.graphs.importers.onnx_network import Network, network_of
+from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize, optimized
 from moccasin_mzn.graphs.importers.program import Missing, program_graph
 
 
@@ -42,6 +43,7 @@ def import_onnx(
     keep_results: bool = True,
     workspaces: bool = False,
     fold: Fold = Fold.SMALL,
+    optimize: Optimize = Optimize.NONE,
     isolated: bool = True,
 ) -> ComputationGraph:
     """The graph of an ONNX file.
@@ -58,6 +60,7 @@ def import_onnx(
         workspaces: nodes have those that ONNX Runtime takes for them, see `onnx_workspaces`.
         fold: what is computed of constants alone and counts as a constant, as `deploy onnx` makes it one; the rest are
             nodes.
+        optimize: import what ONNX Runtime makes of the file, at this level.
         isolated: analyse the file in a process of its own; see `onnx_isolated`. If not, it is quicker by the start of
             that process, but a file made to harm can crash this one.
 
@@ -71,8 +74,9 @@ def import_onnx(
     """
     packages()
     with located(path):
+        data, dims = optimized(model_bytes(path), optimize, Path(path).parent, dims or {})
         return trace_onnx(
-            model_bytes(path), Path(path).stem, dims=dims, missing=missing, merge_views=merge_views,
+            data, Path(path).stem, dims=dims, missing=missing, merge_views=merge_views,
             keep_results=keep_results, workspaces=workspaces, fold=fold, isolated=isolated,
         ).graph  # fmt: skip
 

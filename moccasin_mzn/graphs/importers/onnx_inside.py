@@ -154,7 +154,7 @@ def _taken(node: onnx.NodeProto, inner: Passed) -> Passed:
     """The branches of an If that may be taken: one, where the condition is known."""
     shapes = inner[0][1]
     condition = shapes.values.get(node.input[0]) if node.input else None
-    if condition is None:
+    if condition is None or condition.size != 1:
         return inner
     wanted = "then_branch" if condition.all() else "else_branch"
     names = [attribute.name for attribute in node.attribute if attribute.HasField("g")]

@@ -66,7 +66,7 @@ NEGATIVE = onnx.GraphProto(
         (
             [node("If", ["x"], ["y"], then_branch=NEGATIVE, else_branch=NEGATIVE)],
             {},
-            "initializer 'w': a negative dimension, -4",
+            "If 'y': a constant inside has a negative dimension, -4",
         ),
         (relu(("x", "y")), {"sets": [("", 999)]}, None),
     ],
