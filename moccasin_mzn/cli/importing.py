@@ -51,8 +51,8 @@ FOLD = click.option(
 )  # fmt: skip
 OPTIMIZE = click.option(
     "--optimize", type=click.Choice(["none", "basic", "extended", "all"]), default="none", show_default=True,
-    help="Take what ONNX Runtime makes of the file at this level of its graph optimizations: operators fused, at \"all\" "
-         "for this kind of processor.",
+    help="Take what ONNX Runtime makes of the file at this level of its graph optimizations: operators fused, and "
+         "with all of them for this kind of processor.",
 )  # fmt: skip
 PROFILE = click.option(
     "--profile", "repeats", type=click.IntRange(1, 10_000), metavar="REPEATS",

@@ -72,6 +72,15 @@ def _pool(node: onnx.NodeProto, inputs: Sequence[Shape], outputs: Sequence[Shape
     return prod(outputs[0]) * prod(kernel)
 
 
+def _each(operations: int) -> Count:
+    """So many for each element put out."""
+
+    def count(node: onnx.NodeProto, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
+        return operations * prod(outputs[0])
+
+    return count
+
+
 def _read(node: onnx.NodeProto, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
     return prod(inputs[0])
 
@@ -94,6 +103,10 @@ def _many_heads(node: onnx.NodeProto, inputs: Sequence[Shape], outputs: Sequence
 
 _MICROSOFT, _BLOCKED = "com.microsoft", "com.microsoft.nchwc"
 _COUNTS: dict[tuple[str, str], Count] = {
+    **{(_MICROSOFT, kind): _each(40) for kind in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")},  # an exponential, 32
+    (_MICROSOFT, "SkipLayerNormalization"): _each(10),
+    (_MICROSOFT, "SkipSimplifiedLayerNormalization"): _each(8),
+    ("", "SimplifiedLayerNormalization"): _each(7),
     ("", "LSTM"): _recurrent(4),
     ("", "GRU"): _recurrent(3),
     ("", "RNN"): _recurrent(1),

@@ -83,12 +83,13 @@ class _Operator:
         """What an operator of ONNX with the same attributes, but those dropped, puts out first for such inputs."""
         names = [f"{self.node.output[0]}/read{at}" for at in range(len(reads))]
         for name, tensor in zip(names, reads, strict=True):
-            self.shapes.types[name] = Shapes.type_of(tensor)
+            self.shapes.types[name] = Shapes.type_of(_float(tensor.shape or ()))  # ONNX's own takes no others
         kept = [attribute for attribute in self.node.attribute if attribute.name not in dropped]
         node = packages().helper.make_node(kind, names, [self.node.output[0]])
         node.attribute.extend(kept)
         try:
-            return self.shapes.tensor_of(self.delegate(node)[self.node.output[0]])
+            made = self.shapes.tensor_of(self.delegate(node)[self.node.output[0]])
+            return Tensor(reads[0].dtype, made.shape)
         finally:
             for name in names:
                 del self.shapes.types[name]
