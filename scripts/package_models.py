@@ -15,6 +15,7 @@ ONNX files are optimized by ONNX Runtime first.
   which follows the schedule; both with one thread
 - time: of the second over the first, the median of the turns' own ratios, the two in turns in one process; of LiteRT,
   of the new file over the first
+  Both times the environment tells glibc to keep what is freed, see KEEPING.
 - equal: outputs are those of the undeployed model, bit for bit
 """
 
@@ -53,6 +54,8 @@ from moccasin_mzn.problem.runtime_plan import RuntimePlan
 MEBIBYTE = 2**20
 MOST_MORE = 1.0
 """Percent that a schedule may add to the duration."""
+KEEPING = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
+"""For glibc: else it gives large blocks back to the system at once, which costs a session without an arena time."""
 LONGEST = 1.05
 """Of the time of the runtime's default."""
 TIME = -2
@@ -144,9 +147,9 @@ def onnx_row(
     for counted in (True, False):
         words = [sys.executable, __file__, str(path), "--turns", "3" if counted else str(arguments.turns), "--alone",
                  str(former), str(new)]  # fmt: skip
-        environment = dict(os.environ)
+        environment = {**os.environ, **KEEPING}
         if counted and library is not None:
-            environment |= {"LD_PRELOAD": str(library), "MALLOC_MMAP_THRESHOLD_": str(2**32)}  # whole pages waste more
+            environment["LD_PRELOAD"] = str(library)
         done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, env=environment)
         told |= {key: value for key, value in json.loads(done.stdout.splitlines()[-1]).items() if value is not None}
     off = 100 * (seen.peak / deployed.planned_values - 1)

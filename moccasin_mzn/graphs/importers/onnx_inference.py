@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from moccasin_mzn.graphs.importers.onnx_inside import common_types, inside, loop_types
 from moccasin_mzn.graphs.importers.onnx_model import graph_inputs, is_standard, operator_sets, packages
 from moccasin_mzn.graphs.importers.onnx_names import reads, subgraphs
-from moccasin_mzn.graphs.importers.onnx_shape_rules import ruled
+from moccasin_mzn.graphs.importers.onnx_shape_rules import CORRECTED, ruled
 from moccasin_mzn.graphs.importers.onnx_shapes import Shapes, varies
 from moccasin_mzn.graphs.importers.onnx_values import OF_SHAPE, VIEWS, evaluate, stored_value
 
@@ -131,7 +131,7 @@ class _Operators:
                 types = self._infer_once(schema, node, data)
             except Exception:  # the bindings raise several types for what does not fit; then it stays unknown
                 continue
-            if self._all_known(node, types):
+            if self._all_known(node, types) and node.op_type not in CORRECTED:
                 return types
         return types | ruled(node, shapes, self._delegated)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.onnx_model import is_standard, operator_sets, packages
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 Delegate = Callable[["onnx.NodeProto"], dict[str, "onnx.TypeProto"]]
 MICROSOFT, BLOCKED = "com.microsoft", "com.microsoft.nchwc"
-_BLOCKS = (8, 16)
-"""Numbers of channels in a block, by processor."""
+CORRECTED = frozenset({"STFT"})
+"""Operators of which `onnx` tells another shape than ONNX Runtime, and the standard, have."""
 
 
 def ruled(node: onnx.NodeProto, shapes: Shapes, delegate: Delegate) -> dict[str, onnx.TypeProto]:
@@ -294,10 +295,25 @@ def _quantized(op: _Operator) -> list[Tensor]:
 def _into_blocks(op: _Operator) -> list[Tensor]:
     read = _first(op.read(0)) if op.told("channels_last", 0) else op.read(0)
     shape = read.shape or ()
-    counts = {-(-shape[1] // block) * block for block in _BLOCKS}
-    if len(counts) > 1:
-        raise LookupError  # it depends on the processor
-    return [Tensor(read.dtype, (shape[0], *counts, *shape[2:]))]
+    block = _block() if shape[1] % 16 else 16  # there are none larger
+    return [Tensor(read.dtype, (shape[0], -(-shape[1] // block) * block, *shape[2:]))]
+
+
+@cache
+def _block() -> int:
+    """How many channels are in a block on this processor: ONNX Runtime puts four into one."""
+    import numpy
+
+    from moccasin_mzn.graphs.importers.onnx_runtime import plain_options, runtime
+
+    helper, kind = packages().helper, packages().TensorProto.FLOAT
+    node = helper.make_node("ReorderInput", ["x"], ["y"], domain=BLOCKED)
+    values = [helper.make_tensor_value_info(name, kind, [1, None, 1, 1]) for name in "xy"]
+    graph = helper.make_graph([node], "block", values[:1], values[1:])
+    sets = [helper.make_opsetid("", 13), helper.make_opsetid(BLOCKED, 1)]
+    model = helper.make_model(graph, opset_imports=sets, ir_version=8)
+    session = runtime().InferenceSession(model.SerializeToString(), plain_options(1))
+    return session.run(None, {"x": numpy.zeros((1, 4, 1, 1), numpy.float32)})[0].shape[1]
 
 
 def _out_of_blocks(op: _Operator) -> list[Tensor]:
@@ -334,6 +350,7 @@ _RULES: dict[tuple[str, str], Callable[[_Operator], list[Tensor]]] = {
     ("", "LessOrEqual"): _compared,
     ("", "GroupNormalization"): _like(),
     ("", "MeanVarianceNormalization"): _like(),
+    ("", "LayerNormalization"): _normalized(sums=9),  # of ONNX Runtime, before operator set 17
     ("", "SimplifiedLayerNormalization"): _normalized(sums=9),
     ("", "STFT"): _spectrum,
     **{(MICROSOFT, kind): _like() for kind in _UNARY},
