@@ -1,6 +1,6 @@
 """Model files that packages ship: imported, deployed, run, and compared with what their runtime makes of them.
 
-    python scripts/package_models.py LIST [--budgets 0.9,1.0] [--optimize all] [--time-limit 10] [--turns 15]
+    python scripts/package_models.py LIST [--budgets 0.9,1.0,1.1] [--optimize all] [--time-limit 10] [--turns 15]
 
 LIST has a line for each file: package and version, path from the folder of LIST, and numbers of open dimensions::
 
@@ -67,7 +67,7 @@ HEADINGS = ("package", "file", "nodes", "budget", "again", "peak MiB", "measured
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("list", type=Path, metavar="LIST")
-    parser.add_argument("--budgets", default="0.9,1.0", help="parts of the peak, with commas between them")
+    parser.add_argument("--budgets", default="0.9,1.0,1.1", help="parts of the peak, with commas between them")
     parser.add_argument("--optimize", default="all", choices=[*Optimize], help="level of ONNX Runtime's optimizations")
     parser.add_argument("--time-limit", type=float, default=10.0, help="seconds for each search")
     parser.add_argument("--turns", type=int, default=15, help="runs of each model that are timed")
@@ -98,8 +98,8 @@ def row_of(path: Path, dims: list[str], folder: Path, library: Path | None, argu
         if path.suffix == ".tflite":
             return first_quick(of_tflite(path, folder, arguments))
         return first_quick(of_onnx(path, numbers, folder, library, arguments))
-    except InputError as error:
-        return [f"refused: {str(error).removeprefix(f'{path}: ')}", *[""] * (len(HEADINGS) - 3)]
+    except (InputError, RuntimeError) as error:  # the latter LiteRT's
+        return [f"refused: {' '.join(str(error).removeprefix(f'{path}: ').split())}", *[""] * (len(HEADINGS) - 3)]
 
 
 def schedules(graph: ComputationGraph, arguments: argparse.Namespace, **asked: Any) -> Iterator[tuple[str, Any]]:

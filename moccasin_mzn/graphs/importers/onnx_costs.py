@@ -26,8 +26,8 @@ _LEFT_OUT: Shape = (-1,)
 """Of an optional input or output with an empty name."""
 MOVING = frozenset(
     """
-    Cast Concat Constant ConstantOfShape DepthToSpace Dropout Expand Flatten Gather GatherElements GatherND
-    Identity OneHot Pad Range Reshape ScatterElements ScatterND Shape Size Slice SpaceToDepth Split Squeeze Tile
+    Cast Compress Concat Constant ConstantOfShape DepthToSpace Dropout Expand Flatten Gather GatherElements GatherND
+    Identity NonZero OneHot Pad Range Reshape ScatterElements ScatterND Shape Size Slice SpaceToDepth Split Squeeze Tile
     Transpose Trilu Unsqueeze Where
     """.split()  # noqa: SIM905
 )

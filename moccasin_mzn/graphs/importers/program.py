@@ -282,7 +282,7 @@ def _with_sizes(operations: list[Operation], missing: Missing, assumed: list[str
             operation,
             size=size if operation.size is None else operation.size,
             scratch=size if operation.scratch is None else operation.scratch,
-            duration=size if operation.copies and operation.duration is None else operation.duration,
+            duration=operation.size or size if operation.copies and operation.duration is None else operation.duration,
         )
         for operation in operations
     ]
