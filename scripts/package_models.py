@@ -99,7 +99,8 @@ def row_of(path: Path, dims: list[str], folder: Path, library: Path | None, argu
             return first_quick(of_tflite(path, folder, arguments))
         return first_quick(of_onnx(path, numbers, folder, library, arguments))
     except (InputError, RuntimeError) as error:  # the latter LiteRT's
-        return [f"refused: {' '.join(str(error).removeprefix(f'{path}: ').split())}", *[""] * (len(HEADINGS) - 3)]
+        reason = " ".join(str(error).removeprefix(f"{path}: ").split())
+        return [f"refused: {reason}", *[""] * (len(HEADINGS) - 3)]
 
 
 def schedules(graph: ComputationGraph, arguments: argparse.Namespace, **asked: Any) -> Iterator[tuple[str, Any]]:
