@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
+import math
 import os
 import subprocess
 import sys
@@ -49,6 +50,7 @@ from moccasin_mzn.graphs.importers.onnx_dims import fix_dims
 from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize
 from moccasin_mzn.graphs.importers.onnx_runtime import random_inputs
 from moccasin_mzn.graphs.importers.tflite_model import graph_of, read_model
+from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
 
 MEBIBYTE = 2**20
@@ -105,8 +107,10 @@ def row_of(path: Path, dims: list[str], folder: Path, library: Path | None, argu
 
 def schedules(graph: ComputationGraph, arguments: argparse.Namespace, **asked: Any) -> Iterator[tuple[str, Any]]:
     """Budgets that a schedule keeps to, and what `solve` found."""
+    peak = simulate(graph, graph.input_order()).peak
     for budget in arguments.budgets.split(","):
-        found = solve(graph, float(budget), order="free", time_limit=arguments.time_limit, seed=0, if_none="stop",
+        amount = math.ceil(float(budget) * peak)
+        found = solve(graph, amount, order="free", time_limit=arguments.time_limit, seed=0, if_none="stop",
                       **asked).details  # fmt: skip
         if found.valid and found.tdi_percent <= MOST_MORE:
             yield budget, found
