@@ -1,10 +1,13 @@
 """Model files that packages ship: imported, deployed, run, and compared with what their runtime makes of them.
 
-    python scripts/package_models.py LIST [--budgets 0.9,1.0,1.1] [--optimize all] [--time-limit 10] [--turns 15]
+    python scripts/package_models.py FOLDER [--list LIST] [--budgets 0.9,1.0,1.1] [--optimize all]
+                                     [--time-limit 10] [--turns 15]
 
-LIST has a line for each file: package and version, path from the folder of LIST, and numbers of open dimensions::
+LIST, by default scripts/package_models.txt, has a line for each file: package and version, numbers of open dimensions,
+and its path in the package. FOLDER is where all packages were unpacked, such as by::
 
-    basic-pitch==0.4.0 basic_pitch/nmp.onnx unk__749=1
+    pip download --no-deps --dest FOLDER basic-pitch==0.4.0 && unzip -o FOLDER/'*.whl' -d FOLDER
+    npm pack --pack-destination FOLDER @mediapipe/hands@0.4.1675469240 && tar xzf FOLDER/mediapipe-hands-*.tgz -C FOLDER
 
 A model is deployed at the first of the budgets, parts of the peak in the order of its file, for which there is a
 schedule in any order that adds no more than 1 % to its duration, and takes at most 1.05 of the time; else at the last.
@@ -68,7 +71,8 @@ HEADINGS = ("package", "file", "nodes", "budget", "again", "peak MiB", "measured
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("list", type=Path, metavar="LIST")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="with the files of all packages")
+    parser.add_argument("--list", type=Path, default=Path(__file__).with_suffix(".txt"), help="of models")
     parser.add_argument("--budgets", default="0.9,1.0,1.1", help="parts of the peak, with commas between them")
     parser.add_argument("--optimize", default="all", choices=[*Optimize], help="level of ONNX Runtime's optimizations")
     parser.add_argument("--time-limit", type=float, default=10.0, help="seconds for each search")
@@ -76,7 +80,7 @@ def main() -> None:
     parser.add_argument("--alone", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.alone:
-        print(json.dumps(figures(arguments.list, *arguments.alone, arguments.turns)))
+        print(json.dumps(figures(*arguments.alone, arguments.turns)))
         return
     print(line(HEADINGS))
     print(line(["---"] * len(HEADINGS)))
@@ -84,8 +88,8 @@ def main() -> None:
         library = counting(Path(folder))
         for text in arguments.list.read_text().splitlines():
             if text.strip():
-                package, name, *dims = text.split()
-                row = row_of(arguments.list.parent / name, dims, Path(folder), library, arguments)
+                package, *dims, name = text.split()
+                row = row_of(arguments.folder / name, dims, Path(folder), library, arguments)
                 print(line([package.replace("==", " "), Path(name).name, *row]), flush=True)
 
 
@@ -150,8 +154,8 @@ def onnx_row(
     former.write_bytes(original.SerializeToString())
     told = {}
     for counted in (True, False):
-        words = [sys.executable, __file__, str(path), "--turns", "3" if counted else str(arguments.turns), "--alone",
-                 str(former), str(new)]  # fmt: skip
+        words = [sys.executable, __file__, str(path.parent), "--turns", "3" if counted else str(arguments.turns),
+                 "--alone", str(former), str(new)]  # fmt: skip
         environment = {**os.environ, **KEEPING}
         if counted and library is not None:
             environment["LD_PRELOAD"] = str(library)
@@ -170,7 +174,7 @@ def megabytes(amount: float | None) -> str:
     return "-" if amount is None else f"{amount / MEBIBYTE:.2f}"
 
 
-def figures(path: Path, former: str, new: str, turns: int) -> dict[str, Any]:
+def figures(former: str, new: str, turns: int) -> dict[str, Any]:
     """Bytes that runs of both models hold, where something counts them; ratio of times; are outputs equal?"""
     import onnxruntime
 
