@@ -232,7 +232,7 @@ def rows(name: str, folder: Path, library: Path | None, arguments: argparse.Name
         source = read_source(path, workspaces=workspaces, reduced=arguments.reduced)
         deployed = deploy(source, found.sequence)
         new.write_bytes(deployed.model.SerializeToString())
-        told.append((budget, found, deployed, compare(deployed.model, deployed.original)))
+        told.append((budget, found, deployed, compare(deployed.model, deployed.original, folder=folder)))
         files.append(new)
     seen = measured(files, library, arguments)
     count = f"{len(graph.nodes):,}"

@@ -12,6 +12,8 @@ from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, IN_PLACE
 from moccasin_mzn.cli.deploying import asked, files_read, output, schedule_of, searching
 from moccasin_mzn.cli.importing import (
     DIMS,
+    FOLD,
+    OPTIMIZE,
     RESULTS,
     UNKNOWN_DURATION,
     UNKNOWN_SIZE,
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 @VIEWS
 @WORKSPACES
 @RESULTS
+@FOLD
+@OPTIMIZE
 @UNKNOWN_SIZE
 @UNKNOWN_DURATION
 @click.option("--reduced", is_flag=True,
@@ -48,12 +52,14 @@ if TYPE_CHECKING:
 @click.option("--check", is_flag=True,
               help="Run both models in ONNX Runtime on random inputs, in one thread: are the outputs equal bit for "
                    "bit, is the order that of the schedule, and what are the peaks?")  # fmt: skip
+@click.option("--inputs", type=click.Path(path_type=Path), metavar="FILE.npz",
+              help="Of --check, arrays by names of inputs, in place of random ones.")  # fmt: skip
 @searching(seed="Random seed of all searches, and of the inputs of --check.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def onnx(
     model: Path, schedule: Path | None, output: Path, dims: tuple[str, ...], views: str, workspaces: bool,
-    keep_results: bool, unknown_size: str, unknown_duration: str, reduced: bool, in_place: bool, check: bool,
-    as_json: bool, **options: Any,
+    keep_results: bool, fold: str, optimize: str, unknown_size: tuple[str, ...], unknown_duration: str, reduced: bool,
+    in_place: bool, check: bool, inputs: Path | None, as_json: bool, **options: Any,
 ) -> int:  # fmt: skip
     """The ONNX file MODEL, rewritten to follow SCHEDULE: operators in its order, each as often as it is there.
 
@@ -63,21 +69,25 @@ def onnx(
 
     ONNX Runtime keeps to the order of a file if it is told so; `moccasin_mzn.deploy.onnx_session` has the options.
 
-    Exit status 1: there is no schedule within the budget; or with --check, outputs are not equal. Then nothing is
-    written.
+    Exit status 1: there is no schedule within the budget; or with --check, outputs are not equal, or the measured peak
+    is above the planned one. Then nothing is written.
     """
     from moccasin_mzn.deploy.onnx_deployment import deploy, read_sequence, read_source
     from moccasin_mzn.deploy.onnx_session import compare
     from moccasin_mzn.errors import located
+    from moccasin_mzn.graphs.importers.onnx_folding import Fold
+    from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize
 
-    check_outputs({"--output": output}, files_read(options, model=model, schedule=schedule))
+    check_outputs({"--output": output}, files_read(options, model=model, schedule=schedule, inputs=inputs))
+    if inputs is not None and not check:
+        raise InputError("--inputs is for --check")
     if (schedule is None) == (options["budget"] is None):
         raise InputError("expected a schedule, or --budget to make one within it")
     ask, seed = asked(options, others=("seed",)), options["seed"] or 0
     source = read_source(
         model, dims=integers("--dim", dims), missing=missing_of(unknown_size, unknown_duration if ask else "0", None),
-        merge_views=views == "shared", keep_results=keep_results, workspaces=workspaces, reduced=reduced,
-        in_place=in_place, folder=output.parent,
+        merge_views=views == "shared", keep_results=keep_results, workspaces=workspaces, fold=Fold(fold),
+        optimize=Optimize(optimize), reduced=reduced, in_place=in_place, folder=output.parent,
     )  # fmt: skip
     made = None
     if ask is None:
@@ -91,9 +101,10 @@ def onnx(
     deployed = deploy(source, sequence)
     with located(model):
         found = compare(
-            deployed.model, deployed.original, draws=deployed.draws, shared_views=views == "shared", seed=seed
+            deployed.model, deployed.original, folder=model.parent, draws=deployed.draws,
+            shared_views=views == "shared", in_place=source.runs_in_place, inputs=inputs, seed=seed,
         ) if check else None  # fmt: skip
-    wrong = found is not None and found.equal is False
+    wrong = found is not None and (found.equal is False or found.peak > deployed.planned_values)
     if not wrong:
         _write(deployed, model, output)
     _tell(deployed, made, found, None if wrong else output, as_json)
@@ -119,8 +130,8 @@ def _tell(
 ) -> None:
     from moccasin_mzn.report.deployments import comparison_lines, deployment_dict, deployment_line, schedule_line
 
-    if deployed.note is not None:
-        click.echo(f"note: {deployed.note}", err=True)
+    for note in deployed.notes:
+        click.echo(f"note: {note}", err=True)
     if as_json:
         click.echo(json.dumps(deployment_dict(deployed, made, found)))
         return

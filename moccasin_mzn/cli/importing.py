@@ -14,7 +14,7 @@ import click
 from moccasin_mzn.cli.making import MODE, OPTIMIZER, OUTPUT, SCALE, integers, tell_assumed, write_made
 from moccasin_mzn.cli.outputs import check_apart
 from moccasin_mzn.cli.strict import group
-from moccasin_mzn.errors import InputError
+from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
     from moccasin_mzn.graphs.graph import ComputationGraph
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 FILE = click.argument("file", type=click.Path(path_type=Path))
 UNKNOWN_SIZE = click.option(
-    "--unknown-size", default="stop", show_default=True, metavar="stop|BYTES", help="Of outputs whose shape is unknown."
-)
+    "--unknown-size", multiple=True, metavar="stop|BYTES|NAME=BYTES",
+    help="Of outputs whose size is unknown, of each or of one by its name; such as 64KiB.  [default: stop]",
+)  # fmt: skip
 UNKNOWN_DURATION = click.option(
     "--unknown-duration", default="elements", show_default=True, metavar="stop|elements|N",
     help="Of operators whose cost is unknown: one for each element of the output, or so many.",
@@ -42,6 +43,16 @@ WORKSPACES = click.option(
 RESULTS = click.option(
     "--keep-results/--free-results", default=True, show_default=True,
     help="Hold several results (in training all gradients) to the end.",
+)  # fmt: skip
+FOLD = click.option(
+    "--fold", type=click.Choice(["none", "small", "all"]), default="small", show_default=True,
+    help="What is computed of constants alone becomes a constant: if it has no more bytes than these, or all of it. "
+         "The rest is computed in each run, as all else is.",
+)  # fmt: skip
+OPTIMIZE = click.option(
+    "--optimize", type=click.Choice(["none", "basic", "extended", "all"]), default="none", show_default=True,
+    help="Take what ONNX Runtime makes of the file at this level of its graph optimizations: operators fused, and "
+         "with all of them for this kind of processor.",
 )  # fmt: skip
 PROFILE = click.option(
     "--profile", "repeats", type=click.IntRange(1, 10_000), metavar="REPEATS",
@@ -75,18 +86,24 @@ def import_() -> None:
 @VIEWS
 @WORKSPACES
 @RESULTS
+@FOLD
+@OPTIMIZE
 @UNKNOWN_SIZE
 @UNKNOWN_DURATION
 @PROFILE
 @SCALE
 @OUTPUT
 def onnx(
-    file: Path, dims: tuple[str, ...], views: str, workspaces: bool, keep_results: bool, unknown_size: str,
+    file: Path, dims: tuple[str, ...], views: str, workspaces: bool, keep_results: bool, fold: str, optimize: str,
+    unknown_size: tuple[str, ...],
     unknown_duration: str, repeats: int | None, scale: str | None, output: Path | None,
 ) -> int:  # fmt: skip
     """An ONNX model: one node per operator, constants folded, sizes in bytes, durations in multiply-adds."""
     from moccasin_mzn.graphs.importers.onnx_file import import_onnx, versions
+    from moccasin_mzn.graphs.importers.onnx_folding import Fold
+    from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize
     from moccasin_mzn.graphs.importers.onnx_profile import refuse_pipe
+    from moccasin_mzn.graphs.importers.onnx_profile import versions as of_runtime
 
     finish = _finishing(repeats, scale)
     fixed = integers("--dim", dims)
@@ -101,15 +118,18 @@ def onnx(
         merge_views=views == "shared",
         keep_results=keep_results,
         workspaces=workspaces,
+        fold=Fold(fold),
+        optimize=Optimize(optimize),
     )
     used = versions()
+    if optimize != Optimize.NONE:
+        used.update(of_runtime())
 
     def measure(count: int) -> dict[Any, int]:
         from moccasin_mzn.graphs.importers.onnx_profile import profile_onnx
-        from moccasin_mzn.graphs.importers.onnx_profile import versions as of_runtime
 
         used.update(of_runtime())
-        return profile_onnx(file, graph, fixed, repeats=count)
+        return profile_onnx(file, graph, fixed, fold=Fold(fold), optimize=Optimize(optimize), repeats=count)
 
     graph = finish(graph, measure)
     tell_assumed(graph)
@@ -142,8 +162,8 @@ def tflite(file: Path, scale: str | None, output: Path | None) -> int:
 @SCALE
 @OUTPUT
 def torch(
-    spec: str, inputs: tuple[str, ...], inference: bool, optimizer: str, keep_results: bool, unknown_size: str,
-    unknown_duration: str, repeats: int | None, scale: str | None, output: Path | None,
+    spec: str, inputs: tuple[str, ...], inference: bool, optimizer: str, keep_results: bool,
+    unknown_size: tuple[str, ...], unknown_duration: str, repeats: int | None, scale: str | None, output: Path | None,
 ) -> int:  # fmt: skip
     """A PyTorch module: FACTORY() of the Python module (or FILE.py:FACTORY) returns it.
 
@@ -215,15 +235,34 @@ def _finishing(repeats: int | None, scale: str | None) -> Any:
     return finish
 
 
-def missing_of(size: str, duration: str, repeats: int | None) -> Missing:
+def missing_of(sizes: tuple[str, ...], duration: str, repeats: int | None) -> Missing:
     """What to take for what is unknown; a duration that will be measured is anything until then."""
-    from moccasin_mzn.graphs.importers.program import Missing
+    from moccasin_mzn.graphs.importers.program import STOP, Missing
 
-    numbers = (
-        int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else text for text in (size, duration)
-    )
-    missing = Missing(*numbers)
+    named: dict[str, int] = {}
+    size: int | str | None = None
+    for text in sizes:
+        name, _, amount = text.rpartition("=")
+        if size is not None and not name or name in named:
+            raise InputError(f"--unknown-size {shown(text)} is given twice")
+        if name:
+            named[name] = _amount(amount)
+        else:
+            size = STOP if text == STOP else _amount(amount)
+    number = int(duration) if duration.isascii() and duration.isdecimal() and len(duration) < 19 else duration
+    missing = Missing(STOP if size is None else size, number, named)
     return missing if repeats is None else replace(missing, duration=1)
+
+
+def _amount(text: str) -> int:
+    """Bytes, as 65536 or 64KiB."""
+    from moccasin_mzn.words import BYTE_STEPS
+
+    for step, unit in (*BYTE_STEPS, (1, "")):
+        number = text.removesuffix(unit)
+        if text.endswith(unit) and number.isascii() and number.isdecimal() and len(number) < 16:
+            return int(number) * step
+    raise InputError(f"--unknown-size {shown(text)}: expected stop, bytes, or NAME=BYTES, with bytes such as 64KiB")
 
 
 def source_of(file: Path, output: Path | None) -> dict[str, str]:

@@ -9,13 +9,16 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.deploy.onnx_constants import known_values
 from moccasin_mzn.deploy.onnx_rewriting import rewritten
 from moccasin_mzn.errors import InputError, explained, located, shown, some_of
 from moccasin_mzn.files import load_json
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.importers.onnx_dims import fix_dims
 from moccasin_mzn.graphs.importers.onnx_file import OnnxTrace, trace_onnx
-from moccasin_mzn.graphs.importers.onnx_model import model_bytes, one_line, packages, parse_model, tensors
+from moccasin_mzn.graphs.importers.onnx_folding import Fold
+from moccasin_mzn.graphs.importers.onnx_model import model_bytes, one_line, packages, tensors
+from moccasin_mzn.graphs.importers.onnx_network import whole_model
+from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize, optimized
 from moccasin_mzn.graphs.importers.program import Missing
 from moccasin_mzn.graphs.reduction import Reduction, reduce_graph
 from moccasin_mzn.pages import Page
@@ -37,19 +40,22 @@ class Deployment:
     model: onnx.ModelProto
     """What follows the schedule."""
     original: onnx.ModelProto
-    """What it was made of: local functions inlined, open dimensions fixed."""
+    """What it was made of: local functions inlined, open dimensions fixed, optimized if that was asked for."""
     computations: int
     """Of the nodes of the graph, with those that are computed again."""
     nodes: int
     """Of the graph, but for the last one that keeps several results."""
     planned_peak: int
     """Most bytes that outputs of operators take at a time, with workspaces if they are asked for, by the simulator."""
+    planned_values: int
+    """The same without workspaces, which nobody sees who looks at values alone, and with operators in place where the
+    schedule was made for some: what a run is measured against."""
     former_peak: int
-    """The same for the order of the file."""
+    """`planned_peak` for the order of the file."""
     draws: bool
     """May the model put out something else in each run? Operators that draw random numbers are computed once."""
-    note: str | None
-    """Why the checker of `onnx` has not confirmed the model, if it has not."""
+    notes: tuple[str, ...]
+    """What was assumed, or done to the model, or is not confirmed."""
 
 
 def file_of(model: onnx.ModelProto) -> bytes:
@@ -79,6 +85,11 @@ class Source:
     in_place: bool
 
     @property
+    def runs_in_place(self) -> bool:
+        """Does the schedule count on operators that run in the memory of what they read?"""
+        return self.in_place or self.reduction.graph is not self.reduction.original
+
+    @property
     def graph(self) -> ComputationGraph:
         """What a schedule is of."""
         return self.reduction.graph.run_in_place(self.in_place)
@@ -92,6 +103,8 @@ def read_source(
     merge_views: bool = False,
     keep_results: bool = True,
     workspaces: bool = False,
+    fold: Fold = Fold.SMALL,
+    optimize: Optimize = Optimize.NONE,
     reduced: bool = False,
     in_place: bool = False,
     folder: Path | None = None,
@@ -100,7 +113,7 @@ def read_source(
 
     Args:
         path: the file that was imported.
-        dims, missing, merge_views, keep_results, workspaces: as for that import, see `import_onnx`.
+        dims, missing, merge_views, keep_results, workspaces, fold, optimize: as for that import, see `import_onnx`.
         reduced: schedules are for what `reduce_graph` makes of that graph: operators that ONNX Runtime may compute in
             the memory of their input are one with the operator before.
         in_place: they are for outputs that overwrite inputs where they may.
@@ -111,13 +124,12 @@ def read_source(
     """
     packages()
     with located(path):
-        data = model_bytes(path)
+        data, dims = optimized(model_bytes(path), optimize, Path(path).parent, dims or {})
         trace = trace_onnx(
             data, Path(path).stem, dims=dims, merge_views=merge_views, keep_results=keep_results,
-            workspaces=workspaces, missing=missing,
+            workspaces=workspaces, missing=missing, fold=fold,
         )  # fmt: skip
-        model = parse_model(data, weights=True)
-        fix_dims(model, dims or {})
+        model = whole_model(data, trace.network, dims)
         _check_external(model, Path(path).parent, folder)
         reduction = reduce_graph(trace.graph) if reduced else Reduction.nothing(trace.graph)
     return Source(Path(path), model, trace, reduction, in_place)
@@ -147,18 +159,21 @@ def deploy(source: Source, sequence: Sequence[int]) -> Deployment:
     graph, trace = source.graph, source.trace
     _check_repeats(graph, sequence)
     with located(source.path):
-        operators = _operators(trace, source.reduction.expand(sequence))
-        new = rewritten(source.model, operators, trace.described)
-        note = _checked(new, source.model)
+        expanded = source.reduction.expand(sequence)
+        operators = _operators(trace, expanded)
+        known, unknown = known_values(source.model, trace.network, source.path.parent)
+        new = rewritten(source.model, operators, known)
+        notes = [*trace.graph.attributes.get("assumed", ()), *unknown, *_checked(new, source.model)]
     return Deployment(
         model=new,
         original=source.model,
         computations=len(operators),
         nodes=len(set(operators)),
         planned_peak=simulate(graph, sequence).peak,
+        planned_values=simulate(trace.of_values.run_in_place(source.runs_in_place), expanded).peak,
         former_peak=simulate(graph, graph.input_order()).peak,
         draws=bool(trace.graph.computed_once),
-        note=note,
+        notes=tuple(notes),
     )
 
 
@@ -224,7 +239,7 @@ def _check_repeats(graph: ComputationGraph, sequence: Sequence[int]) -> None:
             )
 
 
-def _checked(new: onnx.ModelProto, original: onnx.ModelProto) -> str | None:
+def _checked(new: onnx.ModelProto, original: onnx.ModelProto) -> list[str]:
     """Have `onnx` check a new model, shapes included; what it says if it refuses the original as well.
 
     Raises:
@@ -233,7 +248,7 @@ def _checked(new: onnx.ModelProto, original: onnx.ModelProto) -> str | None:
     complaint = _complaint(new)
     if complaint is not None and _complaint(original) is None:
         raise InputError(f"the rewritten model is not accepted: {complaint}")
-    return None if complaint is None else f"onnx accepts neither the model nor the new one: {complaint}"
+    return [] if complaint is None else [f"onnx accepts neither the model nor the new one: {complaint}"]
 
 
 def _complaint(model: onnx.ModelProto) -> str | None:

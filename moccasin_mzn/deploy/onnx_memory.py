@@ -1,8 +1,8 @@
 """Most memory that the values of an ONNX model take, computed in an order that was seen, with sizes that were seen.
 
 A value is there from its computation to its last read, what the model returns to the end. What depends on constants
-alone counts as parameters, not here. Not seen is what an operator takes for itself while it computes, and what
-alignment or an arena waste; and that ONNX Runtime computes some operators in the memory of their input.
+alone may count as parameters, not here. Values inside If, Loop and Scan are there while these compute. Not seen is what
+else an operator takes for itself, such as a convolution, and what alignment or an arena waste.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.graphs.importers.onnx_model import graph_inputs, is_standard, reads
+from moccasin_mzn.graphs.importers.onnx_model import graph_inputs, is_standard
+from moccasin_mzn.graphs.importers.onnx_names import reads
+from moccasin_mzn.graphs.importers.onnx_repeating import is_elementwise
 from moccasin_mzn.graphs.importers.onnx_shapes import varies
 from moccasin_mzn.graphs.importers.onnx_values import VIEWS
 
@@ -19,32 +21,61 @@ if TYPE_CHECKING:
 
 
 def peak_of(
-    graph: onnx.GraphProto, order: Sequence[int], sizes: Mapping[str, int], *, shared_views: bool = False
-) -> int:
+    graph: onnx.GraphProto, order: Sequence[int], sizes: Mapping[str, int], inside: Mapping[int, int] | None = None,
+    *, shared_views: bool = False, in_place: bool = False, constants: bool = False,
+) -> int:  # fmt: skip
     """The peak in bytes.
 
     Args:
+        graph: of the model.
         order: positions of the operators in the order in which they were computed.
         sizes: bytes of the values they put out.
+        inside: bytes that operators take for values in their subgraphs, by position.
         shared_views: Reshape and its like take no memory of their own.
+        in_place: so do elementwise operators, and views, whose output is as large as an input that is read no more.
+        constants: what depends on constants alone takes memory too, but for what Constant puts out.
     """
-    counted = _varying(graph)
+    counted = _computed(graph) if constants else _varying(graph)
+    last = {name: time for time, at in enumerate(order) for name in (*graph.node[at].output, *reads(graph.node[at]))}
+    last |= {value.name: len(order) for value in graph.output}
     root: dict[str, str] = {}
-    last: dict[str, int] = {}
-    born: list[list[str]] = []
+    if shared_views:
+        for at in order:
+            node = graph.node[at]
+            if _is_view(node):
+                (name,) = filter(None, node.output)
+                root[name] = root.get(node.input[0], node.input[0])
+                last[root[name]] = max(last.get(root[name], 0), last[name])
+    there: dict[str, int] = {}
+    memory = peak = 0
     for time, at in enumerate(order):
         node = graph.node[at]
-        for name in reads(node):
-            last[root.get(name, name)] = time
-        outputs = [name for name in node.output if name]
-        if shared_views and _is_view(node):
-            root[outputs[0]] = root.get(node.input[0], node.input[0])
-            outputs = []
-        born.append([name for name in outputs if name in counted])
-        last.update((name, time) for name in outputs)
-    for value in graph.output:
-        last[root.get(value.name, value.name)] = len(order)
-    return _highest(born, last, sizes)
+        born = {name: sizes.get(name, 0) for name in node.output if name in counted and name not in root}
+        overwritten = _overwritten(node, born, there, last, root, time) if in_place else None
+        memory += 0 if overwritten else sum(born.values())
+        there |= born
+        if overwritten:
+            del there[overwritten]
+        peak = max(peak, memory + (inside or {}).get(at, 0))
+        for name in {root.get(name, name) for name in (*born, *reads(node), *filter(None, node.output))}:
+            if name in there and last[name] == time:
+                memory -= there.pop(name)
+    return peak
+
+
+def _overwritten(
+    node: onnx.NodeProto, born: Mapping[str, int], there: Mapping[str, int], last: Mapping[str, int],
+    root: Mapping[str, str], time: int,
+) -> str | None:  # fmt: skip
+    """The input in whose memory an operator computes, if there is one."""
+    if len(born) != 1 or not (_is_view(node) or is_elementwise(node)):
+        return None
+    (size,) = born.values()
+    for read in node.input[: 1 if _is_view(node) else None]:
+        name = root.get(read, read)
+        if there.get(name) == size and last[name] == time:
+            return name
+    return None
 
 
 def _is_view(node: onnx.NodeProto) -> bool:
@@ -53,18 +84,8 @@ def _is_view(node: onnx.NodeProto) -> bool:
     return is_standard(node) and (node.op_type in VIEWS or passing) and bool(node.input and node.input[0])
 
 
-def _highest(born: Sequence[Sequence[str]], last: Mapping[str, int], sizes: Mapping[str, int]) -> int:
-    """Values that begin at each time, and the last time of each, come to this memory at most."""
-    dying: dict[int, int] = {}
-    memory = peak = 0
-    for time, names in enumerate(born):
-        for name in names:
-            size = sizes.get(name, 0)
-            memory += size
-            dying[last[name]] = dying.get(last[name], 0) + size
-        peak = max(peak, memory)
-        memory -= dying.get(time, 0)
-    return peak
+def _computed(graph: onnx.GraphProto) -> set[str]:
+    return {name for node in graph.node if node.op_type != "Constant" for name in node.output if name}
 
 
 def _varying(graph: onnx.GraphProto) -> set[str]:

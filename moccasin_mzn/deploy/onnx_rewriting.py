@@ -7,7 +7,8 @@
 
 A reader reads the latest computation before it. Operators that the sequence does not know (what depends on constants
 alone, and views that share memory) stand before the first that reads them, views after each computation of what they
-are views of; those of no use are left out. Numbers of Shape and Size become constants, so that they hold no tensor.
+are views of; those of no use are left out. Values that are known become constants: numbers of Shape and Size, so that
+they hold no tensor, and what was folded.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from moccasin_mzn.graphs.importers.onnx_model import initializer_names, packages, reads, subgraphs
+from moccasin_mzn.graphs.importers.onnx_model import packages
+from moccasin_mzn.graphs.importers.onnx_names import all_names, fresh, initializer_names, reads, rename_reads
 
 if TYPE_CHECKING:
     import onnx
@@ -119,7 +121,7 @@ def _without_none(makers: Mapping[str, int | None]) -> dict[str, int]:
 
 
 def rewritten(
-    model: onnx.ModelProto, sequence: Sequence[int], described: Mapping[str, int | list[int]]
+    model: onnx.ModelProto, sequence: Sequence[int], known: Mapping[str, onnx.TensorProto]
 ) -> onnx.ModelProto:
     """The model that computes its operators as a sequence says.
 
@@ -129,10 +131,10 @@ def rewritten(
 
     Args:
         sequence: see `course_of`.
-        described: numbers of values that are known, see `OnnxTrace.described`.
+        known: values that no operator is to compute, and that are in the new model.
     """
     graph = model.graph
-    course = course_of(graph, sequence, described)
+    course = course_of(graph, sequence, known)
     names = _names(graph, course)
     new = type(model)()
     new.CopyFrom(model)
@@ -140,47 +142,42 @@ def rewritten(
         new.graph.ClearField(field)
     computed = [_computed(graph.node[each.operator], each, at, names) for at, each in enumerate(course.computations)]
     wanted = {name for node in computed for name in reads(node)} | {value.name for value in graph.output}
-    new.graph.node.extend(_constant(name, value) for name, value in described.items() if name in wanted)
+    new.graph.node.extend(_constant(name, value) for name, value in known.items() if name in wanted)
     new.graph.node.extend(computed)
     copies: dict[str, list[str]] = {}
     for of_computation in names:
         for name, given in of_computation.items():
             copies.setdefault(name, []).append(given)
-    kept = {value.name for value in graph.input} | set(initializer_names(graph))
+    _drop_unread(new.graph, graph)
+    kept = {value.name for value in graph.input} | set(initializer_names(new.graph))
     new.graph.value_info.extend(_told_of(graph.value_info, "name", copies, kept))
     new.graph.quantization_annotation.extend(_told_of(graph.quantization_annotation, "tensor_name", copies, kept))
     return new
 
 
+def _drop_unread(new: onnx.GraphProto, former: onnx.GraphProto) -> None:
+    """Drop constants that were read in the former graph, and are no longer."""
+    read = {name for node in new.node for name in reads(node)} | {value.name for value in (*new.input, *new.output)}
+    dropped = {name for node in former.node for name in reads(node)} - read
+    for field in ("initializer", "sparse_initializer"):
+        kept = [one for one in getattr(new, field) if (one.name if field[0] == "i" else one.values.name) not in dropped]
+        if len(kept) < len(getattr(new, field)):
+            new.ClearField(field)
+            getattr(new, field).extend(kept)
+
+
 def _names(graph: onnx.GraphProto, course: Course) -> list[dict[str, str]]:
     """For each computation the names of the values that it puts out, by their names in the graph."""
-    taken = set(_all_names(graph))
+    taken = set(all_names(graph))
     names = []
     for at, each in enumerate(course.computations):
         given = {}
         for name in graph.node[each.operator].output:
             own = course.returned[name] == at if name in course.returned else each.number == 1
             if name:
-                given[name] = name if own else _fresh(f"{name}__{each.number}", taken)
+                given[name] = name if own else fresh(f"{name}__{each.number}", taken)
         names.append(given)
     return names
-
-
-def _all_names(graph: onnx.GraphProto) -> Iterator[str]:
-    """Names of all values, those in subgraphs included."""
-    yield from (value.name for value in (*graph.input, *graph.output))
-    yield from initializer_names(graph)
-    for node in graph.node:
-        yield from (*node.input, *node.output)
-        for inner in subgraphs(node):
-            yield from _all_names(inner)
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
 
 
 def _computed(
@@ -192,23 +189,8 @@ def _computed(
     if node.name and computation.number > 1:
         new.name = f"{node.name}__{computation.number}"
     new.output[:] = [names[at].get(name, name) for name in node.output]
-    _rename_reads(new, {name: names[by][name] for name, by in computation.reads.items() if name != names[by][name]})
+    rename_reads(new, {name: names[by][name] for name, by in computation.reads.items() if name != names[by][name]})
     return new
-
-
-def _rename_reads(node: onnx.NodeProto, renamed: Mapping[str, str]) -> None:
-    """Let an operator, and what is in its subgraphs, read values by other names."""
-    if not renamed:
-        return
-    node.input[:] = [renamed.get(name, name) for name in node.input]
-    for graph in subgraphs(node):
-        hidden = {value.name for value in graph.input} | set(initializer_names(graph))
-        seen = {name: other for name, other in renamed.items() if name not in hidden}
-        for inner in graph.node:
-            _rename_reads(inner, seen)
-            seen = {name: other for name, other in seen.items() if name not in inner.output}
-        for value in graph.output:
-            value.name = seen.get(value.name, value.name)
 
 
 def _told_of(records: Iterable[Told], key: str, copies: Mapping[str, Sequence[str]], kept: set[str]) -> Iterator[Told]:
@@ -222,8 +204,5 @@ def _told_of(records: Iterable[Told], key: str, copies: Mapping[str, Sequence[st
             yield new
 
 
-def _constant(name: str, value: int | list[int]) -> onnx.NodeProto:
-    onnx = packages()
-    shape, numbers = ([], [value]) if isinstance(value, int) else ([len(value)], value)
-    tensor = onnx.helper.make_tensor(name, onnx.TensorProto.INT64, shape, numbers)
-    return onnx.helper.make_node("Constant", [], [name], value=tensor)
+def _constant(name: str, value: onnx.TensorProto) -> onnx.NodeProto:
+    return packages().helper.make_node("Constant", [], [name], value=value)

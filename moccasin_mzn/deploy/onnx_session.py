@@ -10,18 +10,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.deploy.onnx_memory import peak_of
+from moccasin_mzn.graphs.importers.onnx_inside import SizesIn, memory_inside
 from moccasin_mzn.graphs.importers.onnx_model import is_standard, title
+from moccasin_mzn.graphs.importers.onnx_names import subgraphs
 from moccasin_mzn.graphs.importers.onnx_runtime import (
-    check_no_external,
+    Runs,
+    inner_name,
+    inner_operators,
+    inputs_in,
     number_operators,
     operator_name,
     plain_options,
     profiled_runs,
     random_inputs,
     runtime,
+    with_weights,
 )
 from moccasin_mzn.graphs.importers.onnx_values import OF_SHAPE
 
@@ -84,28 +91,59 @@ def measured(
     options: onnxruntime.SessionOptions,
     *,
     shared_views: bool = False,
+    in_place: bool = False,
+    constants: bool = False,
 ) -> Measured:
-    """Run a model, and see in which order and with which sizes it was computed.
+    """Run a model, with its weights inside, and see in which order and with which sizes it was computed.
 
     Args:
-        shared_views: as for `peak_of`.
+        model: what to run.
+        inputs: values by name.
+        options: of the session.
+        shared_views, in_place, constants: as for `peak_of`.
 
     Raises:
-        InputError: ONNX Runtime cannot run it; weights are in external files.
+        InputError: ONNX Runtime cannot run it.
     """
-    check_no_external(model)
     numbered = type(model)()
     numbered.CopyFrom(model)
     number_operators(numbered)
     runs = profiled_runs(numbered, dict(inputs), 1, options)
-    positions = {operator_name(at): at for at in range(len(model.graph.node))}
-    seen = [(positions[event["name"]], event["args"]) for event in runs.events if event["name"] in positions]
+    names = {operator_name(at): at for at in range(len(model.graph.node))}
     sizes: dict[str, int] = {}
-    for at, told in seen:
-        sizes |= _sizes(model.graph.node[at], told)
-    order = tuple(at for at, _ in seen)
-    peak = peak_of(model.graph, order, sizes, shared_views=shared_views)
-    return Measured(runs.outputs, order, peak, _late(model.graph, order))
+    order = []
+    for event in runs.events:
+        at = names.get(event["name"])
+        if at is not None:
+            order.append(at)
+            sizes |= _sizes(model.graph.node[at], event["args"])
+    inside = _inside(model.graph, runs, sizes)
+    peak = peak_of(model.graph, order, sizes, inside, shared_views=shared_views, in_place=in_place, constants=constants)
+    return Measured(runs.outputs, tuple(order), peak, _late(model.graph, order))
+
+
+def _inside(graph: onnx.GraphProto, runs: Runs, sizes: Mapping[str, int]) -> dict[int, int]:
+    """Bytes of values inside operators with subgraphs, by their positions, of what was computed there."""
+    found = {}
+    for at, node in enumerate(graph.node):
+        inner = list(inner_operators(node))
+        if not inner or node.op_type not in ("If", "Loop", "Scan"):
+            continue
+        names = {inner_name(at, number): each for number, each in enumerate(inner)}
+        seen: dict[str, int] = {}
+        for event in runs.events:
+            if event["name"] in names:
+                for name, size in _sizes(names[event["name"]], event["args"]).items():
+                    seen[name] = max(size, seen.get(name, 0))
+        found[at] = _memory_inside(node, seen, sizes)
+    return found
+
+
+def _memory_inside(node: onnx.NodeProto, seen: Mapping[str, int], around: Mapping[str, int]) -> int:
+    if node.op_type not in ("If", "Loop", "Scan"):
+        return 0
+    within = SizesIn(lambda name: seen.get(name, 0), lambda inner: _memory_inside(inner, seen, seen))
+    return memory_inside(node, [(graph, within) for graph in subgraphs(node)], lambda name: around.get(name, 0)) or 0
 
 
 def _sizes(node: onnx.NodeProto, told: Mapping[str, Any]) -> dict[str, int]:
@@ -174,23 +212,30 @@ def compare(
     new: onnx.ModelProto,
     former: onnx.ModelProto,
     *,
+    folder: Path,
     draws: bool = False,
     shared_views: bool = False,
+    in_place: bool = False,
+    inputs: str | PathLike[str] | None = None,
     seed: int = 0,
 ) -> Comparison:
     """Run both, in one thread.
 
     Args:
+        new, former: the models.
+        folder: of external files of weights.
         draws: may the former model put out something else in each run?
-        shared_views: as for `measured`.
-        seed: of the inputs.
+        shared_views, in_place: as for `measured`.
+        inputs: a file of NumPy with the inputs, see `inputs_in`; None: random ones.
+        seed: of random inputs.
 
     Raises:
-        InputError: see `measured`; an input has a type without random values.
+        InputError: see `measured`, `with_weights` and `inputs_in`; an input has a type without random values.
     """
-    inputs = random_inputs(former, seed)
+    values = random_inputs(former, seed) if inputs is None else inputs_in(inputs, former)
+    new, former = with_weights(new, folder), with_weights(former, folder)
     ours, theirs, usual = (
-        measured(model, inputs, options, shared_views=shared_views)
+        measured(model, values, options, shared_views=shared_views, in_place=in_place, constants=model is new)
         for model, options in ((new, in_file_order(1)), (former, in_file_order(1)), (former, plain_options(1)))
     )
     same = equal(ours.outputs, theirs.outputs) or (None if draws else False)

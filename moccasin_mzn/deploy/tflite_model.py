@@ -23,6 +23,7 @@ from moccasin_mzn.graphs.importers.tflite_model import (
     outputs,
     producers,
     schema,
+    unpacking,
 )
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
 
@@ -42,8 +43,9 @@ def planned_model(model: Any, plan: RuntimePlan) -> bytes:
             or an offset takes more than 31 bits.
     """
     _check(model, plan)
-    subgraph, maker = model.subgraphs[0], producers(model)
-    operators, offsets = [], [_ONLINE] * len(subgraph.tensors)
+    subgraph, once = model.subgraphs[0], unpacking(model)
+    maker = {x: at for x, at in producers(model).items() if at not in once}
+    operators, offsets = [subgraph.operators[at] for at in sorted(once)], [_ONLINE] * len(subgraph.tensors)
     written: list[dict[int, int]] = []  # by step: the tensor in place of each output of the operator
     for step in plan.steps:
         in_place = {x: written[r][x] for r in step.reads for x in written[r]}

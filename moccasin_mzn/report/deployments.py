@@ -39,6 +39,10 @@ def comparison_lines(deployed: Deployment, found: Comparison) -> list[str]:
     names = ("the new model", "the model in the order of its file", "the model in the order of ONNX Runtime")
     peaks = (found.peak, found.former_peak, found.usual_peak)
     lines = [equal[found.equal], f"order: {_order(found)}"]
+    if found.peak > deployed.planned_values:
+        over = percent_over(found.peak, deployed.planned_values)
+        planned = memory_text(deployed.planned_values, "byte")
+        lines.append(f"the measured peak is above the planned one, {planned} of values: by {over:.1f} %")
     return lines + [
         f"measured peak of {name}: {memory_text(peak, 'byte')}" for name, peak in zip(names, peaks, strict=True)
     ]
@@ -56,8 +60,9 @@ def deployment_dict(deployed: Deployment, made: Result | None, found: Comparison
         "operators": deployed.nodes,
         "computations": deployed.computations,
         "planned_peak": deployed.planned_peak,
+        "planned_values": deployed.planned_values,
         "former_peak": deployed.former_peak,
-        "note": deployed.note,
+        "notes": [*deployed.notes],
     }
     if made is not None:
         told |= {name: getattr(made, name) for name in ("status", "reason", "duration", "bound", "tdi_percent")}
@@ -66,6 +71,7 @@ def deployment_dict(deployed: Deployment, made: Result | None, found: Comparison
     return told | {
         "equal": found.equal,
         "in_order": found.late is None,
+        "within_plan": found.peak <= deployed.planned_values,
         "measured_peak": found.peak,
         "measured_former_peak": found.former_peak,
         "measured_usual_peak": found.usual_peak,

@@ -17,6 +17,7 @@ from onnx_models import LIGHT  # noqa: E402
 
 from moccasin_mzn.deploy.onnx_session import session  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx_file import import_onnx  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx_folding import Fold  # noqa: E402
 from moccasin_mzn.problem.judges.schedules import simulate  # noqa: E402
 
 NODES = [node("Sigmoid", ["x"], ["a"]), node("Sin", ["a"], ["b"]), node("Neg", ["b"], ["c"]),
@@ -57,14 +58,15 @@ def test_recomputation_told_for_programs_and_recorded_in_the_file(tmp_path, comm
     model, schedule, new = written(tmp_path, model_of(NODES, ["d"]), sequence)
     status, out, err = command("deploy", "onnx", model, schedule, "-o", new, "--check", "--json")
     assert (status, err) == (0, "")
-    peaks = dict.fromkeys(("planned_peak", "former_peak", "measured_peak", "measured_former_peak",
+    peaks = dict.fromkeys(("planned_peak", "planned_values", "former_peak", "measured_peak", "measured_former_peak",
                            "measured_usual_peak"), 72)  # fmt: skip
     assert json.loads(out) == {
         "operators": 4,
         "computations": 5,
-        "note": None,
+        "notes": [],
         "equal": True,
         "in_order": True,
+        "within_plan": True,
         **peaks,
     }
     made = checked(onnx.load(new))
@@ -117,12 +119,12 @@ def test_what_the_checker_refuses_anyhow_is_noted(tmp_path, command):
 @pytest.mark.full
 def test_a_network_from_a_package(tmp_path, command):
     path = LIGHT / "light_shufflenet.onnx"
-    graph = import_onnx(path, isolated=False)
+    graph = import_onnx(path, fold=Fold.ALL, isolated=False)
     order = [graph.nodes[v] for v in graph.input_order()]
     sequence = [*order[:14], *order[:4], *order[14:]]
     peak = simulate(graph, [graph.position_of(v) for v in sequence]).peak
     _, schedule, new = written(tmp_path, b"", {"sequence": sequence, "peak": peak, "nodes": 203})
-    status, out, err = command("deploy", "onnx", path, schedule, "-o", new, "--check", "--json")
+    status, out, err = command("deploy", "onnx", path, schedule, "-o", new, "--fold", "all", "--check", "--json")
     told = json.loads(out)
     assert (status, err, told["equal"], told["in_order"]) == (0, "", True, True)
     assert told["measured_peak"] == told["planned_peak"] == peak < told["former_peak"] == told["measured_former_peak"]
@@ -183,7 +185,7 @@ def test_schedules_that_are_refused(tmp_path, command, document, complaint):
         (with_second("If", "yes", **{
             f"{word}_branch": helper.make_graph([node("RandomUniformLike", ["a"], [word])], word, [],
                                                 [value(word, FLOAT, SHAPE)]) for word in ("then", "else")}),
-         "schedule.json: If 'b' is computed 3 times, "),
+         "schedule.json: RandomUniformLike 'b' is computed 3 times, "),
     ],
 )  # fmt: skip
 def test_models_that_are_refused(tmp_path, command, model, complaint):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from onnx import helper  # noqa: E402
 from onnx_deploying import (  # noqa: E402
     FLOAT,
     SHAPE,
+    asking,
     branches,
     checked,
     model_of,
@@ -25,10 +28,12 @@ from onnx_deploying import (  # noqa: E402
     value,
 )
 
+from moccasin_mzn.deploy.onnx_constants import known_values  # noqa: E402
 from moccasin_mzn.deploy.onnx_rewriting import rewritten  # noqa: E402
 from moccasin_mzn.deploy.onnx_session import equal  # noqa: E402
 from moccasin_mzn.graphs.importers.onnx_file import trace_onnx  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_model import parse_model  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx_folding import Fold  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx_network import whole_model  # noqa: E402
 from moccasin_mzn.graphs.importers.program import Missing  # noqa: E402
 from moccasin_mzn.problem.judges.schedules import simulate  # noqa: E402
 
@@ -40,7 +45,8 @@ def follow(model, ids, **options):
     sequence = [trace.graph.position_of(each) if isinstance(each, str) else each for each in ids]
     assert simulate(trace.graph, sequence).feasible
     of_model = [trace.operators[v] for v in sequence if trace.operators[v] is not None]
-    new = rewritten(parse_model(data, weights=True), of_model, trace.described)
+    whole = whole_model(data, trace.network, options.get("dims", {}))
+    new = rewritten(whole, of_model, known_values(whole, trace.network, Path())[0])
     return checked(new), trace.graph, sequence
 
 
@@ -64,8 +70,7 @@ def test_names_that_are_taken_are_left_alone():
     inner = {key: helper.make_graph([node("Neg", ["b"], [name])], key, [], [value(name, FLOAT, SHAPE)])
              for key, name in (("then_branch", "a__2"), ("else_branch", "a__2_"))}  # fmt: skip
     nodes = [*CHAIN, node("If", ["yes"], ["e"], **inner), node("Add", ["d", "e"], ["f"])]
-    yes = helper.make_tensor("yes", onnx.TensorProto.BOOL, [], [True])
-    new, _, _ = follow(model_of(nodes, ["f"], [yes]), "AbcAdef")
+    new, _, _ = follow(asking(model_of(nodes, ["f"])), "AbcAdef")
     assert operators(new)[3] == "a__2__ = Sigmoid(x)"
 
 
@@ -77,8 +82,7 @@ def test_subgraphs_read_the_latest_copy_and_their_own_names():
                                          [value("e", FLOAT, SHAPE)]),
     }  # fmt: skip
     nodes = [*CHAIN[:3], node("If", ["yes"], ["i"], **hiding), node("Add", ["i", "c"], ["d"])]
-    yes = helper.make_tensor("yes", onnx.TensorProto.BOOL, [], [False])
-    model = model_of(nodes, ["d"], [yes])
+    model = asking(model_of(nodes, ["d"]))
     new, _, _ = follow(model, "AbcAid")
     other, then = (attribute.g for attribute in new.graph.node[4].attribute)
     assert [list(n.input) for n in then.node] == [["a__2"], ["p", "a__2"]]
@@ -99,11 +103,34 @@ def test_a_body_has_names_of_its_own():
     assert equal(run(new).outputs, run(model).outputs)
 
 
-def test_what_depends_on_constants_alone_stands_where_it_is_first_read():
+def test_what_depends_on_constants_alone_becomes_one_and_theirs_are_dropped():
     nodes = [node("Neg", ["w"], ["k"]), node("Neg", ["w"], ["useless"]), *CHAIN[:3], node("Add", ["c", "k"], ["d"])]
     w = helper.make_tensor("w", FLOAT, [], [2.0])
-    new, _, _ = follow(model_of(nodes, ["d"], [w]), "AbAbcd")
-    assert operators(new)[-2:] == ["k = Neg(w)", "d = Add(c, k)"] and len(new.graph.node) == 7
+    model = model_of(nodes, ["d"], [w])
+    new, _, _ = follow(model, "AbAbcd")
+    assert operators(new)[0] == "k = Constant()" and len(new.graph.node) == 7 and not new.graph.initializer
+    assert onnx.numpy_helper.to_array(new.graph.node[0].attribute[0].t) == -2
+    assert equal(run(new).outputs, run(model).outputs)
+    computed, _, _ = follow(model, "kAbAbcd", fold=Fold.NONE)
+    assert operators(computed)[0] == "k = Neg(w)" and [each.name for each in computed.graph.initializer] == ["w"]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_known_branch_is_taken_with_names_of_its_own(nested):
+    inner = branches("a", "z")
+    inner["then_branch"].node.append(node("Neg", ["t"], ["b"]))  # a name that is taken around it
+    inner["then_branch"].initializer.append(helper.make_tensor("w", FLOAT, SHAPE, [3.0] * 6))
+    inner["then_branch"].node.append(node("Mul", ["b", "w"], ["u"]))
+    inner["then_branch"].output[0].name = "u"
+    if nested:
+        outer = helper.make_graph([node("If", ["yes"], ["o"], **inner)], "outer", [], [value("o", FLOAT, SHAPE)])
+        inner = {"then_branch": outer, "else_branch": branches("a", "z")["else_branch"]}
+    nodes = [*CHAIN[:3], node("If", ["yes"], ["i"], **inner), node("Add", ["i", "c"], ["d"])]
+    model = asking(model_of(nodes, ["d"]), True)
+    graph = trace_onnx(model.SerializeToString(), "m", isolated=False).graph
+    new, _, _ = follow(model, range(len(graph.nodes)))
+    assert sorted(graph.labels) == sorted(["Sigmoid", "Sin", "Neg", "Add", "Neg", "Mul", "Add"])
+    assert equal(run(new).outputs, run(model).outputs)
 
 
 def test_numbers_of_shape_hold_no_tensor():
@@ -118,9 +145,9 @@ def test_numbers_of_shape_hold_no_tensor():
     ]
     model = model_of(nodes, ["d"])
     new, _, _ = follow(model, "Abcrd")
-    assert operators(new)[5:] == ["r = Reshape(c, s)", "m = Cast(n)", "d = Add(r, m)"]
+    assert operators(new)[5:] == ["r = Reshape(c, s)", "d = Add(r, m)"]
     known = {n.output[0]: onnx.numpy_helper.to_array(n.attribute[0].t).tolist() for n in new.graph.node[:2]}
-    assert known == {"s": SHAPE, "n": 6}
+    assert known == {"s": SHAPE, "m": 6.0}
     assert equal(run(new).outputs, run(model).outputs)
 
 

@@ -151,6 +151,43 @@ def test_a_model_as_a_graph(tmp_path):
     assert graph.fixed_memory == {"inputs": 4 * pixels * 4, "parameters": weights}
 
 
+def half_precision():
+    """As `skipping`, but with filters in half precision."""
+    net = Builder()
+    first = net.convolution("first", net.input, 24, kernel=1)
+    wide = net.convolution("wide", net.convolution("small", first, 4), 40)
+    left, right = net.halves("halves", wide)
+    out = net.add("sum", first, net.convolution("back", net.add("both", left, right), 24))
+    net.halved()
+    return net.packed(out)
+
+
+def test_weights_that_are_unpacked_once_are_parameters(tmp_path):
+    path = written(tmp_path, half_precision())
+    graph, pixels = import_tflite(path), 64
+    assert graph.nodes == (*range(4, 11), RESULTS) and "DEQUANTIZE 0" not in graph.labels
+    filters = 24 * 4 + 4 * 9 * 24 + 40 * 9 * 4 + 24 * 9 * 20
+    assert graph.fixed_memory["parameters"] == filters * (4 + 2) + 4 * (24 + 4 + 40 + 24) + 4
+    peak = simulate(graph, graph.input_order()).peak
+    assert peak == 4 * pixels * (24 + 40 + 40)  # the first is held past the widest and its halves
+    model, _, plan = plan_of(path, sequence=(4, 5, 6, 7, 8, 9, 4, 10, RESULTS))
+    new = written(tmp_path, planned_model(model, plan), "new.tflite")
+    model, offsets = offsets_in(new)
+    assert len(model.subgraphs[0].operators) == 12
+    assert all(offsets[int(x)] == -1 for operator in model.subgraphs[0].operators[:4] for x in operator.outputs)
+    given = np.random.default_rng(3).normal(size=(1, 8, 8, 4)).astype(np.float32)
+    pairs = zip(run_lite(path, given), run_lite(new, given), strict=True)
+    assert all(np.array_equal(one, other) and np.ptp(one) > 0 for one, other in pairs)
+
+
+def test_what_copies_costs_its_bytes():
+    net = Builder()
+    left, right = net.halves("halves", net.convolution("first", net.input, 4))
+    net.graph.outputs = [net.add("sum", left, right)]
+    pixels = 64
+    assert graph_of(net.model).durations == (pixels * 4 * 9 * 4, 4 * pixels * 4, pixels * 2, 0)
+
+
 def test_what_depends_on_chance_is_computed_once():
     net = Builder()
     x = net.convolution("first", net.input, 4)

@@ -54,9 +54,17 @@ def random_model(seed):
     constants = [
         helper.make_tensor("w", FLOAT, SHAPE, [0.5, -1.0, 2.0, 0.25, 3.0, -4.0]),
         helper.make_tensor("same", INT64, [2], SHAPE),
-        helper.make_tensor("yes", TensorProto.BOOL, [], [pick.random() < 0.5]),
     ]
-    return model_of(nodes, results, constants)
+    return asking(model_of(nodes, results, constants), pick.choice([None, True, False]))
+
+
+def asking(model, known=None):
+    """A model with a condition "yes", an input if it is not known."""
+    if known is None:
+        model.graph.input.append(value("yes", TensorProto.BOOL, []))
+    else:
+        model.graph.initializer.append(helper.make_tensor("yes", TensorProto.BOOL, [], [known]))
+    return model
 
 
 def random_sequence(graph, seed):

@@ -15,7 +15,7 @@ class Builder:
         self.side, self.random = side, np.random.default_rng(1)
         self.model, self.graph = self.s.ModelT(), self.s.SubGraphT()
         self.model.version, self.model.subgraphs, self.model.buffers = 3, [self.graph], [self.s.BufferT()]
-        self.model.operatorCodes = [self._code(name) for name in ("CONV_2D", "ADD", "SPLIT")]
+        self.model.operatorCodes = [self._code(name) for name in ("CONV_2D", "ADD", "SPLIT", "DEQUANTIZE")]
         self.graph.tensors, self.graph.operators, self.graph.name = [], [], "main"
         self.input = self._tensor("input", (1, side, side, channels))
         self.graph.inputs = [self.input]
@@ -29,6 +29,20 @@ class Builder:
         options.fusedActivationFunction = self.s.ActivationFunctionType.RELU
         out = self._tensor(name, (1, self.side, self.side, channels))
         return self._operator(0, read, [out], self.s.BuiltinOptions.Conv2DOptions, options)[0]
+
+    def halved(self) -> None:
+        """Store the filters in half precision, and unpack them first."""
+        unpacked = []
+        for operator in self.graph.operators:
+            if operator.opcodeIndex != 0:
+                continue
+            tensor = self.graph.tensors[operator.inputs[1]]
+            values = np.frombuffer(self.model.buffers[tensor.buffer].data.tobytes(), np.float32).reshape(tensor.shape)
+            half = self._constant(f"{tensor.name}/half", values, np.float16, self.s.TensorType.FLOAT16)
+            tensor.buffer = 0
+            unpacked.append(self._operator(3, [half], [operator.inputs[1]], self.s.BuiltinOptions.NONE, None))
+        made = self.graph.operators[-len(unpacked) :]
+        self.graph.operators = [*made, *self.graph.operators[: -len(unpacked)]]
 
     def add(self, name: str, x: int, y: int) -> int:
         out = self._tensor(name, self.graph.tensors[x].shape)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown, some_of
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT
-from moccasin_mzn.graphs.importers.onnx_model import graph_inputs, reads
+from moccasin_mzn.graphs.importers.onnx_model import graph_inputs
+from moccasin_mzn.graphs.importers.onnx_names import reads
 
 if TYPE_CHECKING:
     import onnx

@@ -19,6 +19,7 @@ from typing import Any
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.onnx_dims import check_numbers
+from moccasin_mzn.graphs.importers.onnx_folding import Fold
 from moccasin_mzn.graphs.importers.onnx_model import packages
 from moccasin_mzn.graphs.importers.onnx_network import Network, network_of
 from moccasin_mzn.graphs.importers.program import Operation, Program
@@ -30,7 +31,14 @@ MEMORY, MEMORY_PER_BYTE = 4 * 2**30, 8
 """Bytes of address space, and so many more for each byte of the file."""
 
 
-def network_apart(data: bytes, name: str, dims: Mapping[str, int], seconds: float = SECONDS) -> Network:
+def network_apart(
+    data: bytes,
+    name: str,
+    dims: Mapping[str, int],
+    sizes: Mapping[str, int] | None = None,
+    fold: Fold = Fold.SMALL,
+    seconds: float = SECONDS,
+) -> Network:
     """As `onnx_network.network_of`, but in another process.
 
     Raises:
@@ -38,7 +46,10 @@ def network_apart(data: bytes, name: str, dims: Mapping[str, int], seconds: floa
     """
     check_numbers(dims)
     memory = MEMORY + MEMORY_PER_BYTE * len(data)
-    request = json.dumps({"name": name, "dims": dict(dims), "memory": memory, "seconds": ceil(seconds)})
+    request = json.dumps({
+        "name": name, "dims": dict(dims), "sizes": dict(sizes or {}), "fold": fold, "memory": memory,
+        "seconds": ceil(seconds),
+    })  # fmt: skip
     command = [sys.executable, "-P", "-m", "moccasin_mzn.graphs.importers.onnx_isolated"]
     try:
         done = subprocess.run(
@@ -74,14 +85,15 @@ def _failure(done: subprocess.CompletedProcess[bytes]) -> str:
 
 
 def _network(answer: dict[str, Any]) -> Network:
-    program = answer["program"]
+    program = answer.pop("program")
     operations = tuple(
         Operation(**{**operation, **{names: tuple(operation[names]) for names in ("inputs", "in_place")}})
         for operation in program.pop("operations")
     )
     results = tuple(program.pop("results"))
     positions = tuple(answer.pop("positions"))
-    return Network(Program(operations, results, **program), positions, answer["attributes"], answer["described"])
+    branches, folded = tuple(answer.pop("branches")), tuple(answer.pop("folded"))
+    return Network(Program(operations, results, **program), positions, **answer, branches=branches, folded=folded)
 
 
 def main() -> None:
@@ -91,7 +103,9 @@ def main() -> None:
     _limit("RLIMIT_CPU", request["seconds"])  # the process that asks may be killed and never end this one
     output, sys.stdout = sys.stdout, sys.stderr  # nothing else may write there
     try:
-        network = network_of(sys.stdin.buffer.read(), request["name"], request["dims"])
+        network = network_of(
+            sys.stdin.buffer.read(), request["name"], request["dims"], request["sizes"], Fold(request["fold"])
+        )
         answer = asdict(network)
     except InputError as error:
         answer = {"error": str(error)}

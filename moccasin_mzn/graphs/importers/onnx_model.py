@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, missing, shown
 from moccasin_mzn.files import load_bytes
+from moccasin_mzn.graphs.importers.onnx_names import initializer_names, subgraphs
+from moccasin_mzn.graphs.importers.onnx_sorting import sort_operators
 
 if TYPE_CHECKING:
     import onnx
@@ -53,11 +55,13 @@ def model_bytes(path: str | PathLike[str]) -> bytes:
     return data
 
 
-def parse_model(data: bytes, *, weights: bool = False) -> onnx.ModelProto:
-    """The model in the bytes of a file, with its local functions inlined.
+def parse_model(data: bytes, *, weights: bool = False, notes: list[str] | None = None) -> onnx.ModelProto:
+    """The model in the bytes of a file, with its local functions inlined, and its operators in an order of execution.
 
     Args:
+        data: of the file.
         weights: keep the values of all constants; if not, large ones are dropped, and all those in external files.
+        notes: a line is added for what was done to the model that its author may want to know.
 
     Raises:
         InputError: it is no ONNX model, is written for a newer operator set than the installed `onnx` knows, or is
@@ -77,6 +81,8 @@ def parse_model(data: bytes, *, weights: bool = False) -> onnx.ModelProto:
     if not weights:
         _drop_values(model)
     model = _inlined(model)
+    if sort_operators(model.graph) and notes is not None:
+        notes.append("operators are out of order in the file, and were sorted")
     _check_names(model.graph, [])
     return model
 
@@ -106,22 +112,6 @@ def operator_sets(model: onnx.ModelProto) -> dict[str, int]:
     return {"": 1, **sets}
 
 
-def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs in its attributes: branches of If, bodies of Loop and Scan."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
-
-
-def reads(node: onnx.NodeProto) -> tuple[str, ...]:
-    """Names of the values it reads, those that its subgraphs take from around them included, each once."""
-    names = dict.fromkeys(name for name in node.input if name)
-    for graph in subgraphs(node):
-        names.update(dict.fromkeys(_taken_from_outside(graph)))
-    return tuple(names)
-
-
 def title(node: onnx.NodeProto) -> str:
     """What to call it in a message."""
     return f"{shown(node.op_type)[1:-1]} {shown(node.name or next(iter(node.output), ''))}"
@@ -131,11 +121,6 @@ def graph_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
     """The inputs without those that are constants with a name, as old files have them."""
     constant = set(initializer_names(graph))
     return [value for value in graph.input if value.name not in constant]
-
-
-def initializer_names(graph: onnx.GraphProto) -> list[str]:
-    """Names of the constants stored in a graph, dense and sparse."""
-    return [one.name for one in graph.initializer] + [one.values.name for one in graph.sparse_initializer]
 
 
 def _check_operator_sets(model: onnx.ModelProto) -> None:
@@ -280,13 +265,3 @@ def _check_equation(node: onnx.NodeProto) -> None:
 def _first_twice(names: list[str]) -> str:
     seen: set[str] = set()
     return next(name for name in names if name in seen or seen.add(name))
-
-
-def _taken_from_outside(graph: onnx.GraphProto) -> list[str]:
-    defined = {value.name for value in graph.input} | set(initializer_names(graph))
-    taken: list[str] = []
-    for node in graph.node:
-        taken.extend(name for name in reads(node) if name not in defined)
-        defined.update(node.output)
-    taken.extend(value.name for value in graph.output if value.name not in defined)
-    return taken

@@ -7,7 +7,7 @@
     W (initializer) -> Identity -> Gemm --> y                        Identity: a constant
 
 Sizes are those of the operators' outputs in bytes, durations multiply-adds, see `onnx_costs`. Initializers and what is
-computed from nothing else are no operations but fixed memory, as are the network's inputs.
+computed from nothing else, and folded, are no operations but fixed memory, as are the network's inputs.
 """
 
 from __future__ import annotations
@@ -16,31 +16,30 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.importers.onnx_costs import multiply_adds
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graphs.importers.onnx_branches import known_branches, take_branches
+from moccasin_mzn.graphs.importers.onnx_costs import is_moving, multiply_adds
 from moccasin_mzn.graphs.importers.onnx_dims import fix_dims
+from moccasin_mzn.graphs.importers.onnx_folding import Fold, keep_operators
+from moccasin_mzn.graphs.importers.onnx_inference import infer
+from moccasin_mzn.graphs.importers.onnx_inside import inside_of
 from moccasin_mzn.graphs.importers.onnx_model import (
     graph_inputs,
     is_standard,
     operator_sets,
     packages,
     parse_model,
-    reads,
-    subgraphs,
     title,
 )
-from moccasin_mzn.graphs.importers.onnx_repeating import may_repeat, passes_through
-from moccasin_mzn.graphs.importers.onnx_shapes import UNKNOWN, Shapes, Tensor, infer
+from moccasin_mzn.graphs.importers.onnx_names import reads, subgraphs
+from moccasin_mzn.graphs.importers.onnx_repeating import is_elementwise, may_repeat, passes_through
+from moccasin_mzn.graphs.importers.onnx_shapes import UNKNOWN, Shapes, Tensor
 from moccasin_mzn.graphs.importers.onnx_values import OF_SHAPE, VIEWS
 from moccasin_mzn.graphs.importers.onnx_workspaces import workspace
 from moccasin_mzn.graphs.importers.program import Operation, Program, known_total, unique_names
-from moccasin_mzn.graphs.reduction import ELEMENTWISE
 
 if TYPE_CHECKING:
     import onnx
-
-_MORE_ELEMENTWISE = frozenset("max mean min mod not where isnan".split())  # noqa: SIM905
-"""Operators, in lower case, that are elementwise besides those that graphs are reduced by; Mean is that of tensors."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +53,43 @@ class Network:
     """Of the file: "operator sets", "producer", "inputs"."""
     described: Mapping[str, int | list[int]]
     """Constants that may be read from what is none: what Shape (a list) and Size tell of a known shape, by output."""
+    branches: tuple[Mapping[str, bool], ...]
+    """Operators If in whose place a branch was put, see `take_branches`, in one round after the other."""
+    folded: tuple[str, ...]
+    """Values computed of constants alone that are none of the program's, see `onnx_folding`."""
 
 
-def network_of(data: bytes, name: str, dims: Mapping[str, int]) -> Network:
+def network_of(
+    data: bytes,
+    name: str,
+    dims: Mapping[str, int],
+    sizes: Mapping[str, int] | None = None,
+    fold: Fold = Fold.SMALL,
+) -> Network:
     """The network in the bytes of a file.
 
+    Args:
+        data: of the file.
+        name: of the network.
+        dims: numbers of open dimensions.
+        sizes: bytes of values whose size cannot be inferred.
+        fold: what is computed of constants alone and counts as a constant.
+
     Raises:
-        InputError: it is no consistent ONNX model, or a dimension is open.
+        InputError: it is no consistent ONNX model, or a dimension is open; a size of a value that is not there, or
+            whose size is known.
     """
-    model = parse_model(data)
+    notes: list[str] = []
+    model = parse_model(data, notes=notes)
     del data
-    shapes = infer(model, fix_dims(model, dims))
+    named = fix_dims(model, dims)
+    branches = []
+    while taken := known_branches(model.graph, shapes := infer(model, named, sizes)):
+        take_branches(model.graph, taken)
+        branches.append(taken)
+    _check_sizes(shapes)
+    described = _described(model.graph, shapes)
+    folded = keep_operators(model.graph, shapes, fold)
     live = _live(model.graph, shapes)
     nodes = [model.graph.node[at] for at in live]
     names = unique_names(node.name or next(name for name in node.output if name) for node in nodes)
@@ -80,7 +105,30 @@ def network_of(data: bytes, name: str, dims: Mapping[str, int]) -> Network:
             "inputs": sum(shapes.of(value.name).size or 0 for value in graph_inputs(model.graph)),
         },
     )
-    return Network(program, tuple(live), _attributes(model, shapes), _described(model.graph, shapes))
+    attributes = {**_attributes(model, shapes), **({"assumed": notes} if notes else {})}
+    return Network(program, tuple(live), attributes, described, tuple(branches), tuple(folded))
+
+
+def whole_model(data: bytes, network: Network, dims: Mapping[str, int]) -> onnx.ModelProto:
+    """The model in the bytes of a file, with weights, in which the positions of its network are those of operators.
+
+    Raises:
+        InputError: see `network_of`.
+    """
+    model = parse_model(data, weights=True)
+    fix_dims(model, dims)
+    for taken in network.branches:
+        take_branches(model.graph, taken)
+    return model
+
+
+def _check_sizes(shapes: Shapes) -> None:
+    for name, size in shapes.sizes.items():
+        if name not in shapes.seen:
+            raise InputError(f"size of {shown(name)}: no operator puts out this value")
+        known = shapes.of(name).size
+        if known not in (None, size):
+            raise InputError(f"size of {shown(name)}: it is known, {known:,} bytes, not {size:,}")
 
 
 def _described(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, int | list[int]]:
@@ -106,16 +154,21 @@ def _live(graph: onnx.GraphProto, shapes: Shapes) -> list[int]:
 def _operation(
     own: str, node: onnx.NodeProto, shapes: Shapes, makers: Mapping[str, str], wanted: set[str]
 ) -> Operation:
-    outputs = [shapes.of(name) for name in node.output if name in wanted]
+    outputs = [name for name in node.output if name in wanted]
+    unread = [name for name in node.output if name and name not in wanted]
+    within = inside_of(node, shapes)
+    count = multiply_adds(node, [*map(shapes.of, node.input)], [*map(shapes.of, node.output)])
     return Operation(
         name=own,
         kind=_printable(node.op_type if is_standard(node) else f"{node.domain}.{node.op_type}"),
         inputs=tuple(dict.fromkeys(makers[name] for name in reads(node) if name in makers)),
-        size=known_total(output.size for output in outputs),
-        elements=known_total(output.elements for output in outputs),
-        duration=multiply_adds(node, [*map(shapes.of, node.input)], [*map(shapes.of, node.output)]),
+        size=known_total(shapes.size_of(name) for name in outputs),
+        elements=known_total(shapes.of(name).elements for name in outputs),
+        duration=within.duration if any(subgraphs(node)) else count,
         view=_is_view(node, shapes, makers, wanted),
         workspace=workspace(node, [*map(shapes.of, node.input)], [*map(shapes.of, node.output)]),
+        scratch=known_total([within.memory, *map(shapes.size_of, unread)]),
+        copies=is_moving(node),
         once=not may_repeat(node, shapes),
         in_place=_overwritable(node, makers, wanted),
     )
@@ -123,11 +176,7 @@ def _operation(
 
 def _overwritable(node: onnx.NodeProto, makers: Mapping[str, str], wanted: set[str]) -> tuple[str, ...]:
     """The operations whose outputs an elementwise operator reads, if it has one output."""
-    if not is_standard(node) or sum(name in wanted for name in node.output) != 1 or any(subgraphs(node)):
-        return ()
-    if node.op_type.lower() not in ELEMENTWISE | _MORE_ELEMENTWISE or any(
-        attribute.name == "training_mode" and attribute.i for attribute in node.attribute
-    ):
+    if sum(name in wanted for name in node.output) != 1 or not is_elementwise(node):
         return ()
     return tuple(dict.fromkeys(makers[name] for name in node.input if name in makers))
 
@@ -138,7 +187,7 @@ def _printable(text: str) -> str:
 
 def _is_view(node: onnx.NodeProto, shapes: Shapes, makers: Mapping[str, str], wanted: set[str]) -> bool:
     """Can its one output be the memory of its first input?"""
-    if not is_standard(node) or sum(name in wanted for name in node.output) != 1:
+    if not is_standard(node) or sum(map(bool, node.output)) != 1:  # of several, all are put out
         return False
     if node.op_type not in VIEWS and not (node.op_type == "Dropout" and passes_through(node, shapes)):
         return False

@@ -17,17 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, located, some_of
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
-from moccasin_mzn.graphs.importers.onnx_dims import fix_dims
+from moccasin_mzn.graphs.importers.onnx_folding import Fold
 from moccasin_mzn.graphs.importers.onnx_isolated import network_apart
-from moccasin_mzn.graphs.importers.onnx_model import model_bytes, packages, parse_model
+from moccasin_mzn.graphs.importers.onnx_model import model_bytes, packages
+from moccasin_mzn.graphs.importers.onnx_network import whole_model
+from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize, optimized
 from moccasin_mzn.graphs.importers.onnx_runtime import (
-    check_no_external,
     number_operators,
     operator_name,
     plain_options,
     profiled_runs,
     random_inputs,
     runtime,
+    with_weights,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ def profile_onnx(
     graph: ComputationGraph,
     dims: Mapping[str, int] | None = None,
     *,
+    fold: Fold = Fold.SMALL,
+    optimize: Optimize = Optimize.NONE,
     repeats: int = 10,
     warmups: int = 2,
     threads: int = 1,
@@ -53,9 +57,9 @@ def profile_onnx(
     """Run the network of an ONNX file, on random inputs, and take the time of each operator.
 
     Args:
-        path: the file that `graph` was imported from, with its weights inside.
+        path: the file that `graph` was imported from.
         graph: what `import_onnx` made of it.
-        dims: as for the import.
+        dims, fold, optimize: as for the import.
         repeats: runs measured, at least 1.
         warmups: runs before these.
         threads: that one operator may use.
@@ -77,7 +81,7 @@ def profile_onnx(
     if repeats < 1 or warmups < 0 or threads < 1:
         raise InputError(f"{repeats} repeats, {warmups} warmups, {threads} threads: expected at least 1, 0 and 1")
     with located(path):
-        model, names = _prepared(path, graph, dims or {})
+        model, names = _prepared(path, graph, dims or {}, fold, optimize)
         runs = profiled_runs(model, random_inputs(model, seed), repeats + warmups, plain_options(threads), stop)
         if runs.done <= warmups:
             raise InputError("stopped before the first measured run")
@@ -109,14 +113,12 @@ def versions() -> dict[str, str]:
 
 
 def _prepared(
-    path: str | PathLike[str], graph: ComputationGraph, dims: Mapping[str, int]
+    path: str | PathLike[str], graph: ComputationGraph, dims: Mapping[str, int], fold: Fold, optimize: Optimize
 ) -> tuple[onnx.ModelProto, dict[str, NodeId]]:
     """The model with its weights, its operators numbered, and the id for each new name."""
-    data = model_bytes(path)
-    network = network_apart(data, Path(path).stem, dims)
-    model = parse_model(data, weights=True)
-    check_no_external(model)
-    fix_dims(model, dims)
+    data, dims = optimized(model_bytes(path), optimize, Path(path).parent, dims)
+    network = network_apart(data, Path(path).stem, dims, fold=fold)
+    model = with_weights(whole_model(data, network, dims), Path(path).parent)
     names: dict[str, NodeId] = {
         operator_name(at): operation.name
         for at, operation in zip(network.positions, network.program.operations, strict=True)

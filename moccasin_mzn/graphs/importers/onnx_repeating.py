@@ -1,12 +1,14 @@
-"""Which ONNX operators put out the same when they are computed again."""
+"""Which ONNX operators put out the same when they are computed again, and which element by element."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.graphs.importers.onnx_model import is_standard, operator_sets, subgraphs
+from moccasin_mzn.graphs.importers.onnx_model import is_standard, operator_sets
+from moccasin_mzn.graphs.importers.onnx_names import subgraphs
 from moccasin_mzn.graphs.importers.onnx_shapes import RANDOM, Shapes
+from moccasin_mzn.graphs.reduction import ELEMENTWISE
 
 if TYPE_CHECKING:
     import onnx
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 _KNOWN_DOMAINS = ("ai.onnx.ml", "com.microsoft")
 """Custom ones whose operators are functions of what they read, but for those below."""
 _STATEFUL = re.compile("Random|Dropout|Sampling|PythonOp|Yield|Send|Recv|RecordEvent|WaitEvent|Optimizer|Accumul")
+
+_MORE_ELEMENTWISE = frozenset("max mean min mod not where isnan".split())  # noqa: SIM905
+"""Operators, in lower case, that are elementwise besides those that graphs are reduced by; Mean is that of tensors."""
 
 
 def may_repeat(node: onnx.NodeProto, shapes: Shapes) -> bool:
@@ -26,6 +31,12 @@ def may_repeat(node: onnx.NodeProto, shapes: Shapes) -> bool:
     else:
         here = node.domain in _KNOWN_DOMAINS and not _STATEFUL.search(node.op_type)
     return here and all(may_repeat(inner, shapes) for graph in subgraphs(node) for inner in graph.node)
+
+
+def is_elementwise(node: onnx.NodeProto) -> bool:
+    """Does each element of its output need those alone that stand in the same place of its inputs?"""
+    training = any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
+    return is_standard(node) and node.op_type.lower() in ELEMENTWISE | _MORE_ELEMENTWISE and not training
 
 
 def passes_through(node: onnx.NodeProto, shapes: Shapes) -> bool:

@@ -10,12 +10,15 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import prod
+from os import PathLike
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.errors import InputError, missing, shown, some_of
-from moccasin_mzn.graphs.importers.onnx_model import graph_inputs, one_line, packages, subgraphs, tensors
+from moccasin_mzn.errors import InputError, located, missing, shown, some_of
+from moccasin_mzn.graphs.importers.onnx_model import SIZE_LIMIT, graph_inputs, one_line, packages, tensors
+from moccasin_mzn.graphs.importers.onnx_names import subgraphs
 
 if TYPE_CHECKING:
     import numpy
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 
 
 _SUFFIX = "_kernel_time"
+CONFIG = {"session.disable_quant_qdq": "1"}
+"""Entries of a session's configuration: without this one ONNX Runtime doubles operators DequantizeLinear that several
+read, whatever its level of optimization."""
 
 
 def runtime() -> ModuleType:
@@ -39,15 +45,36 @@ def runtime() -> ModuleType:
     return onnxruntime
 
 
-def check_no_external(model: onnx.ModelProto) -> None:
-    """Refuse a model that is not whole.
+def with_weights(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
+    """A model with what it has in external files of a folder.
 
     Raises:
-        InputError: weights are in external files.
+        InputError: a file is missing or too short, or lies elsewhere; all of it is too much for one model.
     """
-    external = [tensor.name for tensor in tensors(model.graph) if tensor.data_location == tensor.EXTERNAL]
-    if external:
-        raise InputError(f"weights in external files, which are not read: {some_of(external)}")
+    external = [tensor for tensor in tensors(model.graph) if tensor.data_location == tensor.EXTERNAL]
+    if not external:
+        return model
+    if sum(_bytes_of(tensor) for tensor in external) > SIZE_LIMIT:
+        raise InputError(f"weights of over 2 GiB in external files, which cannot be run here: {_names(external)}")
+    from onnx.external_data_helper import load_external_data_for_model
+
+    whole = type(model)()
+    whole.CopyFrom(model)
+    try:
+        load_external_data_for_model(whole, str(folder))
+    except Exception as error:  # of several types
+        raise InputError(f"weights in external files ({_names(external)}): {one_line(error)}") from None
+    return whole
+
+
+def _bytes_of(tensor: onnx.TensorProto) -> int:
+    told = {entry.key: entry.value for entry in tensor.external_data}
+    length = told.get("length", "")
+    return int(length) if length.isdecimal() else prod(tensor.dims)
+
+
+def _names(tensors: list[onnx.TensorProto]) -> str:
+    return some_of(tensor.name for tensor in tensors)
 
 
 def random_inputs(model: onnx.ModelProto, seed: int) -> dict[str, numpy.ndarray]:
@@ -78,6 +105,39 @@ def random_inputs(model: onnx.ModelProto, seed: int) -> dict[str, numpy.ndarray]
     return inputs
 
 
+def inputs_in(path: str | PathLike[str], model: onnx.ModelProto) -> dict[str, numpy.ndarray]:
+    """Values for the inputs of a model without open dimensions from a file of NumPy, by name.
+
+    Raises:
+        InputError: the file cannot be read, or is no .npz; names, types or shapes are not those of the inputs.
+    """
+    import numpy
+
+    onnx = packages()
+    with located(path):
+        try:
+            with numpy.load(path, allow_pickle=False) as stored:
+                found = {name: stored[name] for name in stored.files}
+        except OSError as error:
+            raise InputError(f"cannot read: {error.strerror or error}") from None
+        except Exception as error:  # of several types: of a file that is none, or holds objects of Python
+            raise InputError(f"no .npz of arrays: {one_line(error)}") from None
+        expected = {value.name: value.type.tensor_type for value in graph_inputs(model.graph)}
+        lacking, strange = ([name for name in a if name not in b] for a, b in ((expected, found), (found, expected)))
+        if lacking or strange:
+            told = f"there is no {some_of(lacking)}" if lacking else f"{some_of(strange)} is no input"
+            raise InputError(f"{told}; the inputs are {some_of(expected)}")
+        for name, tensor in expected.items():
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+            shape = tuple(dim.dim_value for dim in tensor.shape.dim)
+            given = found[name]
+            if given.dtype != dtype:
+                raise InputError(f"{shown(name)} has the type {given.dtype}, expected {dtype}")
+            if given.shape != shape and tensor.HasField("shape"):
+                raise InputError(f"{shown(name)} has the shape {given.shape}, expected {shape}")
+    return found
+
+
 def operator_name(position: int) -> str:
     """The name that `number_operators` gives."""
     return f"operator{position}"
@@ -90,15 +150,21 @@ def number_operators(model: onnx.ModelProto) -> None:
     """
     for at, node in enumerate(model.graph.node):
         node.name = operator_name(at)
-        for number, inner in enumerate(_inner(node)):
-            inner.name = f"inner{at}_{number}"
+        for number, inner in enumerate(inner_operators(node)):
+            inner.name = inner_name(at, number)
 
 
-def _inner(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+def inner_name(position: int, number: int) -> str:
+    """The name that `number_operators` gives to an operator inside that at a position."""
+    return f"inner{position}_{number}"
+
+
+def inner_operators(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+    """Those in its subgraphs, and in theirs."""
     for graph in subgraphs(node):
         for inner in graph.node:
             yield inner
-            yield from _inner(inner)
+            yield from inner_operators(inner)
 
 
 @dataclass(frozen=True)
@@ -123,6 +189,8 @@ def plain_options(threads: int) -> onnxruntime.SessionOptions:
     options.graph_optimization_level = runtime().GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
+    for key, value in CONFIG.items():
+        options.add_session_config_entry(key, value)
     options.log_severity_level = 4  # fatal only: what goes wrong is raised as well
     return options
 

@@ -1,30 +1,17 @@
-"""Types and shapes of all values of an ONNX model, and which of them are constants.
-
-One pass in the order of execution: `onnx.shape_inference` for each operator, given the values of small constants. Where
-a shape is itself computed (Shape, Gather, Concat, then Reshape), `onnx_values` computes it: the shape of a value is a
-constant once it is known.
-"""
+"""What is known of the values of an ONNX model: types, shapes, sizes, and which of them are constants."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT
-from moccasin_mzn.graphs.importers.onnx_model import (
-    VALUES_KEPT,
-    graph_inputs,
-    is_standard,
-    operator_sets,
-    packages,
-    reads,
-    subgraphs,
-)
-from moccasin_mzn.graphs.importers.onnx_values import OF_SHAPE, VIEWS, evaluate, stored_value
+from moccasin_mzn.graphs.importers.onnx_model import VALUES_KEPT, is_standard, packages
+from moccasin_mzn.graphs.importers.onnx_names import reads, subgraphs
 
 if TYPE_CHECKING:
     import numpy
@@ -34,8 +21,6 @@ RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
 """Operators whose output is no constant whatever they read."""
-_LIKE_INPUT = frozenset({"GroupNormalization", "MeanVarianceNormalization"})
-"""Operators for which `onnx` has no rule; their output is like their first input."""
 
 
 @dataclass(frozen=True)
@@ -62,25 +47,65 @@ class Tensor:
 UNKNOWN = Tensor(0, None)
 
 
+@dataclass(frozen=True)
+class Inside:
+    """What the subgraphs of an operator come to."""
+
+    memory: int | None = 0
+    """Bytes of values inside that are there at a time, at most, besides what the operator puts out; None if unknown."""
+    duration: int | None = 0
+    """Multiply-adds; None if unknown."""
+
+
+NOTHING_INSIDE = Inside()
+
+
 @dataclass
 class Shapes:
-    """What the pass finds out."""
+    """What the pass finds out of the values of a graph, and of those around it."""
 
     model: onnx.ModelProto
     named: Mapping[str, int]
     """Numbers of named dimensions."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of values whose size cannot be inferred."""
     tensors: dict[str, Tensor] = field(default_factory=dict)
     constants: dict[str, str] = field(default_factory=dict)
     """Constants, each with the constant whose memory it is: itself, or what it is a view of."""
     values: dict[str, numpy.ndarray] = field(default_factory=dict)
     """Of small constants."""
-    _types: dict[str, onnx.TypeProto] = field(default_factory=dict)
-    _stated: dict[str, Tensor] = field(default_factory=dict)
+    inside: dict[str, Inside] = field(default_factory=dict)
+    """By first output of an operator with subgraphs: what is in them."""
+    seen: set[str] = field(default_factory=set)
+    """Names of all values, those in subgraphs included."""
+    types: dict[str, onnx.TypeProto] = field(default_factory=dict)
+    stated: dict[str, Tensor] = field(default_factory=dict)
     """What the file says of values whose shape cannot be inferred."""
 
     def of(self, name: str) -> Tensor:
-        """What is known of a value of the main graph."""
+        """What is known of a value."""
         return self.tensors.get(name, UNKNOWN)
+
+    def size_of(self, name: str) -> int | None:
+        """Bytes of a value; None if that is unknown."""
+        size = self.of(name).size
+        return self.sizes.get(name) if size is None else size
+
+    def around(self, graph: onnx.GraphProto) -> Shapes:
+        """For a subgraph: what is known of values around it, and what the file says of its own."""
+        copied = {what: dict(getattr(self, what)) for what in ("tensors", "constants", "values", "inside", "types")}
+        inner = Shapes(self.model, self.named, self.sizes, **copied, seen=self.seen, stated=dict(self.stated))
+        inner.note_stated(graph)
+        return inner
+
+    def note_stated(self, graph: onnx.GraphProto) -> None:
+        """Note what a graph says of the shapes of its values; exporters write 0 for what they do not know."""
+        for value in (*graph.value_info, *graph.output):
+            stated = self.tensor_of(value.type)
+            if stated.shape is not None and 0 not in stated.shape:
+                self.stated[value.name] = stated
+            else:
+                self.stated.pop(value.name, None)
 
     def record(self, name: str, kind: onnx.TypeProto) -> None:
         """Note the type of a value.
@@ -90,11 +115,35 @@ class Shapes:
         """
         tensor = self.tensor_of(kind)
         if tensor.shape is None:
-            tensor = self._stated.get(name, tensor)
+            tensor = self.stated.get(name, tensor)
         if tensor.elements is not None and tensor.elements > TOTAL_LIMIT:
             raise InputError(f"{shown(name)} has more than 2**53 elements")
+        self.forget(name)
+        self.seen.add(name)
         self.tensors[name] = tensor
-        self._types[name] = kind if tensor.shape is None else self._type_of(tensor)
+        self.types[name] = kind if tensor.shape is None else self.type_of(tensor)
+
+    def record_constant(self, name: str, dtype: int, dims: Sequence[int], value: numpy.ndarray | None = None) -> None:
+        """Note a constant of the file.
+
+        Raises:
+            InputError: it has a negative dimension.
+        """
+        if any(dim < 0 for dim in dims):
+            raise InputError(f"initializer {shown(name)}: a negative dimension, {min(dims)}")
+        self.record(name, self.type_of(Tensor(dtype, tuple(dims))))
+        self.constants[name] = name
+        self.record_value(name, value)
+
+    def record_value(self, name: str, value: numpy.ndarray | None) -> None:
+        """Note the value of a constant, if it is small."""
+        if value is not None and value.size <= VALUES_KEPT:
+            self.values[name] = value
+
+    def forget(self, name: str) -> None:
+        """Forget a value, as another one of a subgraph hides it."""
+        for known in (self.constants, self.values, self.inside):
+            known.pop(name, None)
 
     def tensor_of(self, kind: onnx.TypeProto) -> Tensor:
         """What a type of the file says, with the named dimensions filled in."""
@@ -108,121 +157,9 @@ class Shapes:
         return Tensor(tensor.elem_type, tuple(shape) if known and min(shape, default=0) >= 0 else None)
 
     @staticmethod
-    def _type_of(tensor: Tensor) -> onnx.TypeProto:
+    def type_of(tensor: Tensor) -> onnx.TypeProto:
+        """The type of a tensor of known shape, as files have it."""
         return packages().helper.make_tensor_type_proto(tensor.dtype, tensor.shape)
-
-
-def infer(model: onnx.ModelProto, named: Mapping[str, int]) -> Shapes:
-    """Run the pass over a model whose inputs have no open dimensions.
-
-    Raises:
-        InputError: a constant with a negative dimension, a value of more than 2**53 elements.
-    """
-    shapes = Shapes(model, named)
-    graph = model.graph
-    for value in (*graph.value_info, *graph.output):
-        stated = shapes.tensor_of(value.type)
-        if stated.shape is not None and 0 not in stated.shape:  # exporters write 0 for what they do not know
-            shapes._stated[value.name] = stated
-    for tensor in graph.initializer:
-        _record_constant(shapes, tensor.name, tensor.data_type, tensor.dims)
-        _record_value(shapes, tensor.name, stored_value(tensor))
-    for sparse in graph.sparse_initializer:
-        _record_constant(shapes, sparse.values.name, sparse.values.data_type, sparse.dims)
-    for value in graph_inputs(graph):
-        shapes.record(value.name, value.type)
-    operators = _Operators(shapes)
-    for node in graph.node:
-        operators.visit(node)
-    return shapes
-
-
-def _record_constant(shapes: Shapes, name: str, dtype: int, dims: list[int]) -> None:
-    if any(dim < 0 for dim in dims):
-        raise InputError(f"initializer {shown(name)}: a negative dimension, {min(dims)}")
-    shapes.record(name, Shapes._type_of(Tensor(dtype, tuple(dims))))
-    shapes.constants[name] = name
-
-
-def _record_value(shapes: Shapes, name: str, value: numpy.ndarray | None) -> None:
-    if value is not None and value.size <= VALUES_KEPT:
-        shapes.values[name] = value
-
-
-class _Operators:
-    """The step of the pass: one operator."""
-
-    def __init__(self, shapes: Shapes) -> None:
-        self.shapes = shapes
-        self.sets = operator_sets(shapes.model)
-        self.set_list = list(shapes.model.opset_import)
-
-    def visit(self, node: onnx.NodeProto) -> None:
-        """Record types, constants and values of its outputs."""
-        shapes = self.shapes
-        types = self._infer(node)
-        for name in node.output:
-            if name:
-                shapes.record(name, types.get(name) or packages().TypeProto())
-        if self._is_constant(node):
-            view = is_standard(node) and node.op_type in VIEWS and node.input
-            base = shapes.constants.get(node.input[0]) if view else None
-            for name in node.output:
-                if name:
-                    shapes.constants[name] = base or name
-            self._evaluate(node)
-
-    def _is_constant(self, node: onnx.NodeProto) -> bool:
-        if is_standard(node) and node.op_type in OF_SHAPE and node.input:
-            return self.shapes.of(node.input[0]).shape is not None
-        return all(name in self.shapes.constants for name in reads(node)) and not varies(node)
-
-    def _infer(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
-        """Types by output; without the values of constants first, as passing these takes time."""
-        onnx = packages()
-        domain = "" if is_standard(node) else node.domain
-        if not domain and node.op_type in _LIKE_INPUT and node.input and node.input[0]:
-            return {node.output[0]: self.shapes._types[node.input[0]]} if node.output else {}
-        try:
-            schema = onnx.defs.get_schema(node.op_type, self.sets[domain], domain)
-        except (onnx.defs.SchemaError, KeyError):
-            return {}
-        types: dict[str, Any] = {}
-        values = {name: self.shapes.values[name] for name in node.input if name in self.shapes.values}
-        for data in ({}, values):
-            try:
-                types = self._infer_once(schema, node, data)
-            except Exception:  # the bindings raise several types for what does not fit; then it stays unknown
-                continue
-            if all(not name or self._complete(types.get(name)) for name in node.output):
-                break
-        return types
-
-    def _infer_once(
-        self, schema: onnx.defs.OpSchema, node: onnx.NodeProto, values: Mapping[str, numpy.ndarray]
-    ) -> dict[str, onnx.TypeProto]:
-        onnx = packages()
-        return onnx.shape_inference.infer_node_outputs(
-            schema,
-            node,
-            {name: self.shapes._types[name] for name in reads(node)},
-            {name: onnx.numpy_helper.from_array(value) for name, value in values.items()},
-            opset_imports=self.set_list,
-            ir_version=self.shapes.model.ir_version,
-        )
-
-    def _complete(self, kind: onnx.TypeProto | None) -> bool:
-        return kind is not None and self.shapes.tensor_of(kind).shape is not None
-
-    def _evaluate(self, node: onnx.NodeProto) -> None:
-        shapes = self.shapes
-        if not is_standard(node):
-            return
-        inputs = {name: shapes.values.get(name) for name in node.input if name}
-        described = shapes.of(node.input[0]).shape if node.input else None
-        outputs = [shapes.of(name).shape if name else () for name in node.output]
-        for name, value in evaluate(node, self.sets[""], inputs, described, outputs).items():
-            _record_value(shapes, name, value)
 
 
 def varies(node: onnx.NodeProto) -> bool:

@@ -57,15 +57,20 @@ class Operation:
     """In the backward pass; the loss counts as backward."""
     workspace: int = 0
     """Bytes that it takes while it computes, besides what it reads and puts out, as far as they are known."""
+    scratch: int | None = 0
+    """Bytes of tensors that are there only while it computes: outputs that nobody reads, and values inside its
+    subgraphs. They are told apart from `workspace` as they are counted in any case; None if they are unknown."""
     in_place: tuple[str, ...] = ()
     """Those of `inputs` over which it may write: each element of its output needs no other element of them than that
     which stands there. (If neither bytes nor elements are fewer; those of a view are the same in any case.)"""
+    copies: bool = False
+    """Its duration is one for each byte that it puts out."""
     once: bool = False
     """To compute it again would take much more time and memory than this says, or may put out something else: whoever
     executes a schedule wants it computed once, see `ComputationGraph.computed_once`."""
 
     def __post_init__(self) -> None:
-        for what in ("size", "elements", "duration", "workspace"):
+        for what in ("size", "elements", "duration", "workspace", "scratch"):
             value = getattr(self, what)
             if value is not None and (type(value) is not int or value < 0):
                 raise InputError(f"{self.kind} {self.name}: {what} is {shown(value)}, expected an integer >= 0")
@@ -114,12 +119,17 @@ class Missing:
     """Bytes, or "stop"."""
     duration: int | str = ELEMENTS
     """In the program's duration unit; "elements": one for each element of the output; or "stop"."""
+    sizes: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """Bytes by name of what is put out, before `size`: of an operation, or, in ONNX, of a value."""
 
     def __post_init__(self) -> None:
         for what, words in (("size", (STOP,)), ("duration", (STOP, ELEMENTS))):
             value = getattr(self, what)
             if value not in words and (type(value) is not int or value < 0):
                 raise InputError(f"unknown {what} {shown(value)}: expected {', '.join(words)} or an integer >= 0")
+        for name, value in self.sizes.items():
+            if type(value) is not int or value < 0:
+                raise InputError(f"unknown size {shown(value)} of {shown(name)}: expected an integer >= 0")
 
 
 def program_graph(
@@ -137,7 +147,7 @@ def program_graph(
         merge_views: if not, views are nodes with memory of their own, as if they copied.
         keep_results: of several results, keep all to the end: a last node of no size and no duration reads them. A
             single result is computed last in any case.
-        workspaces: nodes have those of their operations.
+        workspaces: nodes have those of their operations; if not, their `scratch` alone.
         attributes: for the graph; "assumed" is added if something was, a list of lines.
 
     Returns:
@@ -164,8 +174,9 @@ def program_graph(
     if keep_results and len(results) > 1:
         last = unique_names([*(operation.name for operation in program.operations), "results"])[-1]
         kept.append(Operation(last, "results", results, size=0, elements=0, duration=0, backward=in_backward))
-    assumed: list[str] = []
-    sizes, durations = _sizes(kept, missing, assumed), _durations(kept, missing, assumed)
+    assumed: list[str] = [*(attributes or {}).get("assumed", ())]
+    kept = _with_sizes(kept, missing, assumed)
+    sizes, durations = [operation.size or 0 for operation in kept], _durations(kept, missing, assumed)
     position = {operation.name: at for at, operation in enumerate(kept)}
     return ComputationGraph(
         nodes=tuple(position),
@@ -182,7 +193,7 @@ def program_graph(
         attributes={**(attributes or {}), **({"assumed": assumed} if assumed else {})},
         backward=tuple(operation.backward for operation in kept) if in_backward else None,
         fixed_memory=program.fixed_memory,
-        workspaces=tuple(operation.workspace for operation in kept) if workspaces else None,
+        workspaces=tuple((operation.scratch or 0) + operation.workspace * workspaces for operation in kept),
     )
 
 
@@ -254,16 +265,37 @@ def _needed(operations: Iterable[Operation], results: Iterable[str]) -> list[Ope
     return [operation for operation in operations if operation.name in needed]
 
 
-def _sizes(operations: list[Operation], missing: Missing, assumed: list[str]) -> list[int]:
+def _with_sizes(operations: list[Operation], missing: Missing, assumed: list[str]) -> list[Operation]:
+    """The operations with what is to be taken for sizes that are unknown, those of what is inside them too."""
+    operations = _with_given(operations, missing.sizes)
     unknown = [operation for operation in operations if operation.size is None]
+    inside = [operation for operation in operations if operation.scratch is None]
     size = missing.size if isinstance(missing.size, int) else 0
-    if unknown:
-        if missing.size == STOP:
-            raise InputError(
-                Page.ONNX.after(f"the size is unknown of {_listed(unknown)}; say what to take (--unknown-size)")
-            )
-        assumed.append(f"size unknown, {count_text(size, 'byte')} taken: {_listed(unknown)}")
-    return [size if operation.size is None else operation.size for operation in operations]
+    for found, what in ((unknown, ""), (inside, " of what is inside, or read by nobody,")):
+        if found and missing.size == STOP:
+            told = f"the size{what} is unknown of {_listed(found)}; say what to take (--unknown-size)"
+            raise InputError(Page.ONNX.after(told))
+        if found:
+            assumed.append(f"size{what} unknown, {count_text(size, 'byte')} taken: {_listed(found)}")
+    return [
+        replace(
+            operation,
+            size=size if operation.size is None else operation.size,
+            scratch=size if operation.scratch is None else operation.scratch,
+            duration=operation.size or size if operation.copies and operation.duration is None else operation.duration,
+        )
+        for operation in operations
+    ]
+
+
+def _with_given(operations: list[Operation], sizes: Mapping[str, int]) -> list[Operation]:
+    known = {operation.name: operation.size for operation in operations}
+    for name, size in sizes.items():
+        if name not in known:
+            raise InputError(f"size of {shown(name)}: there is no such operation")
+        if known[name] not in (None, size):
+            raise InputError(f"size of {shown(name)}: it is known, {known[name]:,} bytes, not {size:,}")
+    return [replace(operation, size=sizes.get(operation.name, operation.size)) for operation in operations]
 
 
 def _durations(operations: list[Operation], missing: Missing, assumed: list[str]) -> list[int]:

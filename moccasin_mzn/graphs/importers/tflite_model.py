@@ -1,8 +1,9 @@
 """TFLite models to computation graphs: a node for each operator, and one that reads all results at the end.
 
 Ids are positions of operators in the file, and `RESULTS`; sizes are bytes of all outputs of an operator, each but the
-last rounded up to `ALIGNMENT`; durations are multiply-adds of convolutions and matrix products, those of others one for
-each element of the output. Weights and the inputs of the network are fixed memory.
+last rounded up to `ALIGNMENT`; durations are multiply-adds of convolutions and matrix products, one for each byte put
+out of what copies, and one for each element of others. Weights and the inputs of the network are fixed memory, and so
+are weights that are unpacked: TensorFlow Lite does that once, see `unpacking`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ RESULTS = "results"
 """The node that reads all outputs of the network, so that they are held to the end."""
 CHANCE = ("MULTINOMIAL", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL")
 """Operators that put out something else when they are computed again."""
+COPYING = frozenset(
+    """
+    BATCH_TO_SPACE_ND BROADCAST_TO CAST CONCATENATION DEPTH_TO_SPACE EXPAND_DIMS FILL GATHER GATHER_ND MIRROR_PAD PACK
+    PAD PADV2 RESHAPE REVERSE_V2 SLICE SPACE_TO_BATCH_ND SPACE_TO_DEPTH SPLIT SPLIT_V SQUEEZE STRIDED_SLICE TILE
+    TRANSPOSE UNPACK
+    """.split()  # noqa: SIM905
+)
+"""Operators that compute nothing."""
 _BITS = {
     "FLOAT32": 32, "FLOAT16": 16, "INT32": 32, "UINT8": 8, "INT64": 64, "BOOL": 8, "INT16": 16, "COMPLEX64": 64,
     "INT8": 8, "FLOAT64": 64, "COMPLEX128": 128, "UINT64": 64, "UINT32": 32, "UINT16": 16, "INT4": 4,
@@ -97,22 +106,24 @@ def graph_of(model: Any, name: str = "") -> ComputationGraph:
     """
     try:
         subgraph = model.subgraphs[0]
-        maker, n = producers(model), len(subgraph.operators)
-        reads = [sorted({maker[x] for x in inputs(operator) if x in maker}) for operator in subgraph.operators]
-        reads.append(sorted({maker[x] for x in subgraph.outputs if x in maker}))
-        labels = [f"{operator_name(model, operator)} {at}" for at, operator in enumerate(subgraph.operators)]
-        weights = {x for op in subgraph.operators for x in inputs(op) if x not in maker} - {*subgraph.inputs}
+        maker, once = producers(model), unpacking(model)
+        ids = [at for at in range(len(subgraph.operators)) if at not in once]
+        operators, position = [subgraph.operators[at] for at in ids], {at: place for place, at in enumerate(ids)}
+        read = [*(inputs(operator) for operator in operators), [int(x) for x in subgraph.outputs]]
+        reads = [sorted({position[maker[x]] for x in found if maker.get(x) in position}) for found in read]
+        labels = [f"{operator_name(model, operator)} {at}" for at, operator in zip(ids, operators, strict=True)]
+        weights = {x for op in subgraph.operators for x in inputs(op) if maker.get(x) not in position}
         return ComputationGraph(
-            nodes=(*range(n), RESULTS),
-            durations=(*(_multiply_adds(model, operator) for operator in subgraph.operators), 0),
-            sizes=(*(sum(_padded(model, operator)) for operator in subgraph.operators), 0),
+            nodes=(*ids, RESULTS),
+            durations=(*(_multiply_adds(model, operator) for operator in operators), 0),
+            sizes=(*(sum(_padded(model, operator)) for operator in operators), 0),
             edges=tuple((u, v) for v, found in enumerate(reads) for u in found),
-            order=(*range(n + 1),), name=name, labels=(*labels, RESULTS), duration_unit="MAC", size_unit="byte",
+            order=(*range(len(ids) + 1),), name=name, labels=(*labels, RESULTS), duration_unit="MAC", size_unit="byte",
             computed_once=tuple(
-                at for at, operator in enumerate(subgraph.operators) if operator_name(model, operator) in CHANCE
+                place for place, operator in enumerate(operators) if operator_name(model, operator) in CHANCE
             ),
             fixed_memory={"inputs": sum(size_of(model, x) for x in subgraph.inputs),
-                          "parameters": sum(size_of(model, x) for x in weights)},
+                          "parameters": sum(size_of(model, x) for x in weights - {*subgraph.inputs})},
         )  # fmt: skip
     except InputError:
         raise
@@ -131,6 +142,24 @@ def producers(model: Any) -> dict[int, int]:
         for x in outputs(operator):
             if found.setdefault(x, at) != at:
                 raise InputError(f"operators {found[x]} and {at} put out the same tensor {x}")
+    return found
+
+
+def unpacking(model: Any) -> set[int]:
+    """Positions of the operators that unpack stored weights: from half precision, or sparse ones.
+
+    TensorFlow Lite and LiteRT compute them once and hold what they put out beside the arena; TensorFlow Lite Micro has
+    neither kind. Weights of 8 bits it dequantizes in each run, in the arena: these are operators as others are.
+    """
+    subgraph, found = model.subgraphs[0], set()
+    half, stored = schema().TensorType.FLOAT16, set(range(len(subgraph.tensors)))
+    stored -= {int(x) for x in subgraph.inputs} | producers(model).keys()
+    for at, operator in enumerate(subgraph.operators):
+        name, read = operator_name(model, operator), inputs(operator)
+        unpacks = name == "DENSIFY" or (name == "DEQUANTIZE" and subgraph.tensors[read[0]].type == half)
+        if unpacks and stored.issuperset(read):
+            found.add(at)
+            stored.update(outputs(operator))
     return found
 
 
@@ -193,6 +222,8 @@ def _multiply_adds(model: Any, operator: Any) -> int:
         return math.prod(shapes[2]) * math.prod(shapes[1][:3])
     if name in ("FULLY_CONNECTED", "BATCH_MATMUL"):
         return elements * (shapes[1][-1] if name == "FULLY_CONNECTED" else shapes[0][-1])
+    if name in COPYING:
+        return sum(size_of(model, x) for x in outputs(operator))
     if name in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
         return elements * operator.builtinOptions.filterHeight * operator.builtinOptions.filterWidth
     return elements

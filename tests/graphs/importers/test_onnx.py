@@ -46,7 +46,7 @@ def test_multiply_adds_by_hand(tmp_path):
     assert costs["matmul"] == 2 * 4 * 10 * 12 * 9
     assert costs["by_vector"] == x
     assert costs["pool"] == 2 * 4 * 8 * 11 * 6
-    assert (costs["flat"], costs["relu"], costs["results"]) == (0, x, 0)
+    assert (costs["flat"], costs["relu"], costs["results"]) == (4 * x, x, 0)  # bytes of what is copied
     assert costs["mean"] >= x
 
 
@@ -108,7 +108,7 @@ def test_a_size_that_depends_on_values_is_unknown(tmp_path):
         load(path)
 
 
-def test_of_several_outputs_those_that_are_read_count(tmp_path):
+def test_of_several_outputs_those_that_are_read_count_and_the_others_while_it_computes(tmp_path):
     nodes = [
         node("Split", ["x", "parts"], ["a", "b", "c"], name="split", axis=0),
         node("Relu", ["a"], ["y"], name="relu"),
@@ -118,6 +118,7 @@ def test_of_several_outputs_those_that_are_read_count(tmp_path):
     inputs = {"x": [6, 5], "x4": [1, 1, 3, 3]}
     graph = load(write(tmp_path, nodes, inputs, ["y", "c", "m"], [numbers("parts", 1, 2, 3)]))
     assert by_id(graph, graph.sizes) == {"split": (1 + 3) * 20, "relu": 20, "pool": 16, "results": 0}
+    assert by_id(graph, graph.workspace_of) == {"split": 2 * 20, "relu": 0, "pool": 4 * 8, "results": 0}
     assert edges(graph) == {("split", "relu"), ("relu", "results"), ("split", "results"), ("pool", "results")}
 
 

@@ -37,7 +37,7 @@ NEGATIVE = onnx.GraphProto(
 @pytest.mark.parametrize(
     ("nodes", "about", "message"),
     [
-        (relu(("x", "a"), ("a", "y"))[::-1], {}, "Relu 'y' reads 'a', which nothing before it puts out"),
+        (relu(("q", "a"), ("a", "y"))[::-1], {}, "Relu 'a' reads 'q', which nothing before it puts out"),
         (relu(("b", "a"), ("a", "b"), ("b", "y")), {}, "Relu 'a' reads 'b', which nothing before it puts out"),
         (relu(("nowhere", "y")), {}, "Relu 'y' reads 'nowhere', which nothing before it puts out"),
         (relu(("x", "y"), ("x", "y")), {}, "Relu 'y' puts out 'y', a name that is taken"),
@@ -181,7 +181,8 @@ def test_the_other_process_ends_by_itself_if_nobody_ends_it(tmp_path):
     pytest.importorskip("resource")
     many = 30_000  # several seconds
     path = write(tmp_path, relu(*((f"v{at}", f"v{at + 1}") for at in range(many))), {"v0": [3]}, [f"v{many}"])
-    request = json.dumps({"name": "model", "dims": {}, "memory": 2**32, "seconds": 1}).encode()
+    asked = {"name": "model", "dims": {}, "sizes": {}, "fold": "small", "memory": 2**32, "seconds": 1}
+    request = json.dumps(asked).encode()
     command = [sys.executable, "-m", onnx_isolated.__name__]
     done = subprocess.run(command, input=request + b"\n" + model_bytes(path), capture_output=True, timeout=60)
     assert done.returncode == -signal.SIGXCPU

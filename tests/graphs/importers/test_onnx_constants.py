@@ -79,10 +79,10 @@ def test_what_draws_random_numbers_in_its_branches_is_no_constant(tmp_path):
         node("If", ["c"], ["k"], then_branch=branch("w2", "Abs", "w"), else_branch=branch("w3", "Neg", "w")),
         node("Sum", ["x", "r", "k"], ["y"]),
     ]
-    constants = [weights("w", 3), helper.make_tensor("c", TensorProto.BOOL, [], [True])]
+    constants = [weights("w", 3), helper.make_tensor("c", TensorProto.BOOL, [0], [])]  # no condition that is known
     graph = load(write(tmp_path, nodes, {"x": [3]}, ["y"], constants), missing=Missing(duration=1))
     assert edges(graph) == {("r", "y")}
-    assert graph.fixed_memory == {"parameters": 12 + 1 + 12, "inputs": 12}  # w and c, which r reads, and k
+    assert graph.fixed_memory == {"parameters": 12 + 0 + 12, "inputs": 12}  # w and c, which r reads, and k
 
 
 def test_custom_operators_on_constants(tmp_path):

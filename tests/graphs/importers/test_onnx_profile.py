@@ -100,7 +100,7 @@ def test_an_operator_that_is_taken_apart_is_named(tmp_path):
 
 def test_another_graph_is_refused(tmp_path):
     path = LIGHT / "light_squeezenet.onnx"
-    with pytest.raises(InputError, match="light_squeezenet.onnx: no operator of the file is n"):
+    with pytest.raises(InputError, match="light_squeezenet.onnx: no operator of the file is "):
         profile_onnx(path, import_onnx(LIGHT / "light_resnet50.onnx"))
 
 
@@ -147,11 +147,11 @@ def test_inputs_without_random_values(tmp_path):
         profile_onnx(path, import_onnx(path))
 
 
-def test_weights_in_external_files_are_refused(tmp_path):
+def test_weights_in_external_files_of_another_place_are_refused(tmp_path):
     tensor = TensorProto(name="w", data_type=FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
     tensor.external_data.add(key="location", value="/dev/zero")
     path = write(tmp_path, [node("Add", ["x", "w"], ["y"])], [value("x", FLOAT, [2])], ["y"], [tensor])
-    with pytest.raises(InputError, match="model.onnx: weights in external files, which are not read: w$"):
+    with pytest.raises(InputError, match=r"model.onnx: weights in external files \(w\): "):
         profile_onnx(path, import_onnx(path))
 
 

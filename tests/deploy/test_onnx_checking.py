@@ -1,0 +1,273 @@
+"""`deploy onnx --check` finds what a plan leaves out; what files hold that many importers choke on."""
+
+from __future__ import annotations
+
+import json
+
+import numpy
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx_tool")
+pytest.importorskip("onnxruntime")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx_deploying import FLOAT, INT64, SHAPE, asking, branches, model_of, node, operators, value  # noqa: E402
+from onnx_models import load, weights, write  # noqa: E402
+
+from moccasin_mzn.deploy.onnx_deployment import deploy, read_source  # noqa: E402
+from moccasin_mzn.deploy.onnx_session import compare, in_file_order  # noqa: E402
+from moccasin_mzn.errors import InputError  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx_folding import Fold  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx_inference import infer  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize  # noqa: E402
+
+QUICK = ("--budget", "1.0", "--time-limit", 1, "--search", "only")
+
+
+def written(folder, model):
+    """Files of a model, and a name for the new one."""
+    path = folder / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path, folder / "new.onnx"
+
+
+def as_planned(path, **options):
+    """What the simulator, and a run, say of a model in the order of its file."""
+    source = read_source(path, **options)
+    deployed = deploy(source, source.graph.input_order())
+    found = compare(deployed.model, deployed.original, folder=path.parent, in_place=source.runs_in_place)
+    assert found.equal and found.late is None
+    return deployed.planned_values, found.peak
+
+
+def scanned(kind):
+    """Loop or Scan with a state, two values inside, and something put out in each turn."""
+    nodes = [node("Concat", ["s", "s", "s"], ["w"], axis=0), node("Exp", ["w"], ["e"]),
+             node("ReduceMax", ["e"], ["m"], axes=[0], keepdims=1), node("Min", ["m", "s"], ["n"])]  # fmt: skip
+    row, flag = value("s", FLOAT, [1, 3]), value("go", TensorProto.BOOL, [])
+    if kind == "Loop":
+        put_out = [node("Identity", ["go"], ["on"]), node("Neg", ["n"], ["part"])]
+        results = [value("on", TensorProto.BOOL, []), value("n", FLOAT, [1, 3]), value("part", FLOAT, [1, 3])]
+        return helper.make_graph([*nodes, *put_out], "b", [value("i", INT64, []), flag, row], results)
+    results = [value("n", FLOAT, [1, 3]), value("part", FLOAT, [3])]
+    ends = [node("Add", ["x0", "x0"], ["part"])]
+    return helper.make_graph([*nodes, *ends], "b", [row, value("x0", FLOAT, [3])], results)
+
+
+def inner(name, count):
+    """A branch with a value of so many rows."""
+    nodes = [node("Concat", ["a"] * count, [f"{name}c"], axis=0), node("Exp", [f"{name}c"], [f"{name}e"]),
+             node("ReduceMax", [f"{name}e"], [name], axes=[0], keepdims=1)]  # fmt: skip
+    return helper.make_graph(nodes, name, [], [value(name, FLOAT, [1, 3])])
+
+
+RNN = [weights("W", 1, 16, 3), weights("R", 1, 16, 4)]
+FOUR = helper.make_tensor("four", INT64, [], [4])
+WIDE = 9 * 2 * 24
+"""Of the larger branch: two values of 18 rows of three numbers."""
+UNREAD = {
+    "unread outputs": ([node("LSTM", ["x", "W", "R"], ["y", "h", "c"], hidden_size=4), node("Relu", ["h"], ["r"])],
+                       {"x": [5, 1, 3]}, ["r"], RNN, 5 * 16 + 2 * 16),
+    "unread indices": ([node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2]), node("Relu", ["y"], ["r"])],
+                       {"x": [1, 1, 4, 4]}, ["r"], [], 9 * 12),
+    "a branch": ([node("Relu", ["x"], ["a"]),
+                  node("If", ["c"], ["y"], then_branch=inner("t", 18), else_branch=inner("e", 2))],
+                 [value("x", FLOAT, [1, 3]), value("c", TensorProto.BOOL, [])], ["y"], [], 12 + 12 + WIDE),
+    "a loop": ([node("Relu", ["x"], ["a"]), node("Loop", ["four", "", "a"], ["last", "all"], body=scanned("Loop"))],
+               {"x": [1, 3]}, ["last", "all"], [FOUR], None),
+    "a scan": ([node("Relu", ["x"], ["a"]), node("Scan", ["a", "z"], ["last", "all"], body=scanned("Scan"),
+                                                 num_scan_inputs=1)],
+               {"x": [1, 3], "z": [4, 3]}, ["last", "all"], [], None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", UNREAD)
+def test_what_nobody_reads_or_is_inside_is_planned_as_it_is_measured(tmp_path, what):
+    nodes, inputs, outputs, constants, peak = UNREAD[what]
+    path = write(tmp_path, nodes, inputs, outputs, constants)
+    if what == "a branch":
+        given = tmp_path / "given.npz"
+        numpy.savez(given, x=numpy.ones((1, 3), numpy.float32), c=numpy.asarray(True))
+        source = read_source(path)
+        deployed = deploy(source, source.graph.input_order())
+        planned = deployed.planned_values
+        measured = compare(deployed.model, deployed.original, folder=tmp_path, inputs=given).peak
+    else:
+        planned, measured = as_planned(path)
+    assert planned == measured and peak in (None, planned)
+
+
+def test_branches_cost_what_the_longer_one_does(tmp_path):
+    nodes, inputs, outputs, _, _ = UNREAD["a branch"]
+    nodes = [*nodes]
+    for count in (18, 30):
+        nodes[1] = node("If", ["c"], ["y"], then_branch=inner("t", 2), else_branch=inner("e", count))
+        alone = load(write(tmp_path, [nodes[0], *inner("e", count).node], inputs, ["e"]))
+        graph = load(write(tmp_path, nodes, inputs, outputs))
+        assert graph.durations[1] == sum(alone.durations[1:]) > count * 12
+
+
+@pytest.mark.parametrize(("size", "status"), [(8, 1), (2 * 8 * 6, 0)])
+def test_a_peak_above_the_planned_one_is_said_and_fails(tmp_path, command, size, status):
+    nodes = [node("NonZero", ["x"], ["n"]), node("Cast", ["n"], ["f"], to=FLOAT), node("ReduceSum", ["f"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [value("x", FLOAT, SHAPE)], [value("y", FLOAT, [1, 1])])
+    path, new = written(tmp_path, helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10))
+    asked = ("deploy", "onnx", path, "-o", new, *QUICK, "--check", "--unknown-size", f"n={size}", "--unknown-size",
+             f"f={size // 2}")  # fmt: skip
+    code, out, _ = command(*asked)
+    assert (code, new.exists()) == (status, status == 0)
+    assert ("the measured peak is above the planned one, 12 B of values: by " in out) == bool(status)
+    assert json.loads(command(*asked, "--json")[1])["within_plan"] == (status == 0)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "complaint"),
+    [
+        (["nothing=8"], "size of 'nothing': no operator puts out this value"),
+        (["y=8"], "size of 'y': it is known, 24 bytes, not 8"),
+        (["x=3", "x=3"], "--unknown-size 'x=3' is given twice"),
+        (["5", "6"], "--unknown-size '6' is given twice"),
+        (["y=many"], "--unknown-size 'many': expected stop, bytes, or NAME=BYTES"),
+        (["4kb"], "--unknown-size '4kb': expected stop, bytes, or NAME=BYTES"),
+    ],
+)
+def test_sizes_that_are_refused(tmp_path, command, sizes, complaint):
+    path, _ = written(tmp_path, model_of([node("Relu", ["x"], ["y"])], ["y"]))
+    status, _, err = command("import", "onnx", path, *(word for size in sizes for word in ("--unknown-size", size)))
+    assert (status, err.count("\n")) == (2, 1) and complaint in err
+
+
+def test_sizes_by_name_go_before_the_one_for_all(tmp_path, command):
+    nodes = [node("NonZero", ["x"], ["n"], name="non zero"), node("Cast", ["n"], ["f"], to=FLOAT)]
+    model = model_of(nodes, ["f"])
+    model.graph.output[0].ClearField("type")
+    path, _ = written(tmp_path, model)
+    status, out, _ = command("import", "onnx", path, "--unknown-size", "n=64KiB", "--unknown-size", "100")
+    told = json.loads(out)["nodes"]
+    assert status == 0 and [(each["size"], each["duration"]) for each in told] == [(65536, 65536), (100, 100)]
+
+
+# --- inputs that are given -------------------------------------------------------------------------------
+
+
+def npz(folder, **arrays):
+    path = folder / "given.npz"
+    numpy.savez(path, **arrays)
+    return path
+
+
+ONES = numpy.ones(SHAPE, numpy.float32)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "complaint"),
+    [
+        ({"x": ONES}, "there is no z; the inputs are x, z"),
+        ({"x": ONES, "z": ONES, "w": ONES}, "w is no input; the inputs are x, z"),
+        ({"x": ONES, "z": ONES.astype(float)}, "'z' has the type float64, expected float32"),
+        ({"x": ONES, "z": ONES[:1]}, "'z' has the shape (1, 3), expected (2, 3)"),
+        ({"x": ONES, "z": numpy.asarray([{}])}, "no .npz of arrays: "),
+    ],
+)
+def test_inputs_that_are_refused(tmp_path, command, arrays, complaint):
+    path, new = written(tmp_path, model_of([node("Add", ["x", "z"], ["y"])], ["y"]))
+    given = npz(tmp_path, **arrays)
+    status, _, err = command("deploy", "onnx", path, "-o", new, *QUICK, "--check", "--inputs", given)
+    assert (status, new.exists()) == (2, False) and err.splitlines()[-1].startswith("error: ") and complaint in err
+
+
+def test_inputs_are_for_a_check(tmp_path, command):
+    path, new = written(tmp_path, model_of([node("Add", ["x", "z"], ["y"])], ["y"]))
+    asked = ("deploy", "onnx", path, "-o", new, *QUICK, "--inputs", npz(tmp_path, x=ONES, z=ONES))
+    assert command(*asked)[2] == "error: --inputs is for --check\n"
+    assert command(*asked, "--check")[0] == 0
+
+
+# --- files as they are found -----------------------------------------------------------------------------
+
+
+def test_operators_out_of_order_are_sorted_and_that_is_said(tmp_path, command):
+    chain = [
+        node("Sigmoid", ["x"], ["a"]),
+        node("If", ["yes"], ["b"], **branches("a", "z")),
+        node("Add", ["a", "b"], ["y"]),
+    ]
+    for graph in (attribute.g for attribute in chain[1].attribute):
+        graph.node.insert(0, node("Neg", [graph.node[0].output[0]], ["late"]))
+        graph.output[0].name = "late"
+    path, new = written(tmp_path, asking(model_of(chain[::-1], ["y"])))
+    status, _, err = command("deploy", "onnx", path, "-o", new, *QUICK, "--check")
+    assert status == 0 and err == "note: operators are out of order in the file, and were sorted\n"
+    assert [each.split(" = ")[0] for each in operators(onnx.load(new))] == ["a", "b", "y"]
+
+
+def test_weights_in_external_files_are_read_by_a_check(tmp_path, command):
+    model = model_of([node("Add", ["x", "w"], ["y"])], ["y"])
+    tensor = TensorProto(name="w", data_type=FLOAT, dims=SHAPE, data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="weights")
+    model.graph.initializer.append(tensor)
+    path, new = written(tmp_path, model)
+    asked = ("deploy", "onnx", path, "-o", new, *QUICK, "--check")
+    status, _, err = command(*asked)
+    assert status == 2 and err.startswith(f"error: {path}: weights in external files (w): ") and err.count("\n") == 1
+    (tmp_path / "weights").write_bytes(numpy.full(SHAPE, 2, numpy.float32).tobytes())
+    status, out, _ = command(*asked)
+    assert status == 0 and "outputs are equal" in out
+
+
+# --- what depends on constants ---------------------------------------------------------------------------
+
+
+def quantized(rows):
+    """A product with dequantized weights, which two operators read."""
+    stored = [numpy_helper.from_array(numpy.full((3, rows), 3, numpy.int8), "q"),
+              helper.make_tensor("s", FLOAT, [], [0.5])]  # fmt: skip
+    nodes = [node("DequantizeLinear", ["q", "s"], ["w"]), node("MatMul", ["x", "w"], ["a"]),
+             node("MatMul", ["z", "w"], ["b"]), node("Add", ["a", "b"], ["y"])]  # fmt: skip
+    model = model_of(nodes, [], stored)
+    model.graph.output.append(value("y", FLOAT, [2, rows]))
+    return model
+
+
+@pytest.mark.parametrize("fold", [*Fold])
+@pytest.mark.parametrize("rows", [4, 30_000])
+def test_dequantized_weights_are_folded_if_small_and_counted_if_not(tmp_path, fold, rows):
+    path, _ = written(tmp_path, quantized(rows))
+    graph = load(path, fold=fold)
+    folded = fold is Fold.ALL or (fold is Fold.SMALL and rows == 4)
+    assert ("w" not in graph.nodes) == folded
+    assert graph.fixed_memory["parameters"] == (12 * rows if folded else 3 * rows + 4)
+    assert len(set(as_planned(path, fold=fold))) == 1  # one DequantizeLinear, not one for each reader
+
+
+def test_a_session_keeps_dequantize_linear_as_often_as_it_is_there():
+    assert in_file_order(1).get_session_config_entry("session.disable_quant_qdq") == "1"
+
+
+@pytest.mark.parametrize("level", [*Optimize])
+def test_what_onnx_runtime_makes_of_a_file_runs_as_planned(tmp_path, level):
+    random = numpy.random.default_rng(0)
+    stored = [numpy_helper.from_array(random.random(shape).astype(numpy.float32), name)
+              for name, shape in (("w", (20, 3, 3, 3)), ("v", (3, 20, 3, 3)))]  # fmt: skip
+    nodes = [node("Conv", ["x", "w"], ["a"], pads=[1] * 4), node("Relu", ["a"], ["b"]),
+             node("Conv", ["b", "v"], ["c"], pads=[1] * 4), node("Add", ["c", "x"], ["y"])]  # fmt: skip
+    path = write(tmp_path, nodes, {"x": ["batch", 3, 8, 8]}, ["y"], stored)
+    graph = load(path, dims={"batch": 2}, optimize=level)
+    planned, measured = as_planned(path, dims={"batch": 2}, optimize=level)
+    assert planned == measured
+    assert ("Relu" in graph.labels) == (level in (Optimize.NONE, Optimize.BASIC))
+
+
+def test_optimizing_what_onnx_runtime_does_not_know_is_refused_in_one_line(tmp_path):
+    path = write(tmp_path, [node("Mine", ["x"], ["y"], domain="acme")], {"x": [3]}, ["y"], sets=[("", 17), ("acme", 1)])
+    with pytest.raises(InputError, match=r"model.onnx: ONNX Runtime [\d.]+: ") as caught:
+        load(path, optimize=Optimize.ALL)
+    assert str(caught.value).isprintable()
+
+
+def test_a_shape_that_a_scan_puts_out_is_known(tmp_path):
+    nodes, inputs, outputs, constants, _ = UNREAD["a loop"]
+    model = onnx.load(write(tmp_path, nodes, inputs, outputs, constants))
+    shapes = infer(model, {})
+    assert (shapes.of("last").shape, shapes.of("all").shape) == ((1, 3), (4, 1, 3))
