@@ -18,7 +18,6 @@ from moccasin_mzn.extensions.devices.build import CopyCosts, Device
 from moccasin_mzn.extensions.memory_options import TAKEN
 from moccasin_mzn.extensions.paging.build import PagingCosts
 from moccasin_mzn.extensions.platforms import Amount, asked_problem
-from moccasin_mzn.formulations import formulations
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.formats import read_graph
@@ -35,6 +34,7 @@ from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
+from moccasin_mzn.search.options import model_options
 
 Graph = ComputationGraph | str | PathLike[str]
 Order = str | PathLike[str] | Sequence[int]
@@ -42,11 +42,7 @@ Counts = int | Sequence[int] | str | PathLike[str]
 Start = Result | Sequence[int] | Plan | str | PathLike[str]
 
 
-def _own_options() -> list[str]:
-    return [name for form in formulations() for name in form.own_options]
-
-
-@checked(others=_own_options)
+@checked(others=model_options)
 def solve(
     graph: Graph,
     budget: Amount | None = None,
@@ -178,7 +174,7 @@ def order(
     return OrderResult(computation_graph, simulate(computation_graph, begin_with).peak, found)
 
 
-@checked(others=_own_options)
+@checked(others=model_options)
 def frontier(
     graph: Graph,
     *,
