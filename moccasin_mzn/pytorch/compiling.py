@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.torch_profile import no_denormals
 from moccasin_mzn.graphs.importers.torch_trace import quiet, require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
@@ -25,7 +24,6 @@ from moccasin_mzn.pytorch.aot_joint import AotStep, aot_step
 from moccasin_mzn.pytorch.blame import infeasible
 from moccasin_mzn.pytorch.computations import Computation, Computations, computations
 from moccasin_mzn.pytorch.costs import MEASURED, Costs
-from moccasin_mzn.pytorch.devices import forked_random_state
 from moccasin_mzn.pytorch.emission import graph_of, handed_on, placeholders_read
 from moccasin_mzn.pytorch.instructions import Linear
 from moccasin_mzn.pytorch.joint import TANGENT
@@ -100,7 +98,7 @@ class Partitioner:
         import torch
         from torch.utils._python_dispatch import _disable_current_modes
 
-        with _disable_current_modes(), quiet(), torch.no_grad(), forked_random_state(), no_denormals():
+        with _disable_current_modes(), quiet(), torch.no_grad():
             try:
                 step = CompiledStep(
                     aot_step(joint_module, num_fwd_outputs, set(static_lifetime_input_indices or ())), self

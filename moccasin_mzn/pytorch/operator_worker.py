@@ -150,7 +150,6 @@ class _Measured:
 
     number: int
     call: OperatorCall
-    samples: int
     workspace: int | None = None
     held: int = 0
     spent: float = 0.0
@@ -233,7 +232,7 @@ def work(job: Job, asker: Connection) -> None:
                     continue
                 asker.send(Begun(number))
                 try:
-                    call = measured.setdefault(number, _Measured(number, pickle.loads(pickled), samples))
+                    call = measured.setdefault(number, _Measured(number, pickle.loads(pickled)))
                     sample = call.sample()
                     if sample is not None:
                         asker.send(sample)

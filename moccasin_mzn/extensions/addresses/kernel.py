@@ -9,6 +9,37 @@ UNLIMITED = 2**62
 
 
 @compiled
+def living(placed, count, end, time):
+    """Drop what has ended at a time from the first `count` of `placed`; how many are left."""
+    kept = 0
+    for j in range(count):
+        if end[placed[j]] > time:
+            placed[kept] = placed[j]
+            kept += 1
+    return kept
+
+
+@compiled
+def insert(placed, count, offset, b):
+    """Put a buffer among the first `count` of `placed`, which are sorted by offset; how many there are then."""
+    j = count
+    while j > 0 and offset[placed[j - 1]] > offset[b]:
+        placed[j] = placed[j - 1]
+        j -= 1
+    placed[j] = b
+    return count + 1
+
+
+@compiled
+def move_earlier(order, k, to):
+    """Move what stands at place k of `order` to the place `to`, which is no later."""
+    b = order[k]
+    for j in range(k, to, -1):
+        order[j] = order[j - 1]
+    order[to] = b
+
+
+@compiled
 def place(order, boxes, best_fit, in_time, limit, placed, offset):
     """Give each buffer of `order`, one after the other, the lowest offset at which it fits.
 
@@ -38,12 +69,7 @@ def place(order, boxes, best_fit, in_time, limit, placed, offset):
     for k in range(len(order)):
         b = order[k]
         if in_time:
-            kept = 0
-            for j in range(count):
-                if end[placed[j]] > start[b]:
-                    placed[kept] = placed[j]
-                    kept += 1
-            count = kept
+            count = living(placed, count, end, start[b])
         at, hole_from, smallest = -1, 0, -1
         for j in range(count):
             a = placed[j]
@@ -59,12 +85,7 @@ def place(order, boxes, best_fit, in_time, limit, placed, offset):
         if at < 0:
             at = (hole_from + step[b] - 1) // step[b] * step[b]
         offset[b] = at
-        j = count
-        while j > 0 and offset[placed[j - 1]] > at:
-            placed[j] = placed[j - 1]
-            j -= 1
-        placed[j] = b
-        count += 1
+        count = insert(placed, count, offset, b)
         top = max(top, at + size[b])
         if top > limit:
             return top, k
@@ -87,9 +108,5 @@ def repair(order, boxes, best_fit, limit, moves, generator, placed, offset):
         top, k = place(order, boxes, best_fit, False, limit, placed, offset)
         if k < 0:
             return top
-        to = below(generator, max(k, 1))
-        b = order[k]
-        for j in range(k, to, -1):
-            order[j] = order[j - 1]
-        order[to] = b
+        move_earlier(order, k, below(generator, max(k, 1)))
     return -1

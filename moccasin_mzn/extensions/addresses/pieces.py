@@ -9,6 +9,7 @@ range, wherever the two have times in common::
 
 from __future__ import annotations
 
+from moccasin_mzn.extensions.addresses.kernel import insert, living, move_earlier
 from moccasin_mzn.heuristics.compiling import compiled
 from moccasin_mzn.heuristics.randomness import below
 
@@ -78,21 +79,11 @@ def place_pieces(order, pinned, boxes, first, pieces, wanted, best_fit, in_time,
             at = wanted[b]
         else:
             if in_time:
-                kept = 0
-                for j in range(count):
-                    if end[placed[j]] > start[b]:
-                        placed[kept] = placed[j]
-                        kept += 1
-                count = kept
+                count = living(placed, count, end, start[b])
             found = barred(b, boxes, first, pieces, placed, count, offset, low, high)
             at = chosen(found, low, high, step[b], wanted[b], best_fit)
         offset[b] = at
-        j = count
-        while j > 0 and offset[placed[j - 1]] > at:
-            placed[j] = placed[j - 1]
-            j -= 1
-        placed[j] = b
-        count += 1
+        count = insert(placed, count, offset, b)
         top = max(top, at + size[b])
         if top > limit and k >= pinned:
             return top, k
@@ -110,9 +101,5 @@ def repair_pieces(
         )  # fmt: skip
         if k < 0:
             return top
-        to = pinned + below(generator, max(k - pinned, 1))
-        b = order[k]
-        for j in range(k, to, -1):
-            order[j] = order[j - 1]
-        order[to] = b
+        move_earlier(order, k, pinned + below(generator, max(k - pinned, 1)))
     return -1

@@ -5,6 +5,7 @@ External data files are never opened: nothing here needs the values of weights, 
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator
 from os import PathLike
@@ -13,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, missing, shown
 from moccasin_mzn.files import load_bytes
-from moccasin_mzn.graphs.importers.onnx_names import initializer_names, subgraphs
-from moccasin_mzn.graphs.importers.onnx_sorting import sort_operators
+from moccasin_mzn.graphs.importers.onnx_names import initializer_names, reads, subgraphs
 
 if TYPE_CHECKING:
     import onnx
@@ -265,3 +265,31 @@ def _check_equation(node: onnx.NodeProto) -> None:
 def _first_twice(names: list[str]) -> str:
     seen: set[str] = set()
     return next(name for name in names if name in seen or seen.add(name))
+
+
+def sort_operators(graph: onnx.GraphProto) -> bool:
+    """Put operators that read what a later one puts out behind that, as some exporters write them before it, and leave
+    all others where they are.
+
+    Subgraphs are sorted as well; operators in a circle stay as they are.
+
+    Returns:
+        Whether something was moved.
+    """
+    moved = [sort_operators(inner) for node in graph.node for inner in subgraphs(node)]
+    makers = {name: at for at, node in enumerate(graph.node) for name in node.output if name}
+    needs = [{makers[name] for name in reads(node) if name in makers} for node in graph.node]
+    if all(max(need, default=-1) < at for at, need in enumerate(needs)):
+        return any(moved)
+    import networkx
+
+    edges = networkx.DiGraph((maker, at) for at, need in enumerate(needs) for maker in need)
+    edges.add_nodes_from(range(len(needs)))
+    try:
+        order = list(networkx.lexicographical_topological_sort(edges))
+    except networkx.NetworkXUnfeasible:
+        return any(moved)
+    nodes = [copy.deepcopy(graph.node[at]) for at in order]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return True

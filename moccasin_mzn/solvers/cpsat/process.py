@@ -1,19 +1,58 @@
-"""A run in a process of its own, which HiGHS may take over."""
+"""A run in a process of its own, which HiGHS takes over for files with continuous floats in sums.
+
+CP-SAT has none of these; a file that says nothing else than linear rows is handed over.
+"""
 
 from __future__ import annotations
+
+import os
+import sys
+from dataclasses import fields
 
 from moccasin_mzn.solvers.cpsat import run as here
 from moccasin_mzn.solvers.flatzinc.options import Options
 from moccasin_mzn.solvers.flatzinc.stopping import StopFlag
 from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc
 
+COMMAND = ("-m", "moccasin_mzn.solvers.linear", "--engine", "highs")
+
 
 def run(options: Options, stop: StopFlag) -> int:
     """As `run.run`, but for files that have to be solved elsewhere."""
-    return here.run(options, stop, _elsewhere)
+    return here.run(options, stop, hand_over)
 
 
-def _elsewhere(file: FlatZinc, options: Options) -> None:
-    from moccasin_mzn.solvers.cpsat.elsewhere import hand_over  # of which most files have no need
+def hand_over(file: FlatZinc, options: Options) -> None:
+    """Let this process become one of HiGHS; returns only if it cannot, or if the file says what rows cannot say.
 
-    hand_over(file, options)
+    One process cannot have both: OR-Tools and highspy each bring a HiGHS library. Time and signals go on to count for
+    the same process.
+    """
+    from moccasin_mzn.own_code import own_environment  # of this most files have no need
+    from moccasin_mzn.solvers.cpsat.floats.rows import as_rows
+
+    text = as_rows(file) if os.name == "posix" else None
+    if text is None:
+        return
+    import tempfile
+
+    unnamed = tempfile.TemporaryFile("w+", encoding="utf-8", errors="surrogateescape")  # noqa: SIM115 (for the next)
+    unnamed.write(text)
+    unnamed.seek(0)
+    os.set_inheritable(unnamed.fileno(), True)
+    ignored = "" if not options.params else "; --params are for CP-SAT, and ignored"
+    print(f"% continuous floats in sums: solved by HiGHS, not by CP-SAT{ignored}", file=sys.stderr, flush=True)
+    arguments = [sys.executable, "-P", *COMMAND, *_flags(options), f"/dev/fd/{unnamed.fileno()}"]
+    os.execve(sys.executable, arguments, own_environment())
+
+
+def _flags(options: Options) -> list[str]:
+    """The command line that says the same again."""
+    flags: list[str] = []
+    for one in fields(Options):
+        value = getattr(options, one.name)
+        if one.name == "limit":
+            value = None if value is None else 1000 * value
+        if one.metadata and value != one.default:
+            flags += [one.metadata["flag"], *([] if value is True else [str(value)])]
+    return flags
