@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from moccasin_mzn.solvers.cpsat.builder import Term, as_term
-from moccasin_mzn.solvers.cpsat.registry import HANDLERS
+from moccasin_mzn.solvers.cpsat import families
 from moccasin_mzn.solvers.cpsat.translate import Problem
 from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, LOWEST
 
@@ -59,7 +59,7 @@ class Completion:
     def _definitions(self) -> Iterable[Step]:
         converters = self.problem.symbols.converters
         for item in self.problem.file.constraints:
-            handler = HANDLERS[item.name]
+            handler = families.handler(item.name)
             half = self.problem.halves.get(id(item))
             if half and half.twin:
                 continue  # its bool is now one that says more
