@@ -9,11 +9,12 @@ from fractions import Fraction
 from os import PathLike
 from typing import Any
 
+from moccasin_mzn.api.request import Given, Memories, prepared
+from moccasin_mzn.api.solve import answer
 from moccasin_mzn.arguments import checked
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit, plain, sequence
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-from moccasin_mzn.extensions.asking import Given, Memories, prepared
 from moccasin_mzn.extensions.devices.build import CopyCosts, Device
 from moccasin_mzn.extensions.memory_options import TAKEN
 from moccasin_mzn.extensions.paging.build import PagingCosts
@@ -141,8 +142,8 @@ def solve(
     if budget is None and memories is None:
         raise InputError("budget: expected one, such as 0.8 or 1.5GiB")
     prepare = prepared(how, strategy, memories, alignment if addresses else None)
-    question = prepare(_graph(graph, in_place), budget=budget, order=order, count_fixed=count_fixed)
-    return Result(question.answer(on_progress, begin))
+    request = prepare(_graph(graph, in_place), budget=budget, order=order, count_fixed=count_fixed)
+    return Result(answer(request, on_progress, begin))
 
 
 @checked()
@@ -213,9 +214,9 @@ def frontier(
     Raises:
         InputError: nonsense in an argument, arguments that do not go together, MiniZinc or a solver missing or failed.
     """
-    from moccasin_mzn.extensions.frontier.sweep import Plan as Sweep
-    from moccasin_mzn.extensions.frontier.sweep import sweep
-    from moccasin_mzn.extensions.frontier.variants import prepared_sweep
+    from moccasin_mzn.api.frontier.sweep import Plan as Sweep
+    from moccasin_mzn.api.frontier.sweep import sweep
+    from moccasin_mzn.api.frontier.variants import prepared_sweep
 
     check_time_limit(time_limit)
     asked = sequence(budgets, "budgets", "a sequence of budgets")

@@ -25,6 +25,7 @@ import numpy as np
 from numba import config, types
 from numba.np import arrayobj
 
+from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.extensions.addresses.release import Reserved, Window, near_by
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
@@ -44,7 +45,6 @@ from moccasin_mzn.problem.pruning import without_tail
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.search.trivial import known_at_once
 from moccasin_mzn.strategies import find_strategy
 from moccasin_mzn.strategies.dtr import RULES

@@ -44,7 +44,7 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, program: st
 
     `validate --arrays` reads what MiniZinc prints, decodes it and judges it.
     """
-    from moccasin_mzn.extensions.asking import instance_of
+    from moccasin_mzn.api.request import instance_of
     from moccasin_mzn.formulations.exporting import (
         CHECKER,
         DATA,

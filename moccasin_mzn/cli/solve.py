@@ -23,7 +23,6 @@ from moccasin_mzn.cli.common import (
     file_jobs,
     json_line,
     pictures,
-    stopped_by_signals,
     told,
     with_verdicts,
 )
@@ -34,6 +33,7 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memory_options import MemoryOptions
 from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
+from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
     from moccasin_mzn.report.plots.picture import Picture
@@ -93,12 +93,12 @@ def solve(
 
     Ctrl-C ends the search and keeps the best schedule found.
     """
+    from moccasin_mzn.api.json_lines import JsonStream
+    from moccasin_mzn.api.request import prepared
     from moccasin_mzn.cli.verdicts import verdicts
-    from moccasin_mzn.extensions.asking import prepared
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.budget import Budget
-    from moccasin_mzn.report.json_lines import JsonStream
     from moccasin_mzn.report.schedules import print_result, print_shortfall
 
     begin = time.monotonic()
@@ -124,11 +124,11 @@ def solve(
     checked_budget = budget if several.several or budget is None else Budget.parse(budget)
     computation_graph = read_graph(graph).run_in_place(in_place)
     read_seconds = time.monotonic() - begin
-    question = prepare(computation_graph, budget=checked_budget, order=order, count_fixed=count_fixed)
-    problem = question.problem
+    request = prepare(computation_graph, budget=checked_budget, order=order, count_fixed=count_fixed)
+    problem = request.problem
     stream = JsonStream(problem, sys.stdout) if json_stream else None
     result = answered(
-        question, begin, None if stream is None else partial(stream.progress, needed=not any(outputs.values()))
+        request, begin, None if stream is None else partial(stream.progress, needed=not any(outputs.values()))
     )  # fmt: skip
     accepted = True
     if check and result.found:

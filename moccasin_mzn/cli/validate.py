@@ -99,7 +99,7 @@ def _validate_arrays(
     in_place: bool,
 ) -> int:  # fmt: skip
     """Decode the last solution that MiniZinc printed, and judge it."""
-    from moccasin_mzn.extensions.asking import instance_of
+    from moccasin_mzn.api.request import instance_of
     from moccasin_mzn.files import load_text
     from moccasin_mzn.formulations.exporting import decoded, read_solution
     from moccasin_mzn.graphs.formats import read_graph

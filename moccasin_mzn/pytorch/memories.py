@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from moccasin_mzn.api.request import plan_options
+from moccasin_mzn.api.solve import solve_instance, solve_on_platform
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.asking import plan_options
 from moccasin_mzn.extensions.devices.build import CopyCosts, with_slow_memory
 from moccasin_mzn.extensions.memory_options import TAKEN
 from moccasin_mzn.extensions.paging.build import SLOW, PagingCosts
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.extensions.platforms import Amount, capacity_of, paging_costs
-from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan import Action, Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
@@ -23,7 +23,6 @@ from moccasin_mzn.pytorch.devices import CUDA, kind_of_device
 from moccasin_mzn.search.options import Options, SearchOptions
 from moccasin_mzn.search.plan_search import ignore
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.search.solve import solve_instance
 
 Listener = Callable[[Any], None]
 Search = Callable[[Instance, Listener | None, float], Result]

@@ -9,6 +9,7 @@ from fractions import Fraction
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
@@ -31,7 +32,6 @@ from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
 from moccasin_mzn.pytorch.step_costs import EagerStep, eager_step_or_none, runtime_of, share_and_overhead
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.words import count_text, memory_text
 
 if TYPE_CHECKING:

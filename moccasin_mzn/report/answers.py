@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.api.frontier.points import Frontier
 from moccasin_mzn.bench.compare import Row
 from moccasin_mzn.errors import InputError, require
 from moccasin_mzn.extensions.addresses.allocate import Allocation
-from moccasin_mzn.extensions.frontier.points import Frontier
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text, total_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering

@@ -6,8 +6,9 @@ In an order that is given, or with the general formulation in any: `plan_free_se
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.plan import Plan
@@ -19,6 +20,9 @@ from moccasin_mzn.search.portfolio import Portfolio
 from moccasin_mzn.search.progress import Listener
 from moccasin_mzn.search.result import Result, Seconds
 from moccasin_mzn.solvers.minizinc.solvers import check_solvers
+
+Contest = Callable[[BestKnown, Any, SearchOptions, Listener], Result]
+"""Has the solvers of the options race on the problem of a record, whose formulation is the second argument."""
 
 
 def ignore(progress: object) -> None:
@@ -32,14 +36,15 @@ def solve_plan(
     on_progress: Listener | None = None,
     begin: float | None = None,
     warm_start: Plan | None = None,
+    contest: Contest | None = None,
 ) -> Result:
     """Find the best plan of a problem among the solutions of a formulation.
 
     Args:
-        options: of several solvers all race.
         on_progress: called with every new incumbent and bound, in the caller's thread.
         begin: the time limit counts from here, by `time.monotonic()`; default: from now.
         warm_start: a plan within budgets and limits, and a solution of the formulation, to start from.
+        contest: has several solvers race, if the options name several.
 
     Returns:
         The best plan found. An interrupt from the keyboard ends the search, not this function; so does a solver that
@@ -57,10 +62,8 @@ def solve_plan(
         check_solvers(options.solvers)
     if impossible is not None:
         return no_plan(record, formulation, options, impossible)
-    if len(options.solvers) > 1:
-        from moccasin_mzn.search.race.race import race
-
-        return race(record, formulation, options, on_progress or ignore)
+    if len(options.solvers) > 1 and contest is not None:
+        return contest(record, formulation, options, on_progress or ignore)
     search = PlanSearch(record, options, formulation)
     search.run(on_progress or ignore)
     return search.result()

@@ -13,7 +13,7 @@ from moccasin_mzn.problem.judges.schedules import judge
 from moccasin_mzn.search.best_known import INSTANT, WARM_START, BestKnown
 from moccasin_mzn.search.free_search import FreeSearch, check_free_order
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.plan_search import ignore
+from moccasin_mzn.search.plan_search import Contest, ignore
 from moccasin_mzn.search.progress import Listener
 from moccasin_mzn.search.result import Result, Seconds
 from moccasin_mzn.search.staged_search import Search
@@ -34,6 +34,7 @@ def solve_instance(
     begin: float | None = None,
     warm_start: Sequence[int] | None = None,
     flow_bounds: FreeOrderBound | None = None,
+    contest: Contest | None = None,
 ) -> Result:
     """Find the shortest schedule of an instance whose peak memory is within its budget.
 
@@ -43,6 +44,7 @@ def solve_instance(
             after every installation; default: from now.
         warm_start: a schedule within the budget, positions in `graph.nodes`, to start from.
         flow_bounds: of the same graph, with what they have learned for other budgets; they go on learning.
+        contest: has several solvers race, if the options name several.
 
     Returns:
         The best schedule found. An interrupt from the keyboard ends the search, not this function; so does a solver
@@ -76,15 +78,16 @@ def solve_instance(
     if warm_start is not None:
         record.offer(warm_start, WARM_START)
     with Trials(record, options) as trials:
-        result = _search(record, options, on_progress or ignore, flow_bounds)
+        result = _search(record, options, on_progress or ignore, flow_bounds, contest)
         return trials.conclude(result)
 
 
-def _search(record: BestKnown, options: Options, on_progress: Listener, flow_bounds: FreeOrderBound | None) -> Result:
-    if len(options.solvers) > 1:
-        from moccasin_mzn.search.race.race import race
-
-        return race(record, options.form, options, on_progress)
+def _search(
+    record: BestKnown, options: Options, on_progress: Listener, flow_bounds: FreeOrderBound | None,
+    contest: Contest | None,
+) -> Result:  # fmt: skip
+    if len(options.solvers) > 1 and contest is not None:
+        return contest(record, options.form, options, on_progress)
     kind = FreeSearch if record.instance.free_order and options.form.staged else Search
     search = kind(record, options, flow_bounds=flow_bounds)
     search.run(on_progress)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from script_loading import load_script
 from strategies import graphs, valid_sequences
 
+from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.stages import stages_of_plan
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
@@ -31,7 +32,6 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.pruning import without_tail
 from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.solve import solve_instance
 
 fuzz = load_script("fuzz_compiled")
 DATA = Path(__file__).resolve().parents[2] / "data"

@@ -9,6 +9,7 @@ import minizinc
 import pytest
 from solving import solve
 
+from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
@@ -16,7 +17,6 @@ from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.doubles import LARGEST, Said, doubtful, said
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.solvers.minizinc.integers import Sum
 from moccasin_mzn.solvers.minizinc.run import Listener, Outcome, _note_statistics
 from moccasin_mzn.solvers.minizinc.solvers import Backend, find_backend

@@ -10,11 +10,11 @@ import pytest
 from paging_cases import best, draw_problem
 from plan_graphs import WRITTEN, crossed_graph, paging_problem, u_graph
 
+from moccasin_mzn.api.solve import solve_on_platform
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.build import CopyCosts, Device, device_platform
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.budget import Budget

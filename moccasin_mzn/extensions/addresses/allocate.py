@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.clock import Deadline
@@ -31,6 +32,13 @@ class Allocation:
     status: str
     """"optimal": no arena is smaller; "feasible": not proven, or not sought since the capacity is kept; "infeasible":
     none is within the capacity; "unknown": none within it was found."""
+
+    def document(self, capacity: int | None = None) -> dict[str, Any]:
+        """The object that `allocate --json` prints, but for its seconds."""
+        arena = self.arena
+        offsets = {buffer.name: offset for buffer, offset in zip(arena.buffers, arena.offsets, strict=True)}
+        told = {"buffers": len(arena.buffers), "peak": arena.peak, **arena.as_dict(), "arena_bound": self.bound}
+        return {**told, "capacity": capacity, "status": self.status, "offsets": offsets}
 
 
 def allocate_buffers(

@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from moccasin_mzn.solvers.cpsat.builder import Term, as_term
 from moccasin_mzn.solvers.cpsat import families
+from moccasin_mzn.solvers.cpsat.builder import Term, as_term
 from moccasin_mzn.solvers.cpsat.translate import Problem
 from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, LOWEST
 
@@ -60,6 +60,7 @@ class Completion:
         converters = self.problem.symbols.converters
         for item in self.problem.file.constraints:
             handler = families.handler(item.name)
+            assert handler is not None  # else the file would have been refused
             half = self.problem.halves.get(id(item))
             if half and half.twin:
                 continue  # its bool is now one that says more

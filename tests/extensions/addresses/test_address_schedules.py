@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs, valid_sequences
 
+from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
 from moccasin_mzn.extensions.addresses.attach import carried_over
 from moccasin_mzn.extensions.addresses.joint import solve_jointly
@@ -28,7 +29,6 @@ from moccasin_mzn.problem.plan_arenas import buffers_of
 from moccasin_mzn.problem.validate import validate_schedule
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.solvers.minizinc.run import Limits
 from moccasin_mzn.strategies import find_strategy
 

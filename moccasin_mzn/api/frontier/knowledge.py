@@ -14,10 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from moccasin_mzn.api.frontier.asking import Variant
+from moccasin_mzn.api.frontier.points import FrontierPoint
+from moccasin_mzn.api.frontier.questions import Answer
 from moccasin_mzn.errors import RefutedError
-from moccasin_mzn.extensions.frontier.asking import Variant
-from moccasin_mzn.extensions.frontier.points import FrontierPoint
-from moccasin_mzn.extensions.frontier.questions import Answer
 from moccasin_mzn.words import memory_text
 
 

@@ -1,15 +1,22 @@
-"""stdout and stderr that never stop a command: whoever does not read along, or cannot, misses only what is printed."""
+"""What a terminal or a parent may do to this process: read no more of stdout, close it, interrupt or end it."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import io
 import os
+import signal
 import sys
-from collections.abc import Iterator
-from typing import TextIO
+import threading
+from collections.abc import Callable, Iterator
+from typing import NoReturn, TextIO
 
+from moccasin_mzn.temporary import own_folder
+
+FAILED = 2
+"""The exit status of a program that is interrupted, or whose stdout fails."""
 _GONE = errno.EPIPE, errno.EIO
 """Errors that say that nobody reads any more: the end of a pipe is closed, a terminal has hung up."""
 
@@ -83,3 +90,40 @@ def complaint() -> str | None:
 def _error() -> OSError | None:
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     return raw.error if isinstance(raw, _Lasting) else None
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Being told to end (SIGTERM, as from `timeout` or a job scheduler; SIGHUP) stops the search as Ctrl-C does."""
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {name: signal.signal(getattr(signal, name), signal.default_int_handler) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
+
+
+def as_program(run: Callable[[], int]) -> NoReturn:
+    """Run what this process is for, with streams that last and a folder of its own for temporary files, and exit.
+
+    Args:
+        run: returns the exit status.
+    """
+    try:
+        make_streams_last()
+        stack = contextlib.ExitStack()
+        atexit.register(stack.close)  # the last to go: what libraries remove at the end is in this folder
+        stack.enter_context(own_folder())
+        status = run()
+        failure = complaint()
+        if failure is not None:
+            print(f"error: {failure}", file=sys.stderr)
+            status = FAILED
+    except KeyboardInterrupt:  # while modules were loaded, or at the very end
+        status = FAILED
+    exec("")  # else Python ends by SIGINT if an interrupt, though caught, has left the latest exec of text
+    sys.exit(status)

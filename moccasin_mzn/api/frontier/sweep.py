@@ -19,14 +19,14 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+from moccasin_mzn.api.frontier.asking import Variant
+from moccasin_mzn.api.frontier.knowledge import Knowledge
+from moccasin_mzn.api.frontier.least import seek_least
+from moccasin_mzn.api.frontier.points import Frontier
+from moccasin_mzn.api.frontier.questions import Question, Teller
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.extensions.frontier.asking import Variant
-from moccasin_mzn.extensions.frontier.knowledge import Knowledge
-from moccasin_mzn.extensions.frontier.least import seek_least
-from moccasin_mzn.extensions.frontier.points import Frontier
-from moccasin_mzn.extensions.frontier.questions import Question, Teller
 from moccasin_mzn.search.result import percent_over
 from moccasin_mzn.solvers.minizinc.run import SolverError
 from moccasin_mzn.words import memory_text

@@ -5,16 +5,22 @@ import json
 import psutil
 import pytest
 
+from moccasin_mzn.api.process import WORKER, _Heard, ignore, run_request
+from moccasin_mzn.api.request import prepared
 from moccasin_mzn.cli.main import run
-from moccasin_mzn.graphs.formats import write_graph
+from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.search.processes.solve_process import _Heard, ignore, run_solve
 from moccasin_mzn.search.progress import TracePoint
 
 SKIP = ComputationGraph(
     ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
 )
+
+
+def asked(graph, budget, **given):
+    """What `mz.solve` asks."""
+    return prepared(given)(graph, budget=budget, order="input", count_fixed=False)
 
 
 @pytest.fixture
@@ -63,9 +69,9 @@ def test_one_form_of_json_at_a_time(skip_file, command):
     assert json.loads(out) == {"type": "error", "kind": "input", "message": err.removeprefix("error: ").strip()}
 
 
-def test_an_attempt_that_succeeds(skip_file):
+def test_an_attempt_that_succeeds():
     events = []
-    attempt = run_solve([skip_file, "--budget", "8", "--time-limit", "60"], hard_limit=60, on_event=events.append)
+    attempt = run_request(asked(SKIP, 8, time_limit=60), hard_limit=60, on_event=events.append)
     assert (attempt.ending.how, attempt.ending.exit_status) == ("exited", 0)
     assert attempt.result["status"] == "optimal"
     assert events[-1] == attempt.result
@@ -81,10 +87,10 @@ def test_the_trace_of_an_older_result_has_no_sources():
     assert heard.trace == [TracePoint(0.1, None, 9), TracePoint(0.2, 14, 9, "bounds")]
 
 
-def test_an_attempt_that_is_refused(skip_file):
-    attempt = run_solve([skip_file, "--budget", "eight"], hard_limit=60)
+def test_an_attempt_that_is_refused():
+    attempt = run_request(asked(SKIP, 8, solver="eight"), hard_limit=60)
     assert (attempt.ending.exit_status, attempt.result, attempt.sequence, attempt.trace) == (2, None, None, ())
-    assert attempt.ending.stderr.startswith("error: budget 'eight'")
+    assert attempt.ending.stderr.startswith("error: unknown solver 'eight'")
     assert attempt.error["kind"] == "input" and attempt.ending.stderr.strip() == f"error: {attempt.error['message']}"
 
 
@@ -97,9 +103,9 @@ def test_an_attempt_that_is_killed_keeps_what_it_told(tmp_path):
         events.append(event)
         if "sequence" in event and sum("sequence" in one for one in events) == 1:
             tree = psutil.Process().children(recursive=True)
-            next(child for child in tree if child.cmdline()[3:5] == ["moccasin_mzn", "solve"]).kill()
+            next(child for child in tree if child.cmdline()[3:] == [WORKER]).kill()
 
-    attempt = run_solve([graph, "--budget", "0.8", "--time-limit", "100"], on_event=take, hard_limit=60)
+    attempt = run_request(asked(read_graph(graph), 0.8, time_limit=100), on_event=take, hard_limit=60)
     assert (attempt.ending.how, attempt.ending.exit_status, attempt.result) == ("exited", -9, None)
     assert attempt.trace[-1].value == events[-1]["duration"] and attempt.trace[-1].source == events[-1]["source"]
     assert list(attempt.sequence) == [event["sequence"] for event in events if "sequence" in event][-1]

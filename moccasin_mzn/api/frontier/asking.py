@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
+from moccasin_mzn.api.frontier.questions import Answer, Judged, Question
 from moccasin_mzn.errors import InputError, JudgeError
-from moccasin_mzn.extensions.frontier.questions import Answer, Judged, Question
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.budget import Budget

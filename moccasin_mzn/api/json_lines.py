@@ -6,8 +6,8 @@ import json
 from typing import Any, TextIO
 
 from moccasin_mzn.problem.problem import Problem
-from moccasin_mzn.report.streams import is_read
 from moccasin_mzn.search.progress import Progress
+from moccasin_mzn.terminal import is_read
 
 
 class JsonLines:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stairs import GRAPH, Stairs, stairs
 
-from moccasin_mzn.extensions.frontier.points import Frontier, FrontierPoint
-from moccasin_mzn.extensions.frontier.sweep import Plan, sweep
+from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
+from moccasin_mzn.api.frontier.sweep import Plan, sweep
 from moccasin_mzn.report.plots.files import write_picture
 from moccasin_mzn.report.plots.frontier_interactive import render as render_page
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture

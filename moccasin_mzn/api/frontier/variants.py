@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from moccasin_mzn.extensions.asking import Given, Memories, model_of, plan_options
-from moccasin_mzn.extensions.frontier.plans import Plans
-from moccasin_mzn.extensions.frontier.solving import Rematerialization
+from moccasin_mzn.api.frontier.plans import Plans
+from moccasin_mzn.api.frontier.solving import Rematerialization
+from moccasin_mzn.api.request import Given, Memories, model_of, plan_options
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.search.options import STOP, SearchOptions
 

@@ -7,9 +7,9 @@ import json
 import pytest
 from plan_graphs import paging_problem, u_graph
 
+from moccasin_mzn.api.solve import solve_on_platform
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.problem.files.plans import read_plan
 from moccasin_mzn.problem.judges.plans import judge_plan

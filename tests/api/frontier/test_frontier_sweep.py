@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stairs import Stairs, stairs
 
+from moccasin_mzn.api.frontier.knowledge import Knowledge
+from moccasin_mzn.api.frontier.questions import Answer
+from moccasin_mzn.api.frontier.sweep import SHORTEST, Plan, sweep
 from moccasin_mzn.errors import InputError, JudgeError
-from moccasin_mzn.extensions.frontier.knowledge import Knowledge
-from moccasin_mzn.extensions.frontier.questions import Answer
-from moccasin_mzn.extensions.frontier.sweep import SHORTEST, Plan, sweep
 from moccasin_mzn.solvers.minizinc.run import SolverError
 
 PATIENT = 1000.0  # seconds, which no fake answer takes

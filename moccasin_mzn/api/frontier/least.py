@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from moccasin_mzn.extensions.frontier.knowledge import Knowledge
-from moccasin_mzn.extensions.frontier.questions import Question
+from moccasin_mzn.api.frontier.knowledge import Knowledge
+from moccasin_mzn.api.frontier.questions import Question
 
 TOLERANCE = 1 / 400
 """As a share of the input order's peak: closer than that, two budgets are the same on a large graph."""

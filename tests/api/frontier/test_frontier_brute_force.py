@@ -8,12 +8,12 @@ import oracle
 import pytest
 from cases import draw_case
 
-from moccasin_mzn.extensions.frontier.solving import Rematerialization
-from moccasin_mzn.extensions.frontier.sweep import Plan, sweep
+from moccasin_mzn.api.frontier.solving import Rematerialization
+from moccasin_mzn.api.frontier.sweep import Plan, sweep
+from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.solve import solve_instance
 
 SKIP = ComputationGraph(
     ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))

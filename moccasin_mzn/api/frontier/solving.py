@@ -8,11 +8,12 @@ from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from moccasin_mzn.api.frontier.asking import Listener, Variant
+from moccasin_mzn.api.frontier.fitting import fitting_schedule
+from moccasin_mzn.api.frontier.questions import Answer, Question
+from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.clock import Deadline
-from moccasin_mzn.extensions.frontier.asking import Listener, Variant
-from moccasin_mzn.extensions.frontier.fitting import fitting_schedule
-from moccasin_mzn.extensions.frontier.questions import Answer, Question
 from moccasin_mzn.formulations import Formulation, find_formulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
@@ -21,7 +22,7 @@ from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.search.conclusion import scope
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.search.solve import INPUT_ORDER, solve_instance
+from moccasin_mzn.search.solve import INPUT_ORDER
 
 if TYPE_CHECKING:
     from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound

@@ -8,24 +8,23 @@ a schedule of another reaches.
 from __future__ import annotations
 
 import queue
-import tempfile
 import threading
 from collections import deque
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from moccasin_mzn.api.race.racer import Racer, line_up, request_of, run_racer
+from moccasin_mzn.api.race.sharing import least_busy_cores, pinned, slice_seconds, thread_share, usable_cores
+from moccasin_mzn.api.request import Request
 from moccasin_mzn.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.errors import InputError, JudgeError, RefutedError
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.model_size import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
-from moccasin_mzn.problem.problem import Problem
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.conclusion import SEARCH, conclude
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.progress import Listener
-from moccasin_mzn.search.race.racer import Course, Racer, line_up, run_racer
-from moccasin_mzn.search.race.sharing import least_busy_cores, pinned, slice_seconds, thread_share, usable_cores
 from moccasin_mzn.search.result import Result, Seconds
 from moccasin_mzn.solvers.minizinc.integers import check_integers
 from moccasin_mzn.solvers.minizinc.run import SolverError
@@ -63,8 +62,8 @@ def race(record: BestKnown, form: Any, options: SearchOptions, on_progress: List
         problem = record.problem
         check_integers(backends, lambda: form.sums(form.data(problem)), problem.graph.nodes)
         contest.line_up(backends)
-        with tempfile.TemporaryDirectory(prefix="moccasin-race-") as folder, pinned(least_busy_cores(contest.threads)):
-            contest.run(Course.lay_out(Path(folder), contest.plain, form, options), on_progress)
+        with pinned(least_busy_cores(contest.threads)):
+            contest.run(on_progress)
     except KeyboardInterrupt:  # just before it began, or just after its end
         contest.interrupted = True
     return contest.result()
@@ -76,7 +75,6 @@ class _Race:
     form: Any
     options: SearchOptions
     threads: int
-    course: Course | None = None
     racers: list[Racer] = field(default_factory=list)
     waiting: deque[Racer] = field(default_factory=deque)
     running: dict[str, tuple[Racer, threading.Thread]] = field(default_factory=dict)
@@ -89,11 +87,12 @@ class _Race:
     stopped: bool = False
     notes: list[str] = field(default_factory=list)
     backends: list[Backend] = field(default_factory=list)
-    plain: Problem = field(init=False)
-    """The problem with nodes that go by their positions, as racers have it."""
+    request: Request = field(init=False)
+    """The same for all racers, but for who they are; its nodes go by their positions."""
 
     def __post_init__(self) -> None:
-        self.plain = self.record.problem.by_position()
+        several = isinstance(self.form, PlanFormulation)
+        self.request = Request(self.record.problem.by_position(), self.options, self.form if several else None)
 
     def line_up(self, backends: list[Backend]) -> None:
         """Decide who races."""
@@ -110,13 +109,12 @@ class _Race:
         self.waiting.extend(self.racers)
         self._keep_start()
 
-    def run(self, course: Course, on_progress: Listener) -> None:
+    def run(self, on_progress: Listener) -> None:
         """Run until it is settled, time is up, nobody is left or the user has had enough.
 
         Raises:
             InputError: see `race`.
         """
-        self.course = course
         try:
             while not self._over():
                 self._start_those_that_may()
@@ -200,9 +198,8 @@ class _Race:
             racer.seconds_given = min(remaining, self._slice(racer, remaining, len(line)))
         racer.runs += 1
         racer.begin, racer.start_value = self.record.seconds, self.start_value
-        assert self.course is not None
-        arguments = self.course.command_of(racer, self.start)
-        thread = threading.Thread(target=self._watch, args=(racer, arguments), name=racer.name, daemon=True)
+        request = request_of(racer, self.request, self.start)
+        thread = threading.Thread(target=self._watch, args=(racer, request), name=racer.name, daemon=True)
         self.running[racer.name] = racer, thread
         thread.start()
 
@@ -234,10 +231,10 @@ class _Race:
         if (best is None or self.start_value < best) and self.record.seconds - racer.begin > patience:
             racer.stopping.set()
 
-    def _watch(self, racer: Racer, arguments: list[str]) -> None:
+    def _watch(self, racer: Racer, request: Request) -> None:
         """What the thread of a running racer does."""
         try:
-            attempt = run_racer(racer, arguments, lambda event: self.events.put((racer, "told", event)))
+            attempt = run_racer(racer, request, lambda event: self.events.put((racer, "told", event)))
             self.events.put((racer, "end", attempt))
         except Exception as error:
             self.events.put((racer, "error", error))
@@ -304,7 +301,7 @@ class _Race:
 
     def _take_answer(self, racer: Racer, event: dict[str, Any], who: str) -> None:
         """Have the answer judged that an event brings, if it does."""
-        answer = self.plain.answer_in(event)
+        answer = self.request.problem.answer_in(event)
         if answer is None:
             return
         simulation = self.record.offer(answer, who)

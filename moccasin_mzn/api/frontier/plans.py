@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from moccasin_mzn.api.frontier.asking import Listener, Variant
+from moccasin_mzn.api.solve import solve_on_platform
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.frontier.asking import Listener, Variant
-from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
 from moccasin_mzn.problem.budget import Budget

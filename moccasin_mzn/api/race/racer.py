@@ -1,23 +1,17 @@
-"""One solver in a race: its command line, its process, and what it contributed."""
+"""One solver in a race: its request, its process, and what it contributed."""
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from moccasin_mzn.files import replace_file
-from moccasin_mzn.formulations import Formulation
-from moccasin_mzn.formulations.plan_formulation import PlanFormulation
-from moccasin_mzn.graphs.formats import write_graph
-from moccasin_mzn.problem.problem import Problem
+from moccasin_mzn.api.process import Attempt, run_request
+from moccasin_mzn.api.request import Request
 from moccasin_mzn.search.conclusion import SEARCH
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
-from moccasin_mzn.search.processes.solve_process import Attempt, run_solve
 from moccasin_mzn.search.result import RacerResult
 from moccasin_mzn.words import count_text
 
@@ -40,7 +34,7 @@ class Racer:
     parallel: bool
     """Does it make use of more than one thread?"""
     search: str
-    """Its own --search."""
+    """Of its own request, see `SearchOptions`."""
     seed: int | None = None
     in_doubles: bool = False
     """Is its arithmetic in doubles, so that a schedule may refute what it says?"""
@@ -141,66 +135,30 @@ def failure(attempt: Attempt) -> str:
     return lines[-1]
 
 
-@dataclass(frozen=True)
-class Course:
-    """The problem in files, from which all racers start."""
-
-    folder: Path
-    problem: Problem
-    options: SearchOptions
-    arguments: tuple[str, ...]
-    """Of `solve`, the same for all, besides the options."""
-
-    @classmethod
-    def lay_out(
-        cls, folder: Path, problem: Problem, form: Formulation | PlanFormulation, options: SearchOptions
-    ) -> Course:
-        """Write the problem, whose nodes go by their positions, into `folder`."""
-        write_graph(problem.graph, folder / "graph.json")
-        arguments = [str(folder / "graph.json")]
-        if isinstance(options, Options):
-            arguments += ["--budget", str(problem.instance.budget)]
-            arguments += ["--in-place"] if problem.graph.runs_in_place else []
-            options = replace(options, if_none=STOP)  # what would help is for the race to try
-        else:
-            told = {**problem.document(None, None, None), "formulation": form.name}
-            replace_file(folder / "platform.json", json.dumps(told))
-            arguments += ["--formulation", "staged" if form.staged else "general"]
-            arguments += ["--platform", str(folder / "platform.json")]
-        if form.limited:
-            replace_file(folder / "counts.json", json.dumps(problem.instance.max_computations))
-            arguments += ["--max-computations", str(folder / "counts.json")]
-        return cls(folder, problem, options, tuple(arguments))
-
-    def command_of(self, racer: Racer, start: Sequence[Any] | None) -> list[str]:
-        """The arguments of a racer's next run, from the answer `start`."""
-        given = racer.seconds_given
-        options = replace(
-            self.options,
-            search=racer.search,
-            solver=SearchOptions.solver if racer.search == "only" else racer.name,
-            threads=racer.threads,
-            seed=racer.seed,
-            time_limit=None if given is None else max(0.1, given - START_SECONDS),
-        )
-        arguments = [*self.arguments, *options.words()]
-        if start is not None:
-            file = self.folder / f"start-{racer.name.replace('/', '_')}-{racer.runs}.json"
-            replace_file(file, json.dumps(self.problem.document(start, self.problem.judge(start), None)))
-            arguments += ["--warm-start", str(file)]
-        return arguments
+def request_of(racer: Racer, request: Request, start: Sequence[Any] | None) -> Request:
+    """What a racer is asked in its next run, from the answer `start`."""
+    given, options = racer.seconds_given, request.options
+    assert isinstance(options, SearchOptions)
+    limit = None if given is None else max(0.1, given - START_SECONDS)
+    name = SearchOptions.solver if racer.search == "only" else racer.name
+    options = replace(
+        options, search=racer.search, solver=name, threads=racer.threads, seed=racer.seed, time_limit=limit
+    )  # fmt: skip
+    if isinstance(options, Options):
+        options = replace(options, if_none=STOP)  # what would help is for the race to try
+    return replace(request, options=options, start=None if start is None else tuple(start))
 
 
-def run_racer(racer: Racer, arguments: Sequence[str], on_event: Callable[[dict[str, Any]], None]) -> Attempt:
+def run_racer(racer: Racer, request: Request, on_event: Callable[[dict[str, Any]], None]) -> Attempt:
     """One run of a racer, until its time is up or the race is over.
 
     Args:
-        on_event: gets what it tells, in this thread.
+        on_event: gets what it reports, in this thread.
     """
     given = racer.seconds_given
     end = None if given is None else time.monotonic() + given + SLACK_SECONDS
-    return run_solve(
-        arguments,
+    return run_request(
+        request,
         hard_limit=None if given is None else given + HARD_SECONDS,
         on_event=on_event,
         stop=lambda: racer.stopping.is_set() or (end is not None and time.monotonic() > end),

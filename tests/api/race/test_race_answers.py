@@ -13,7 +13,10 @@ import pytest
 from cases import draw_case, least_duration
 from solving import solve
 
-import moccasin_mzn.search.race.race as race_module
+import moccasin_mzn.api.race.race as race_module
+from moccasin_mzn.api.process import Attempt
+from moccasin_mzn.api.race.race import _Race
+from moccasin_mzn.api.race.racer import run_racer
 from moccasin_mzn.cli.main import run
 from moccasin_mzn.errors import InputError, JudgeError
 from moccasin_mzn.formulations import find_formulation
@@ -24,9 +27,6 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.processes.guarded import Ending
-from moccasin_mzn.search.processes.solve_process import Attempt
-from moccasin_mzn.search.race.race import _Race
-from moccasin_mzn.search.race.racer import run_racer
 from moccasin_mzn.search.trivial import known_at_once
 from moccasin_mzn.solvers.cpsat.configuration import LIBRARY
 from moccasin_mzn.solvers.minizinc.run import SolverError
@@ -67,13 +67,13 @@ def interrupt_when(condition):
 
 @pytest.fixture
 def heard(monkeypatch):
-    """What the racers of a race are given and tell: (name, arguments, events) of each run."""
+    """What the racers of a race are given and tell: (name, request, events) of each run."""
     runs = []
 
-    def listening(racer, arguments, on_event):
+    def listening(racer, request, on_event):
         events = []
-        runs.append((racer.name, list(arguments), events))
-        return run_racer(racer, arguments, lambda event: (events.append(event), on_event(event)))
+        runs.append((racer.name, request, events))
+        return run_racer(racer, request, lambda event: (events.append(event), on_event(event)))
 
     monkeypatch.setattr(race_module, "run_racer", listening)
     return runs
@@ -186,8 +186,8 @@ def test_all_start_from_the_best_known(layered, start, heard):
     assert (result.interrupted, result.valid) == (True, True)
     assert {name for name, *_ in heard} == {"search", "gecode", "cp-sat"}
     known = sum(layered.durations[v] for v in start)
-    for _, arguments, events in heard:
-        assert "--warm-start" in arguments
+    for _, request, events in heard:
+        assert request.start is not None
         assert events[0]["duration"] <= known and "sequence" in events[0]
     assert result.duration <= known
 
@@ -197,7 +197,7 @@ def test_who_starts_later_starts_from_what_was_found_before(layered, heard):
     lines = []
     result = solve(layered, 0.8, solver="gecode,cp-sat", time_limit=40, threads=1, on_progress=lines.append)
     assert [name for name, *_ in heard[:3]] == ["search", "gecode", "cp-sat"]
-    assert ["--warm-start" in arguments for _, arguments, _ in heard[:3]] == [False, True, True]
+    assert [request.start is not None for _, request, _ in heard[:3]] == [False, True, True]
     found = [event["duration"] for event in heard[0][2] if "sequence" in event]
     for _, _, events in heard[1:3]:
         assert events[0]["duration"] <= found[-1] and "sequence" in events[0]

@@ -10,9 +10,11 @@ import sys
 import pytest
 from process_support import assert_gone, survivors
 
+from moccasin_mzn.api.process import run_request
+from moccasin_mzn.api.request import prepared
 from moccasin_mzn.cli.main import run
+from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.search.processes.guarded import run_guarded
-from moccasin_mzn.search.processes.solve_process import run_solve
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="these tests send signals")
 
@@ -131,8 +133,9 @@ def test_a_racer_whose_guard_is_killed_does_not_end_the_race(contest):
 def test_a_race_under_guard_ends_as_a_whole(layered, monkeypatch):
     mark, seen = "mark-" + secrets.token_hex(8), []
     monkeypatch.setenv("RACE_MARK", mark)
-    attempt = run_solve(
-        [layered, "--budget", "0.8", "--solver", "gecode,cp-sat", "--threads", "3"],
+    prepare = prepared({"solver": "gecode,cp-sat", "threads": 3})
+    attempt = run_request(
+        prepare(read_graph(layered), budget=0.8, order="input", count_fixed=False),
         on_event=lambda event: seen.append(len(survivors(mark))),
         stop=lambda: bool(seen),
         grace=0.001,
