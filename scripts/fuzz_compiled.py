@@ -43,7 +43,7 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.problem.pruning import without_tail
 from moccasin_mzn.search.apply_strategy import apply
-from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.trivial import known_at_once
 from moccasin_mzn.strategies import find_strategy
@@ -225,7 +225,7 @@ def _local_search(
 ) -> None:  # fmt: skip
     from moccasin_mzn.heuristics.staged.search import LocalSearch
 
-    waiting, record = list(drafts), BestKnown(instance, time.monotonic())
+    waiting, record = list(drafts), Board(instance, time.monotonic())
     if start is not None:
         record.offer(start, "the warm start")
     longest = record.value
@@ -245,7 +245,7 @@ def sequences(draw: random.Random) -> None:
 
     question = draw_question(draw, staged=False)
     instance, start, waiting = question.instance, question.start, list(question.drafts)
-    record = BestKnown(instance, time.monotonic())
+    record = Board(instance, time.monotonic())
     if start is not None:
         record.offer(start, "the warm start")
     OrderAnnealing(instance, draw.randrange(1000)).run(

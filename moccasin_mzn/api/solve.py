@@ -28,7 +28,7 @@ from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.validate import repeats
 from moccasin_mzn.search.apply_strategy import apply
-from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
 from moccasin_mzn.search.plan_search import ignore
 from moccasin_mzn.search.plan_search import solve_plan as search_plan
@@ -126,7 +126,7 @@ def solve_plan(
     return search_plan(problem, formulation, options, on_progress, begin, warm_start, _race)
 
 
-def _race(record: BestKnown, form: Any, options: SearchOptions, on_progress: Listener) -> Result:
+def _race(record: Board, form: Any, options: SearchOptions, on_progress: Listener) -> Result:
     from moccasin_mzn.api.race.race import race
 
     return race(record, form, options, on_progress)

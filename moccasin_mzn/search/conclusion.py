@@ -7,7 +7,7 @@ from dataclasses import replace
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.problem import Problem
-from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.doubles import CONFIRMED
 from moccasin_mzn.words import count_text
 
@@ -20,9 +20,7 @@ SEARCH = "search"
 """Both of them, as one contestant in a race of solvers; or the search for plans."""
 
 
-def conclude(
-    record: BestKnown, form: Formulation | PlanFormulation, ending: str, racing: bool = False
-) -> tuple[str, str]:
+def conclude(record: Board, form: Formulation | PlanFormulation, ending: str, racing: bool = False) -> tuple[str, str]:
     """Status and reason of a result, see `Result`.
 
     Args:

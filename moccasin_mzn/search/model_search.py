@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from moccasin_mzn.errors import JudgeError
-from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.doubles import doubtful, said, source
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, run_model
@@ -21,7 +21,7 @@ ELASTIC = "elastic"
 class ModelSearch:
     """One or two runs of the model, from the best answer on record."""
 
-    record: BestKnown
+    record: Board
     formulation: Any
     backend: Backend
     limits: Limits

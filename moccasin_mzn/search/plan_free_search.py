@@ -27,7 +27,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Plan, plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
-from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.plan_search import ignore, no_plan, solve_plan
@@ -91,7 +91,7 @@ def solve_plan_in_any_order(
         raise InputError(f"order free: {len(options.solvers)} solvers cannot race on it, name one")
     begin = time.monotonic() if begin is None else begin
     check_solvers(options.solvers)  # the first searches do without
-    record = BestKnown(problem, begin, options.until_gap, general)
+    record = Board(problem, begin, options.until_gap, general)
     search = _FreeSearch(problem, formulation, general, options, record, on_progress)
     if warm_start is not None:
         record.take_warm_start(warm_start, general)
@@ -106,7 +106,7 @@ class _FreeSearch:
     staged: PlanFormulation
     general: PlanFormulation
     options: SearchOptions
-    record: BestKnown
+    record: Board
     on_progress: Listener
     interrupted: bool = False
     latest: Result | None = None

@@ -6,17 +6,18 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.search.best_known import INSTANT, WARM_START, BestKnown
-from moccasin_mzn.search.free_search import FreeSearch, check_free_order
+from moccasin_mzn.search.board import INSTANT, WARM_START, Board
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.plan_search import Contest, ignore
 from moccasin_mzn.search.progress import Listener
 from moccasin_mzn.search.result import Result, Seconds
-from moccasin_mzn.search.staged_search import Search
+from moccasin_mzn.search.runner import Runner
+from moccasin_mzn.search.searchers import SEARCHERS
 from moccasin_mzn.search.trials import Trials
 from moccasin_mzn.search.trivial import known_at_once
 from moccasin_mzn.solvers.minizinc.solvers import check_solvers
@@ -67,14 +68,14 @@ def solve_instance(
         simulation = judge(instance.graph, sequence, instance.budget) if sequence else None
         seconds = Seconds(total=time.monotonic() - begin)
         bound = instance.baseline.duration
-        lacking = None if sequence else Trials(BestKnown(instance, begin), options).shortfall(status)
+        lacking = None if sequence else Trials(Board(instance, begin), options).shortfall(status)
         return Result(
             instance, options.form, options.solver, status, reason, sequence, simulation, bound, seconds,
             found_by=INPUT_ORDER if sequence else "", proved_by=INSTANT, shortfall=lacking,
         )  # fmt: skip
     if options.search != "off":
         begin += ready(*compiled_for(instance.free_order))
-    record = BestKnown(instance, begin, options.until_gap)
+    record = Board(instance, begin, options.until_gap)
     if warm_start is not None:
         record.offer(warm_start, WARM_START)
     with Trials(record, options) as trials:
@@ -83,12 +84,30 @@ def solve_instance(
 
 
 def _search(
-    record: BestKnown, options: Options, on_progress: Listener, flow_bounds: FreeOrderBound | None,
+    record: Board, options: Options, on_progress: Listener, flow_bounds: FreeOrderBound | None,
     contest: Contest | None,
 ) -> Result:  # fmt: skip
     if len(options.solvers) > 1 and contest is not None:
         return contest(record, options.form, options, on_progress)
-    kind = FreeSearch if record.instance.free_order and options.form.staged else Search
-    search = kind(record, options, flow_bounds=flow_bounds)
-    search.run(on_progress)
-    return search.result()
+    runner = Runner(board=record, options=options, form=options.form, searchers=SEARCHERS, flow_bounds=flow_bounds)
+    runner.run(on_progress)
+    return runner.result()
+
+
+def check_free_order(instance: Instance, options: Options) -> None:
+    """Check that options go with a free order, if that is asked for.
+
+    Raises:
+        InputError: they do not.
+    """
+    if not instance.free_order:
+        return
+    form = options.form
+    if form.model:
+        raise InputError(f"order free: {form.file.name} is a model of one's own, for a given order")
+    if not form.limited:
+        raise InputError(f"order free: {form.name} keeps to stages of the input order")
+    if form.staged and options.search == "off":
+        raise InputError("order free: search off leaves only a model, and that is the formulation general")
+    if form.staged and len(options.solvers) > 1:
+        raise InputError(f"order free: {len(options.solvers)} solvers cannot race on it, name one")

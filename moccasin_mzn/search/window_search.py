@@ -10,7 +10,7 @@ from typing import Any
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.formulations import Formulation, Intervals
 from moccasin_mzn.formulations.windows import Incumbent, Window
-from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.search.board import Board
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, run_model
 from moccasin_mzn.solvers.minizinc.run import Listener as RunListener
@@ -30,7 +30,7 @@ WIDER = 1.5
 class WindowSearch:
     """Improves what is on record, window by window, until told to stop."""
 
-    record: BestKnown
+    record: Board
     formulation: Formulation
     backend: Backend
     limits: Limits

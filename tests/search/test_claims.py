@@ -13,7 +13,7 @@ from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.doubles import LARGEST, Said, doubtful, said
 from moccasin_mzn.search.options import Options
@@ -40,8 +40,8 @@ BOUNDED_TOO_HIGH = ComputationGraph(
 
 
 @pytest.fixture
-def record() -> BestKnown:
-    return BestKnown(Instance.build(GRAPH, 10), time.monotonic())
+def record() -> Board:
+    return Board(Instance.build(GRAPH, 10), time.monotonic())
 
 
 def test_a_schedule_that_refutes_a_bound_in_doubles_is_kept_and_an_exact_bound_counts_again(record):

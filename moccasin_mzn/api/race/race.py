@@ -1,6 +1,6 @@
 """The race: who runs when, on how many threads and for how long, and what becomes of what they tell.
 
-All racers meet in one `BestKnown`, in the caller's thread: every schedule is judged here, whoever found it, and whoever
+All racers meet in one `Board`, in the caller's thread: every schedule is judged here, whoever found it, and whoever
 starts later starts from the best of them. The first proof ends the race: an answer of one racer, or a bound of one that
 a schedule of another reaches.
 """
@@ -21,7 +21,7 @@ from moccasin_mzn.errors import InputError, JudgeError, RefutedError
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.model_size import COMPILING_SHARE, READS_PER_SECOND, reads_by_copies, why_too_large
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
-from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import SEARCH, conclude
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.progress import Listener
@@ -42,7 +42,7 @@ OVERTAKEN_SECONDS, OVERTAKEN_SHARE = 60.0, 0.5
 """Seconds, and share of its time, after which a local search that others have overtaken begins again from the best."""
 
 
-def race(record: BestKnown, form: Any, options: SearchOptions, on_progress: Listener) -> Result:
+def race(record: Board, form: Any, options: SearchOptions, on_progress: Listener) -> Result:
     """Have the solvers of `options` race on the problem of a record, and our own searches with them.
 
     At most as many racers run at once as there are threads, if there is a time limit. Local search and bounds have one
@@ -71,7 +71,7 @@ def race(record: BestKnown, form: Any, options: SearchOptions, on_progress: List
 
 @dataclass
 class _Race:
-    record: BestKnown
+    record: Board
     form: Any
     options: SearchOptions
     threads: int

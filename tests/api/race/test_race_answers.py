@@ -24,7 +24,7 @@ from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.processes.guarded import Ending
 from moccasin_mzn.search.trivial import known_at_once
@@ -207,7 +207,7 @@ def test_who_starts_later_starts_from_what_was_found_before(layered, heard):
 
 
 def test_a_local_search_that_is_overtaken_begins_again_from_the_best():
-    record = BestKnown(Instance.build(SKIP, 8, max_computations=2), time.monotonic() - 60)
+    record = Board(Instance.build(SKIP, 8, max_computations=2), time.monotonic() - 60)
     contest = _Race(record, find_formulation("staged"), Options(solver="cp-sat,gecode", time_limit=100), threads=2)
     contest.line_up([find_backend("cp-sat"), find_backend("gecode")])
     search = contest.waiting.popleft()
@@ -227,7 +227,7 @@ def test_a_local_search_that_is_overtaken_begins_again_from_the_best():
 
 
 def test_whose_bound_meets_the_best_schedule_has_proven_it_even_if_stopped_on_that():
-    record = BestKnown(Instance.build(SKIP, 8, max_computations=2), time.monotonic())
+    record = Board(Instance.build(SKIP, 8, max_computations=2), time.monotonic())
     options = Options(solver="cp-sat,gecode", search="off", time_limit=100)
     contest = _Race(record, find_formulation("staged"), options, threads=2)
     contest.line_up([find_backend("cp-sat"), find_backend("gecode")])
@@ -245,7 +245,7 @@ def test_whose_bound_meets_the_best_schedule_has_proven_it_even_if_stopped_on_th
 
 
 def test_a_bound_in_doubles_that_a_schedule_refutes_proves_nothing():
-    record = BestKnown(Instance.build(SKIP, 8, max_computations=2), time.monotonic())
+    record = Board(Instance.build(SKIP, 8, max_computations=2), time.monotonic())
     contest = _Race(record, find_formulation("staged"), Options(solver="cp-sat,highs", search="off"), threads=2)
     contest.line_up([find_backend("cp-sat"), find_backend("highs")])
     cp_sat, highs = contest.racers

@@ -13,7 +13,7 @@ from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.problem.files.plans import read_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.search.best_known import INSTANT
+from moccasin_mzn.search.board import INSTANT
 from moccasin_mzn.search.options import SearchOptions
 
 PAGING = ("--budget", 6, "--paging", "--page-out-time", "0.25", "--page-in-time", "0.25")

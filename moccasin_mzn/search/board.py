@@ -24,7 +24,7 @@ WARM_START, INSTANT = "the warm start", "the instant bound"
 
 
 @dataclass
-class BestKnown:
+class Board:
     """Best answer and best bound, with the time of each improvement. Safe to use from any thread.
 
     Raises:
