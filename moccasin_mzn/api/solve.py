@@ -4,7 +4,7 @@
 
     answer ── one memory ──> strategy | solve_instance ─┬─ several solvers ──> race
        │          └─ with offsets: solve_with_addresses │
-       └───── several ─────> solve_on_platform ─────────┴─ one ──> search
+       └───── several ─────> solve_on_platform ─────────┴─ one ──> Runner: searches in threads
 """
 
 from __future__ import annotations
@@ -15,26 +15,30 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.api.request import AllocationRequest, Request, StrategyOptions
-from moccasin_mzn.errors import explained
+from moccasin_mzn.errors import InputError, explained
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
+from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready, seconds_spent
 from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.buffers import parse_buffers
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.schedules import judge
 from moccasin_mzn.problem.plan import Plan
-from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.problem.validate import repeats
 from moccasin_mzn.search.apply_strategy import apply
-from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.board import INSTANT, WARM_START, Board
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
-from moccasin_mzn.search.plan_search import ignore
-from moccasin_mzn.search.plan_search import solve_plan as search_plan
-from moccasin_mzn.search.progress import Listener
-from moccasin_mzn.search.result import Result
-from moccasin_mzn.search.solve import solve_instance as search_schedule
+from moccasin_mzn.search.progress import Listener, ignore
+from moccasin_mzn.search.result import Result, Seconds
+from moccasin_mzn.search.runner import Runner
+from moccasin_mzn.search.searchers import SEARCHERS
+from moccasin_mzn.search.trials import Trials
+from moccasin_mzn.search.trivial import INPUT_ORDER, known_at_once, no_plan
+from moccasin_mzn.solvers.minizinc.solvers import check_solvers
 
 if TYPE_CHECKING:
     from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
@@ -107,23 +111,123 @@ def allocation(request: AllocationRequest) -> dict[str, Any]:
 
 
 def solve_instance(
-    instance: Instance, options: Options, on_progress: Listener | None = None, begin: float | None = None,
-    warm_start: Sequence[int] | None = None, flow_bounds: FreeOrderBound | None = None,
-) -> Result:  # fmt: skip
-    """Find the shortest schedule of an instance within its budget; see `search.solve.solve_instance`.
+    instance: Instance,
+    options: Options,
+    on_progress: Listener | None = None,
+    begin: float | None = None,
+    warm_start: Sequence[int] | None = None,
+    flow_bounds: FreeOrderBound | None = None,
+) -> Result:
+    """Find the shortest schedule of an instance whose peak memory is within its budget.
 
-    Several solvers race.
+    Args:
+        on_progress: called with every new incumbent and bound, in the caller's thread.
+        begin: the time limit counts from here, by `time.monotonic()`, but without compiling our own searches, once
+            after every installation; default: from now.
+        warm_start: a schedule within the budget, positions in `graph.nodes`, to start from.
+        flow_bounds: of the same graph, with what they have learned for other budgets; they go on learning.
+
+    Returns:
+        The best schedule found. An interrupt from the keyboard ends the search, not this function; so does a solver
+        that fails after a schedule has been found.
+
+    Raises:
+        InputError: MiniZinc missing, an unknown solver or one that cannot run, even where none is needed after all, a
+            solver that failed before a schedule was found, or one that the simulator contradicts (`JudgeError`).
     """
-    return search_schedule(instance, options, on_progress, begin, warm_start, flow_bounds, _race)
+    begin = time.monotonic() if begin is None else begin
+    check_free_order(instance, options)
+    if warm_start is not None:
+        form = find_formulation("general") if instance.free_order else options.form
+        form.check_start(instance, warm_start)
+    known = known_at_once(instance)
+    if known is not None or options.search == "only":  # else each search finds its own
+        check_solvers(options.solvers)
+    if known is not None:
+        status, reason, sequence = known
+        simulation = judge(instance.graph, sequence, instance.budget) if sequence else None
+        seconds = Seconds(total=time.monotonic() - begin)
+        bound = instance.baseline.duration
+        lacking = None if sequence else Trials(Board(instance, begin), options).shortfall(status)
+        return Result(
+            instance, options.form, options.solver, status, reason, sequence, simulation, bound, seconds,
+            found_by=INPUT_ORDER if sequence else "", proved_by=INSTANT, shortfall=lacking,
+        )  # fmt: skip
+    if options.search != "off":
+        begin += ready(*compiled_for(instance.free_order))
+    record = Board(instance, begin, options.until_gap)
+    if warm_start is not None:
+        record.offer(warm_start, WARM_START)
+    with Trials(record, options) as trials:
+        result = _searched(record, options, on_progress or ignore, flow_bounds)
+        return trials.conclude(result)
+
+
+def _searched(
+    board: Board, options: Options, on_progress: Listener, flow_bounds: FreeOrderBound | None
+) -> Result:  # fmt: skip
+    if len(options.solvers) > 1:
+        return _race(board, options.form, options, on_progress)
+    runner = Runner(board=board, options=options, form=options.form, searchers=SEARCHERS, flow_bounds=flow_bounds)
+    runner.run(on_progress)
+    return runner.result()
+
+
+def check_free_order(instance: Instance, options: Options) -> None:
+    """Check that options go with a free order, if that is asked for.
+
+    Raises:
+        InputError: they do not.
+    """
+    if not instance.free_order:
+        return
+    form = options.form
+    if form.model:
+        raise InputError(f"order free: {form.file.name} is a model of one's own, for a given order")
+    if not form.limited:
+        raise InputError(f"order free: {form.name} keeps to stages of the input order")
+    if form.staged and options.search == "off":
+        raise InputError("order free: search off leaves only a model, and that is the formulation general")
+    if form.staged and len(options.solvers) > 1:
+        raise InputError(f"order free: {len(options.solvers)} solvers cannot race on it, name one")
 
 
 def solve_plan(
-    problem: PlanProblem, formulation: PlanFormulation,
+    problem: PlanProblem,
+    formulation: PlanFormulation,
     options: SearchOptions = SearchOptions(),  # noqa: B008 (frozen)
-    on_progress: Listener | None = None, begin: float | None = None, warm_start: Plan | None = None,
-) -> Result:  # fmt: skip
-    """Find the best plan of a problem in its order; see `search.plan_search.solve_plan`. Several solvers race."""
-    return search_plan(problem, formulation, options, on_progress, begin, warm_start, _race)
+    on_progress: Listener | None = None,
+    begin: float | None = None,
+    warm_start: Plan | None = None,
+) -> Result:
+    """Find the best plan of a problem among the solutions of a formulation.
+
+    Args:
+        on_progress: called with every new incumbent and bound, in the caller's thread.
+        begin: the time limit counts from here, by `time.monotonic()`; default: from now.
+        warm_start: a plan within budgets and limits, and a solution of the formulation, to start from.
+
+    Returns:
+        The best plan found. An interrupt from the keyboard ends the search, not this function; so does a solver that
+        fails after a plan has been found.
+
+    Raises:
+        InputError: nonsense in an argument, MiniZinc missing, an unknown solver, one that failed before a plan was
+            found, or one that the judge contradicts (`JudgeError`).
+    """
+    record = Board(problem, time.monotonic() if begin is None else begin, options.until_gap, formulation)
+    if warm_start is not None:
+        record.take_warm_start(warm_start, formulation)
+    impossible = why_impossible(problem)
+    if impossible is not None or options.search == "only":
+        check_solvers(options.solvers)
+    if impossible is not None:
+        return no_plan(record, formulation, options, impossible)
+    if len(options.solvers) > 1:
+        return _race(record, formulation, options, on_progress or ignore)
+    runner = Runner(board=record, options=options, form=formulation, searchers=SEARCHERS)
+    runner.run(on_progress or ignore)
+    return runner.result()
 
 
 def _race(record: Board, form: Any, options: SearchOptions, on_progress: Listener) -> Result:
@@ -182,5 +286,7 @@ def _solve(
     if problem.instance.free_order and formulation.staged:
         from moccasin_mzn.search.plan_free_search import solve_plan_in_any_order
 
-        return solve_plan_in_any_order(problem, formulation, options, on_progress, begin, warm_start)
+        return solve_plan_in_any_order(
+            problem, formulation, options, on_progress, begin, warm_start, along=solve_plan, alone=solve_instance
+        )
     return solve_plan(problem, formulation, options, on_progress, begin, warm_start)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,6 @@ from moccasin_mzn.terminal import stopped_by_signals
 if TYPE_CHECKING:
     from moccasin_mzn.api.request import Request
     from moccasin_mzn.search.progress import Listener, Progress
-    from moccasin_mzn.search.result import Result
 
 EXIT_FOUND, EXIT_NONE, EXIT_BAD_INPUT = 0, 1, 2
 
@@ -59,14 +59,13 @@ COUNT_FIXED = option(
 )
 
 
-def answered(request: Request, begin: float, also: Listener | None = None) -> Result:
-    """Search for the answer, with lines about it on stderr.
+@contextlib.contextmanager
+def progress_lines(request: Request, also: Listener | None = None) -> Iterator[Listener]:
+    """While a request is answered: gives what writes lines about it on stderr; being told to end stops the search.
 
     Args:
-        begin: the time limit counts from here.
-        also: told what the lines tell.
+        also: gets what the lines tell.
     """
-    from moccasin_mzn.api.solve import answer
     from moccasin_mzn.report.progress_lines import ProgressLines
 
     lines = ProgressLines(request.problem, sys.stderr, named=len(getattr(request.options, "solvers", ())) > 1)
@@ -77,9 +76,8 @@ def answered(request: Request, begin: float, also: Listener | None = None) -> Re
             also(progress)
 
     with stopped_by_signals():
-        result = answer(request, tell, begin)
+        yield tell
     lines.flush()
-    return result
 
 
 def told(

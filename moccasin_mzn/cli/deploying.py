@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from cloup import option_group
 
-from moccasin_mzn.cli.common import BUDGET, COUNT_FIXED, MAX_COMPUTATIONS, ORDER_OR_FREE, answered
+from moccasin_mzn.cli.common import BUDGET, COUNT_FIXED, MAX_COMPUTATIONS, ORDER_OR_FREE, progress_lines
 from moccasin_mzn.cli.typed import added, typed
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.option import flag
@@ -86,8 +86,11 @@ def asked(options: dict[str, Any], alignment: int | None = None, others: Contain
 
 def schedule_of(graph: ComputationGraph, ask: Ask) -> Result | None:
     """Search for a schedule; None, which is told, if there is none within the budget."""
-    begin = time.monotonic()
-    result = answered(ask(graph), begin)
+    from moccasin_mzn.api.solve import answer
+
+    begin, request = time.monotonic(), ask(graph)
+    with progress_lines(request) as lines:
+        result = answer(request, lines, begin)
     if result.valid:
         return result
     click.echo(Page.INFEASIBLE.after(f"no schedule: {result.reason}"), err=True)

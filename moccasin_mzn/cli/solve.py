@@ -19,10 +19,10 @@ from moccasin_mzn.cli.common import (
     IN_PLACE,
     MAX_COMPUTATIONS,
     ORDER_OR_FREE,
-    answered,
     file_jobs,
     json_line,
     pictures,
+    progress_lines,
     told,
     with_verdicts,
 )
@@ -95,6 +95,7 @@ def solve(
     """
     from moccasin_mzn.api.json_lines import JsonStream
     from moccasin_mzn.api.request import prepared
+    from moccasin_mzn.api.solve import answer
     from moccasin_mzn.cli.verdicts import verdicts
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
@@ -127,9 +128,9 @@ def solve(
     request = prepare(computation_graph, budget=checked_budget, order=order, count_fixed=count_fixed)
     problem = request.problem
     stream = JsonStream(problem, sys.stdout) if json_stream else None
-    result = answered(
-        request, begin, None if stream is None else partial(stream.progress, needed=not any(outputs.values()))
-    )  # fmt: skip
+    written = None if stream is None else partial(stream.progress, needed=not any(outputs.values()))
+    with progress_lines(request, written) as lines:
+        result = answer(request, lines, begin)
     accepted = True
     if check and result.found:
         result, accepted = with_verdicts(result, lambda: verdicts(result))

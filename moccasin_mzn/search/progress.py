@@ -36,6 +36,10 @@ class Progress:
 Listener = Callable[[Progress], None]
 
 
+def ignore(progress: object) -> None:
+    """Do nothing with an improvement."""
+
+
 @dataclass(frozen=True)
 class TracePoint:
     """The best answer and the best bound from this moment on."""

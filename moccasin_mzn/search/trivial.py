@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.search.board import INSTANT, Board
+from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.result import Result, Seconds
 from moccasin_mzn.words import memory_text, over_text
 
+INPUT_ORDER = "the input order"
+"""Who found a schedule where that fits."""
 FAR = 20
 """So many times a budget is more than anyone misjudges it by."""
 
@@ -45,3 +51,11 @@ def _share_meant(budget: int, needed: int) -> str:
     if not 1 < budget <= 100 or needed < FAR * budget:
         return ""
     return f"; {budget} percent of the input order's peak is the budget {budget}%"
+
+
+def no_plan(record: Board, formulation: PlanFormulation, options: SearchOptions, why: str) -> Result:
+    """The answer where it is known without a search that there is no plan."""
+    return Result(
+        record.problem, formulation, options.solver, "infeasible", why, None, None, record.bound,
+        Seconds(total=record.seconds), proved_by=INSTANT,
+    )  # fmt: skip

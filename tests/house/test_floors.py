@@ -120,3 +120,14 @@ def test_packages_that_one_room_imports(package, room):
 def test_solvers_know_nothing_of_rematerialization():
     others = {room_of(other) for one, other in INSIDE.edges if room_of(one) == "solvers"}
     assert others <= {"solvers", GROUND}
+
+
+def test_nothing_below_the_command_line_starts_it():
+    """Processes of the package are modules of their own rooms, which read what they are asked as data."""
+    for module, path in FILES.items():
+        if room_of(module) in ("cli", FACE):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            words = [ast.unparse(part) for part in node.elts] if isinstance(node, ast.List | ast.Tuple) else []
+            assert ("'-m'", f"'{PACKAGE}'") not in list(zip(words, words[1:], strict=False)), module
+            assert not any(word.startswith(f"'{PACKAGE}.cli") for word in words), module

@@ -17,7 +17,7 @@ from moccasin_mzn.report.schedules import print_result
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.board import INSTANT, WARM_START
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.search.solve import INPUT_ORDER
+from moccasin_mzn.search.trivial import INPUT_ORDER
 from moccasin_mzn.strategies import find_strategy
 
 SKIP = ComputationGraph(

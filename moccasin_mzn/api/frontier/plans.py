@@ -20,7 +20,7 @@ from moccasin_mzn.problem.plan import Plan, plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.search.solve import INPUT_ORDER
+from moccasin_mzn.search.trivial import INPUT_ORDER
 from moccasin_mzn.words import memory_text
 
 SWEPT = 0

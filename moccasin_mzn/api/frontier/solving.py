@@ -22,7 +22,7 @@ from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.search.conclusion import scope
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.search.solve import INPUT_ORDER
+from moccasin_mzn.search.trivial import INPUT_ORDER
 
 if TYPE_CHECKING:
     from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound

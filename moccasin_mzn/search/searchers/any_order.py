@@ -14,9 +14,9 @@ from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_or
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
 from moccasin_mzn.search.conclusion import FLOW_COVERS, MOMENTS
-from moccasin_mzn.search.model_search import ModelSearch
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.runner import Runner, Searcher
+from moccasin_mzn.search.searchers.model import ModelSearch
 from moccasin_mzn.solvers.minizinc.run import Limits
 from moccasin_mzn.strategies.kumar import KUMAR_HELD
 

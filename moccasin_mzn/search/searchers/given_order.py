@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import ClassVar
 
 from moccasin_mzn.search.conclusion import LOCAL_SEARCH, RELAXATION
@@ -53,11 +54,11 @@ class Local(Searcher):
             return runner.better_than(duration)
 
         LocalSearch(runner.instance, runner.seed).run(
-            lambda sequence: board.offer(sequence, LOCAL_SEARCH),
+            partial(board.offer, source=LOCAL_SEARCH),
             runner.over,
             better,
             lambda: shared.drafts.pop() if shared.drafts else None,  # what the relaxation suggested last
-            on_peak=lambda sequence: board.offer(sequence, LOCAL_SEARCH, "peak"),
+            on_peak=partial(board.offer, source=LOCAL_SEARCH, phase="peak"),
         )
 
 
