@@ -35,7 +35,7 @@ from moccasin_mzn.search.options import STOP, Options, SearchOptions
 from moccasin_mzn.search.progress import Listener, ignore
 from moccasin_mzn.search.result import Result, Seconds
 from moccasin_mzn.search.runner import Runner
-from moccasin_mzn.search.searchers import SEARCHERS
+from moccasin_mzn.search.searchers import searchers
 from moccasin_mzn.search.trials import Trials
 from moccasin_mzn.search.trivial import INPUT_ORDER, known_at_once, no_plan
 from moccasin_mzn.solvers.minizinc.solvers import check_solvers
@@ -168,7 +168,7 @@ def _searched(
 ) -> Result:  # fmt: skip
     if len(options.solvers) > 1:
         return _race(board, options.form, options, on_progress)
-    runner = Runner(board=board, options=options, form=options.form, searchers=SEARCHERS, flow_bounds=flow_bounds)
+    runner = Runner(board=board, options=options, form=options.form, searchers=searchers(), flow_bounds=flow_bounds)
     runner.run(on_progress)
     return runner.result()
 
@@ -225,7 +225,7 @@ def solve_plan(
         return no_plan(record, formulation, options, impossible)
     if len(options.solvers) > 1:
         return _race(record, formulation, options, on_progress or ignore)
-    runner = Runner(board=record, options=options, form=formulation, searchers=SEARCHERS)
+    runner = Runner(board=record, options=options, form=formulation, searchers=searchers())
     runner.run(on_progress or ignore)
     return runner.result()
 

@@ -59,7 +59,7 @@ LONG = 1e9
 
 
 class Searcher(ABC):
-    """One of the searches of a call: an entry of `searchers.SEARCHERS`."""
+    """One of the searches of a call: an entry of the list of `searchers`."""
 
     name: ClassVar[str]
     """Also that of its thread, and who is credited for what it finds."""

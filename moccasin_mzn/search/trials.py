@@ -22,7 +22,7 @@ from moccasin_mzn.search.options import HINT, MORE, STOP, Options
 from moccasin_mzn.search.progress import Progress
 from moccasin_mzn.search.result import Result, percent_over
 from moccasin_mzn.search.runner import MOMENT, Runner
-from moccasin_mzn.search.searchers import SEARCHERS
+from moccasin_mzn.search.searchers import searchers
 from moccasin_mzn.search.searchers.along import INPUT_ORDER
 from moccasin_mzn.search.shortfall import FOUND, NONE_FOUND, NONE_THERE, NOT_TRIED, Help, Shortfall, shortfall
 
@@ -220,7 +220,7 @@ class Trials:
         )  # fmt: skip
         along = question.more or not instance.free_order  # else the search along the input order was the trial before
         search = Runner(
-            board=record, options=options, form=options.form, searchers=SEARCHERS, enough=enough,
+            board=record, options=options, form=options.form, searchers=searchers(), enough=enough,
             without=frozenset() if along else frozenset({INPUT_ORDER}),
         )  # fmt: skip
 

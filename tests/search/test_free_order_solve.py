@@ -17,7 +17,7 @@ from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.runner import Runner
-from moccasin_mzn.search.searchers import SEARCHERS, along
+from moccasin_mzn.search.searchers import along, searchers
 from moccasin_mzn.solvers.minizinc.run import SolverError
 
 # The input order holds the wide b and B together, which takes 11; one after the other takes 9, and nothing twice.
@@ -141,7 +141,7 @@ def test_the_general_formulation_has_flow_covers_too():
 
 def runner_of(board, options):
     """The call of `solve` for the problem of a board."""
-    return Runner(board=board, options=options, form=options.form, searchers=SEARCHERS)
+    return Runner(board=board, options=options, form=options.form, searchers=searchers())
 
 
 def test_where_there_is_one_order_its_proofs_hold_for_all():

@@ -17,7 +17,7 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.runner import Runner
-from moccasin_mzn.search.searchers import SEARCHERS
+from moccasin_mzn.search.searchers import searchers
 from moccasin_mzn.search.searchers.along import _left_behind
 
 OTHERS = {"general": {"formulation": "general"}, "free": {"order": "free"}}
@@ -102,7 +102,7 @@ def test_the_search_along_the_input_order_goes_on_unless_it_is_left_behind():
     graph, budget = draw(96)
     instance = Instance.build(graph, budget, order="free")
     options = Options(search="only", time_limit=10)
-    search = Runner(board=Board(instance, time.monotonic()), options=options, form=options.form, searchers=SEARCHERS)
+    search = Runner(board=Board(instance, time.monotonic()), options=options, form=options.form, searchers=searchers())
     schedule = solve(graph, budget, search="only", time_limit=60).sequence
     staged = Instance.build(graph, budget)
     early, late = Board(staged, time.monotonic()), Board(staged, time.monotonic() - 9)

@@ -1,15 +1,15 @@
-"""The searches that there are, in the order in which they start. A new one is a class and an entry here."""
+"""The searches that there are. A new one is a module with `SEARCHERS`, a tuple of objects, and a name in `MODULES`."""
 
 from __future__ import annotations
 
-from moccasin_mzn.search.runner import Searcher
-from moccasin_mzn.search.searchers.along import AlongInputOrder, AlongOrders, AlongStages
-from moccasin_mzn.search.searchers.any_order import Annealing, FlowCovers, Proof, Starts
-from moccasin_mzn.search.searchers.given_order import Local, Relaxation
-from moccasin_mzn.search.searchers.model import Model
-from moccasin_mzn.search.searchers.plans import PlanSearch
+from importlib import import_module
 
-SEARCHERS: tuple[Searcher, ...] = (
-    Local(), Relaxation(), AlongStages(), Annealing(), Starts(), FlowCovers(), Proof(), AlongInputOrder(),
-    AlongOrders(), PlanSearch(), Model(),
-)  # fmt: skip
+from moccasin_mzn.search.runner import Searcher
+
+MODULES = ("given_order", "any_order", "along", "plans", "model")
+"""In the order in which searches start."""
+
+
+def searchers() -> tuple[Searcher, ...]:
+    """All of them; which apply is for each to say."""
+    return tuple(one for module in MODULES for one in import_module(f"{__name__}.{module}").SEARCHERS)

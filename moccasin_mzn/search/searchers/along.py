@@ -184,3 +184,6 @@ def _next_order(runner: Runner) -> tuple[int, ...] | None:
 def _patience(runner: Runner) -> float:
     """Seconds for which a proof that may be quick precedes staged searches with the model."""
     return min(PATIENCE, slice_of(runner, PATIENCE_SHARE)) if is_small(runner) else 0.0
+
+
+SEARCHERS = (AlongStages(), AlongInputOrder(), AlongOrders())

@@ -174,3 +174,6 @@ class Proof(Searcher):
         search = ModelSearch(runner.board, form, runner.backend, limits, runner.over)
         runner.outcomes = search.outcomes
         search.run(options.two_phase)
+
+
+SEARCHERS = (Annealing(), Starts(), FlowCovers(), Proof())

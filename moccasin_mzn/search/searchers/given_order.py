@@ -95,3 +95,6 @@ class Relaxation(Searcher):
         )
         if proven.infeasible:
             board.refute(RELAXATION)
+
+
+SEARCHERS = (Local(), Relaxation())

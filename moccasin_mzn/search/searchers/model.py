@@ -302,3 +302,6 @@ def _recomputed_stages(incumbent: Incumbent) -> list[int]:
         else:
             stages.append(stage)
     return stages
+
+
+SEARCHERS = (Model(),)

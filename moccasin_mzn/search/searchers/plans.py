@@ -25,3 +25,6 @@ class PlanSearch(Searcher):
         runner.form.search(
             board.problem, runner.seed, lambda plan: board.offer(plan, SEARCH), runner.over, lambda: board.answer
         )
+
+
+SEARCHERS = (PlanSearch(),)
