@@ -67,7 +67,7 @@ _REFUSED = {
     "comment": "begins a comment without its end",
 }
 _ESCAPE_IN_VALUE = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPE_IN_STRING = re.compile(r'\\(["\\])')
+_ESCAPE_IN_STRING = re.compile(r'\\(\r?\n|["\\])')
 _ONE_AT_A_TIME = threading.Lock()
 """pydot's parser is not safe in threads."""
 
@@ -233,10 +233,10 @@ class _Statements:
 
 
 def _text(token: str) -> str:
-    """What Graphviz's scanner makes of a token: of a quoted string, only a backslash before a quote goes."""
+    """What Graphviz's scanner makes of a token: of a quoted string, only a backslash before a quote or a line's end goes."""
     if not token.startswith('"'):
         return token
-    return _ESCAPE_IN_STRING.sub(lambda found: {'"': '"', "\\": "\\\\"}[found[1]], token[1:-1])
+    return _ESCAPE_IN_STRING.sub(lambda found: {'"': '"', "\\": "\\\\"}.get(found[1], ""), token[1:-1])
 
 
 def dot_text(graph: ComputationGraph) -> str:
