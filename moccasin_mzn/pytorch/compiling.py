@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.torch_trace import quiet, require_torch
+from moccasin_mzn.graphs.importers.torch.trace import quiet, require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate

@@ -233,7 +233,7 @@ class _Statements:
 
 
 def _text(token: str) -> str:
-    """What Graphviz's scanner makes of a token: of a quoted string, only a backslash before a quote or a line's end goes."""
+    """What Graphviz's scanner makes of a token: of a string, only a backslash before a quote or a line's end goes."""
     if not token.startswith('"'):
         return token
     return _ESCAPE_IN_STRING.sub(lambda found: {'"': '"', "\\": "\\\\"}.get(found[1], ""), token[1:-1])
