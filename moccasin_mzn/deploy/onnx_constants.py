@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, some_of
-from moccasin_mzn.graphs.importers.onnx_model import one_line, packages
-from moccasin_mzn.graphs.importers.onnx_names import initializer_names, reads
-from moccasin_mzn.graphs.importers.onnx_network import Network
-from moccasin_mzn.graphs.importers.onnx_runtime import plain_options, runtime, with_weights
+from moccasin_mzn.graphs.importers.onnx.model import initializer_names, one_line, packages, reads
+from moccasin_mzn.graphs.importers.onnx.network import Network
+from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, runtime, with_weights
 
 if TYPE_CHECKING:
     import onnx

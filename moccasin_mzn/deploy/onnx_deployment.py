@@ -14,11 +14,10 @@ from moccasin_mzn.deploy.onnx_rewriting import rewritten
 from moccasin_mzn.errors import InputError, explained, located, shown, some_of
 from moccasin_mzn.files import load_json
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.importers.onnx_file import OnnxTrace, trace_onnx
-from moccasin_mzn.graphs.importers.onnx_folding import Fold
-from moccasin_mzn.graphs.importers.onnx_model import model_bytes, one_line, packages, tensors
-from moccasin_mzn.graphs.importers.onnx_network import whole_model
-from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize, optimized
+from moccasin_mzn.graphs.importers.onnx.file import OnnxTrace, trace_onnx
+from moccasin_mzn.graphs.importers.onnx.model import model_bytes, one_line, packages, tensors
+from moccasin_mzn.graphs.importers.onnx.network import whole_model
+from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize, optimized
 from moccasin_mzn.graphs.importers.program import Missing
 from moccasin_mzn.graphs.reduction import Reduction, reduce_graph
 from moccasin_mzn.pages import Page

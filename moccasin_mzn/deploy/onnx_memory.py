@@ -10,11 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.graphs.importers.onnx_model import graph_inputs, is_standard
-from moccasin_mzn.graphs.importers.onnx_names import reads
-from moccasin_mzn.graphs.importers.onnx_repeating import is_elementwise
-from moccasin_mzn.graphs.importers.onnx_shapes import varies
-from moccasin_mzn.graphs.importers.onnx_values import VIEWS
+from moccasin_mzn.graphs.importers.onnx.model import graph_inputs, is_standard, reads
+from moccasin_mzn.graphs.importers.onnx.shapes import VIEWS, is_elementwise, varies
 
 if TYPE_CHECKING:
     import onnx

@@ -18,8 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from moccasin_mzn.graphs.importers.onnx_model import packages
-from moccasin_mzn.graphs.importers.onnx_names import all_names, fresh, initializer_names, reads, rename_reads
+from moccasin_mzn.graphs.importers.onnx.model import all_names, fresh, initializer_names, packages, reads, rename_reads
 
 if TYPE_CHECKING:
     import onnx

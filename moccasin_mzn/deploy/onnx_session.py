@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.deploy.onnx_memory import peak_of
-from moccasin_mzn.graphs.importers.onnx_inside import SizesIn, memory_inside
-from moccasin_mzn.graphs.importers.onnx_model import is_standard, title
-from moccasin_mzn.graphs.importers.onnx_names import subgraphs
-from moccasin_mzn.graphs.importers.onnx_runtime import (
+from moccasin_mzn.graphs.importers.onnx.inference import SizesIn, memory_inside
+from moccasin_mzn.graphs.importers.onnx.model import is_standard, subgraphs, title
+from moccasin_mzn.graphs.importers.onnx.runtime import (
     Runs,
     inner_name,
     inner_operators,
@@ -30,7 +29,7 @@ from moccasin_mzn.graphs.importers.onnx_runtime import (
     runtime,
     with_weights,
 )
-from moccasin_mzn.graphs.importers.onnx_values import OF_SHAPE
+from moccasin_mzn.graphs.importers.onnx.shapes import OF_SHAPE
 
 if TYPE_CHECKING:
     import numpy

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.importers.tflite_model import (
+from moccasin_mzn.graphs.importers.tflite import (
     ALIGNMENT,
     CHANCE,
     RESULTS,

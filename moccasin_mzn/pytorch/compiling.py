@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.api.solve import solve_instance
-from moccasin_mzn.graphs.importers.torch_trace import quiet, require_torch
+from moccasin_mzn.graphs.importers.torch.trace import quiet, require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", minversion="2.6")
 
 from moccasin_mzn.graphs.formats import read_graph
-from moccasin_mzn.graphs.importers.torch_module import import_torch
+from moccasin_mzn.graphs.importers.torch.graph import import_torch
 
 NETWORKS = Path(__file__).parent / "networks.py"
 TRANSFORMER = [f"{NETWORKS}:transformer", "--input", "2x16:int64"]

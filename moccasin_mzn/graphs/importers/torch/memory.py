@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.program import Operation, known_total, unique_names
-from moccasin_mzn.graphs.importers.torch_nodes import (
+from moccasin_mzn.graphs.importers.torch.nodes import (
     allocated_tensors,
     elements_of,
     group_bytes,
@@ -46,6 +46,7 @@ from moccasin_mzn.graphs.importers.torch_nodes import (
 
 if TYPE_CHECKING:
     from torch import fx
+
 
 INPUT, STATE, CONSTANT = "input", "state", "constant"
 """What a placeholder is: an input of the network; a parameter or buffer; another tensor."""

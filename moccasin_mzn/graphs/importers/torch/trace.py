@@ -13,6 +13,7 @@ with two exceptions:
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import operator
 import warnings
@@ -22,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, located, missing, shown
 from moccasin_mzn.graphs.importers.program import Operation, Program, known_total
-from moccasin_mzn.graphs.importers.torch_memory import Accounted, Member, Traced, account
-from moccasin_mzn.graphs.importers.torch_nodes import tensor_bytes
-from moccasin_mzn.graphs.importers.torch_paths import PATH
-from moccasin_mzn.graphs.importers.torch_spec import (
+from moccasin_mzn.graphs.importers.torch.memory import CONSTANT, INPUT, STATE, Accounted, Member, Traced, account
+from moccasin_mzn.graphs.importers.torch.nodes import tensor_bytes, viewed_argument
+from moccasin_mzn.graphs.importers.torch.paths import PATH, Paths, mark_path, traced_so_far
+from moccasin_mzn.graphs.importers.torch.spec import (
     Input,
     load_network,
     one_line,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from torch import fx
     from torch._subclasses.fake_tensor import FakeTensorMode
 
+
 _DEPENDS_ON_VALUES = {
     "GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException",
 }  # fmt: skip
@@ -53,7 +55,7 @@ class Trace:
     graph_module: fx.GraphModule
     program: Program
     kinds: Mapping[str, str] = field(hash=False)
-    """For each placeholder, by name, `INPUT`, `STATE` or `CONSTANT` of `torch_memory`."""
+    """For each placeholder, by name, `INPUT`, `STATE` or `CONSTANT` of `memory`."""
     members: Mapping[str, tuple[Member, ...]] = field(hash=False)
     """For each operation of the program that is no view, the traced nodes it is made of."""
     labels: Mapping[str, str] = field(hash=False)
@@ -79,7 +81,7 @@ def require_torch() -> None:
 
 
 def trace_network(spec: str, inputs: Sequence[str], *, training: bool = False, optimizer: str = "none") -> Trace:
-    """Trace the network of a factory; see `torch_module.import_torch` for arguments. THIS RUNS THE MODULE'S CODE."""
+    """Trace the network of a factory; see `graph.import_torch` for arguments. THIS RUNS THE MODULE'S CODE."""
     require_torch()
     if optimizer not in OPTIMIZERS:
         raise InputError(f"optimizer {shown(optimizer)}, expected one of {', '.join(OPTIMIZERS)}")
@@ -87,9 +89,6 @@ def trace_network(spec: str, inputs: Sequence[str], *, training: bool = False, o
         raise InputError(f"optimizer {optimizer} needs training: inference has none")
     wanted = parse_inputs(inputs)
     import torch
-
-    from moccasin_mzn.graphs.importers.torch_inference import trace_inference
-    from moccasin_mzn.graphs.importers.torch_training import trace_training
 
     with quiet(), torch.random.fork_rng(devices=[]):
         network = load_network(spec)
@@ -238,3 +237,154 @@ def _fixed_memory(network: torch.nn.Module, inputs: tuple[list[Any], dict[str, A
 def _label(nodes: Mapping[str, fx.Node], operation: Operation, members: Sequence[Member]) -> str:
     path = nodes[members[0].node].meta.get(PATH, "") if members else ""
     return f"{path} {operation.kind}" if path else operation.kind
+
+
+# --- Forward pass, loss and backward pass of a PyTorch network, by `make_fx` ----------------------------------
+
+
+_FORWARD = "moccasin_forward"
+"""Key in a traced node's `meta`: it is in the forward pass."""
+
+
+def trace_training(network: torch.nn.Module, inputs: Sequence[Any], named: Mapping[str, Any]) -> Traced:
+    """Trace one step of training without the optimizer: results are the loss and the gradients of all parameters.
+
+    The first output of the network is the loss if it is a scalar; otherwise the sum of all outputs is.
+
+    Args:
+        network: in training mode, its parameters and buffers fake tensors.
+        inputs: fake tensors.
+        named: fake tensors, by the name of the argument.
+
+    Raises:
+        InputError: no parameter is trained, or the outputs depend on none.
+        Exception: whatever the network raises.
+    """
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    state = {**dict(network.named_parameters()), **dict(network.named_buffers())}
+    trained = [name for name, parameter in network.named_parameters() if parameter.requires_grad]
+    if not trained:
+        raise InputError("training: the network has no parameter to train")
+
+    class Step(torch.nn.Module):
+        """All in one `forward`, because checkpointing runs parts of the network again in the backward pass."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
+
+        def forward(self, fixed: Mapping[str, Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:
+            paths = Paths(network)
+            with paths.forward():
+                outputs = network(*arguments, **keywords)
+            for node in traced_so_far().nodes:
+                node.meta[_FORWARD] = True
+            loss = _loss(outputs)
+            with paths.backward(loss):
+                gradients = torch.autograd.grad(loss, [fixed[name] for name in trained], allow_unused=True)
+            return [loss, *(gradient for gradient in gradients if gradient is not None)]
+
+    def step(*tensors: Any) -> list[Any]:
+        fixed = dict(zip(state, tensors, strict=False))
+        arguments = tensors[len(state) :]
+        keywords = dict(zip(named, arguments[len(inputs) :], strict=True))
+        replaced = {f"network.{name}": tensor for name, tensor in fixed.items()}
+        return torch.func.functional_call(Step(), replaced, (fixed, arguments[: len(inputs)], keywords))
+
+    graph_module = make_fx(step, tracing_mode="fake")(*state.values(), *inputs, *named.values())
+    nodes = list(graph_module.graph.nodes)
+    placeholders = [node.name for node in nodes if node.op == "placeholder"]
+    return Traced(
+        graph_module,
+        {name: STATE if at < len(state) else INPUT for at, name in enumerate(placeholders)},
+        _backward(nodes),
+    )
+
+
+def _loss(outputs: Any) -> torch.Tensor:
+    """The first output if that is a scalar, else the sum of all; only outputs that depend on a parameter count."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    tensors = [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if not tensors:
+        raise InputError("training: no output of the network depends on a parameter to train")
+    if tensors[0].dim() == 0:
+        return tensors[0]
+    loss = tensors[0].sum()
+    for tensor in tensors[1:]:
+        loss = loss + tensor.sum()
+    return loss
+
+
+def _backward(nodes: Sequence[fx.Node]) -> frozenset[str]:
+    """Names of the loss and of what was traced after the forward pass; the loss may be an output of the network."""
+    found = {node.name for node in nodes if _FORWARD not in node.meta}
+    returned: Any = nodes[-1].args[0]
+    loss = returned[0]
+    while loss is not None:  # the views that the loss is, and the operator that made it
+        found.add(loss.name)
+        loss = viewed_argument(loss)
+    return frozenset(found)
+
+
+# --- The forward pass of a PyTorch network, by `torch.export` -------------------------------------------------
+
+
+def trace_inference(network: torch.nn.Module, inputs: Sequence[Any], named: Mapping[str, Any]) -> Traced:
+    """Export a network, then trace the exported program once more, down to the operators that a CPU executes.
+
+    The second step is needed for the memory: what is one operator to `torch.export`, such as
+    `scaled_dot_product_attention`, may be several when it runs, each with an output of its own.
+
+    The fast path that `nn.TransformerEncoder` and `nn.MultiheadAttention` may take in evaluation mode is not traced.
+
+    Args:
+        network: in evaluation mode, its parameters and buffers fake tensors.
+        inputs: fake tensors.
+        named: fake tensors, by the name of the argument.
+
+    Raises:
+        Exception: whatever `torch.export` or the network raises.
+    """
+    import torch
+    from torch.export.graph_signature import InputKind
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    with torch.no_grad():
+        with contextlib.redirect_stderr(io.StringIO()):  # where it fails, it prints all that it has traced so far
+            exported = torch.export.export(network, tuple(inputs), dict(named), strict=False)
+        placeholders = [node for node in exported.graph.nodes if node.op == "placeholder"]
+
+        def run(*tensors: Any) -> list[Any]:
+            results = _walker(exported.graph_module).run(*tensors)
+            return [result for result in results if isinstance(result, torch.Tensor)]
+
+        graph_module = make_fx(run, tracing_mode="fake")(*(node.meta["val"] for node in placeholders))
+    kinds = {InputKind.USER_INPUT: INPUT, InputKind.PARAMETER: STATE, InputKind.BUFFER: STATE}
+    specs = exported.graph_signature.input_specs
+    traced = [node.name for node in graph_module.graph.nodes if node.op == "placeholder"]
+    return Traced(
+        graph_module,
+        {name: kinds.get(spec.kind, CONSTANT) for name, spec in zip(traced, specs, strict=True)},
+    )
+
+
+def _walker(graph_module: fx.GraphModule) -> fx.Interpreter:
+    """Runs the exported program and notes which module every operator stands in."""
+    from torch import fx
+
+    class Walker(fx.Interpreter):
+        def run_node(self, node: fx.Node) -> Any:
+            result = super().run_node(node)
+            mark_path(_path(node))
+            return result
+
+    return Walker(graph_module)
+
+
+def _path(node: fx.Node) -> str:
+    stack = node.meta.get("nn_module_stack") or {}
+    return str(list(stack.values())[-1][0]) if stack else ""

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, located, some_of
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
-from moccasin_mzn.graphs.importers.onnx_folding import Fold
-from moccasin_mzn.graphs.importers.onnx_isolated import network_apart
-from moccasin_mzn.graphs.importers.onnx_model import model_bytes, packages
-from moccasin_mzn.graphs.importers.onnx_network import whole_model
-from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize, optimized
-from moccasin_mzn.graphs.importers.onnx_runtime import (
+from moccasin_mzn.graphs.importers.onnx.file import network_apart
+from moccasin_mzn.graphs.importers.onnx.model import model_bytes, packages
+from moccasin_mzn.graphs.importers.onnx.network import whole_model
+from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize, optimized
+from moccasin_mzn.graphs.importers.onnx.runtime import (
     number_operators,
     operator_name,
     plain_options,
@@ -34,6 +33,7 @@ from moccasin_mzn.graphs.importers.onnx_runtime import (
 
 if TYPE_CHECKING:
     import onnx
+
 
 RESULTS = "results"
 """Label of the last node that keeps several results: it is no operator and takes no time."""

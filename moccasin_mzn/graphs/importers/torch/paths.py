@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import torch
     from torch import fx
 
+
 PATH = "moccasin_path"
 """Key in a traced node's `meta`: the path of the module, such as "layer1.0.conv1"; empty outside of modules."""
 

@@ -19,6 +19,7 @@ from moccasin_mzn.pages import Page
 if TYPE_CHECKING:
     import torch
 
+
 DTYPES = (
     "float32", "float64", "float16", "bfloat16", "complex64", "complex128", "int64", "int32", "int16", "int8", "uint8",
     "bool",

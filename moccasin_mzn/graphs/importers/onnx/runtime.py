@@ -17,8 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, located, missing, shown, some_of
-from moccasin_mzn.graphs.importers.onnx_model import SIZE_LIMIT, graph_inputs, one_line, packages, tensors
-from moccasin_mzn.graphs.importers.onnx_names import subgraphs
+from moccasin_mzn.graphs.importers.onnx.model import SIZE_LIMIT, graph_inputs, one_line, packages, subgraphs, tensors
 
 if TYPE_CHECKING:
     import numpy

@@ -6,7 +6,7 @@
                                   |
     W (initializer) -> Identity -> Gemm --> y                        Identity: a constant
 
-Sizes are those of the operators' outputs in bytes, durations multiply-adds, see `onnx_costs`. Initializers and what is
+Sizes are those of the operators' outputs in bytes, durations multiply-adds, see `costs`. Initializers and what is
 computed from nothing else, and folded, are no operations but fixed memory, as are the network's inputs.
 """
 
@@ -17,25 +17,33 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.graphs.importers.onnx_branches import known_branches, take_branches
-from moccasin_mzn.graphs.importers.onnx_costs import is_moving, multiply_adds
-from moccasin_mzn.graphs.importers.onnx_dims import fix_dims
-from moccasin_mzn.graphs.importers.onnx_folding import Fold, keep_operators
-from moccasin_mzn.graphs.importers.onnx_inference import infer
-from moccasin_mzn.graphs.importers.onnx_inside import inside_of
-from moccasin_mzn.graphs.importers.onnx_model import (
+from moccasin_mzn.graphs.importers.onnx.costs import is_moving, multiply_adds, workspace
+from moccasin_mzn.graphs.importers.onnx.inference import infer, inside_of
+from moccasin_mzn.graphs.importers.onnx.model import (
+    all_names,
+    fresh,
     graph_inputs,
+    initializer_names,
     is_standard,
     operator_sets,
     packages,
     parse_model,
+    reads,
+    rename_reads,
+    subgraphs,
     title,
 )
-from moccasin_mzn.graphs.importers.onnx_names import reads, subgraphs
-from moccasin_mzn.graphs.importers.onnx_repeating import is_elementwise, may_repeat, passes_through
-from moccasin_mzn.graphs.importers.onnx_shapes import UNKNOWN, Shapes, Tensor
-from moccasin_mzn.graphs.importers.onnx_values import OF_SHAPE, VIEWS
-from moccasin_mzn.graphs.importers.onnx_workspaces import workspace
+from moccasin_mzn.graphs.importers.onnx.preparation import Fold, fix_dims, keep_operators
+from moccasin_mzn.graphs.importers.onnx.shapes import (
+    OF_SHAPE,
+    UNKNOWN,
+    VIEWS,
+    Shapes,
+    Tensor,
+    is_elementwise,
+    may_repeat,
+    passes_through,
+)
 from moccasin_mzn.graphs.importers.program import Operation, Program, known_total, unique_names
 
 if TYPE_CHECKING:
@@ -56,7 +64,7 @@ class Network:
     branches: tuple[Mapping[str, bool], ...]
     """Operators If in whose place a branch was put, see `take_branches`, in one round after the other."""
     folded: tuple[str, ...]
-    """Values computed of constants alone that are none of the program's, see `onnx_folding`."""
+    """Values computed of constants alone that are none of the program's, see `preparation.Fold`."""
 
 
 def network_of(
@@ -245,3 +253,73 @@ def _attributes(model: onnx.ModelProto, shapes: Shapes) -> dict[str, Any]:
     }
     producer = f"{model.producer_name} {model.producer_version}".strip()
     return {**about, "producer": producer} if producer else about
+
+
+# --- The branch of an If whose condition is known, in place of the operator.  ---------------------------------
+
+# y = If(yes) {then: t = Exp(x); u = Neg(t)}        t = Exp(x)    y = Neg(t)
+
+
+def known_branches(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, bool]:
+    """By first output of each If of the graph whose condition is known: is it true?"""
+    return {
+        node.output[0]: bool(shapes.values[node.input[0]].all())
+        for node in graph.node
+        if is_standard(node) and node.op_type == "If" and node.input and node.input[0] in shapes.values
+        and shapes.values[node.input[0]].size == 1 and node.output and node.output[0]
+    }  # fmt: skip
+
+
+def take_branches(graph: onnx.GraphProto, taken: Mapping[str, bool]) -> None:
+    """Put the branch that is taken in place of each If that `known_branches` found."""
+    nodes = list(graph.node)
+    used = set(all_names(graph))
+    new: list[onnx.NodeProto] = []
+    for node in nodes:
+        if node.op_type == "If" and node.output and node.output[0] in taken:
+            wanted = "then_branch" if taken[node.output[0]] else "else_branch"
+            branch = next(attribute.g for attribute in node.attribute if attribute.name == wanted)
+            new.extend(_unwrapped(node, branch, graph, used))
+        else:
+            copy = type(node)()
+            copy.CopyFrom(node)
+            new.append(copy)
+    del graph.node[:]
+    graph.node.extend(new)
+
+
+def _unwrapped(
+    node: onnx.NodeProto, branch: onnx.GraphProto, graph: onnx.GraphProto, used: set[str]
+) -> list[onnx.NodeProto]:
+    """The operators of a branch, with names that are free in the graph, to which its constants are added."""
+    made = [name for inner in branch.node for name in inner.output if name]
+    names: dict[str, str] = {}
+    copied = []
+    for name, value in zip(node.output, branch.output, strict=False):
+        if name and value.name in made and value.name not in names:
+            names[value.name] = name
+        elif name:
+            copied.append((value.name, name))
+    for name in (*initializer_names(branch), *made):
+        names.setdefault(name, fresh(f"{node.output[0]}/{name}", used))
+    for tensor in branch.initializer:
+        graph.initializer.add().CopyFrom(tensor)
+        graph.initializer[-1].name = names[tensor.name]
+    for sparse in branch.sparse_initializer:
+        graph.sparse_initializer.add().CopyFrom(sparse)
+        graph.sparse_initializer[-1].values.name = names[sparse.values.name]
+    for value in branch.value_info:
+        if value.name in names:
+            graph.value_info.add().CopyFrom(value)
+            graph.value_info[-1].name = names[value.name]
+    found = []
+    for inner in branch.node:
+        new = type(inner)()
+        new.CopyFrom(inner)
+        if node.name and inner.name:
+            new.name = f"{node.name}/{inner.name}"
+        new.output[:] = [names.get(name, name) for name in inner.output]
+        rename_reads(new, names)
+        found.append(new)
+    make = packages().helper.make_node
+    return found + [make("Identity", [names.get(name, name)], [given]) for name, given in copied]

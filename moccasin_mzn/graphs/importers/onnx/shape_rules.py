@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.onnx_model import is_standard, operator_sets, packages
-from moccasin_mzn.graphs.importers.onnx_shapes import Shapes, Tensor
+from moccasin_mzn.graphs.importers.onnx.model import is_standard, operator_sets, packages
+from moccasin_mzn.graphs.importers.onnx.shapes import Shapes, Tensor
 
 if TYPE_CHECKING:
     import onnx
+
 
 Shape = tuple[int, ...]
 Delegate = Callable[["onnx.NodeProto"], dict[str, "onnx.TypeProto"]]
@@ -304,7 +305,7 @@ def _block() -> int:
     """How many channels are in a block on this processor: ONNX Runtime puts four into one."""
     import numpy
 
-    from moccasin_mzn.graphs.importers.onnx_runtime import plain_options, runtime
+    from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, runtime
 
     helper, kind = packages().helper, packages().TensorProto.FLOAT
     node = helper.make_node("ReorderInput", ["x"], ["y"], domain=BLOCKED)

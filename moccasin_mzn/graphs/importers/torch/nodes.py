@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.importers.program import known_total
-from moccasin_mzn.graphs.importers.torch_durations import flops, is_free
-from moccasin_mzn.graphs.importers.torch_storages import storage_elements
 
 if TYPE_CHECKING:
     from torch import fx
+
 
 _UNDECLARED_VIEWS = {"aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::unsafe_chunk"}
 """Views of their first input by what they do; their schemas do not say so."""
@@ -246,3 +246,169 @@ def mask_position(node: fx.Node) -> int | None:
     names = [argument.name for argument in schema.arguments]
     at = names.index("output_mask") if "output_mask" in names else len(node.args)
     return at if at < len(node.args) else None
+
+
+# --- Outputs of PyTorch's operators whose storage is larger than the tensor: what a trace cannot tell, and a
+# run holds
+
+# An operator of these makes a large tensor first and shrinks it in place, so that its storage stays as large as it was,
+# for as long as the output lives. Fake tensors have the size of the elements.
+
+
+def storage_elements(node: fx.Node, number: int | None) -> int:
+    """Elements that the storage of an output has room for, where that is known to be more than it has; else 0.
+
+    Args:
+        number: of the output, where the operator has several.
+    """
+    from torch.utils._pytree import tree_map
+
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or schema.name not in _RULES:
+        return 0
+    args, kwargs = tree_map(lambda leaf: getattr(leaf, "meta", {}).get("val", leaf), (tuple(node.args), node.kwargs))
+    given = {argument.name: argument.default_value for argument in schema.arguments if argument.has_default_value()}
+    given |= dict(zip((argument.name for argument in schema.arguments), args, strict=False)) | kwargs
+    try:
+        room = _RULES[schema.name](given, node.meta["val"], number)
+    except (KeyError, AttributeError):  # an argument that the trace does not know
+        return 0
+    return room if type(room) is int else 0
+
+
+_Rule = Callable[[Mapping[str, Any], Any, int | None], int]
+"""From arguments by name, outputs, and the number of one, elements of its storage."""
+
+
+def _reduced_loss(given: Mapping[str, Any], made: Any, number: int | None) -> int:
+    """The loss of each element is made first, and their mean or sum in the same storage."""
+    import torch
+
+    if not given["reduction"]:
+        return 0
+    return math.prod(torch.broadcast_shapes(given["self"].shape, given["target"].shape))
+
+
+def _bags(given: Mapping[str, Any], made: Sequence[Any], number: int | None) -> int:
+    if number == 1 and made[1].numel():  # the bag of each index: one more while they are summed up
+        return made[1].numel() + 1
+    return given["offsets"].numel() if number == 2 else 0
+
+
+def _as_the_input(given: Mapping[str, Any], made: Any, number: int | None) -> int:
+    return given["self"].numel()
+
+
+def _window(given: Mapping[str, Any], made: Any, number: int | None) -> int:
+    """A periodic window is one that is longer by one, without its end."""
+    length = given["window_length"]
+    return length + 1 if given.get("periodic", True) and length > 1 else 0
+
+
+def _reserve(given: Mapping[str, Any], made: Sequence[Any], number: int | None) -> int:
+    """What cuDNN keeps for the backward pass besides the statistics, of which fake tensors know nothing."""
+    import torch
+
+    if number != 3:
+        return 0
+    return torch._C._get_cudnn_batch_norm_reserve_space_size(given["input"], given["training"])  # type: ignore[attr-defined, unused-ignore]
+
+
+_RULES: Mapping[str, _Rule] = {
+    "aten::mse_loss": _reduced_loss,
+    "aten::smooth_l1_loss": _reduced_loss,
+    "aten::binary_cross_entropy": _reduced_loss,
+    "aten::soft_margin_loss": _reduced_loss,
+    "aten::_embedding_bag": _bags,
+    "aten::_embedding_bag_forward_only": _bags,
+    "aten::cudnn_batch_norm": _reserve,
+    "aten::im2col": _as_the_input,
+    "aten::col2im": _as_the_input,
+    **{f"aten::{name}_window": _window for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")},
+}
+"""By the name of the operator's schema."""
+
+
+# --- How long an operator of PyTorch takes: FLOPs where PyTorch counts them, else elements written ------------
+
+
+_FREE = {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"}
+"""They take memory and write nothing."""
+
+
+def flops(node: fx.Node, replaced: Mapping[int, Any] | None = None) -> int | None:
+    """FLOPs of a traced operation, 2 for a multiply-add, by the formulas of `torch.utils.flop_counter` and those below.
+
+    Args:
+        replaced: arguments to count with instead of the node's own, by their position.
+
+    Returns:
+        None for operators without a formula: everything but convolutions, products of matrices and vectors, and
+        attention; and if the count depends on data.
+    """
+    from torch.utils._pytree import tree_map
+
+    formula = _formula(node.target)
+    if formula is None:
+        return None
+    args, kwargs = tree_map(_value, (node.args, node.kwargs))
+    args = [(replaced or {}).get(at, argument) for at, argument in enumerate(args)]
+    count = formula(*args, **kwargs, out_val=node.meta.get("val"))
+    return count if type(count) is int else None
+
+
+def is_free(node: fx.Node) -> bool:
+    """True for operators that only reserve memory."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.name in _FREE
+
+
+def _formula(target: Any) -> Callable[..., int] | None:
+    import torch
+    from torch.utils.flop_counter import flop_registry
+
+    aten = torch.ops.aten
+    same = {  # the counter has the GPU's names of these only; the arguments that matter are the same
+        "aten::_scaled_dot_product_flash_attention_for_cpu": aten._scaled_dot_product_flash_attention,
+        "aten::_scaled_dot_product_flash_attention_for_cpu_backward": aten._scaled_dot_product_flash_attention_backward,
+    }
+    schema = getattr(target, "_schema", None)
+    packet = getattr(target, "overloadpacket", target)
+    own: dict[str, Callable[..., int]] = {
+        "aten::mv": _matrix_vector,
+        "aten::addmv": lambda vector, matrix, *rest, **more: _matrix_vector(matrix),
+        "aten::addmv_": lambda vector, matrix, *rest, **more: _matrix_vector(matrix),
+        "aten::dot": _matrix_vector,
+        "aten::vdot": _matrix_vector,
+        "aten::_trilinear": _trilinear,
+    }  # fmt: skip
+    if schema is not None and schema.name in own:
+        return own[schema.name]
+    return flop_registry.get(same.get(schema.name, packet) if schema is not None else packet)
+
+
+def _matrix_vector(matrix: Any, *rest: Any, **more: Any) -> int:
+    """A multiply-add for each element of a matrix, or of one of two vectors."""
+    return 2 * matrix.numel()
+
+
+def _trilinear(
+    first: Any, second: Any, third: Any, expand1: Any, expand2: Any, expand3: Any, *rest: Any, **more: Any
+) -> int:
+    """Products of two tensors, then a multiply-add with the third for each element that the three span."""
+    import torch
+
+    def expanded(tensor: Any, dimensions: Any) -> list[int]:
+        shape = list(tensor.shape)
+        for dimension in sorted(dimensions):
+            shape.insert(dimension, 1)
+        return shape
+
+    pair = torch.broadcast_shapes(expanded(first, expand1), expanded(second, expand2))
+    return math.prod(pair) + 2 * math.prod(torch.broadcast_shapes(pair, expanded(third, expand3)))
+
+
+def _value(argument: Any) -> Any:
+    from torch import fx
+
+    return argument.meta.get("val") if isinstance(argument, fx.Node) else argument
