@@ -333,6 +333,7 @@ def test_too_many_edges():
     assert error_of(text) == f"line 2: more than {dot_syntax.EDGE_LIMIT} edges"
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "text",
     ["{", '"', '"\\', "/*", "<", "<!--", "a [b=<" + "<!--",
@@ -356,6 +357,7 @@ def test_names_that_attributes_repeat_are_bounded(escape):
         parse_text(f'digraph {name} {{ {name} [duration=1, size=1, label="{label}"] }}')
 
 
+@pytest.mark.full
 def test_lines_are_found_at_once():
     """Every one of these ids needs a companion that keeps it text."""
     n = 40_000
