@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,28 +13,23 @@ settings.register_profile("patient", deadline=None)  # machines are shared, and 
 settings.register_profile("few", settings.get_profile("patient"), max_examples=20)
 settings.load_profile("few")  # `make test-all` takes the other, which has 100 examples
 
-DEFAULT_RUN = Path(__file__).with_name("default_run.txt")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell; processes of tests inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 
 
 @pytest.hookimpl(tryfirst=True)  # before marks are looked at
 def pytest_collection_modifyitems(config, items):
-    """Mark what `DEFAULT_RUN` leaves to the full run."""
-    keep = kept_cases()
-    cases: dict[str, list[pytest.Item]] = {}
+    """Mark as `full` all but a few cases of a test marked `few(count)`, of those that would run by default."""
+    cases: dict[tuple[str, int], list[pytest.Item]] = {}
     for item in items:
-        name = item.nodeid.partition("[")[0]
-        if name in keep and not any(item.iter_markers("slow")) and not any(item.iter_markers("full")):
-            cases.setdefault(name, []).append(item)
-    for name, those in cases.items():
-        for at in spread(len(those))[keep[name] :]:
-            those[at].add_marker(pytest.mark.full)
-
-
-def kept_cases() -> dict[str, int]:
-    """How many cases of a test run by default, by `DEFAULT_RUN`."""
-    lines = (line.split(None, 1) for line in DEFAULT_RUN.read_text(encoding="utf-8").splitlines() if line[:1] != "#")
-    return {name: int(count) for count, name in lines}
+        mark = item.get_closest_marker("few")
+        if mark and not any(item.iter_markers("slow")) and not any(item.iter_markers("full")):
+            cases.setdefault((item.nodeid.partition("[")[0], *mark.args), []).append(item)
+    for (_, keep), those in cases.items():
+        for place in spread(len(those))[keep:]:
+            those[place].add_marker(pytest.mark.full)
 
 
 @pytest.fixture

@@ -69,6 +69,7 @@ def test_one_form_of_json_at_a_time(skip_file, command):
     assert json.loads(out) == {"type": "error", "kind": "input", "message": err.removeprefix("error: ").strip()}
 
 
+@pytest.mark.full
 def test_an_attempt_that_succeeds():
     events = []
     attempt = run_request(asked(SKIP, 8, time_limit=60), hard_limit=60, on_event=events.append)

@@ -95,6 +95,7 @@ def judged(run, row):
     return problem, judge_plan(problem.platform, claimed.plan, problem.goal)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("methods", "label", "memories"),
     [(PAGING, "paging page out time 0.1x", ["local", "slow"]), (DEVICES, "devices", ["gpu", "cpu"])],
@@ -122,6 +123,7 @@ def test_plans_are_run_judged_recorded_and_reported(tmp_path, command, methods, 
     assert all(f"{count} in {name}" in lines[0] for name, count in actions.items())
 
 
+@pytest.mark.full
 def test_addresses_are_run_judged_and_recorded(tmp_path):
     run, outcome = outcome_of(tmp_path, ADDRESSES, "addresses")
     row, graph = outcome.row, parsed(unpacked(run.graph))
@@ -135,6 +137,7 @@ def test_addresses_are_run_judged_and_recorded(tmp_path):
     assert (rule["status"], rule["valid"], rule["extension"]) == ("over-budget", False, "--addresses")
 
 
+@pytest.mark.full
 def test_buffers_are_allocated_judged_recorded_and_reported(tmp_path, command):
     (tmp_path / "b.csv").write_text("id,lower,upper,size\na,0,3,4\nb,2,5,3\nc,4,6,4\n")
     path = write(tmp_path, HEAD + BUFFERS)
@@ -157,6 +160,7 @@ def test_buffers_are_allocated_judged_recorded_and_reported(tmp_path, command):
     assert [cell.strip() for cell in line.split("|")[2:6]] == ["arena", "8", "8", "0.000"]
 
 
+@pytest.mark.full
 def test_an_arena_is_judged_by_what_is_asked(tmp_path):
     (tmp_path / "b.csv").write_text("id,lower,upper,size\na,0,3,4\nb,2,5,3\nc,4,6,4\n")
     (run,) = (run for run in runs_of(write(tmp_path, HEAD + BUFFERS)) if run.row["method"] == "allocate")

@@ -157,6 +157,7 @@ def long_run(folder, **changes):
     return replace(run, row={**run.row, **changes})
 
 
+@pytest.mark.full
 def test_too_much_memory_is_recorded(tmp_path):
     outcome = execute(long_run(tmp_path, memory_limit=60 * 2**20))
     assert outcome.row["status"] == "out-of-memory" and not outcome.row["valid"]
@@ -198,6 +199,7 @@ def test_a_crash_is_recorded(tmp_path):
     check_row(outcome.row)
 
 
+@pytest.mark.full
 def test_a_solver_that_is_not_here_is_recorded(tmp_path):
     path = write(tmp_path, LONG.replace("[[methods]]", '[[methods]]\nsolver = "no-such-solver"'))
     outcome = execute(runs_of(path)[0])

@@ -134,6 +134,7 @@ def solved(relaxation: Relaxation, on_bound: Callable[[int], None] = lambda _: N
     )  # fmt: skip
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("workspaces", [False, True])
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_never_above_brute_force(most, workspaces):
@@ -229,6 +230,7 @@ def test_bounds_rise_and_an_incumbent_ends_the_search(shared):
     assert asked.reason in ("incumbent", "schedule") and bounds[3] <= asked.value <= optimum
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("workers", few([1, 2], keep=1))
 def test_stops_at_once(shared, workers):
     instance = published(shared, "G3", "0.8")
@@ -239,6 +241,7 @@ def test_stops_at_once(shared, workers):
     assert 1.0223 < found.value / instance.graph.total_duration < 1.0315
 
 
+@pytest.mark.full
 def test_time_limit(shared):
     instance = published(shared, "G4", "0.8")
     start = time.monotonic()

@@ -70,6 +70,7 @@ def test_working_set_suffices_for_a_u_shape():
     assert least_budget_bound(U_SHAPE).memory == 3
 
 
+@pytest.mark.full
 def test_large_graphs_take_seconds():
     n = 20_000
     edges = sorted({(v - d, v) for v in range(n) for d in (1, 2, 7, 50, 900) if v >= d})

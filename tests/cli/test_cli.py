@@ -283,6 +283,7 @@ def assert_refused(answer, message):
     assert re.search(message, err), err
 
 
+@pytest.mark.full
 def test_names_are_shown_as_they_are(command, tmp_path):
     """Brackets in names are no markup, and what the terminal cannot show is no reason to fail."""
     path = tmp_path / "skip.json"

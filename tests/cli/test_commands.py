@@ -61,6 +61,7 @@ def test_the_documents_have_a_row_for_each(entry):
 # rivals
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("solver", ["cp-sat", "highs"])
 @pytest.mark.parametrize("name", few(["checkmate-milp", "checkmate-milp-strengthened"], keep=1))
 def test_checkmate_is_solved_and_checked(command, skip, name, solver):
@@ -82,6 +83,7 @@ def test_a_budget_too_small_for_checkmate_is_an_answer(command, skip):
     assert (status, json.loads(out)["status"]) == (1, "infeasible")
 
 
+@pytest.mark.full
 def test_moccasins_own_solution_is_checked(command, skip):
     status, out, _ = command("solve", skip, "--budget", 8, "--search", "off", "--check")
     assert status == 0
@@ -92,6 +94,7 @@ def test_moccasins_own_solution_is_checked(command, skip):
 # strategies
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", [rule.name for rule in strategies()])
 def test_a_strategy_tells_what_its_schedule_costs(command, name, tmp_path):
     path = tmp_path / "schedule.json"
@@ -156,6 +159,7 @@ def test_a_useless_warm_start_is_refused(command, skip, tmp_path, sequence, budg
         assert status == 2 and complaint in err and len(err.splitlines()) == 1
 
 
+@pytest.mark.full
 def test_limits_per_node(command, skip, tmp_path):
     counts = tmp_path / "counts.json"
     for content, status in (('{"x": 1}', 1), ('{"x": 2, "a": 1}', 0), ("[2, 1, 1, 1, 1]", 0), ("[1, 2, 2, 2, 2]", 1)):
@@ -207,6 +211,7 @@ def test_nonsense_is_refused_in_one_line(command, skip, options, complaint):
 # compare
 
 
+@pytest.mark.full
 def test_compare_puts_all_side_by_side(command, skip, tmp_path):
     published = tmp_path / "published.csv"
     published.write_text(
@@ -304,6 +309,7 @@ def working(tmp_path):
     return path
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "how",
     [

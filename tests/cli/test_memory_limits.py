@@ -37,6 +37,7 @@ def graph(tmp_path):
     return path
 
 
+@pytest.mark.few(1)
 @pytest.mark.skipif(sys.platform != "linux", reason="ulimit -v is heeded on Linux")
 @pytest.mark.parametrize("mebibytes", few([50, 100, 200, 400, 500], keep={50, 200, 500}))
 @pytest.mark.parametrize("words", ["solve", "order", "frontier"])
@@ -54,6 +55,7 @@ def test_a_limit_that_is_too_small_is_one_line(graph, tmp_path, mebibytes, words
     assert output.read_text() == "kept"
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="ulimit -v is heeded on Linux")
 def test_an_ordinary_limit_is_enough(graph):
     status, out, err = limited(1500, "solve", graph, "--budget", 8, "--search", "only", "--threads", 1, "--json")

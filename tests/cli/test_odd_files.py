@@ -74,6 +74,7 @@ SLOW = ("import onnx", "deploy onnx")
 """They start a process for each file."""
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     "line", [pytest.param(line, marks=pytest.mark.full if line.startswith(SLOW) else ()) for line in COMMANDS]
 )

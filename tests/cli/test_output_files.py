@@ -166,6 +166,7 @@ def test_devices_may_be_given_twice_and_words_are_no_files(command, folder):
     assert json.loads(Path("2").read_text())["duration"] == 14
 
 
+@pytest.mark.few(1)
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 @pytest.mark.parametrize("full", ["--output", "--plot", "--buffers"])
 def test_a_file_that_fails_takes_nothing_along(command, folder, full):

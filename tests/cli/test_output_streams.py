@@ -61,11 +61,13 @@ def test_nobody_reads_what_is_printed(graph, tmp_path, how, words):
     assert lines == ([FULL] if how == "full" else [])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("words", ["list", "info G", "--help", "compare G --budget 10 --only keep-all --only dtr"])
 def test_a_reader_who_has_had_enough_is_no_error(graph, words):
     assert ended(1, "unread", *words.replace("G", str(graph)).split()) == (0, None, "")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", HOWS)
 def test_nobody_reads_complaints(graph, how):
     status, out, _ = ended(2, how, *QUICK, graph, "--json")
@@ -73,6 +75,7 @@ def test_nobody_reads_complaints(graph, how):
     assert ended(2, how, "solve", graph, "--budget", "x")[:2] == (2, "")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("form", few([[], ["--json"], ["--json-stream"]], keep=1))
 def test_an_answer_that_is_not_read_is_in_its_file(graph, tmp_path, how, form):
@@ -83,6 +86,7 @@ def test_an_answer_that_is_not_read_is_in_its_file(graph, tmp_path, how, form):
     assert load_json(output)["duration"] == 9
 
 
+@pytest.mark.full
 def test_pictures_and_tables_come_before_the_print_too(graph, tmp_path):
     files = [tmp_path / name for name in ("o.svg", "o.csv", "o.json")]
     options = [word for pair in zip(("--plot", "--csv", "--output"), files, strict=True) for word in pair]

@@ -81,6 +81,7 @@ UNREAD = {
 }  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("what", UNREAD)
 def test_what_nobody_reads_or_is_inside_is_planned_as_it_is_measured(tmp_path, what):
     nodes, inputs, outputs, constants, peak = UNREAD[what]
@@ -97,6 +98,7 @@ def test_what_nobody_reads_or_is_inside_is_planned_as_it_is_measured(tmp_path, w
     assert planned == measured and peak in (None, planned)
 
 
+@pytest.mark.full
 def test_branches_cost_what_the_longer_one_does(tmp_path):
     nodes, inputs, outputs, _, _ = UNREAD["a branch"]
     nodes = [*nodes]
@@ -107,6 +109,7 @@ def test_branches_cost_what_the_longer_one_does(tmp_path):
         assert graph.durations[1] == sum(alone.durations[1:]) > count * 12
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("size", "status"), [(8, 1), (2 * 8 * 6, 0)])
 def test_a_peak_above_the_planned_one_is_said_and_fails(tmp_path, command, size, status):
     nodes = [node("NonZero", ["x"], ["n"]), node("Cast", ["n"], ["f"], to=FLOAT), node("ReduceSum", ["f"], ["y"])]
@@ -120,6 +123,7 @@ def test_a_peak_above_the_planned_one_is_said_and_fails(tmp_path, command, size,
     assert json.loads(command(*asked, "--json")[1])["within_plan"] == (status == 0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("sizes", "complaint"),
     [
@@ -137,6 +141,7 @@ def test_sizes_that_are_refused(tmp_path, command, sizes, complaint):
     assert (status, err.count("\n")) == (2, 1) and complaint in err
 
 
+@pytest.mark.full
 def test_sizes_by_name_go_before_the_one_for_all(tmp_path, command):
     nodes = [node("NonZero", ["x"], ["n"], name="non zero"), node("Cast", ["n"], ["f"], to=FLOAT)]
     model = model_of(nodes, ["f"])
@@ -159,6 +164,7 @@ def npz(folder, **arrays):
 ONES = numpy.ones(SHAPE, numpy.float32)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("arrays", "complaint"),
     [
@@ -176,6 +182,7 @@ def test_inputs_that_are_refused(tmp_path, command, arrays, complaint):
     assert (status, new.exists()) == (2, False) and err.splitlines()[-1].startswith("error: ") and complaint in err
 
 
+@pytest.mark.full
 def test_inputs_are_for_a_check(tmp_path, command):
     path, new = written(tmp_path, model_of([node("Add", ["x", "z"], ["y"])], ["y"]))
     asked = ("deploy", "onnx", path, "-o", new, *QUICK, "--inputs", npz(tmp_path, x=ONES, z=ONES))
@@ -186,6 +193,7 @@ def test_inputs_are_for_a_check(tmp_path, command):
 # --- files as they are found -----------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_operators_out_of_order_are_sorted_and_that_is_said(tmp_path, command):
     chain = [
         node("Sigmoid", ["x"], ["a"]),
@@ -201,6 +209,7 @@ def test_operators_out_of_order_are_sorted_and_that_is_said(tmp_path, command):
     assert [each.split(" = ")[0] for each in operators(onnx.load(new))] == ["a", "b", "y"]
 
 
+@pytest.mark.full
 def test_weights_in_external_files_are_read_by_a_check(tmp_path, command):
     model = model_of([node("Add", ["x", "w"], ["y"])], ["y"])
     tensor = TensorProto(name="w", data_type=FLOAT, dims=SHAPE, data_location=TensorProto.EXTERNAL)
@@ -229,6 +238,7 @@ def quantized(rows):
     return model
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("fold", [*Fold])
 @pytest.mark.parametrize("rows", [4, 30_000])
 def test_dequantized_weights_are_folded_if_small_and_counted_if_not(tmp_path, fold, rows):
@@ -244,6 +254,7 @@ def test_a_session_keeps_dequantize_linear_as_often_as_it_is_there():
     assert in_file_order(1).get_session_config_entry("session.disable_quant_qdq") == "1"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("level", [*Optimize])
 def test_what_onnx_runtime_makes_of_a_file_runs_as_planned(tmp_path, level):
     random = numpy.random.default_rng(0)

@@ -144,6 +144,7 @@ def with_second(kind, *reads, domain="", **attributes):
     return model
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("document", "complaint"),
     [
@@ -167,6 +168,7 @@ def test_schedules_that_are_refused(tmp_path, command, document, complaint):
     refused(command, written(tmp_path, model_of(NODES, ["d"]), document), complaint)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("model", "complaint"),
     [

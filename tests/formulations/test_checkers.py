@@ -60,6 +60,7 @@ def changed(array: str, computation: int, value) -> dict:
     return {**SOLUTION, array: values}
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("workspaces", [False, True])
 @pytest.mark.parametrize("seed", few([14, 34], keep=1))
 @pytest.mark.parametrize(("model", "form"), few(MODEL_FORMS, keep=8))
@@ -84,6 +85,7 @@ def test_a_solution_by_hand_is_accepted(tmp_path):
     assert verdict(tmp_path, CASE, SOLUTION) == "CORRECT: duration 7, peak 3"
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("damaged", "complaint"),
     [
@@ -156,6 +158,7 @@ def test_matrices_by_hand_are_accepted(tmp_path):
     assert verdict(tmp_path, CASE, MATRICES, MODELS / "checkmate.mzc.mzn") == "CORRECT: duration 7, peak 3"
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("damaged", "complaint"),
     [

@@ -65,6 +65,7 @@ def check(case: Case, formulation: str, precedence: str, solver: str) -> None:
         assert max(map(result.sequence.count, result.sequence)) <= case.max_computations
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("precedence", ["served-by", "reservoir"])
 @pytest.mark.parametrize("formulation", ["staged", "general"])
 @pytest.mark.parametrize("seed", SEEDS)
@@ -72,6 +73,7 @@ def test_cp_sat_finds_what_brute_force_finds(seed, formulation, precedence):
     check(draw_case(seed), formulation, precedence, "cp-sat")
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("precedence", ["served-by", "reservoir"])
 @pytest.mark.parametrize("formulation", ["staged", "general"])
 @pytest.mark.parametrize("seed", SEEDS)
@@ -127,6 +129,7 @@ def run(
     return found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("solver", ["cp-sat", "gecode"])
 @pytest.mark.parametrize("precedence", ["served-by", "reservoir"])
 @pytest.mark.parametrize("seed", few(seeds(QUICK_GRAPHS // 2), keep={2}))
@@ -141,6 +144,7 @@ def test_the_published_index_finds_what_brute_force_finds(seed, precedence, solv
         assert simulation.duration == expected
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("precedence", ["served-by", "reservoir"])
 @pytest.mark.parametrize("seed", few(few(range(12), keep=range(4), mark=pytest.mark.slow), keep={0, 2}))
 def test_the_published_index_finds_the_least_peak(seed, precedence):
@@ -152,6 +156,7 @@ def test_the_published_index_finds_the_least_peak(seed, precedence):
     assert max(judge(case.graph, found.sequence, case.budget).peak, case.budget) == least_capacity(case, "staged")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("index", ["affine", "triangular"])
 @pytest.mark.parametrize("precedence", ["served-by", "reservoir"])
 @pytest.mark.parametrize("seed", few(CASES_WITH_RECOMPUTATIONS, keep={2}))
@@ -169,6 +174,7 @@ def test_a_warm_start_is_a_solution(tmp_path, seed, precedence, index):
     assert (found.status, found.objective, found.sequence) == ("optimal", best.duration, best.sequence)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", few(few(range(12), keep=range(4), mark=pytest.mark.slow), keep={0, 2}))
 @pytest.mark.parametrize("two_phase", [True, None])  # None: both in one run
 def test_two_phases_end_where_one_does(seed, two_phase):
@@ -194,6 +200,7 @@ def test_the_cases_are_of_all_kinds():
     assert {most for *_, most in kinds} == {1, 2, 3}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("workspaces", [False, True])
 @pytest.mark.parametrize("seed", few(few(range(200), keep=range(6), mark=pytest.mark.slow), keep={0, 2}))
 @pytest.mark.parametrize("formulation", ["staged", "general"])

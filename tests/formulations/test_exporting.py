@@ -80,6 +80,7 @@ def test_numbers_too_large_for_some_solvers_are_told(tmp_path, command):
     assert (status, told) == (0, f"note: {note}\n") and f"% {note}\n" in (tmp_path / "big.dzn").read_text()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("solver", ["gecode", "cp-sat"])
 @pytest.mark.parametrize("mode", ["item", "json"])
 @pytest.mark.parametrize("form", FORMS, ids=" ".join)

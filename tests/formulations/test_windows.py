@@ -186,6 +186,7 @@ def test_a_window_of_a_graph_with_workspaces(seed):
         check(cut, Solved(cut, ["gecode", "cp-sat"][seed % 4 == 0]), brute_force(cut))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", few(seeds(6, 60), keep=3))
 def test_the_whole_window_is_the_whole_instance(seed):
     instance, sequence = draw(seed)
@@ -196,6 +197,7 @@ def test_the_whole_window_is_the_whole_instance(seed):
         check(cut, Solved(cut, "cp-sat"), expected)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", few(few(SEEDS_OF_WINDOWS, keep=SEEDS_OF_WINDOWS[:3], mark=pytest.mark.slow), keep=1))
 def test_solvers_and_precedences_agree(seed):
     instance, sequence = draw(seed)
@@ -211,6 +213,7 @@ def test_solvers_and_precedences_agree(seed):
         assert (solved.status, cut.duration(solved.objective)) == ("optimal", expected)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", few(few(SEEDS_OF_WINDOWS, keep=SEEDS_OF_WINDOWS[:3], mark=pytest.mark.slow), keep=1))
 def test_the_incumbent_of_a_window_is_a_solution(tmp_path, seed):
     """With the incumbent as the only solution allowed, the model finds it, and the checker accepts it."""
@@ -232,6 +235,7 @@ def test_the_incumbent_of_a_window_is_a_solution(tmp_path, seed):
     assert "CORRECT: duration" in out and "INCORRECT" not in out
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", few(SEEDS_OF_WINDOWS, keep=3))
 def test_no_solution_is_over_the_duration_limit(seed):
     instance, sequence = draw(seed)

@@ -42,6 +42,7 @@ print(sum(entry.stats.cache_hits.values()) + sum(outer.stats.cache_hits.values()
 """
 
 
+@pytest.mark.full
 def test_indices_are_checked_where_that_is_asked_for_though_code_without_checks_is_kept(tmp_path):
     script = tmp_path / "kernel.py"
     script.write_text(KERNEL)
@@ -74,6 +75,7 @@ def few_moves(monkeypatch):
         monkeypatch.setattr(module, name, value)
 
 
+@pytest.mark.full
 def test_random_runs_of_every_kind_are_right(few_moves):
     told = []
     tallies = fuzz.run(list(fuzz.RUNS), 60, 0, told.append)

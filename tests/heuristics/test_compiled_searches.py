@@ -40,6 +40,7 @@ def python(tmp_path):
     return call
 
 
+@pytest.mark.full
 def test_it_is_said_once(python):
     status, out, err = python(*DTR)
     assert status == 0 and json.loads(out)["valid"] and FIRST in err
@@ -67,6 +68,7 @@ assert ready(EVICTIONS) == 0
     assert status == 0, err
 
 
+@pytest.mark.full
 def test_everything_is_compiled_beforehand():
     """A search after `ready` finds all its compiled functions there, for all the types that it calls them with."""
     code = """

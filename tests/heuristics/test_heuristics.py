@@ -109,6 +109,7 @@ def incumbents(instance, seed, rounds=3):
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", few(range(3), keep=1))
 def test_incumbents_are_valid_better_and_better_and_the_same_for_a_seed(seed):
     instance = instance_of(seed, nodes=30, most=4)
@@ -119,6 +120,7 @@ def test_incumbents_are_valid_better_and_better_and_the_same_for_a_seed(seed):
     assert found == incumbents(instance, seed)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("cases", few([60, 12], keep={12}))
 def test_the_optimum_of_small_cases_is_found_and_never_beaten(cases):
     reached = feasible = 0
@@ -156,6 +158,7 @@ def test_within_stages_nothing_is_done_without_a_schedule_to_begin_with():
     assert not found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "fraction", "tdi_percent"), few([("n100", 0.8, 2.296), ("n250", 0.9, 0.904)], keep=1))
 def test_published_graphs_to_the_known_optimum(shared, name, fraction, tdi_percent):
     graph = read_graph(shared / "data" / f"random_layered_{name}.json")

@@ -121,6 +121,7 @@ def test_the_answer_is_an_order_no_worse_than_the_start(graph, seed):
     assert found.status == "optimal"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("width", "backward"), [(1, False), (1, True), (3, False), (3, True)])
 def test_narrow_beams_keep_the_limit_and_never_prove_too_much(width, backward):
     proven = 0

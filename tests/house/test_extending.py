@@ -108,6 +108,7 @@ def run(folder: Path, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("heading", ADDED)
 def test_an_addition_works_and_touches_two_files_at_most(extended, heading):
     folder, touched = extended

@@ -69,6 +69,7 @@ def test_every_argument_is_explained_and_means_the_same_everywhere(function):
             assert parameter.annotation == everywhere[name].annotation, name
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("asked", ASKED, ids=lambda asked: "-".join(asked))
 def test_solve_answers_whatever_is_asked(asked):
     result = mz.solve(U_SHAPE, **{"time_limit": 30, **asked}, threads=1, seed=1)
@@ -169,6 +170,7 @@ def test_no_schedule_is_an_answer():
         result.plot()
 
 
+@pytest.mark.full
 def test_pictures(tmp_path):
     result, front = mz.solve(U_SHAPE, 6, search="only"), mz.frontier(U_SHAPE, budgets=[6, 1.0], search="only")
     for drawn in (result, front):

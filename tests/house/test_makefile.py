@@ -50,6 +50,7 @@ def test_names_of_files_arrive_as_they_are(checkout, name):
     assert (checkout / "build" / f"{name}.svg").is_file()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", few(NAMES[:3], keep=1))
 def test_experiments_have_a_folder_of_their_name(checkout, name):
     (checkout / "my experiments").mkdir()

@@ -62,6 +62,7 @@ def one_line(said: str | None) -> bool:
     return said is None or (said != "" and "\n" not in said)
 
 
+@pytest.mark.few(16)
 @pytest.mark.parametrize(("function", "name"), PLACES, ids=lambda part: getattr(part, "__name__", part))
 def test_nonsense_is_one_line_or_an_answer(function, name):
     for value in NONSENSE:
@@ -83,6 +84,7 @@ BORN = {
 """Types of arguments, with what makes one."""
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in BORN for name in kind.__dataclass_fields__])
 def test_nonsense_is_no_argument(kind, name):
     """What is taken can be asked about: it has a hash."""

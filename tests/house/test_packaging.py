@@ -63,6 +63,7 @@ def test_the_source_distribution_has_what_make_needs(tmp_path):
     with tarfile.open(archive) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
     assert {"Makefile", "pyproject.toml", "scripts/setup.sh", "data/unet_training.json", ".ci/run"} <= names
+    assert {".github/workflows/tests.yml", ".pre-commit-config.yaml"} <= names
     assert {"data/paper/LICENSE", "data/paper/README.md", "data/paper/published.csv"} <= names  # of their own licence
     assert {"data/minimalloc/LICENSE", "data/minimalloc/A.1048576.csv"} <= names
     assert {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE", "models/README.md"} <= names

@@ -52,6 +52,7 @@ def unet():
     return Instance.build(read_graph(DATA / "unet_training.json"), 0.8)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("instance", "start", "useful"),
     [(Instance.build(SKIP, 8, max_computations=3), TAIL, AGAIN), (unet(), [*UNET, *USELESS], tuple(UNET))],

@@ -32,6 +32,7 @@ BUDGETS = {"mlp": 0.4, "resnet": 0.6, "gpt": 0.4, "unet": 0.75, "llama": 0.5, "l
 """Near the least that is possible for these; copies cost nothing, so that they are preferred."""
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_three_steps_are_those_without_a_plan(name):
     model, inputs = made(NETWORKS[name])
@@ -90,6 +91,7 @@ def with_actions(whole, actions):
     )  # fmt: skip
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", EVERY)
 def test_what_is_copied_changes_nothing(name):
     model, inputs = made(EVERY[name])

@@ -44,6 +44,7 @@ def test_three_steps_are_those_without_a_plan(name, budget):
     check_three_steps(name, budget)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", MORE)
 def test_three_steps_of_more_networks(name):
     check_three_steps(name, 0.7)

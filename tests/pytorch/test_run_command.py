@@ -79,6 +79,7 @@ def test_the_least_budget(command):
     assert found["budget"] < 0.7 * found["eager"]["allocator_peak"]
 
 
+@pytest.mark.full
 def test_accumulated_gradients_and_slow_memory_are_asked_for(command):
     asked = ["--budget", "0.6", "--gradients", "accumulated", "--slow-memory", "32KiB"]
     status, out, err = command("run", "torch", *LAYERS, *asked, *TWO_STEPS, "--time-limit", "8", "--json")
@@ -162,6 +163,7 @@ def test_nonsense_is_refused_in_one_line(command, arguments, message):
     assert err.startswith("error: ") and err.count("\n") == 1 and message in err
 
 
+@pytest.mark.full
 def test_an_interrupt_keeps_the_best_plan():
     given = [sys.executable, "-m", "moccasin_mzn", "run", "torch", f"{NETWORKS}:dense", "--input", "64x8", "--json"]
     given += ["--budget", "0.6", "--threads", "1", "--time-limit", "500", "--steps", "1"]

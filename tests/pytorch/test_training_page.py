@@ -41,6 +41,7 @@ print(beside.eager, beside.equal, beside.plan.allocator_peak == found.predicted_
 BLOCKS = [block for block in page("docs/training.md").blocks if block.language == "python"]
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore")
 def test_the_program_prints_what_it_says(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
@@ -54,6 +55,7 @@ def test_the_program_prints_what_it_says(monkeypatch, tmp_path):
     assert (tmp_path / "plan.json").is_file()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="it takes Linux to say how much is mapped")
 def test_what_does_not_fit_is_trained_with_the_plan(tmp_path):
     upto = next(at for at, block in enumerate(BLOCKS) if "found = plan(" in block.text)

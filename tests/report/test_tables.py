@@ -79,6 +79,7 @@ def whole(out, *texts):
         assert text in out
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("columns", ["20", "80"])
 def test_piped_commands_cut_nothing(command, named, monkeypatch, tmp_path, columns):
     monkeypatch.setenv("COLUMNS", columns)

@@ -129,6 +129,7 @@ def test_claims_come_as_statistics():
     assert (outcome.claim, outcome.confirmed_by, outcome.flatten_seconds) == ("optimal", "CP-SAT", 2)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("graph", "budget", "formulation", "solver", "least"),
     [

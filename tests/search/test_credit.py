@@ -38,6 +38,7 @@ def printed(result) -> str:
     return out.getvalue()
 
 
+@pytest.mark.full
 def test_a_model_alone():
     result = solve(SKIP, 8, search="off", time_limit=60)
     assert credit(result) == ("cp-sat", "cp-sat")

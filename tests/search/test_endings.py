@@ -176,6 +176,7 @@ def test_listeners_are_called_in_the_callers_thread_and_may_stop_the_search():
         solve(SKIP, 8, time_limit=60, on_progress=listener)
 
 
+@pytest.mark.full
 def test_a_bound_that_a_schedule_refutes_is_an_error(monkeypatch):
     import moccasin_mzn.solvers.minizinc.run as module
 
@@ -217,6 +218,7 @@ def test_a_time_limit_past_minizincs_milliseconds():
     assert solve(SKIP, 8, time_limit=3_000_000).status == "optimal"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("script", "message"),
     [

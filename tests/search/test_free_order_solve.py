@@ -68,6 +68,7 @@ def is_of_interest(case):
     )
 
 
+@pytest.mark.full
 def test_brute_force_finds_the_same_where_it_takes_a_proof():
     cases = (draw_case(seed, 5) for seed in range(60))
     assert_solved_as_by_brute_force(next(filter(is_of_interest, cases)))
@@ -111,6 +112,7 @@ def test_a_fraction_is_of_the_peak_of_the_input_order():
     assert result.reason == "the input order fits the budget with every node computed once"
 
 
+@pytest.mark.full
 def test_where_no_order_avoids_it_a_node_is_computed_twice_and_that_is_proven():
     result = solve(SKIP, 8, order="free", time_limit=60, threads=1, max_computations=[2, 2, 1, 1, 1])
     assert (result.status, result.duration, result.bound) == ("optimal", 14, 14)
@@ -158,6 +160,7 @@ def test_where_there_is_one_order_its_proofs_hold_for_all():
     assert not along._only_order(runner_of(Board(Instance.build(TWO, 8, order="free"), 0.0), Options()))
 
 
+@pytest.mark.full
 def test_the_general_formulation_takes_a_free_order_as_it_is():
     most = [2, 1, 1, 1, 1]
     result = solve(
@@ -231,6 +234,7 @@ def test_without_the_solver_the_staged_search_goes_on_along_other_orders(monkeyp
     assert [str(error) for error in search.errors] == ["the solver fell over"]
 
 
+@pytest.mark.full
 def test_what_is_told_on_the_way_ends_with_the_answer():
     heard = []
     graph = hard_graph()
@@ -242,6 +246,7 @@ def test_what_is_told_on_the_way_ends_with_the_answer():
         assert durations == sorted(durations, reverse=True) and durations[-1] == result.duration
 
 
+@pytest.mark.full
 def test_the_command_line(command, tmp_path):
     graph, output = tmp_path / "two.json", tmp_path / "schedule.json"
     write_graph(TWO, graph)

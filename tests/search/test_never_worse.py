@@ -46,6 +46,7 @@ def gap_of(staged):
     return (staged.duration - baseline) / staged.duration
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", OTHERS)
 @pytest.mark.parametrize("seed", [58, 81, 82, 96])
 def test_tight_budgets_at_which_only_the_bounds_of_stages_find_a_schedule(seed, kind):

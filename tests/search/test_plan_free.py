@@ -177,6 +177,7 @@ def crossed(tmp_path):
 PAGING = ("--paging", "--page-out-time", "0.25", "--threads", "1", "--search", "only", "--time-limit", "60")
 
 
+@pytest.mark.full
 def test_the_command(command, crossed, tmp_path):
     plan = tmp_path / "plan.json"
     options = ("--order", "free", "--budget", 14, "--check", "--json-stream", "--output", plan)

@@ -21,6 +21,7 @@ SKIP = ComputationGraph(
 )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("solver", ["cp-sat", "gecode"])
 @pytest.mark.parametrize("formulation", ["staged", "general"])
 @pytest.mark.parametrize("precedence", few(["served-by", "reservoir"], keep=1))
@@ -56,6 +57,7 @@ def test_a_budget_that_looks_like_percent_is_told_from_one(command, tmp_path):
     assert "percent" not in solve(large, 7_000).reason
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("two_phase", [True, False])
 def test_infeasible_is_proven(two_phase):
     result = solve(SKIP, 8, max_computations=1, two_phase=two_phase, search="off", time_limit=60)
@@ -67,6 +69,7 @@ def test_infeasible_is_proven(two_phase):
     )
 
 
+@pytest.mark.full
 def test_what_lies_outside_of_a_proof_in_stages_is_told():
     crossed = ComputationGraph(  # x y p q: 6; x p y q: 5
         nodes=("x", "y", "p", "q"),
@@ -94,6 +97,7 @@ def test_one_phase_finds_the_same():
     assert solve(SKIP, 8, two_phase=False, search="off", time_limit=60).duration == 14
 
 
+@pytest.mark.full
 def test_progress_ends_with_the_answer():
     heard = []
     result = solve(SKIP, 8, search="off", time_limit=60, on_progress=heard.append)
@@ -163,6 +167,7 @@ PUBLISHED = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("search", ["on", "off"])
 @pytest.mark.parametrize(("name", "fraction", "tdi_percent"), few(PUBLISHED, keep=PUBLISHED[3:4]))
 def test_published_graphs_to_the_optimum(shared, name, fraction, tdi_percent, search):

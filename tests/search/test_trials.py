@@ -48,6 +48,7 @@ def test_the_graph_takes_three_computations():
     assert [oracle.best_fixed_order(THRICE, order, 10, most) for most in (2, 3)] == [None, 13]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "options", few([{}, {"formulation": "general"}, {"order": "free"}, {"solver": "cp-sat,gecode"}], keep=2)
 )
@@ -66,6 +67,7 @@ def test_more_computations_are_the_answer_where_none_were_named(options):
     assert [point.seconds for point in result.trace] == sorted(point.seconds for point in result.trace)
 
 
+@pytest.mark.full
 def test_within_the_time_limit_more_computations_are_tried_beside_the_search(monkeypatch):
     monkeypatch.setattr(Relaxation, "search", lambda self, runner: None)  # so that nothing is proven
     result = solve(THRICE, 10, search="only", time_limit=3)
@@ -133,6 +135,7 @@ def hard_graph():
     return ComputationGraph(tuple(range(n)), tuple(amounts[0]), tuple(amounts[1]), tuple(edges), tuple(range(n)))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("order", "budget"), [("input", "45%"), ("free", "30%")])
 def test_the_least_peak_seen_is_that_of_the_search(order, budget, monkeypatch):
     monkeypatch.setattr(Relaxation, "search", lambda self, runner: None)  # so that nothing is proven

@@ -38,6 +38,7 @@ def asks_until_it_hangs(pipe, folder, plan):
         pipe.send(Tally(Counter(graphs=1)))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_process_that_dies_is_a_finding(tmp_path, jobs):
     tally, _ = soak(Plan(0, 4, jobs, None, None, tmp_path), asks_until_it_dies)
@@ -48,6 +49,7 @@ def test_a_process_that_dies_is_a_finding(tmp_path, jobs):
     assert (tmp_path / "1-lost" / "graph.json").read_text() == "{}"
 
 
+@pytest.mark.full
 def test_a_process_that_hangs_is_a_finding(tmp_path):
     tally, _ = soak(Plan(0, 3, 1, None, None, tmp_path, patience=5), asks_until_it_hangs)
     assert [(finding.seed, finding.message) for finding in tally.findings] == [(1, "no end within 5 s")]
@@ -59,6 +61,7 @@ def test_no_graph_is_begun_after_the_limit(tmp_path):
     assert tally.counts["graphs"] == 0 and tally.findings == []
 
 
+@pytest.mark.full
 def test_the_script_prints_questions_and_figures(tmp_path):
     command = [sys.executable, ROOT / "scripts" / "soak.py", "--replay", "2", "--only", "strategy", "--keep", tmp_path]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300)

@@ -66,6 +66,7 @@ def sequences(
             yield from sequences(graph, budget, extra - again, (*begun, v))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("solver", ["cp-sat", "highs"])
 @pytest.mark.parametrize("seed", few(seeds(), keep=3))
 def test_checkmate_finds_the_best_staged_schedule(seed, solver):
@@ -74,6 +75,7 @@ def test_checkmate_finds_the_best_staged_schedule(seed, solver):
         assert least_duration(form, instance, solver) == staged_optimum(seed, len(instance.order)), form.name
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", few(seeds(), keep=3))
 def test_staged_finds_the_best_staged_schedule_for_each_limit(seed):
     """C = n, which is no limit, and C = 1, 2, 3, none of them better than the next."""
@@ -86,6 +88,7 @@ def test_staged_finds_the_best_staged_schedule_for_each_limit(seed):
     assert feasible == sorted(feasible, reverse=True)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", few(seeds(), keep=3))
 def test_general_finds_the_best_of_all_sequences(tmp_path, seed):
     """The model with at most n + 2 computations, each node at most three times, against all such sequences."""
@@ -170,6 +173,7 @@ def all_useful(data: ModelData, sequence: tuple[int, ...]) -> bool:
     return True
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (3, 16))])
 @pytest.mark.parametrize("solver", ["cp-sat", "highs", "scip"])
 @pytest.mark.parametrize("name", few(["checkmate-milp-strengthened", "checkmate-milp"], keep=1))

@@ -154,6 +154,7 @@ def test_root_rule_by_hand():
     assert simulate(graph, sequence).memory == (1000, 2000, 2000, 3000, 3004, 4004, 5000, 4000, 3000, 4000)
 
 
+@pytest.mark.full
 def test_root_rule_takes_memory_of_the_root():
     for layers in range(1, 150):
         graph = training_chain(layers, size=1)
@@ -268,6 +269,7 @@ def test_no_further_checkpoints_when_time_is_up():
     assert made == candidates(STRATEGIES[1], graph)[:1]
 
 
+@pytest.mark.full
 def test_published_training_graphs(shared):
     graph = read_graph(shared / "data" / "checkmate_resnet50_train.json")
     peak = simulate(graph, graph.input_order()).peak

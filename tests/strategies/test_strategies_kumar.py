@@ -271,6 +271,7 @@ def test_with_room_for_everything_nothing_is_computed_twice(data, graph):
     assert len(held(graph, sequence, graph.total_size, never)) == len(graph.nodes)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("name", "budget", "strategy", "most"),
     [

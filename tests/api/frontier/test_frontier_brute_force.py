@@ -54,6 +54,7 @@ def check(seed: int) -> None:
         assert min(point.duration for point in steps if point.peak <= budget) == best(budget)
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("seed", bending_seeds(12))
 def test_the_front_is_that_of_brute_force(seed):
     check(seed)
@@ -79,6 +80,7 @@ def test_fronts_in_any_order_are_within_those_of_brute_force():
         assert front.scope.startswith("in any order")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("formulation", ["general", "checkmate-milp"])
 def test_other_formulations(formulation):
     variant = Rematerialization.of(SKIP, Options(formulation=formulation, search="off", threads=1))

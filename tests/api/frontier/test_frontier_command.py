@@ -133,6 +133,7 @@ def test_bad_input_is_one_line(command, skip, options, message):
     assert err.startswith(f"error: {message}") and err.count("\n") == 1
 
 
+@pytest.mark.full
 def test_ctrl_c_keeps_what_is_found(tmp_path):
     graph, path = hard_graph(), tmp_path / "hard.json"
     write_graph(graph, path)
@@ -156,6 +157,7 @@ def test_ctrl_c_keeps_what_is_found(tmp_path):
         assert judge(graph, point["sequence"], point["budget"]).duration == point["duration"] >= point["duration_bound"]
 
 
+@pytest.mark.full
 def test_the_front_is_drawn(tmp_path, command, skip):
     assert command("frontier", skip, *LIMIT, "--plot", tmp_path / "a.svg")[0] == 0
     drawn = groups((tmp_path / "a.svg").read_bytes())

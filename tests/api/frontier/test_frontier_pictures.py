@@ -57,6 +57,7 @@ def test_bounds_are_never_above_durations(heights, points):
         assert box[0] < box[1] and box[2] < box[3]
 
 
+@pytest.mark.full
 @settings(max_examples=3, phases=NO_SHRINKING)
 @given(stairs(), st.integers(2, 9), st.booleans())
 def test_files_hold_every_point(heights, points, vague):
@@ -86,6 +87,7 @@ def test_hollow_where_open_and_hatched_where_infeasible():
     assert "budget 10 (50.0 %), feasible" in text and "duration 50, +25.000 %" in text and "bound +12.500 %" in text
 
 
+@pytest.mark.full
 def test_names_are_shown_as_they_are():
     from dataclasses import replace
 
@@ -95,6 +97,7 @@ def test_names_are_shown_as_they_are():
     assert b"&lt;/script&gt;&lt;b&gt;$x$" in render(FrontierPicture(replace(OPEN, graph=graph)), "svg")
 
 
+@pytest.mark.full
 def test_pages_load_nothing_and_are_the_same_again():
     page = render_page(FrontierPicture(OPEN))
     assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", page)
@@ -102,6 +105,7 @@ def test_pages_load_nothing_and_are_the_same_again():
     assert render(FrontierPicture(OPEN), "svg") == render(FrontierPicture(OPEN), "svg")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "start"), [("a.png", b"\x89PNG"), ("A.SVG", b"<?xml"), ("a.html", b"<!DOCTYPE html>")]
 )
@@ -110,6 +114,7 @@ def test_the_suffix_says_the_form(tmp_path, name, start):
     assert (tmp_path / name).read_bytes().startswith(start)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "front",
     [

@@ -101,6 +101,7 @@ def test_the_front_of_devices_is_that_of_brute_force():
     assert (front.least_bound, front.points[0].duration, front.points[-1].duration) == (0, 84, 28)
 
 
+@pytest.mark.full
 def test_a_point_of_devices_is_what_brute_force_finds():
     problem = device_problem(21, cpu=6)
     front = sweep(
@@ -131,6 +132,7 @@ def test_the_input_order_may_be_longer_than_the_least_duration():
     assert Plans(nowhere, ALONE, formulation=DevicesFormulation()).input_increase is None
 
 
+@pytest.mark.full
 def test_in_any_order():
     problem = paging_problem(u_graph(), 6, order="free")
     options = SearchOptions(search="only", threads=1, seed=0)
@@ -177,6 +179,7 @@ def graph(tmp_path):
 PAGING = ("--paging", "--page-out-time", "0.25")
 
 
+@pytest.mark.full
 def test_the_command(command, graph, tmp_path):
     """The fronts with and without slow memory in one format."""
     options = ("--search", "off", "--threads", 1, "--budget", 6, "--budget", 8, "--time-limit", SECONDS)

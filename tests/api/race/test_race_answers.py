@@ -121,6 +121,7 @@ def test_the_optimum_and_who_proved_it():
     assert result.trace[-1].value == 14
 
 
+@pytest.mark.full
 def test_local_search_and_bounds_race_too():
     result = solve(SKIP, 8, solver="cp-sat,highs", time_limit=60, threads=2)
     assert (result.status, result.duration) == ("optimal", 14)
@@ -257,6 +258,7 @@ def test_a_bound_in_doubles_that_a_schedule_refutes_proves_nothing():
     assert highs.ending == "stopped"
 
 
+@pytest.mark.full
 def test_a_warm_start_may_be_enough(layered, start, heard):
     options = {"solver": "cp-sat,highs", "search": "off", "time_limit": 60, "until_gap": 0.9}
     result = solve(layered, 0.8, **options, warm_start=start)
@@ -274,6 +276,7 @@ def test_a_solver_that_fails_is_a_note(own_solver):
     assert (racer.status, racer.value) in {("failed", None), ("unknown", None)}
 
 
+@pytest.mark.full
 def test_why_a_solver_failed_is_told_where_the_others_go_on(own_solver, start, layered):
     broken = own_solver("broken", "echo no licence >&2; exit 1")
     result = solve(layered, 0.8, solver=broken, search="off", time_limit=60, warm_start=start)
@@ -282,6 +285,7 @@ def test_why_a_solver_failed_is_told_where_the_others_go_on(own_solver, start, l
     assert result.failure in result.reason and solve(SKIP, 8).as_dict()["failure"] is None
 
 
+@pytest.mark.full
 def test_all_fail(own_solver):
     names = [own_solver(name, "exit 1") for name in ("broken", "worse")]
     with pytest.raises(SolverError, match=r"^every solver failed: broken: broken: .*; worse: worse: "):
@@ -344,6 +348,7 @@ def test_an_unknown_solver_is_refused_before_anything_starts(heard):
     assert heard == []
 
 
+@pytest.mark.full
 def test_the_command_line(tmp_path, command):
     write_graph(SKIP, tmp_path / "skip.json")
     options = ("--budget", 8, "--solver", "gecode,cp-sat", "--time-limit", 60, "--threads", 2)

@@ -85,6 +85,7 @@ def test_success_leaves_nothing(contest):
     assert list(race.temporary.iterdir()) == []
 
 
+@pytest.mark.full
 def test_the_time_limit_leaves_nothing(contest):
     race = contest("--solver", "gecode,cp-sat,highs", "--threads", 2, "--time-limit", 5)
     told, err = race.end()
@@ -98,6 +99,7 @@ def test_the_time_limit_leaves_nothing(contest):
 POLITE = [pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGTERM, signal.SIGHUP)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGINT, *POLITE])
 def test_signals_keep_the_best_schedule(contest, number):
     race = contest("--solver", "gecode,cp-sat", "--threads", 3)

@@ -28,6 +28,7 @@ def graph(tmp_path):
     return path
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("memories", "solvers"), [(PAGING, "cp-sat,highs"), (DEVICES, "cp-sat,gecode")])
 def test_the_best_plan_and_who_found_and_proved_it(command, graph, tmp_path, memories, solvers):
     alone = json.loads(command("solve", graph, *memories, "--threads", 2, "--time-limit", 60, "--json")[1])
@@ -46,6 +47,7 @@ def test_the_best_plan_and_who_found_and_proved_it(command, graph, tmp_path, mem
     assert command("validate", graph, plan)[0] == 0
 
 
+@pytest.mark.full
 def test_our_own_search_races_too(command, graph):
     status, out, err = command("solve", graph, *PAGING, *RACE, "--solver", "cp-sat,highs", "--json-stream")
     assert status == 0, err
@@ -67,6 +69,7 @@ def test_a_race_from_a_plan_with_arenas(graph):
     assert result.value == problem.value(result.simulation) == result.bound
 
 
+@pytest.mark.full
 def test_no_plan_is_an_answer_of_a_race(command, graph):
     memories = ("--budget", 6, "--paging", "--page-out-time", "inf", "--max-computations", 1)
     status, out, err = command(
@@ -86,6 +89,7 @@ def test_no_race_in_any_order():
         solve_on_platform(problem, PagingFormulation(), SearchOptions(solver="cp-sat,highs"))
 
 
+@pytest.mark.full
 def test_a_platform_in_a_file_is_that_of_the_plan(command, graph, tmp_path):
     plan = tmp_path / "plan.json"
     searching = ("--search", "off", "--threads", 2, "--time-limit", 60)

@@ -67,6 +67,7 @@ def texts(table):
 # contents
 
 
+@pytest.mark.full
 def test_the_table_has_every_problem_and_method(made):
     overview = next(table for table in blocks(made, Table) if table.name == "overview")
     assert set(METHODS) <= set(overview.headings)
@@ -164,6 +165,7 @@ def test_one_method_is_not_compared_with_itself():
     assert all(section.paragraphs or section.blocks for section in made.sections)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "rows",
     [
@@ -184,6 +186,7 @@ def test_odd_experiments_make_a_report(rows, tmp_path):
 # formats
 
 
+@pytest.mark.full
 def test_the_same_store_makes_the_same_files_again(store, folder, tmp_path):
     with Store.open(store) as opened:
         runs, traces = opened.runs(), opened.traces()

@@ -52,6 +52,7 @@ def page(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("width", [1280, 400])
 def test_figures_render_and_nothing_overflows(page, tmp_path, width):
     measured = escape(page.read_text().replace("</head>", MEASURE, 1))
@@ -71,6 +72,7 @@ def test_figures_render_and_nothing_overflows(page, tmp_path, width):
         assert figure["texts"] > 4 and figure["paths"] > 12
 
 
+@pytest.mark.full
 def test_the_picture_has_the_colours_of_the_methods(page, tmp_path):
     from PIL import Image
 

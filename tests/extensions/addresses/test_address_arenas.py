@@ -210,6 +210,7 @@ def test_an_interrupt_keeps_the_best():
         search_arena(buffers, stop=interrupt)
 
 
+@pytest.mark.few(2)
 @needs_minizinc
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 200))])
 def test_the_model_finds_the_least_arena(seed):
@@ -218,6 +219,7 @@ def test_the_model_finds_the_least_arena(seed):
     assert (outcome.status, arena.size) == ("optimal", brute_force(buffers, alignment))
 
 
+@pytest.mark.full
 @needs_minizinc
 def test_cp_sat_starts_from_an_arena_and_proves_it():
     boxes = ("a", 0, 2, 4), ("b", 1, 4, 6), ("c", 3, 6, 4), ("d", 5, 7, 6)
@@ -229,6 +231,7 @@ def test_cp_sat_starts_from_an_arena_and_proves_it():
     assert (outcome.status, arena) == ("infeasible", None)
 
 
+@pytest.mark.full
 @needs_minizinc
 @pytest.mark.parametrize(
     ("change", "verdict"),
@@ -246,6 +249,7 @@ def test_the_checker_names_what_is_wrong(change, verdict):
     assert run_checker(CHECKER, {**items, "offset": [0, 2, 0], "arena": 3, **change}) == verdict
 
 
+@pytest.mark.full
 @needs_minizinc
 def test_the_checker_confirms_an_arena():
     assert check_arena(Arena((A, B, C), (0, 2, 0)), 3) == f"{CHECKER}: CORRECT: arena 3, peak 3"

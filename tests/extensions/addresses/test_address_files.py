@@ -106,6 +106,7 @@ def test_numbers_out_of_range_are_refused(command, csv, tmp_path, option, value,
     assert err.startswith(f"error: {message}") and err.count("\n") == 1
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("alignment", [2**64, 2**63, 2**53 + 1, 2**53])
 @pytest.mark.parametrize("more", [[], ["--paging", "--page-out-time", "1"], ["--strategy", "dtr"]])
 def test_an_alignment_without_room_is_refused_before_the_search(command, graph_file, more, alignment):

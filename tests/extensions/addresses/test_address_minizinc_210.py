@@ -47,6 +47,7 @@ def objective(text: str) -> int | None:
     return int(re.findall(r"_objective = (\d+)", text)[-1])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 3))])
 def test_the_least_arena(tmp_path, seed):
     buffers, alignment = draw_buffers(seed)

@@ -66,6 +66,7 @@ def test_the_further_nodes_take_the_amount_in_their_stages_and_nothing_else(seed
                 stage += 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_schedules_keep_to_what_is_not_reserved(seed):
     instance = Instance.build(random_layered(100, seed=seed), 0.9, max_computations=3)
@@ -76,6 +77,7 @@ def test_schedules_keep_to_what_is_not_reserved(seed):
         assert memory <= instance.budget - reserved_at(reserved, stage)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(3))
 def test_within_a_window_recomputations_elsewhere_stay_as_they_are(seed):
     instance = Instance.build(random_layered(100, seed=seed), 0.9, max_computations=3)

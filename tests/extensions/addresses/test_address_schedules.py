@@ -39,6 +39,7 @@ def brute_force(instance: Instance, alignment: int, staged: bool) -> int | None:
     return shortest_in_arena(instance.graph, instance.budget, alignment, instance.max_computations[0], staged)
 
 
+@pytest.mark.few(1)
 @needs_minizinc
 @pytest.mark.parametrize("staged", [True, False], ids=["staged", "general"])
 @pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 200))])
@@ -169,6 +170,7 @@ def test_the_chain_is_exact_on_small_graphs(seed):
         assert (result.status, result.duration, result.valid) == ("optimal", least, True)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("staged", [True, False])
 @pytest.mark.parametrize(("alignment", "status"), [(4, "feasible"), (16, "unknown")])
 def test_a_lower_budget_is_searched_where_the_arena_does_not_fit(alignment, status, staged):
@@ -188,6 +190,7 @@ def test_a_lower_budget_is_searched_where_the_arena_does_not_fit(alignment, stat
         assert f"over the budget {instance.budget}" in result.reason and "\n" not in result.reason
 
 
+@pytest.mark.full
 def test_reserved_memory_is_released_where_the_arena_has_room():
     instance = Instance.build(random_layered(60, seed=2), 0.85, max_computations=2)
     result = solve_with_addresses(instance, searched, 64, time_limit=6)
@@ -195,6 +198,7 @@ def test_reserved_memory_is_released_where_the_arena_has_room():
     assert result.peak <= result.arenas.size <= instance.budget
 
 
+@pytest.mark.full
 def test_addresses_in_a_free_order():
     graph = u_shape(5, [6, 1, 5, 2, 4, 3, 2, 5, 1, 4])
     instance = Instance.build(graph, "0.9", order="free")

@@ -62,6 +62,7 @@ def check(seed: int, alignment: int) -> None:
         assert result.found  # so small, none of them wastes memory
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("seed", "alignment"), [(5, 1)])
 def test_plans_with_arenas_are_within_those_of_brute_force(seed, alignment):
     check(seed, alignment)
@@ -74,6 +75,7 @@ def test_more_plans_with_arenas_are_within_those_of_brute_force(seed, alignment)
     check(seed, alignment)
 
 
+@pytest.mark.full
 def test_an_arena_over_the_budget_is_searched_again_with_less():
     """Four outputs of 3 take 15 at an alignment of 4. Three take 11, and that costs a write and a read back."""
     problem = paging_problem(u_graph(size=3), 12)
@@ -154,6 +156,7 @@ def answer(tmp_path, command):
     return path, json.loads(out)
 
 
+@pytest.mark.full
 def test_offsets_in_every_interval_and_arenas_by_memory(answer, tmp_path, command):
     path, document = answer
     assert (document["status"], document["duration"], document["alignment"]) == ("optimal", 44, 2)

@@ -109,6 +109,7 @@ DAMAGED = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "damage", [pytest.param(name, marks=[pytest.mark.slow] * (at > 1)) for at, name in enumerate(DAMAGED)]
 )

@@ -23,6 +23,7 @@ def graph(tmp_path):
     return path
 
 
+@pytest.mark.full
 @NEEDS_MINIZINC
 def test_two_devices(command, graph, tmp_path):
     plan = tmp_path / "plan.json"
@@ -41,6 +42,7 @@ def test_two_devices(command, graph, tmp_path):
     assert status == 0 and out.startswith("valid")
 
 
+@pytest.mark.full
 @NEEDS_MINIZINC
 def test_devices_and_slow_memory(command, graph):
     """Copies by way of slow memory cost nothing here, those between the devices do."""
@@ -59,6 +61,7 @@ def test_no_plan(command, graph):
     assert err.splitlines()[-1].startswith("no plan: node d alone needs 6")
 
 
+@pytest.mark.full
 @NEEDS_MINIZINC
 @pytest.mark.parametrize(("option", "more"), [("--copy-time", ["--check"]), ("--copy-latency", ["--search", "off"])])
 def test_nothing_can_be_copied_in_infinite_time(command, tmp_path, option, more):

@@ -32,6 +32,7 @@ def graphs_of_devices(draw) -> ComputationGraph:
     return dataclasses.replace(graph, device_durations=draw(st.dictionaries(NAMES, durations, max_size=3)))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", FORMATS)
 @settings(max_examples=examples(40))
 @given(graph=graphs_of_devices())

@@ -49,6 +49,7 @@ def check_against_oracle(problem: PlanProblem, staged: bool, warm: bool, solver:
     assert proven(problem, staged, solver, plan if warm else None) == ("optimal", value)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("staged", FORMS)
 @pytest.mark.parametrize("seed", seeds(TWO_MEMORIES, QUICK))
 def test_two_memories(seed, staged):
@@ -93,6 +94,7 @@ def two_devices(case, second: Memory, copy_cost: int | None, budget: int | None 
     return PlanProblem(instance, Platform(graph, (first, second), links))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("staged", FORMS)
 @pytest.mark.parametrize("seed", seeds(40, [2]))
 def test_an_infinitely_slow_second_device_changes_nothing(seed, staged):

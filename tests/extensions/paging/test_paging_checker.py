@@ -40,6 +40,7 @@ def with_value(array: str, interval: int, value) -> dict:
     return {array: values}
 
 
+@pytest.mark.full
 def test_a_solution_by_hand_is_accepted():
     assert SOLUTION["start"] == (1, 4, 2, 6, 3, 7, 5)
     assert verdict() == "CORRECT: cost 120, peak 12, slow 8"
@@ -66,6 +67,7 @@ MORE_DAMAGED = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("changed", "complaint"),
     [*DAMAGED[:2], *(pytest.param(*row, marks=pytest.mark.slow) for row in (*DAMAGED[2:], *MORE_DAMAGED))],
@@ -87,6 +89,7 @@ def test_plans_in_any_order_are_checked(seed, workspaces):
     assert re.fullmatch(rf"paging.mzc.mzn: CORRECT: \w+ {value}, peaks \d+ and \d+", line)
 
 
+@pytest.mark.full
 def test_writes_that_the_intervals_do_not_tell_of():
     """D is written and never read back; A is written from its first copy, although a second one is there before b."""
     plan = (compute(A), write(A), compute(A), compute(B), compute(C), read(A), compute(D), write(D))

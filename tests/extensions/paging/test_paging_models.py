@@ -49,6 +49,7 @@ def check(problem: PlanProblem, form: str, options: SearchOptions) -> None:
         assert result.bound == result.value
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", ["staged", "general"])
 @pytest.mark.parametrize("seed", cases(WITH_PAGING))
 def test_cp_sat_finds_what_brute_force_finds(seed, form):
@@ -79,6 +80,7 @@ def paging_problem(seed: int, cost: Fraction | None, form_nodes: int = 5) -> Pla
     return PlanProblem(instance, paging_platform(case.graph, case.budget, PagingCosts(cost, cost)), Goal())
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("seed", range(30))
 def test_what_the_oracle_says_of_costs(seed):
     """Nothing: no increase wherever recomputation fits; dearer is never better; not possible: recomputation alone."""
@@ -107,6 +109,7 @@ def test_proofs_are_monotone_in_the_cost(seed):
         assert results[0] == draw_case(seed, 5).graph.total_duration
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("form", ["staged", "general"])
 @pytest.mark.parametrize("seed", [5, 8, 17, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(18, 50))])
 def test_arrays_come_back_as_the_plan_they_stand_for(seed, form):
@@ -132,6 +135,7 @@ def test_arrays_come_back_as_the_plan_they_stand_for(seed, form):
     assert [a for a in again if a.memory == 0] == [a for a in plan if a.memory == 0]
 
 
+@pytest.mark.full
 def test_scarce_slow_memory_is_kept_to():
     """A U of six nodes, in which the outputs of the first two are read again at the end."""
     graph = ComputationGraph(range(6), [5] * 6, [2] * 6, [*((v, v + 1) for v in range(5)), (0, 5), (1, 4)])

@@ -106,6 +106,7 @@ def test_small_problems_are_mostly_solved(seed):
         assert found >= expected.totals[OBJECTIVES.index(problem.goal.objective)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "budget"),
     [
@@ -137,6 +138,7 @@ def test_amounts_beyond_64_bits_limit_nothing():
     assert searched(problem, 1) == graph.total_duration
 
 
+@pytest.mark.full
 def test_the_same_seed_finds_the_same():
     problem = draw_problem(17)
     assert searched(problem, 1) == searched(problem, 1)

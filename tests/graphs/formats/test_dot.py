@@ -314,6 +314,7 @@ def test_too_many_edges(monkeypatch):
     assert error_of("digraph { {a b c d} -> {e f g} }") == "more than 10 edges"
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "text",
     ["{", '"', '"\\', "/*", "<", "<!--", "a [b=<" + "<!--", "a->", "[]", "a[", '"a"+', "-", "#\n", "{}->"],

@@ -63,6 +63,7 @@ def test_text(form, graph):
     assert_same(form.parse(form.text(graph)), graph)
 
 
+@pytest.mark.few(2)
 @each_format
 @given(graph=odd_graphs())
 def test_same_graph_same_text(form, graph):
@@ -79,6 +80,7 @@ def test_through_all_formats(graph):
     assert_same(there, graph)
 
 
+@pytest.mark.few(1)
 @each_format
 @given(graph=odd_graphs())
 def test_file(form, graph, tmp_path_factory):

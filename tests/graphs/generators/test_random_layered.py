@@ -25,6 +25,7 @@ def statistics():
     return load_script("layered_statistics")
 
 
+@pytest.mark.full
 def test_generated_graphs_fit_the_published_ones(shared, statistics):
     lines = list(statistics.lines(shared / "data", SEEDS))
     named = [line for line in lines if line.statistic in statistics.NAMED]

@@ -138,6 +138,7 @@ def test_a_file_cut_short_is_refused_in_one_line(tmp_path_factory, at):
     assert refused.startswith(f"{path}: ") and refused.isprintable()
 
 
+@pytest.mark.full
 @settings(max_examples=12)
 @given(st.integers(0, len(WHOLE) - 1), st.binary(max_size=2), st.integers(0, 2))
 def test_a_changed_file_is_read_or_refused_in_one_line(tmp_path_factory, at, put, left_out):
@@ -176,6 +177,7 @@ def test_messages_from_the_other_process(tmp_path):
         network_apart(model_bytes(dynamic), "model", {}, seconds=0.01)
 
 
+@pytest.mark.full
 def test_the_other_process_ends_by_itself_if_nobody_ends_it(tmp_path):
     pytest.importorskip("resource")
     many = 30_000  # several seconds
@@ -188,6 +190,7 @@ def test_the_other_process_ends_by_itself_if_nobody_ends_it(tmp_path):
     assert onnx_file._failure(done) == "its analysis takes too much time"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "harmful",
     [

@@ -43,6 +43,7 @@ def test_views_may_share_memory(command, tmp_path):
     assert len(read_graph(path).nodes) == 170  # without Reshape
 
 
+@pytest.mark.full
 def test_measured_durations(command, tmp_path):
     pytest.importorskip("onnxruntime")
     path = tmp_path / "g.json"

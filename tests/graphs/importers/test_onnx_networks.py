@@ -22,6 +22,7 @@ RAPIDOCR = find_spec("rapidocr")
 needs_rapidocr = pytest.mark.skipif(RAPIDOCR is None, reason="rapidocr is not installed")
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("name", "nodes", "edge_count", "merged"),
     [
@@ -72,6 +73,7 @@ def test_rapidocr(name, dims, nodes, edge_count, merged):
     assert len(load(path, dims=dims, merge_views=True).nodes) == merged
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "inception_v2", "resnet50", "densenet121"])
 def test_sizes_are_those_of_a_real_run(name):
     runtime = pytest.importorskip("onnxruntime")

@@ -61,6 +61,7 @@ def test_open_dimensions_and_merged_views():
         profile_onnx(path, graph)
 
 
+@pytest.mark.full
 def test_names_results_branches_and_types_of_inputs(tmp_path):
     branches = {
         f"{word}_branch": helper.make_graph([node(kind, ["a"], ["r"], name="n")], word, [], [value("r", FLOAT, None)])
@@ -81,6 +82,7 @@ def test_names_results_branches_and_types_of_inputs(tmp_path):
     assert times.pop("results") == 0 and min(times.values()) >= 1
 
 
+@pytest.mark.full
 def test_stopping_early():
     path = LIGHT / "light_squeezenet.onnx"
     graph = import_onnx(path)
@@ -98,12 +100,14 @@ def test_an_operator_that_is_taken_apart_is_named(tmp_path):
         profile_onnx(path, import_onnx(path))
 
 
+@pytest.mark.full
 def test_another_graph_is_refused(tmp_path):
     path = LIGHT / "light_squeezenet.onnx"
     with pytest.raises(InputError, match="light_squeezenet.onnx: no operator of the file is "):
         profile_onnx(path, import_onnx(LIGHT / "light_resnet50.onnx"))
 
 
+@pytest.mark.full
 def test_a_pipe_is_refused_before_it_is_read(tmp_path):
     pipe = tmp_path / "pipe.onnx"
     os.mkfifo(pipe)
@@ -120,6 +124,7 @@ def test_a_pipe_is_refused_before_it_is_read(tmp_path):
             profile_onnx(kept, import_onnx(path))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("options", [{"repeats": 0}, {"warmups": -1}, {"threads": 0}])
 def test_counts_that_are_none(options):
     path = LIGHT / "light_squeezenet.onnx"
@@ -137,6 +142,7 @@ def test_what_onnx_runtime_cannot_run_is_refused_in_one_line(tmp_path):
     assert str(caught.value).isprintable()
 
 
+@pytest.mark.full
 def test_inputs_without_random_values(tmp_path):
     path = write(tmp_path, [node("Shape", ["s"], ["n"]), node("Relu", ["x"], ["y"])],
                  [value("x", FLOAT, [2]), value("s", TensorProto.STRING, [2])], ["y"])  # fmt: skip

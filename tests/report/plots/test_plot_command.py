@@ -43,6 +43,7 @@ def test_the_suffix_says_the_form(tmp_path, command, graph_file, schedule_file, 
     assert (tmp_path / name).read_bytes().startswith(start)
 
 
+@pytest.mark.full
 def test_the_budget_is_the_one_given_or_else_that_of_the_schedule(tmp_path, command, graph_file, schedule_file):
     pages = []
     for options in ([], ["--budget", "50%"], ["--budget", "7"]):

@@ -77,6 +77,7 @@ def test_pages_have_few_traces():
     assert len(few) == len(many) <= 10
 
 
+@pytest.mark.full
 def test_the_same_picture_gives_the_same_bytes():
     code = "import sys; from drawing import random_picture as p;"
     code += "from moccasin_mzn.report.plots.interactive import render as r;"
@@ -92,6 +93,7 @@ def test_the_same_picture_gives_the_same_bytes():
     assert pages == {render(random_picture(5, 4, "stage", budget=20)).encode()}
 
 
+@pytest.mark.full
 @pytest.mark.skipif(BROWSER is None, reason="no chromium on PATH")
 @pytest.mark.parametrize("width", [1200, pytest.param(500, marks=pytest.mark.slow)])
 def test_a_browser_draws_every_bar(tmp_path, width):

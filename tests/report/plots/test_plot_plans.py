@@ -34,6 +34,7 @@ def graph_file(tmp_path):
     return path
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("question", [PAGING, DEVICES], ids=["paging", "devices"])
 def test_solve_draws_the_plan_it_finds_and_plot_draws_its_file(tmp_path, command, graph_file, question):
     svg, plan, page = (tmp_path / name for name in ("a.svg", "plan.json", "a.html"))
@@ -94,6 +95,7 @@ def test_what_a_copy_is_marked_as():
     assert sum("copy 2 of 4, from local<br>" in text for text in texts) == 1
 
 
+@pytest.mark.full
 def test_a_memory_that_is_not_used_has_an_empty_panel():
     problem = next(p for p in map(draw_problem, range(100)) if p.platform.memories[1].budget is None)
     picture = Picture(problem.platform, tuple(map(Action, problem.instance.order)), problem.instance.order)

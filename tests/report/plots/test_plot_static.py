@@ -44,6 +44,7 @@ def drawn_bars(picture: Picture, found: dict) -> dict[str, list[tuple[float, flo
     return {kind: [(x(a), x(b), y(c), y(d)) for a, b, c, d in raw[kind]] for kind in KINDS}
 
 
+@pytest.mark.full
 @settings(max_examples=8, phases=NO_SHRINKING)
 @given(st.integers(0, 10**6), st.integers(0, 9), st.sampled_from(["event", "stage"]))
 def test_every_interval_is_a_bar_in_its_place(seed, recomputations, by):
@@ -59,6 +60,7 @@ def test_every_interval_is_a_bar_in_its_place(seed, recomputations, by):
             assert bottom - top < 1
 
 
+@pytest.mark.full
 @settings(max_examples=8, phases=NO_SHRINKING)
 @given(st.integers(0, 10**6), st.integers(1, 9))
 def test_memory_and_budget_are_to_scale(seed, recomputations):
@@ -85,6 +87,7 @@ def test_memory_and_budget_are_to_scale(seed, recomputations):
             assert any(at == pytest.approx(edge, abs=CLOSE) for edge in profile.edges)
 
 
+@pytest.mark.full
 @settings(max_examples=4, phases=NO_SHRINKING)
 @given(st.integers(0, 10**6), st.integers(1, 9))
 def test_recomputations_are_marked_and_joined_to_the_copy_before(seed, recomputations):
@@ -142,6 +145,7 @@ def test_many_bars_are_pixels_in_an_svg():
     assert b"data:image/png;base64" in svg
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", ["svg", "png"])
 def test_the_same_picture_gives_the_same_bytes_whatever_styles_are_set(form):
     import matplotlib

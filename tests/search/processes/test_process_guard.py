@@ -97,6 +97,7 @@ def test_nonsense_is_refused(arguments, message):
         run_guarded(**arguments)
 
 
+@pytest.mark.full
 def test_much_output_on_both_streams_does_not_block():
     code = "import sys\nfor k in range(100_000):\n  print(k, '.' * 50)\n  print(k, '!' * 50, file=sys.stderr)"
     lines = []
@@ -174,6 +175,7 @@ def test_an_error_of_a_callback_ends_the_command(mark):
     assert survivors(mark) == []
 
 
+@pytest.mark.full
 def test_cpu_seconds_of_processes_that_have_ended_count():
     inner = f"import os, subprocess, sys; subprocess.run([sys.executable, '-c', {BURN!r}])"
     ending = run_guarded(python(f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"))

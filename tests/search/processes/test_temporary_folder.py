@@ -93,6 +93,7 @@ def test_without_a_place_to_write_all_goes_on(monkeypatch):
         assert tempfile.gettempdir() == "/proc/nowhere"
 
 
+@pytest.mark.full
 def test_a_command_leaves_nothing(base):
     for words in (["list"], ["generate", "chain", "-n", "x"]):
         subprocess.run([sys.executable, "-m", "moccasin_mzn", *words], capture_output=True)

@@ -40,6 +40,7 @@ def check(name: str, declarations: dict[str, str], x: str = "x", y: str = "y") -
     check_against(f"{name}_imp({x},{y},z,r)", half_reified, lambda r, **rest: not r or holds(**rest))
 
 
+@pytest.mark.few(19)
 @pytest.mark.parametrize("y", Y)
 @pytest.mark.parametrize("x", X)
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -47,6 +48,7 @@ def test_two_variables(name, x, y):
     check(name, {"x": x, "y": y} | Z)
 
 
+@pytest.mark.few(16)
 @pytest.mark.parametrize("constant", ["-2", "-1", "0", "1", "2", "3"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_constant(name, constant):

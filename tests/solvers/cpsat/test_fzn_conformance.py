@@ -57,6 +57,7 @@ def workplace(tmp_path_factory) -> Workplace:
     return Workplace(tmp_path_factory.mktemp("conformance"))
 
 
+@pytest.mark.few(120)
 @pytest.mark.parametrize("name", SATISFIED)
 def test_solutions(name: str):
     """Of the FlatZinc that is kept, those are found that Gecode's answer was made of."""
@@ -64,11 +65,13 @@ def test_solutions(name: str):
     assert all_answer(solve(golden.flatzinc, "-a")) == golden.answer
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize("case", [case for case in CASES if case.optimises], ids=lambda case: case.name)
 def test_optima(case: Case, workplace: Workplace):
     check_best(workplace.solve(case, *OPTIMUM).printed, GOLDEN[case.name].answer)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("case", few(CASES, keep=30), ids=lambda case: case.name)
 def test_against_gecode(case: Case, workplace: Workplace):
     """Compiled and solved anew, and by Gecode: all three agree, and with what is kept."""
@@ -83,6 +86,7 @@ def test_what_is_kept_belongs_to_the_models_and_our_library():
     assert GOLDEN.keys() == {case.name for case in CASES} and ORIGIN.read_text().split()[1] == sources()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "case", few([case for case in CASES if case.name in WHOLE], keep=3), ids=lambda case: case.name
 )

@@ -207,6 +207,7 @@ def test_chains_of_equal_bools_in_any_order():
     assert solutions(text) == [{"out": count % 2 == 1}]
 
 
+@pytest.mark.full
 def test_the_process_tells_in_one_line(tmp_path):
     wrong = {"bytes": b"var \xff;", "deep": b"constraint f(" + b"[" * 100000}
     paths = [tmp_path / name for name in wrong]

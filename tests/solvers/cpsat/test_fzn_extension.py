@@ -97,6 +97,7 @@ def test_regular_nfa(kinds, equal, machine):
 TWO_ONES = (0, 2, [1, 2, 2, 3, 3, 0], 1, {3})
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("kinds", "machine"),
     [
@@ -197,6 +198,7 @@ def cost_of(word: list[int], machine: tuple, costs: list[int]) -> int | None:
     return total if state in finals else None
 
 
+@pytest.mark.full
 @settings(EXAMPLES, max_examples=examples(25))
 @given(st.data(), st.lists(int_operands(-2, 4), max_size=3), repeated, machines(lambda states: st.integers(0, states)))
 @example(None, ["0..2", "0..1"], [], TWO_ONES)
@@ -250,6 +252,7 @@ def test_undeclared_bounds():
     assert solutions(text.format("fzn_inverse_offset([3,x],[y,2],1,3)")) == [{"x": 4, "y": 1}]
 
 
+@pytest.mark.full
 def test_library_of_tables(tmp_path):
     model = r"""
     include "table.mzn";
@@ -276,6 +279,7 @@ def test_library_of_tables(tmp_path):
     assert model_solutions(model, tmp_path) == sorted(expected, key=str)
 
 
+@pytest.mark.full
 def test_library_of_automata(tmp_path):
     model = r"""
     include "regular.mzn"; include "regular_nfa.mzn"; include "cost_regular.mzn"; include "mdd.mzn";

@@ -172,6 +172,7 @@ def optimum(path, solver: str) -> float:
     return float(re.findall(r"^_objective = (.+);$", told.stdout, re.MULTILINE)[-1])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("a", "b"), [(6, 2.5), (9, 1.75), (3, 3.125), (8, 4.2)])
 @pytest.mark.parametrize("model", [TASKS, BLEND, STOCK], ids=["tasks", "blend", "stock"])
 def test_same_optimum_as_highs(model, a, b, tmp_path):

@@ -62,6 +62,7 @@ def key(solution: dict[str, object]) -> str:
     return repr(sorted(solution.items()))
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", ALL)
 @settings(FEW, max_examples=examples(15))
 @given(st.data())
@@ -184,6 +185,7 @@ def check_outcome(text: str, path: Path) -> None:
         assert place and int(place[1]) <= text.count("\n") + 1, complaints
 
 
+@pytest.mark.full
 def test_damaged_files(tmp_path):
     assert "x = 3;\n" in solve(SEED)
     for seed in range(500):
@@ -230,6 +232,7 @@ def check_careless_calls(name: str, seeds: range, path: Path) -> None:
         check_outcome(text + careless_call(name, Random(f"{name}{seed}")) + "solve satisfy;", path)
 
 
+@pytest.mark.few(60)
 @pytest.mark.parametrize("name", HANDLERS)
 def test_careless_calls(name, tmp_path):
     check_careless_calls(name, range(3), tmp_path / "f.fzn")

@@ -42,6 +42,7 @@ def hard(tmp_path_factory) -> Path:
     return folder / "model.fzn"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("flags", [[], ["-i", "-s"]])
 def test_a_signal_ends_the_search_at_once_and_keeps_the_best_solution(hard, number, flags):
@@ -89,6 +90,7 @@ def test_a_signal_that_is_swallowed_or_changed_while_the_solver_loads(tmp_path, 
     assert (run.returncode, run.stdout, run.stderr) == (0, b"=====UNKNOWN=====\n", b"")
 
 
+@pytest.mark.full
 def test_the_time_limit_counts_from_the_start_of_the_process(hard):
     started = time.monotonic()
     result = subprocess.run([*COMMAND, "-t", "3000", hard], capture_output=True, text=True, env=ENVIRONMENT, timeout=20)
@@ -123,6 +125,7 @@ def test_a_small_file_loads_no_large_package(tmp_path):
     assert (run.stdout, run.stderr) == ("x = 3;\n----------\n==========\n[]\n", "")
 
 
+@pytest.mark.full
 def test_minizinc_streams_solutions_and_bounds(hard):
     result = minizinc("--solver", "cp-sat", "-i", "-s", "--json-stream", "--time-limit", 4000, hard.with_suffix(".mzn"))
     messages = [json.loads(line) for line in result.stdout.splitlines()]
@@ -136,6 +139,7 @@ def test_minizinc_streams_solutions_and_bounds(hard):
     assert bounds == sorted(bounds) and bounds[-1] <= costs[-1]
 
 
+@pytest.mark.full
 def test_minizinc_passes_all_its_flags(tmp_path):
     model = tmp_path / "m.mzn"
     model.write_text('var 1..3: x; var 1..3: y; constraint x < y; solve maximize x + y; output ["\\(x) \\(y)"];')
@@ -216,6 +220,7 @@ def answers(solver: list[str], path: Path) -> set[str] | str:
     return set(blocks)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", few(ORACLE, keep=2))
 def test_same_answers_as_gecode(name, tmp_path):
     path = tmp_path / "model.mzn"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from few import examples
 from fzn_support import check_against, domain, flatzinc, solutions
 from hypothesis import example, given, settings
@@ -158,6 +159,7 @@ def test_disjunctive(tasks, strict, optional):
     check(f"{name}({','.join(columns)})", declarations, holds)
 
 
+@pytest.mark.full
 @EXAMPLES
 @given(st.lists(st.tuples(int_operand, int_operand, int_operand, int_operand), max_size=3), st.booleans())
 def test_diffn(boxes, strict):

@@ -120,6 +120,7 @@ def schedule() -> str:
     return SCHEDULE.format(variables="\n".join(variables), lengths="\n".join(lengths))
 
 
+@pytest.mark.full
 def test_a_complete_warm_start_is_the_first_incumbent(tmp_path):
     path = tmp_path / "schedule.fzn"
     path.write_text(schedule())

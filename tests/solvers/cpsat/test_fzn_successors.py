@@ -48,6 +48,7 @@ def test_random_circuits(name, data, first, equal):
     check_circuit(name, data.draw(st.lists(int_operands(first - 1, first + 4), max_size=4)), first, equal)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", CIRCUITS)
 @pytest.mark.parametrize(
     ("kinds", "first"),
@@ -89,6 +90,7 @@ def check_inverse(name: str, left: list[str], right: list[str], first: int, othe
     instance.check(name, [*operands, f" {first}", f" {other}"], lambda *values: INVERSES[name](*values, first, other))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", INVERSES)
 @EXAMPLES
 @given(st.data(), st.integers(-1, 2), st.integers(-1, 2), st.integers(0, 3), st.integers(0, 9), repeated)
@@ -99,6 +101,7 @@ def test_random_inverses(name, data, first, other, size, longer, equal):
     check_inverse(name, left, right, first, other, equal)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", INVERSES)
 @pytest.mark.parametrize(
     ("left", "right", "first", "other"),
@@ -115,6 +118,7 @@ def test_inverses(name, left, right, first, other):
     check_inverse(name, left, right, first, other, [])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", INVERSES)
 def test_own_inverse(name):
     instance = Instance()
@@ -140,6 +144,7 @@ def test_hints_of_inverses(name, values):
     instance.check_hints(name, [left, right, " 1", " 1"], dict(zip(left + right, values, strict=True)), forms)
 
 
+@pytest.mark.full
 def test_library(tmp_path):
     model = r"""
     include "globals.mzn";
@@ -164,6 +169,7 @@ def test_library(tmp_path):
     assert model_solutions(model, tmp_path) == sorted(expected, key=str)
 
 
+@pytest.mark.full
 def test_library_with_optional_successors(tmp_path):
     model = r"""
     include "circuit_opt.mzn";

@@ -57,6 +57,7 @@ class Draw:
                 yield values
 
 
+@pytest.mark.few(46)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     "seed", [*range(CASES), *(pytest.param(s, marks=pytest.mark.slow) for s in range(CASES, 2000))]

@@ -36,6 +36,7 @@ def solution(*values: int) -> tuple[int, ...]:
     return (*values, 0)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("text", "claim"), [
     (WIDE, answer("infeasible")), (CLOSE, answer("infeasible")),
     (WIDE, answer("optimal", *solution(1, 0, 1), bound=7_000_000_000)),
@@ -67,6 +68,7 @@ def test_what_nobody_confirms_is_only_claimed(run, monkeypatch, claim, said):  #
     assert err == f"% no proof: HiGHS claims {said}, not provable in doubles\n"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_bound_is_told_as_far_as_the_tolerance_hides_nothing(engine):
     _, out, err = worker(engine).solve(WIDE, "-s")

@@ -29,6 +29,7 @@ BOUNDED_TOO_HIGH = question(  # by SCIP
 )  # fmt: skip
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("start", [False, True])
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", double_proofs.CHECKMATE)
@@ -42,6 +43,7 @@ def test_what_was_claimed_before(asked, least, name, engine, start):
     assert not false and ending.startswith("optimal")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "seed", few([*range(6), 229, 278, *few(range(6, 200), keep=(), mark=pytest.mark.slow)], keep={0, 229, 278})
 )  # the two that are named: SCIP bounds them too high, as their sizes differ in magnitude

@@ -91,6 +91,7 @@ def oracle(path: Path, *solver: str) -> int | None:
     return int(re.findall(r"^_objective = (-?\d+);", told.stdout, re.MULTILINE)[-1])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 15))])
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_same_optimum_as_gecode_and_cp_sat(name, seed, tmp_path):
@@ -112,6 +113,7 @@ def small_case(seed: int) -> Case:
         seed += 1000
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("formulation", ["staged", "general"])
 @pytest.mark.parametrize("seed", [3, 4, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 25))])
 def test_models_of_the_project_against_brute_force(formulation, seed, tmp_path):
@@ -124,6 +126,7 @@ def test_models_of_the_project_against_brute_force(formulation, seed, tmp_path):
     assert [flat and optimum(solve(engine, flat, "-s")) for engine in ENGINES] == [expected] * 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_floats(engine, tmp_path):
     path = tmp_path / "model.mzn"
@@ -138,6 +141,7 @@ def test_floats(engine, tmp_path):
     assert told.stdout == "3 false 3.6500\n----------\n==========\n", told.stderr
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_sets_bools_and_arrays_come_back(engine, tmp_path):
     path = tmp_path / "model.mzn"

@@ -64,6 +64,7 @@ def call_until(
     return process.wait(timeout=60), out, err
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_search(hard, engine, number):
@@ -72,6 +73,7 @@ def test_a_signal_ends_the_search(hard, engine, number):
     assert "==========" not in out and out.endswith("%%%mzn-stat-end\n")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_time_limit_ends_the_search(hard, engine):
     status, out, err = call(engine, "-t", "1500", hard)
@@ -79,6 +81,7 @@ def test_the_time_limit_ends_the_search(hard, engine):
     assert re.fullmatch(r"total = \d+;\n----------\n", out)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", ENGINES)
 def test_improving_solutions_and_bounds_come_as_they_are_found(hard, engine):
     def totals_and_bounds(out: str) -> list[list[int]]:
@@ -106,6 +109,7 @@ def test_no_time_at_all(hard, engine):
     assert call(engine, "-t", "1", hard) == (0, "=====UNKNOWN=====\n", "")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_log_is_on_stderr(hard, engine):
     status, out, err = call(engine, "-v", "-t", "1200", hard)
@@ -113,6 +117,7 @@ def test_the_log_is_on_stderr(hard, engine):
     assert {"highs": "Solving MIP model", "scip": "presolved problem has"}[engine] in err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -141,6 +146,7 @@ def test_answers(engine, text, expected, tmp_path):
     assert (out, err) == (expected, "")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -162,6 +168,7 @@ def test_a_file_that_is_not_there(tmp_path):
     assert call("scip", tmp_path / "no.fzn") == (1, "", f"{tmp_path / 'no.fzn'}: No such file or directory\n")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("engine", "parameters", "message"),
     [
@@ -177,6 +184,7 @@ def test_parameters_that_the_solver_does_not_know(hard, engine, parameters, mess
     assert (status, out, err.count("\n")) == (1, "", 1) and err.startswith(message)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("engine", "parameters"),
     [
@@ -197,6 +205,7 @@ def test_unknown_flags_are_told(tmp_path):
     assert call("cplex", path)[0] == 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_minizinc_streams_solutions_and_bounds(engine, tmp_path):
     path = tmp_path / "model.mzn"
@@ -214,6 +223,7 @@ def test_minizinc_streams_solutions_and_bounds(engine, tmp_path):
     assert bounds[-1] >= objectives[-1] and "ignored arguments" not in told.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_part_of_a_solution_to_start_from(engine, tmp_path):
     path = tmp_path / "f.fzn"

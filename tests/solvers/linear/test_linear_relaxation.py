@@ -52,6 +52,7 @@ def assignment(size: int) -> str:
     return "\n".join([*lines, "solve minimize total;"])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seconds", [0.0, 0.001])
 def test_it_keeps_a_time_limit(seconds):
     assert worker("highs").relax(assignment(150), seconds)[0] == "stopped"

@@ -35,6 +35,7 @@ def cluttered(home):
     return home
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("solver", ["cp-sat", "gecode"])
 def test_others_run(cluttered, solver):
     result = solve(SKIP, 8, solver=solver, search="off", time_limit=60)

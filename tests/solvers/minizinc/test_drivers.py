@@ -84,6 +84,7 @@ def folder_of_programs(folder: Path, *names: str) -> Path:
 # Which MiniZinc
 
 
+@pytest.mark.full
 @native
 @pytest.mark.skipif(sys.platform != "linux", reason="bundles are elsewhere")
 def test_bundles_are_found_without_path(monkeypatch, tmp_path):
@@ -116,6 +117,7 @@ def test_one_minizinc_under_two_names_is_one(monkeypatch, tmp_path):
     assert [driver.title for driver in native_drivers()] == before
 
 
+@pytest.mark.full
 @webassembly
 def test_a_native_solver_is_preferred_and_a_version_is_chosen():
     ours, other = find_backend("gecode"), find_backend("gecode_presolver")
@@ -135,6 +137,7 @@ def test_a_solver_whose_library_is_there_is_preferred():
     assert find_backend("mip").solver.requiredFlags == []
 
 
+@pytest.mark.full
 @native
 def test_each_solver_is_known_once_and_found_by_its_name():
     solvers = solver_list()
@@ -210,6 +213,7 @@ def test_list_tells_versions_and_drivers(command):
 # What they find
 
 
+@pytest.mark.full
 @webassembly
 @pytest.mark.parametrize("name", few(OTHERS, keep=1, mark=pytest.mark.slow))
 def test_each_solver_finds_the_optimum(command, tmp_path, name):
@@ -232,6 +236,7 @@ def test_chuffed_is_right_without_a_warm_start(layered, branching, least):
     assert len([point for point in result.trace if point.value is not None]) >= least
 
 
+@pytest.mark.full
 @webassembly
 def test_chuffed_is_right_with_a_warm_start(layered):
     start = solve(layered, 0.9, search="only", time_limit=1)
@@ -306,6 +311,7 @@ def wait_until_gone(pid: int, seconds: float = 15) -> bool:
     return False
 
 
+@pytest.mark.full
 @webassembly
 @pytest.mark.parametrize("number", few([signal.SIGTERM, signal.SIGINT], keep=1, mark=pytest.mark.slow))
 def test_solutions_come_while_it_runs_and_a_signal_ends_it(hard, number):
@@ -339,6 +345,7 @@ def test_it_ends_with_its_parent(hard):
         assert wait_until_gone(pid)
 
 
+@pytest.mark.full
 @webassembly
 @pytest.mark.parametrize("number", few([signal.SIGINT, signal.SIGTERM], keep=1, mark=pytest.mark.slow))
 def test_a_stopped_search_leaves_nothing_behind(tmp_path, number):

@@ -39,6 +39,7 @@ def solve(folder: Path, solver: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, cwd=folder)
 
 
+@pytest.mark.full
 def test_minizinc_knows_the_solvers_until_they_are_removed(home):
     folder = home / ".minizinc" / "solvers"
     paths = [folder / f"{name}.msc" for name in SOLVERS]
@@ -64,6 +65,7 @@ def test_minizinc_knows_the_solvers_until_they_are_removed(home):
     assert (again.returncode, again.stdout) == (0, expected)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", SOLVERS)
 def test_an_older_file_of_ours_is_replaced(home, name):
     call("--folder", home)
@@ -75,6 +77,7 @@ def test_an_older_file_of_ours_is_replaced(home, name):
     assert path.read_text() == fresh
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("content", ['{"id": "com.example.cp-sat"}', "not JSON", "[]", ""])
 @pytest.mark.parametrize("flags", [[], ["--remove"]])
 def test_files_of_others_stay(home, content, flags):
@@ -86,6 +89,7 @@ def test_files_of_others_stay(home, content, flags):
     assert path.read_text() == content
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("flags", [[], ["--remove"]])
 def test_nothing_is_done_by_halves(home, flags):
     if flags:
@@ -107,6 +111,7 @@ def test_a_folder_that_cannot_be(home):
     assert str(path) in refused.stderr and "cannot" in refused.stderr
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", SOLVERS)
 def test_another_solver_of_the_same_name_is_told(home, name):
     folder = home / ".minizinc" / "solvers"

@@ -59,6 +59,7 @@ def solved(graph, budget, solver, form):
     return solve(graph, budget, solver=solver, formulation=form, search="off", time_limit=120)
 
 
+@pytest.mark.full
 @native
 @pytest.mark.parametrize("what", few(["durations", "sizes"], keep=1))
 @pytest.mark.parametrize("form", few(FORMS, keep=1))

@@ -43,6 +43,7 @@ def expected_objective(case: Case, model: str, form: str) -> int | None:
     return (least_capacity if "PEAK" in form else least_duration)(case, model)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", few([14, 2, 8, 16, 23, 27, 34], **FIRST))
 @pytest.mark.parametrize(("model", "form"), MODELS_TO_COMPILE)
 def test_models_compile_for_cp_sat(tmp_path, model, form, seed):
@@ -54,6 +55,7 @@ def test_models_compile_for_cp_sat(tmp_path, model, form, seed):
     assert len(objectives) == 1 and expected in (None, *objectives)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", few([8, 16, 23, 27, 34], **FIRST))
 @pytest.mark.parametrize("solver", few(["chuffed", "gecode"], **FIRST))
 @pytest.mark.parametrize(("model", "form"), MODELS_TO_COMPILE)
@@ -127,6 +129,7 @@ def test_globals_mean_the_same_to_both(tmp_path, family):
     assert all(solutions == found[0] for solutions in found)
 
 
+@pytest.mark.full
 def test_the_whole_library_compiles(tmp_path):
     model, flatzinc, solver = (
         tmp_path / "model.mzn",
@@ -146,6 +149,7 @@ def test_the_version_is_new_enough():
     assert (major, minor) >= (2, 10)
 
 
+@pytest.mark.full
 def test_what_minizinc_complains_about_is_passed_on(tmp_path):
     model = tmp_path / "wrong.mzn"
     model.write_text("var 1..2: x; constraint y > 1;")
@@ -168,6 +172,7 @@ def test_included_files_are_found_in_their_folders(tmp_path):
     assert execute(NEWER, "--solver", "gecode", model).startswith("42\n")
 
 
+@pytest.mark.full
 def test_files_are_found_where_options_and_parameter_files_name_them(tmp_path):
     folder = tmp_path / "a folder, with 100 % odd names"
     (folder / "library").mkdir(parents=True)
@@ -192,6 +197,7 @@ def test_files_are_found_where_options_and_parameter_files_name_them(tmp_path):
     assert (folder / "out.txt").read_text().startswith("109\n")
 
 
+@pytest.mark.full
 def test_only_the_files_that_a_model_includes_are_read(tmp_path):
     (tmp_path / "unreadable.mzn").write_bytes(b"\xff" * 10)
     (tmp_path / "part.mzn").write_text("int: answer = 42;")
@@ -200,6 +206,7 @@ def test_only_the_files_that_a_model_includes_are_read(tmp_path):
     assert execute(NEWER, "--solver", "gecode", tmp_path / "model.mzn").startswith("42\n")
 
 
+@pytest.mark.full
 def test_models_may_call_deeply(tmp_path):
     model = tmp_path / "model.mzn"
     model.write_text('function int: f(int: n) = if n = 0 then 0 else 1 + f(n - 1) endif; output ["\\(f(3000))"];')

@@ -42,6 +42,7 @@ def in_the_way(home: Path, name: str, **fields) -> Path:
     return mark
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("version", ["own", pytest.param("0.1", marks=SLOW), pytest.param("99.0", marks=SLOW)])
 @pytest.mark.parametrize("name", OWN)
 def test_an_installed_solver_of_the_same_id_does_not_run(home, name, version):
@@ -52,6 +53,7 @@ def test_an_installed_solver_of_the_same_id_does_not_run(home, name, version):
     assert not mark.exists()
 
 
+@pytest.mark.full
 def test_nor_one_on_the_path_of_solvers_nor_flags_that_the_user_gave_it(home, monkeypatch):
     mark = in_the_way(home, "cp-sat")
     (home / "elsewhere").mkdir()
@@ -63,6 +65,7 @@ def test_nor_one_on_the_path_of_solvers_nor_flags_that_the_user_gave_it(home, mo
     assert not mark.exists()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", OWN)
 def test_models_are_compiled_for_our_own_library(home, name):
     form = find_formulation("staged")
@@ -94,6 +97,7 @@ def copied(tmp_path) -> Path:
     return folder
 
 
+@pytest.mark.full
 @pytest.mark.skipif(os.name != "posix", reason="there is no env")
 @pytest.mark.parametrize("name", ["cp-sat", *(pytest.param(name, marks=SLOW) for name in ("highs", "scip"))])
 def test_a_checkout_that_is_not_installed_runs_its_own_code_from_any_path(copied, home, name):

@@ -62,6 +62,7 @@ EVERYWHERE = (
 )
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize(
     ("arguments", "solver"), [*((words, "gone") for words in EVERYWHERE), *((EVERYWHERE[0], name) for name in WHY)]
 )
@@ -85,6 +86,7 @@ def test_a_version_that_is_not_here_is_refused_where_none_is_needed(home, skip, 
     assert (status, out) == (2, "") and err.startswith("error: unknown version 'cp-sat@1.2': here is cp-sat@")
 
 
+@pytest.mark.full
 def test_the_list_tells_what_is_lacking(useless, command):
     lacking = {solver.name: solver.needs for solver in solver_list() if solver.needs}
     assert lacking["needy"] == "--needy-dll" and lacking["gone"] == str(useless / "gone")
@@ -120,6 +122,7 @@ FAILING = {
 }  # fmt: skip
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("how", FAILING)
 def test_a_solver_that_fails_at_once_is_an_error_with_its_own_message(home, skip, command, how):
     lines, message = FAILING[how]
@@ -128,6 +131,7 @@ def test_a_solver_that_fails_at_once_is_an_error_with_its_own_message(home, skip
     assert (status, out, err) == (2, "", f"error: poor: {message}\n")
 
 
+@pytest.mark.full
 def test_what_others_found_is_kept(home, skip, command):
     installed(home, "poor", script(home / "poor", "exit 7"))
     for solver in ("poor", "poor,cp-sat"):

@@ -40,6 +40,7 @@ def test_the_frontier_is_found_without_models(skip, command, options):
     assert [(point["budget"], point["duration"]) for point in told["points"]] == [(8, 14), (9, 14), (10, 9)]
 
 
+@pytest.mark.full
 def test_so_it_is_with_slow_memory(skip, command):
     status, out, err = command("frontier", skip, *SOON, "--paging", "--page-out-time", 1, "--page-in-time", 1)
     assert status == 0 and err.startswith(f"note: {INSTALL}") and "100.00" in out
