@@ -44,8 +44,8 @@ from moccasin_mzn.problem.platform import Goal
 from moccasin_mzn.problem.pruning import without_tail
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.conclusion import known_at_once
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.trivial import known_at_once
 from moccasin_mzn.strategies import find_strategy
 from moccasin_mzn.strategies.dtr import RULES
 

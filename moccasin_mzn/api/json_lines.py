@@ -6,7 +6,7 @@ import json
 from typing import Any, TextIO
 
 from moccasin_mzn.problem.problem import Problem
-from moccasin_mzn.search.progress import Progress
+from moccasin_mzn.search.result import Progress
 from moccasin_mzn.terminal import is_read
 
 

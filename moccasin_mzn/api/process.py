@@ -11,7 +11,7 @@ from typing import Any
 from moccasin_mzn.api.request import AllocationRequest, Request
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.search.processes.guarded import GRACE_SECONDS, Ending, never, run_guarded
-from moccasin_mzn.search.progress import TracePoint
+from moccasin_mzn.search.result import TracePoint
 
 WORKER = "moccasin_mzn.api.worker"
 

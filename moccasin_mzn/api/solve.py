@@ -31,13 +31,12 @@ from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.problem.validate import repeats
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.board import INSTANT, WARM_START, Board
+from moccasin_mzn.search.conclusion import INPUT_ORDER, known_at_once, no_plan
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
-from moccasin_mzn.search.progress import Listener, ignore
-from moccasin_mzn.search.result import Result, Seconds
+from moccasin_mzn.search.result import Listener, Result, Seconds, ignore
 from moccasin_mzn.search.runner import Runner
 from moccasin_mzn.search.searchers import searchers
 from moccasin_mzn.search.trials import Trials
-from moccasin_mzn.search.trivial import INPUT_ORDER, known_at_once, no_plan
 from moccasin_mzn.solvers.minizinc.solvers import check_solvers
 
 if TYPE_CHECKING:

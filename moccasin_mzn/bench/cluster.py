@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 import psutil
 
-from moccasin_mzn.api.race.sharing import usable_cores
+from moccasin_mzn.api.race.racer import usable_cores
 from moccasin_mzn.bench.execute import Outcome, execute
 from moccasin_mzn.bench.matrix import Run
 from moccasin_mzn.bench.worker import held_signals

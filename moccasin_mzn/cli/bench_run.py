@@ -133,7 +133,7 @@ def _name(run: Run) -> str:
 
 
 def _at_most(runs: Iterable[Run]) -> str:
-    from moccasin_mzn.api.race.sharing import usable_cores
+    from moccasin_mzn.api.race.racer import usable_cores
 
     cores = usable_cores()
     limits = [run.row["time_limit"] * min(run.row["threads"], cores) / cores for run in runs]

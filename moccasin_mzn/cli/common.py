@@ -20,7 +20,7 @@ from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.request import Request
-    from moccasin_mzn.search.progress import Listener, Progress
+    from moccasin_mzn.search.result import Listener, Progress
 
 EXIT_FOUND, EXIT_NONE, EXIT_BAD_INPUT = 0, 1, 2
 

@@ -21,8 +21,7 @@ from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.problem.platform import Memory, Platform
 from moccasin_mzn.pytorch.devices import CUDA, kind_of_device
 from moccasin_mzn.search.options import Options, SearchOptions
-from moccasin_mzn.search.progress import ignore
-from moccasin_mzn.search.result import Result
+from moccasin_mzn.search.result import Result, ignore
 
 Listener = Callable[[Any], None]
 Search = Callable[[Instance, Listener | None, float], Result]

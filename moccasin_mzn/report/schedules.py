@@ -18,8 +18,7 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.report.plans import events, plan_rows
 from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
 from moccasin_mzn.search.catalogue import Entry
-from moccasin_mzn.search.result import Result, percent_over
-from moccasin_mzn.search.shortfall import NOT_TRIED
+from moccasin_mzn.search.result import NOT_TRIED, Result, percent_over
 from moccasin_mzn.words import count_text, duration_text, memory_text
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from moccasin_mzn.errors import JudgeError, RefutedError
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.search.progress import Progress, TracePoint
+from moccasin_mzn.search.result import Progress, TracePoint
 
 WARM_START, INSTANT = "the warm start", "the instant bound"
 """Who found an answer, and who proved something, where that takes no search."""

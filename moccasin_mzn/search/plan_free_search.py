@@ -28,11 +28,9 @@ from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Plan, plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
 from moccasin_mzn.search.board import Board
-from moccasin_mzn.search.conclusion import conclude
+from moccasin_mzn.search.conclusion import conclude, no_plan
 from moccasin_mzn.search.options import Options, SearchOptions
-from moccasin_mzn.search.progress import Listener, Progress, ignore
-from moccasin_mzn.search.result import Result, Seconds
-from moccasin_mzn.search.trivial import no_plan
+from moccasin_mzn.search.result import Listener, Progress, Result, Seconds, ignore
 from moccasin_mzn.solvers.minizinc.run import SolverError
 from moccasin_mzn.solvers.minizinc.solvers import check_solvers
 

@@ -32,8 +32,7 @@ from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.processes.guarded import never
-from moccasin_mzn.search.progress import Listener
-from moccasin_mzn.search.result import Result, Seconds
+from moccasin_mzn.search.result import Listener, Result, Seconds
 from moccasin_mzn.solvers.minizinc.integers import check_integers
 from moccasin_mzn.solvers.minizinc.run import Outcome, SolverError, version_told
 from moccasin_mzn.solvers.minizinc.solvers import Backend, find_backend

@@ -19,12 +19,21 @@ from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, FREE, Instance
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.options import HINT, MORE, STOP, Options
-from moccasin_mzn.search.progress import Progress
-from moccasin_mzn.search.result import Result, percent_over
+from moccasin_mzn.search.result import (
+    FOUND,
+    NONE_FOUND,
+    NONE_THERE,
+    NOT_TRIED,
+    Help,
+    Progress,
+    Result,
+    Shortfall,
+    percent_over,
+    shortfall,
+)
 from moccasin_mzn.search.runner import MOMENT, Runner
 from moccasin_mzn.search.searchers import searchers
 from moccasin_mzn.search.searchers.along import INPUT_ORDER
-from moccasin_mzn.search.shortfall import FOUND, NONE_FOUND, NONE_THERE, NOT_TRIED, Help, Shortfall, shortfall
 
 ORDER_FREE = f"--order {FREE}"
 SHARES = {MORE: 0.25, HINT: 0.1}

@@ -11,7 +11,7 @@ from moccasin_mzn.cli.main import run
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.search.progress import TracePoint
+from moccasin_mzn.search.result import TracePoint
 
 SKIP = ComputationGraph(
     ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))

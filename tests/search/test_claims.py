@@ -14,8 +14,7 @@ from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.board import Board
-from moccasin_mzn.search.conclusion import conclude
-from moccasin_mzn.search.doubles import LARGEST, Said, doubtful, said
+from moccasin_mzn.search.conclusion import LARGEST, Said, conclude, doubtful, said
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.solvers.minizinc.integers import Sum
 from moccasin_mzn.solvers.minizinc.run import Listener, Outcome, _note_statistics

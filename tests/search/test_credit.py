@@ -16,8 +16,8 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.report.schedules import print_result
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.board import INSTANT, WARM_START
+from moccasin_mzn.search.conclusion import INPUT_ORDER
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.search.trivial import INPUT_ORDER
 from moccasin_mzn.strategies import find_strategy
 
 SKIP = ComputationGraph(

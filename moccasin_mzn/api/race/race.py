@@ -13,8 +13,17 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from moccasin_mzn.api.race.racer import Racer, line_up, request_of, run_racer
-from moccasin_mzn.api.race.sharing import least_busy_cores, pinned, slice_seconds, thread_share, usable_cores
+from moccasin_mzn.api.race.racer import (
+    Racer,
+    least_busy_cores,
+    line_up,
+    pinned,
+    request_of,
+    run_racer,
+    slice_seconds,
+    thread_share,
+    usable_cores,
+)
 from moccasin_mzn.api.request import Request
 from moccasin_mzn.clock import POLL_SECONDS, Deadline
 from moccasin_mzn.errors import InputError, JudgeError, RefutedError
@@ -24,8 +33,7 @@ from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import SEARCH, conclude
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.search.progress import Listener
-from moccasin_mzn.search.result import Result, Seconds
+from moccasin_mzn.search.result import Listener, Result, Seconds
 from moccasin_mzn.solvers.minizinc.integers import check_integers
 from moccasin_mzn.solvers.minizinc.run import SolverError
 from moccasin_mzn.solvers.minizinc.solvers import Backend, find_backend

@@ -20,8 +20,7 @@ from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_arenas import PlanArenas, buffers_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.search.progress import Listener, Progress, ignore
-from moccasin_mzn.search.result import Result
+from moccasin_mzn.search.result import Listener, Progress, Result, ignore
 from moccasin_mzn.words import over_text
 
 FIRST_SHARE, ALLOCATION_SHARE = 0.5, 0.05

@@ -23,7 +23,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan import Plan, plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.pruning import pruned_plan
-from moccasin_mzn.search.trivial import known_at_once
+from moccasin_mzn.search.conclusion import known_at_once
 
 ROUNDS = 3
 """Of local search on each device, and of changes to one plan, each in another order."""

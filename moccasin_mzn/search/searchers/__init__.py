@@ -6,7 +6,7 @@ from importlib import import_module
 
 from moccasin_mzn.search.runner import Searcher
 
-MODULES = ("given_order", "any_order", "along", "plans", "model")
+MODULES = ("given_order", "any_order", "along", "model")
 """In the order in which searches start."""
 
 

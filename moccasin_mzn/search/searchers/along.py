@@ -16,7 +16,7 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import RELAXATION
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.progress import Progress
+from moccasin_mzn.search.result import Progress
 from moccasin_mzn.search.runner import Runner, Searcher
 from moccasin_mzn.search.searchers.any_order import PATIENCE, PATIENCE_SHARE, is_small, slice_of
 from moccasin_mzn.solvers.minizinc.run import SolverError

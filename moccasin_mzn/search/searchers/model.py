@@ -13,7 +13,7 @@ from moccasin_mzn.formulations import Formulation, Intervals
 from moccasin_mzn.formulations.model_size import why_too_large
 from moccasin_mzn.formulations.windows import Incumbent, Window
 from moccasin_mzn.search.board import Board
-from moccasin_mzn.search.doubles import doubtful, said, source
+from moccasin_mzn.search.conclusion import doubtful, said, source
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.runner import Runner, Searcher
 from moccasin_mzn.solvers.minizinc.dzn import dzn_text

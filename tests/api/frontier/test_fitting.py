@@ -11,10 +11,9 @@ import pytest
 from cases import draw_case
 from stairs import Stairs
 
-from moccasin_mzn.api.frontier.fitting import fitting_schedule
-from moccasin_mzn.api.frontier.knowledge import Knowledge
-from moccasin_mzn.api.frontier.least import seek_least
-from moccasin_mzn.api.frontier.solving import Rematerialization
+from moccasin_mzn.api.frontier.questions import Knowledge
+from moccasin_mzn.api.frontier.sweep import seek_least
+from moccasin_mzn.api.frontier.variants import Rematerialization, fitting_schedule
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.problem.instance import Instance

@@ -8,8 +8,8 @@ import oracle
 import pytest
 from cases import draw_case
 
-from moccasin_mzn.api.frontier.solving import Rematerialization
 from moccasin_mzn.api.frontier.sweep import Plan, sweep
+from moccasin_mzn.api.frontier.variants import Rematerialization
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import judge, simulate

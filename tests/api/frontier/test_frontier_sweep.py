@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stairs import Stairs, stairs
 
-from moccasin_mzn.api.frontier.knowledge import Knowledge
-from moccasin_mzn.api.frontier.questions import Answer
+from moccasin_mzn.api.frontier.questions import Answer, Knowledge
 from moccasin_mzn.api.frontier.sweep import SHORTEST, Plan, sweep
 from moccasin_mzn.errors import InputError, JudgeError
 from moccasin_mzn.solvers.minizinc.run import SolverError

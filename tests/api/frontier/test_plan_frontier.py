@@ -11,9 +11,9 @@ from paging_cases import best, draw_problem
 from plan_graphs import paging_problem, u_graph
 from plan_oracle import best_plan, places_of
 
-from moccasin_mzn.api.frontier.plans import Plans
 from moccasin_mzn.api.frontier.points import Frontier
 from moccasin_mzn.api.frontier.sweep import Plan, sweep
+from moccasin_mzn.api.frontier.variants import Plans
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation

@@ -25,9 +25,9 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.conclusion import known_at_once
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.processes.guarded import Ending
-from moccasin_mzn.search.trivial import known_at_once
 from moccasin_mzn.solvers.cpsat.configuration import LIBRARY
 from moccasin_mzn.solvers.minizinc.run import SolverError
 from moccasin_mzn.solvers.minizinc.solvers import find_backend

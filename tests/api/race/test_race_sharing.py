@@ -7,7 +7,7 @@ import sys
 import psutil
 import pytest
 
-from moccasin_mzn.api.race.sharing import least_busy_cores, pinned, slice_seconds, thread_share
+from moccasin_mzn.api.race.racer import least_busy_cores, pinned, slice_seconds, thread_share
 
 
 @pytest.mark.parametrize(
