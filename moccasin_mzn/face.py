@@ -16,9 +16,8 @@ from moccasin_mzn.checks import check_seed, check_threads, check_time_limit, pla
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.extensions.devices.build import CopyCosts, Device
-from moccasin_mzn.extensions.memory_options import TAKEN
+from moccasin_mzn.extensions.memories import TAKEN, Amount, asked_problem
 from moccasin_mzn.extensions.paging.build import PagingCosts
-from moccasin_mzn.extensions.platforms import Amount, asked_problem
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.formats import read_graph
@@ -28,12 +27,11 @@ from moccasin_mzn.heuristics.orders.least_peak import OrderProgress, least_peak_
 from moccasin_mzn.problem.arena import Buffer, check_alignment
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.buffers import read_buffers
-from moccasin_mzn.problem.files.counts import counts_of
+from moccasin_mzn.problem.files.schedules import counts_of
 from moccasin_mzn.problem.instance import chosen_order
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Goal
+from moccasin_mzn.problem.platform import Goal, Plan
 from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
 from moccasin_mzn.search.options import model_options
 

@@ -34,14 +34,11 @@ from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.buffer import Buffer, Gap
-from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.instance import Instance, without_tail
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.problem.plan import plan_of_sequence
-from moccasin_mzn.problem.plan_arenas import buffers_of
-from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Goal
-from moccasin_mzn.problem.pruning import without_tail
+from moccasin_mzn.problem.plan_problem import PlanProblem, buffers_of
+from moccasin_mzn.problem.platform import Goal, plan_of_sequence
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import known_at_once

@@ -36,12 +36,11 @@ from moccasin_mzn.graphs.formats.node_link import parse as parse_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.in_place import refuse_in_place
 from moccasin_mzn.graphs.workspaces import refuse_workspaces
-from moccasin_mzn.problem.files.counts import parse_count, read_counts
 from moccasin_mzn.problem.files.plans import goal_document, goal_in, platform_document, platform_of, read_plan
-from moccasin_mzn.problem.files.schedules import read_schedule
+from moccasin_mzn.problem.files.schedules import parse_count, read_counts, read_schedule
 from moccasin_mzn.problem.instance import FREE, Instance
-from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.search.options import Effort, Options, SearchOptions, default_if_none
 from moccasin_mzn.strategies import find_strategy, strategies
 from moccasin_mzn.strategies.strategy import Strategy

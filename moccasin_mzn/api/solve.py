@@ -26,8 +26,8 @@ from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.buffers import parse_buffers
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
+from moccasin_mzn.problem.platform import Plan
 from moccasin_mzn.problem.validate import repeats
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.board import INSTANT, WARM_START, Board

@@ -25,7 +25,7 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.option import flag, options_of
 from moccasin_mzn.problem.budget import Budget
-from moccasin_mzn.problem.files.counts import parse_count
+from moccasin_mzn.problem.files.schedules import parse_count
 from moccasin_mzn.problem.instance import FREE, Instance
 from moccasin_mzn.search.options import STOP, Effort, Options, SearchOptions, model_options
 from moccasin_mzn.strategies import find_strategy, strategies

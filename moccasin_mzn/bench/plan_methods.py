@@ -15,7 +15,7 @@ from typing import Any
 from moccasin_mzn.api.request import plan_options
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.build import exact
-from moccasin_mzn.extensions.memory_options import MemoryOptions, first_device_swept
+from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.option import flag, options_of, words_of

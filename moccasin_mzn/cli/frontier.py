@@ -25,7 +25,7 @@ from moccasin_mzn.cli.common import (
 from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import added, effort, grouped, typed
-from moccasin_mzn.extensions.memory_options import MemoryOptions, first_device_swept
+from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
 from moccasin_mzn.search.options import own_options
 from moccasin_mzn.terminal import stopped_by_signals
 

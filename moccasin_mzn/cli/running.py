@@ -129,7 +129,7 @@ def _checked(plan_file: Path | None, asked: dict[str, Any]) -> tuple[Input, ...]
     Raises:
         InputError: nonsense; something is missing, or is there beside a plan, which has it already.
     """
-    from moccasin_mzn.extensions.platforms import capacity_of
+    from moccasin_mzn.extensions.memories import capacity_of
     from moccasin_mzn.graphs.importers.torch.spec import parse_inputs
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.pytorch.planning import LEAST

@@ -30,7 +30,7 @@ from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import grouped, typed
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.memory_options import MemoryOptions
+from moccasin_mzn.extensions.memories import MemoryOptions
 from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
 from moccasin_mzn.terminal import stopped_by_signals

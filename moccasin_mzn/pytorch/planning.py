@@ -17,7 +17,7 @@ from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.plan import Action
+from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.pytorch.accumulating import ACCUMULATED, RETURNED, check_gradients
 from moccasin_mzn.pytorch.blame import infeasible_with_copies
 from moccasin_mzn.pytorch.call import Form, Step, Structure

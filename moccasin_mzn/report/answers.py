@@ -17,7 +17,7 @@ from moccasin_mzn.graphs.wording import graph_text, total_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering
 from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.problem.platform import Plan
 from moccasin_mzn.report.plots.files import page_of, write_picture
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.picture import Picture

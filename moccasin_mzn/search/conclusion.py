@@ -1,4 +1,4 @@
-"""What a search has proven, in words."""
+"""What is known at once, and what a search has proven in the end, in words."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ def no_plan(record: Board, formulation: PlanFormulation, options: SearchOptions,
 
 # --- What solvers in doubles prove of a model: MIP solvers, whose tolerances hide a unit of large sums --------
 
-# Ours see to it themselves (`linear.claims`): they prove in exact arithmetic, have a claim confirmed, or say that it is
-# only claimed. What others say of a model with large sums is a claim.
+# Ours see to it themselves (`linear.claims`): they prove in exact arithmetic, have a claim confirmed, or say that it
+# is only claimed. What others say of a model with large sums is a claim.
 
 
 LARGEST = 250_000

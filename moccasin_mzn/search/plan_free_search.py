@@ -25,8 +25,8 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import Plan, plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
+from moccasin_mzn.problem.platform import Plan, plan_of_sequence
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude, no_plan
 from moccasin_mzn.search.options import Options, SearchOptions

@@ -1,4 +1,4 @@
-"""What a search tells on the way."""
+"""What a search reports on the way, and what it answers in the end."""
 
 from __future__ import annotations
 
@@ -57,8 +57,7 @@ class TracePoint:
     """Who improved one of them: "local search", "bounds", a solver, "cp-sat on a window", a strategy."""
 
 
-# --- What is known where no schedule was found: how near the search came, how near it can come, and what
-# would help
+# --- What is known where no schedule was found ----------------------------------------------------------------
 
 
 FOUND, NONE_FOUND, NONE_THERE, NOT_TRIED = "found", "none found", "none there", "not tried"

@@ -20,9 +20,8 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import Action, plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import OBJECTIVES, Link, Memory, Platform
+from moccasin_mzn.problem.platform import OBJECTIVES, Action, Link, Memory, Platform, plan_of_sequence
 from moccasin_mzn.search import runner as solve
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.plan_free_search import order_of

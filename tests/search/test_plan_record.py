@@ -10,9 +10,8 @@ from platform_support import DIAMOND, PLAN, compute, platform
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.plan import plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Goal
+from moccasin_mzn.problem.platform import Goal, plan_of_sequence
 from moccasin_mzn.search.board import Board
 
 SHORT = plan_of_sequence(range(4))

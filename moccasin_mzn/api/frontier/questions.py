@@ -63,8 +63,7 @@ Teller = Callable[[str], None]
 """Gets a line of progress."""
 
 
-# --- What all variants of a sweep have in common: a problem with one budget that is varied, and questions
-# about it
+# --- What all variants of a sweep have in common --------------------------------------------------------------
 
 
 _SEEDS = 2**31

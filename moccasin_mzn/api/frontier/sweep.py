@@ -247,15 +247,14 @@ class _Sweep:
         )  # fmt: skip
 
 
-# --- The least feasible budget: bisection, where a search that ends with nothing counts as no for the time
-# being.
+# --- The least feasible budget --------------------------------------------------------------------------------
 
 #         proven none      nobody knows        found
 #     ---------------)[...x.......x........x[------------->  budget
 #                  least                  least found        x  searched in vain
 #
-# First the least peak is sought: between the highest budget searched in vain and the least peak found. Then the proof:
-# between the proven bound and the lowest budget searched in vain.
+# First the least peak is sought: between the highest budget searched in vain and the least peak found. Then the
+# proof: between the proven bound and the lowest budget searched in vain.
 
 
 TOLERANCE = 1 / 400

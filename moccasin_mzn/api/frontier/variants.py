@@ -23,8 +23,8 @@ from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.judges.schedules import Simulation
-from moccasin_mzn.problem.plan import Plan, plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import Plan, plan_of_sequence
 from moccasin_mzn.search.conclusion import INPUT_ORDER, scope
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
 from moccasin_mzn.search.result import Result
@@ -120,8 +120,7 @@ class Rematerialization(Variant):
         return super().ask(replace(question, seconds=rest)) if rest else answer
 
 
-# --- Plans for several memories as a variant for the sweep: the budget of the first memory is varied, the
-# others stay
+# --- Plans for several memories as a variant for the sweep ----------------------------------------------------
 
 # Less memory there never helps: a plan within a budget is one within any larger one, and a bound holds at all smaller
 # ones. Durations are swept; limits on energy and traffic stay as they are.
@@ -247,8 +246,8 @@ def prepared_sweep(
 # --- Any schedule within a budget, however long: local search that looks at memory alone ----------------------
 
 # The local search of `heuristics` weighs duration against memory over the budget. Near the least feasible budget,
-# duration leads it away from the few schedules that fit. With durations of 0 nothing but memory counts; recomputations
-# that turn out needless within the budget are left out afterwards.
+# duration leads it away from the few schedules that fit. With durations of 0 nothing but memory counts;
+# recomputations that turn out needless within the budget are left out afterwards.
 
 
 def fitting_schedule(

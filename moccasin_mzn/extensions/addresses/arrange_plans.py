@@ -14,12 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.clock import Deadline
-from moccasin_mzn.extensions.addresses.arranging import Arrangement
+from moccasin_mzn.extensions.addresses.arrange import Arrangement
 from moccasin_mzn.problem.arena import Arena, check_buffers
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import Plan
-from moccasin_mzn.problem.plan_arenas import PlanArenas, buffers_of
-from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem, buffers_of
+from moccasin_mzn.problem.platform import Plan
 from moccasin_mzn.search.result import Listener, Progress, Result, ignore
 from moccasin_mzn.words import over_text
 

@@ -1,4 +1,4 @@
-"""Schedules along the input order: local search finds them, relaxations say what none can beat."""
+"""Along the input order: local search finds schedules, relaxations say what none can beat; plans have a search too."""
 
 from __future__ import annotations
 

@@ -19,10 +19,8 @@ from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.problem.files.plans import read_plan
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import plan_of_sequence
-from moccasin_mzn.problem.plan_arenas import buffers_of
-from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import OBJECTIVES
+from moccasin_mzn.problem.plan_problem import PlanProblem, buffers_of
+from moccasin_mzn.problem.platform import OBJECTIVES, plan_of_sequence
 from moccasin_mzn.problem.validate import validate_plan
 from moccasin_mzn.search.options import SearchOptions
 
