@@ -40,7 +40,7 @@ else
 	$(BIN)/python -c 'import executorch' 2>/dev/null || $(BIN)/python -m pip install --quiet --editable '.[executorch]' || \
 	echo "no ExecuTorch: its programs are not run"
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m 'not slow' tests/graphs/pytorch tests/pytorch \
-	tests/deploy/test_executorch.py
+	tests/deploy/test_executorch.py 'tests/house/test_example_scripts.py::test_an_example_prints_what_it_shows[train_pytorch.py]'
 endif
 
 # LiteRT and TensorFlow Lite Micro, where there are wheels of them: only the tests need the second.

@@ -22,7 +22,8 @@ project_copyright = author
 # The sources are the checkout: `sphinx-build -c docs . build/site`.
 root_doc = "docs/index"
 include_patterns = [
-    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "data/README.md", "data/*/README.md", "models/README.md", "docs/**",
+    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "data/README.md", "data/*/README.md", "examples/README.md",
+    "models/README.md", "docs/**",
 ]  # fmt: skip
 exclude_patterns = ["docs/_templates", "docs/_static"]
 

@@ -86,7 +86,7 @@ def solve(
             "1.5GiB". Of local memory with `paging`; not given with `devices`, each of which has its own.
         order: "input", "topological", a file of node ids, or positions in `graph.nodes`; "free": it is chosen as well.
         max_computations: how often a node may be computed: one for all, one for each node, "auto", or a file. None: 2,
-            and no limit for a rival formulation or a strategy, which have none.
+            and no limit for Checkmate's formulations or a strategy, which have none.
         count_fixed: the budget is for the graph's fixed memory too.
         in_place: outputs overwrite inputs where the graph says that they may, and nobody reads those later.
         strategy: the name of a rule from the literature, in place of a search.
@@ -101,10 +101,10 @@ def solve(
             with limits on the others.
         addresses: outputs get offsets in one arena for each memory, which budgets are then for.
         alignment: offsets are multiples of it.
-        formulation: "staged" (None: that), "general", or a rival; see the command `list`, as for `strategy`.
+        formulation: "staged" (None: that), "general", or one of Checkmate's; see the command `list`, as for `strategy`.
         solver: "cp-sat" (None: that), "highs", "scip", or any that MiniZinc knows; "cp-sat,gecode" race.
         search: "on": local search and bounds beside the model; "off": the model alone; "only": without the model.
-            None: "on", but "off" for a rival.
+            None: "on", but "off" for Checkmate's.
         time_limit: seconds for everything; None: until proven.
         until_gap: stop at this gap, (duration - bound) / duration: a fraction, or text like "1%".
         threads: None: as many as there are cores.

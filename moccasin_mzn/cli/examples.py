@@ -51,4 +51,4 @@ def add_examples(group: click.Group) -> None:
         for word in words.split():
             assert isinstance(command, click.Group)
             command = command.commands[word]
-        command.epilog = f"\b\nExample:\n  python -m moccasin_mzn {words} {arguments}".rstrip()
+        command.epilog = f"\b\nExample:\n  moccasin-mzn {words} {arguments}".rstrip()

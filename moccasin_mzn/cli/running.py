@@ -63,7 +63,7 @@ def run_() -> None:
            help="Whether those of parameters are kept to the end, or each is added to the parameter's grad when it is "
                 "there.  [default: returned]"),
     option("--slow-memory", metavar="0.5|BYTES|64GiB",
-           help="Most that may be written to slow memory and read back, as the budget.  [default: nothing]"),
+           help="Most that may be offloaded to host memory and copied back, as the budget.  [default: nothing]"),
     *typed("time_limit", help="For the search.  [default: 60]"), *typed("threads", "seed"),
     option("--plan", "plan_file", type=click.Path(path_type=Path), metavar="FILE", help="A plan saved before."),
     option("--save", type=click.Path(path_type=Path), metavar="FILE", help="Write the plan as JSON."),

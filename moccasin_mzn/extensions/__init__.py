@@ -1,1 +1,1 @@
-"""Past the paper, each kept whole: paging, devices, addresses, frontiers."""
+"""Beyond the paper, each kept whole: paging, devices, addresses, frontiers."""

@@ -180,10 +180,10 @@ def _print_events(to: Console, result: Result) -> None:
     """What happens beside the first computations, node by node."""
     found = events(result)
     if not found:
-        to.print("nothing is computed again or copied")
+        to.print("nothing is recomputed or copied")
         return
     nodes, actions = count_text(len(found), "node"), count_text(len(result.plan), "action")
-    title = f"{nodes} computed again or copied, {actions} in all"
+    title = f"{nodes} recomputed or copied, {actions} in all"
     rows = [(v, "\n".join(told)) for v, told in found.items()]
     _print_nodes(to, result.problem.graph, title, ("actions",), rows)
 

@@ -26,7 +26,7 @@ from moccasin_mzn.solvers.cpsat.branching import branch
 G2 = Path(__file__).resolve().parents[2] / "data" / "paper" / "random_layered_n250.json"
 
 
-@pytest.mark.parametrize("seed", few(range(400), keep=30))
+@pytest.mark.parametrize("seed", few(few(range(400), keep=200, mark=pytest.mark.slow), keep=30))
 def test_a_tree_that_threads_share_has_the_optimum_of_one(seed):
     rng, case = random.Random(seed), draw_case(seed)
     stages = Stages.of(Instance.build(case.graph, case.budget, max_computations=rng.choice([2, 3])))
@@ -42,7 +42,7 @@ def test_a_tree_that_threads_share_has_the_optimum_of_one(seed):
     assert shared.infeasible or shared.bound == alone.bound
 
 
-@pytest.mark.parametrize("seed", few(range(1000), keep=60))
+@pytest.mark.parametrize("seed", few(few(range(1000), keep=300, mark=pytest.mark.slow), keep=60))
 def test_bounds_of_two_threads_from_any_stages_are_never_above_brute_force(seed):
     rng, case, most = random.Random(seed), draw_case(seed), 2 + seed % 2
     instance = Instance.build(case.graph, case.budget, max_computations=most)

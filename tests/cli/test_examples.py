@@ -26,7 +26,7 @@ def test_every_command_has_an_example():
     assert set(EXAMPLES) == set(commands)
     for words, command in commands.items():
         text = command.get_help(command.context_class(command, info_name=words))
-        assert text.endswith(f"Example:\n  python -m moccasin_mzn {words} {EXAMPLES[words]}".rstrip())
+        assert text.endswith(f"Example:\n  moccasin-mzn {words} {EXAMPLES[words]}".rstrip())
 
 
 @pytest.mark.full

@@ -23,7 +23,7 @@ from moccasin_mzn.solvers.minizinc.dzn import dzn_text
 from moccasin_mzn.solvers.minizinc.run import Limits, Listener, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
-SEEDS = few(range(200), keep={0, 2, 7})
+SEEDS = few(few(range(200), keep={2, 7, *range(0, 200, 3)}, mark=pytest.mark.slow), keep={0, 2, 7})
 
 
 def drawn(seed: int, most_nodes: int = 6) -> Case:
@@ -60,7 +60,7 @@ def test_the_models_find_what_brute_force_finds(seed, formulation):
         ("staged", "cp-sat", {"presolve": "off"}),
     ],
 )
-@pytest.mark.parametrize("seed", few(range(300, 320), keep=0))
+@pytest.mark.parametrize("seed", few(few(range(300, 320), keep=10, mark=pytest.mark.slow), keep=0))
 def test_other_solvers_and_forms_find_the_same(seed, formulation, solver, own):
     case = drawn(seed, most_nodes=5)
     check(Case(case.graph, case.budget, min(2, case.max_computations)), formulation, search="off", solver=solver, **own)

@@ -151,9 +151,9 @@ def given_options(given):
 
 
 def command_lines(name):
-    """Words behind `python -m moccasin_mzn`, and code that begins with the name of a command."""
+    """Words behind `moccasin-mzn`, and code that begins with the name of a command."""
     for line in page(name).lines:
-        behind = re.search(r"python -m moccasin_mzn(?: |$)(.*)", line)
+        behind = re.search(r"(?:python -m moccasin_mzn|(?<![\"\w.])moccasin-mzn)(?: |$)(.*)", line)
         given = words(behind[1] if behind else line)
         if behind and given and given[0][0].isalpha():
             assert given[0] in main.commands, line

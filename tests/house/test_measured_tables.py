@@ -13,7 +13,7 @@ from documents import PAGES, ROOT, page, words
 SCRIPTS = ROOT / "scripts"
 READMES = (*PAGES, "data/instances/README.md", "data/paper/README.md")
 COMMAND = re.compile(
-    r"(?:python|minizinc|make|bench (?:run|package|best-known)|solve|frontier|info|export|compare|list) "
+    r"(?:python|moccasin-mzn|minizinc|make|bench (?:run|package|best-known)|solve|frontier|info|export|compare|list) "
     r"|scripts/\w+\.py"
 )
 NEEDS = {

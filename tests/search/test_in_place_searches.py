@@ -43,7 +43,9 @@ def drawn(seed: int, most_nodes: int = 6) -> Case:
         pytest.param("staged", "input", "cp-sat,gecode", marks=pytest.mark.full),
     ],
 )
-@pytest.mark.parametrize("seed", few(range(100), keep={2, 7}))
+@pytest.mark.parametrize(
+    "seed", few(few(range(100), keep={2, 7, *range(0, 100, 2)}, mark=pytest.mark.slow), keep={2, 7})
+)
 def test_all_searches_together_agree_with_brute_force(seed, formulation, order, solver):
     case = drawn(seed, most_nodes=5)
     if "," in solver and seed % 20:

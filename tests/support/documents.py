@@ -18,7 +18,7 @@ PAGES = tuple(
     path.relative_to(ROOT).as_posix()
     for path in (
         *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
-        *(ROOT / name / "README.md" for name in ("data", "models")),
+        *(ROOT / name / "README.md" for name in ("data", "examples", "models")),
         *sorted((ROOT / "docs").glob("*.md")),
     )
 )

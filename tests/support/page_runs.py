@@ -37,7 +37,7 @@ EXTRAS = {"dot": "pydot", "onnx": "onnx", "tflite": "ai_edge_litert", "torch": "
 LINKED = ("models", "scripts", "moccasin_mzn", "docs")
 """Folders of the checkout that commands read; `data` is copied, as some write beside what they read."""
 _COMMAND = re.compile(rf"^(?:[A-Z_]+=\S+ )*(?:{'|'.join(map(re.escape, PROGRAMS))})(?: |$)")
-_OURS = re.compile(r"python -m moccasin_mzn( [^|&;<>$`*]*)?")
+_OURS = re.compile(r"(?:python -m moccasin_mzn|moccasin-mzn)( [^|&;<>$`*]*)?")
 _WORDS = re.compile(r"(full|torch|slow)|status (\d+)|with ([\w.-]+)")
 
 
@@ -228,8 +228,8 @@ class Folder:
         return None
 
     def _answer(self, text: str) -> tuple[int, str, str]:
-        if _OURS.fullmatch(text):
-            return self.call(*shlex.split(text)[3:])
+        if ours := _OURS.fullmatch(text):
+            return self.call(*shlex.split(ours[1] or ""))
         path = f"{self.path / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             ["bash", "-c", text], cwd=self.path, env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},

@@ -19,7 +19,7 @@ def ablation_table(found: Sequence[Comparison]) -> Table | None:
         "seconds to the proof, the method's to the baseline's, above 1 where the change costs time: a geometric mean "
         "over the pairs in which one of the two proved something; a run without a proof counts with twice its time "
         f"limit, less than {FASTEST} s as that. In brackets the interval of {CONFIDENCE}\u00a0% confidence, by a "
-        f"bootstrap over problems, of which it takes {LEAST_PROBLEMS}; in bold where it leaves out 1. Better, alike, "
+        f"bootstrap over problems, of which it takes {LEAST_PROBLEMS}; in bold where it leaves out 1. Better, ties, "
         f"worse: pairs; a proof is better than none, a proof faster by a factor of {ALIKE:g} than another, without "
         "proofs the shorter schedule, then the smaller gap. % longer: the schedules, where both have one, by a "
         "geometric mean. Gap: the mean difference at the end in points, where not both proved something."
@@ -62,7 +62,7 @@ def _row(one: Comparison) -> Row:
         "by baseline": Cell(f"{one.proven_before} ({100 * one.proven_before / one.pairs:.0f}\u00a0%)"),
         "s to proof, ratio": Cell(told, strong=one.verdict != 0),
         "better": Cell(str(one.better)),
-        "alike": Cell(str(one.alike)),
+        "ties": Cell(str(one.alike)),
         "worse": Cell(str(one.worse)),
         "% longer": Cell(percent(100 * (durations.mean - 1)) if durations else "-"),
         "gap": Cell("-" if one.gap is None else percent(one.gap)),

@@ -21,7 +21,7 @@ def portfolio_table(result: Portfolio, attempted: int) -> Table:
             "solved": Cell(str(member.solved)),
             "PAR2, s": Cell(seconds_text(member.par2)),
             "fastest": Cell(str(member.best)),
-            "alone fastest": Cell(str(member.sole_best)),
+            "unique wins": Cell(str(member.sole_best)),
             "contribution: solved": Cell(str(member.lost_solved), strong=member.lost_solved > 0),
             "contribution: PAR2, s": Cell(seconds_text(member.lost_par2), strong=member.lost_par2 >= 0.005),
         }

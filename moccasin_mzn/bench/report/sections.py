@@ -197,7 +197,7 @@ def _extensions(of: Analysis) -> tuple[Section, ...]:
 def _ablation(of: Analysis) -> tuple[Section, ...]:
     found = ablation.comparisons(of.runs)
     table = ablation_table.ablation_table(found)
-    return _section("ablation", "One option at a time", ablation_table.verdicts(found), table)
+    return _section("ablation", "Ablation", ablation_table.verdicts(found), table)
 
 
 def _progress(of: Analysis) -> tuple[Section, ...]:

@@ -72,7 +72,7 @@ def test_optima(case: Case, workplace: Workplace):
 
 
 @pytest.mark.few(4)
-@pytest.mark.parametrize("case", few(CASES, keep=30), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", few(few(CASES, keep=450, mark=pytest.mark.slow), keep=30), ids=lambda case: case.name)
 def test_against_gecode(case: Case, workplace: Workplace):
     """Compiled and solved anew, and by Gecode: all three agree, and with what is kept."""
     answer, flatzinc = derive(case, workplace)

@@ -1,4 +1,4 @@
-"""The page of rivals has every formulation and every strategy, and its figures are those that were measured."""
+"""The page of baselines has every formulation and every strategy, and its figures are those that were measured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from documents import ROOT, page
 from moccasin_mzn.formulations.catalogue import FORMULATIONS
 from moccasin_mzn.strategies import strategies
 
-TEXT = (ROOT / "docs" / "rivals.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "baselines.md").read_text(encoding="utf-8")
 TABLE = re.search(r"^\| method \|.*?\n\n", TEXT, re.M | re.S)[0].strip()
 
 
@@ -19,7 +19,7 @@ def test_every_method_has_a_row():
 
 
 def test_every_figure_was_measured():
-    printed = "".join(block.text for block in page("docs/rivals.md").blocks)
+    printed = "".join(block.text for block in page("docs/baselines.md").blocks)
     measured = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8") + printed
     figures = set(re.findall(r"(?<![\d.])\d+\.\d{2,}(?![\d.])", TABLE))
     assert len(figures) > 20
