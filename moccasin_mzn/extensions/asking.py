@@ -15,8 +15,7 @@ from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.in_place import refuse_in_place
-from moccasin_mzn.graphs.workspaces import refuse_workspaces
+from moccasin_mzn.graphs.memory_model import refuse_in_place, refuse_workspaces
 from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.counts import parse_count, read_counts
 from moccasin_mzn.problem.files.plans import read_plan

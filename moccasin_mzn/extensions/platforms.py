@@ -23,7 +23,7 @@ from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform, p
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.workspaces import refuse_workspaces
+from moccasin_mzn.graphs.memory_model import refuse_workspaces
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem

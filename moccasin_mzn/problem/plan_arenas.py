@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.memory_model import refuse_workspaces
 from moccasin_mzn.graphs.wording import node_text
-from moccasin_mzn.graphs.workspaces import refuse_workspaces
 from moccasin_mzn.problem.arena import Arena, Buffer
 from moccasin_mzn.problem.judges.plans import PlacedInterval, PlanSimulation
 from moccasin_mzn.problem.judges.schedules import Simulation

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from strategies import graphs, valid_sequences
 
 from moccasin_mzn.graphs.formats import read_graph
-from moccasin_mzn.graphs.generators.checkmate import training_graph
+from moccasin_mzn.graphs.generators.network import training_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate

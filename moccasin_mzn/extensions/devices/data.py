@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from moccasin_mzn.graphs.workspaces import refuse_workspaces
+from moccasin_mzn.graphs.memory_model import refuse_workspaces
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.problem.stages import next_crowded, sums_of_ranges
