@@ -1,4 +1,4 @@
-"""Graphs in place and with workspaces: refused where memory is counted without, or relaxed to graphs that need no more."""
+"""Graphs in place or with workspaces: refused where memory is counted without, relaxed to graphs that need no more."""
 
 from __future__ import annotations
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from moccasin_mzn.solvers.minizinc.integers import Sum
 from moccasin_mzn.solvers.minizinc.run import Outcome
-from moccasin_mzn.solvers.minizinc.solvers import Backend
+from moccasin_mzn.solvers.minizinc.solvers import Backend, Sum
 
 LARGEST = 250_000
 """A tolerance of 10^-6, as is usual, hides no more than a quarter of a unit of sums up to this."""

@@ -9,7 +9,7 @@ from typing import Any
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.search.best_known import BestKnown
 from moccasin_mzn.search.doubles import doubtful, said, source
-from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+from moccasin_mzn.solvers.minizinc.compile import dzn_text
 from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, run_model
 from moccasin_mzn.solvers.minizinc.run import Listener as RunListener
 from moccasin_mzn.solvers.minizinc.solvers import Backend

@@ -26,9 +26,8 @@ from moccasin_mzn.search.model_search import ModelSearch
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.result import Result, Seconds
 from moccasin_mzn.search.threads import Beside
-from moccasin_mzn.solvers.minizinc.integers import check_integers
 from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, version_told
-from moccasin_mzn.solvers.minizinc.solvers import Backend, find_backend
+from moccasin_mzn.solvers.minizinc.solvers import Backend, check_integers, find_backend
 
 HEAD_START = 2.0
 """Seconds that our own searches have before the model is set up: they often end it all by themselves."""

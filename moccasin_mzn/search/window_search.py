@@ -11,7 +11,7 @@ from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.formulations import Formulation, Intervals
 from moccasin_mzn.formulations.windows import Incumbent, Window
 from moccasin_mzn.search.best_known import BestKnown
-from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+from moccasin_mzn.solvers.minizinc.compile import dzn_text
 from moccasin_mzn.solvers.minizinc.run import Limits, Outcome, run_model
 from moccasin_mzn.solvers.minizinc.run import Listener as RunListener
 from moccasin_mzn.solvers.minizinc.solvers import Backend

@@ -49,8 +49,7 @@ def relaxed_keeping(instance: Instance, stop: Stop) -> np.ndarray | None:
     """
     from moccasin_mzn.solvers.flatzinc.parser import parse
     from moccasin_mzn.solvers.linear.isolated import RelaxationError, relaxed_values
-    from moccasin_mzn.solvers.minizinc.compile import compile_model
-    from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+    from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
     from moccasin_mzn.solvers.minizinc.solvers import find_backend
     from moccasin_mzn.solvers.processes import StoppedError
 

@@ -17,9 +17,8 @@ from moccasin_mzn.search.conclusion import conclude
 from moccasin_mzn.search.doubles import LARGEST, Said, doubtful, said
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.solve import solve_instance
-from moccasin_mzn.solvers.minizinc.integers import Sum
 from moccasin_mzn.solvers.minizinc.run import Listener, Outcome, _note_statistics
-from moccasin_mzn.solvers.minizinc.solvers import Backend, find_backend
+from moccasin_mzn.solvers.minizinc.solvers import Backend, Sum, find_backend
 
 GRAPH = ComputationGraph(
     nodes=tuple("abcde"),

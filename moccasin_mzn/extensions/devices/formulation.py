@@ -18,7 +18,7 @@ from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES
-from moccasin_mzn.solvers.minizinc.integers import Sum
+from moccasin_mzn.solvers.minizinc.solvers import Sum
 
 NO_INCUMBENT = PlacedIntervals()
 

@@ -21,7 +21,7 @@ from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.solvers.minizinc.integers import Sum
+from moccasin_mzn.solvers.minizinc.solvers import Sum
 
 
 @dataclass(frozen=True)

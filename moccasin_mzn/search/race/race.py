@@ -27,9 +27,8 @@ from moccasin_mzn.search.progress import Listener
 from moccasin_mzn.search.race.racer import Course, Racer, line_up, run_racer
 from moccasin_mzn.search.race.sharing import least_busy_cores, pinned, slice_seconds, thread_share, usable_cores
 from moccasin_mzn.search.result import Result, Seconds
-from moccasin_mzn.solvers.minizinc.integers import check_integers
 from moccasin_mzn.solvers.minizinc.run import SolverError
-from moccasin_mzn.solvers.minizinc.solvers import Backend, find_backend
+from moccasin_mzn.solvers.minizinc.solvers import Backend, check_integers, find_backend
 
 HEAD_START, HEAD_START_SHARE = 10.0, 0.3
 """Seconds, and share of the time limit, for which the solvers wait at most for a first schedule of the local search."""
