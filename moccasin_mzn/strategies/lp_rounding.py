@@ -15,8 +15,7 @@ import numpy as np
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.strategies.stage_matrix import complete, sequence_of
-from moccasin_mzn.strategies.strategy import Stop, Strategy
+from moccasin_mzn.strategies.strategy import Stop, Strategy, complete, sequence_of
 
 EPSILON = 0.1
 """Share of the budget that the relaxation does without, as published."""

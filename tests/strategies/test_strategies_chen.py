@@ -26,12 +26,11 @@ from moccasin_mzn.strategies.chen import (
     articulation_points,
     every_root,
     greedy,
+    keep_often,
+    keep_once,
 )
-from moccasin_mzn.strategies.passes import Passes
-from moccasin_mzn.strategies.segments import keep_often, keep_once
 from moccasin_mzn.strategies.simple import KEEP_ALL, RECOMPUTE_ALL
-from moccasin_mzn.strategies.stage_matrix import schedule
-from moccasin_mzn.strategies.strategy import Strategy
+from moccasin_mzn.strategies.strategy import Passes, Strategy, schedule
 
 ALL = (KEEP_ALL, RECOMPUTE_ALL, *STRATEGIES)
 BATCH = 1

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.strategies.holding import held
+from moccasin_mzn.strategies.retention import retained as held
 
 
 def fitting_schedule(
