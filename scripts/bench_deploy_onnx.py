@@ -48,8 +48,8 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.onnx.file import import_onnx
 from moccasin_mzn.graphs.importers.onnx.profile import profile_onnx
 from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, random_inputs
+from moccasin_mzn.graphs.importers.program import profiled
 from moccasin_mzn.graphs.reduction import reduce_graph
-from moccasin_mzn.graphs.rescaling import profiled
 from moccasin_mzn.report.tables import console, plain_table, print_table
 
 MEGABYTE = 10**6

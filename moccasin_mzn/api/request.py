@@ -34,8 +34,7 @@ from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.formats.node_link import graph_text
 from moccasin_mzn.graphs.formats.node_link import parse as parse_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.in_place import refuse_in_place
-from moccasin_mzn.graphs.workspaces import refuse_workspaces
+from moccasin_mzn.graphs.memory_model import refuse_in_place, refuse_workspaces
 from moccasin_mzn.problem.files.plans import goal_document, goal_in, platform_document, platform_of, read_plan
 from moccasin_mzn.problem.files.schedules import parse_count, read_counts, read_schedule
 from moccasin_mzn.problem.instance import FREE, Instance

@@ -220,7 +220,7 @@ def _of_graph_file(
 
 def _finishing(repeats: int | None, scale: str | None) -> Any:
     """What turns a graph's durations into time, if anything; its options are checked now."""
-    from moccasin_mzn.graphs.rescaling import parse_peak, profiled, scaled
+    from moccasin_mzn.graphs.importers.program import parse_peak, profiled, scaled
 
     if repeats is not None and scale is not None:
         raise InputError("--profile measures time, --scale estimates it: give one of them")

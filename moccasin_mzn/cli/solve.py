@@ -159,7 +159,7 @@ def _check_answer(outputs: dict[str, Path | None], twice: bool, addresses: bool,
 
 def _example(budget: str | None, several: MemoryOptions) -> tuple[Path, str | None]:
     """The example and its budget, where no graph is given."""
-    from moccasin_mzn.graphs.example import BUDGET, example_graph, example_note
+    from moccasin_mzn.graphs.provenance import BUDGET, example_graph, example_note
 
     if budget is None and not several.device:
         budget = BUDGET

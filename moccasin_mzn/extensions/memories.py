@@ -27,7 +27,7 @@ from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform, p
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.workspaces import refuse_workspaces
+from moccasin_mzn.graphs.memory_model import refuse_workspaces
 from moccasin_mzn.option import flag, option
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
@@ -215,7 +215,7 @@ def _problem_in_file(
     from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
     from moccasin_mzn.extensions.paging.formulation import PagingFormulation
     from moccasin_mzn.files import load_json
-    from moccasin_mzn.graphs.workspaces import refuse_workspaces
+    from moccasin_mzn.graphs.memory_model import refuse_workspaces
     from moccasin_mzn.problem.files.plans import goal_in, platform_of
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.problem.plan_problem import PlanProblem

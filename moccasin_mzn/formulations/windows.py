@@ -39,7 +39,7 @@ import numpy as np
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.presolve import ModelData, Stages, reduced
 from moccasin_mzn.formulations.retention import Intervals, as_intervals, decode, unused_event
-from moccasin_mzn.graphs.in_place import refuse_in_place
+from moccasin_mzn.graphs.memory_model import refuse_in_place
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate

@@ -14,7 +14,7 @@ from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.in_place import relaxed
+from moccasin_mzn.graphs.memory_model import relaxed
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.schedules import read_order

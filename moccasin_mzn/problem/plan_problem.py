@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.in_place import refuse_in_place
+from moccasin_mzn.graphs.memory_model import refuse_in_place, refuse_workspaces
 from moccasin_mzn.graphs.wording import node_text, total_text
-from moccasin_mzn.graphs.workspaces import refuse_workspaces
 from moccasin_mzn.problem.arena import Arena, Buffer
 from moccasin_mzn.problem.files.plans import (
     goal_document,

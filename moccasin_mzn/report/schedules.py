@@ -22,7 +22,7 @@ from moccasin_mzn.search.result import NOT_TRIED, Result, percent_over
 from moccasin_mzn.words import count_text, duration_text, memory_text
 
 if TYPE_CHECKING:
-    from moccasin_mzn.graphs.generators.architecture import Architecture
+    from moccasin_mzn.graphs.generators.network import Architecture
     from moccasin_mzn.problem.arena import Arena
     from moccasin_mzn.solvers.minizinc.solvers import KnownSolver
 

@@ -13,9 +13,8 @@ from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.search.board import INSTANT, Board
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.result import Result, Seconds
-from moccasin_mzn.solvers.minizinc.integers import Sum
 from moccasin_mzn.solvers.minizinc.run import Outcome
-from moccasin_mzn.solvers.minizinc.solvers import Backend
+from moccasin_mzn.solvers.minizinc.solvers import Backend, Sum
 from moccasin_mzn.words import count_text, memory_text, over_text
 
 LOCAL_SEARCH, RELAXATION = "local search", "relaxation"

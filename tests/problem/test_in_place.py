@@ -18,7 +18,7 @@ from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.formats.dot import write_dot
 from moccasin_mzn.graphs.formats.graphml import write_graphml
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
-from moccasin_mzn.graphs.in_place import relaxed
+from moccasin_mzn.graphs.memory_model import relaxed
 from moccasin_mzn.problem.arena import Buffer
 from moccasin_mzn.problem.judges.schedules import judge, simulate
 from moccasin_mzn.problem.plan_problem import shared_buffers

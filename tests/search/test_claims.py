@@ -16,9 +16,8 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import LARGEST, Said, conclude, doubtful, said
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.solvers.minizinc.integers import Sum
 from moccasin_mzn.solvers.minizinc.run import Listener, Outcome, _note_statistics
-from moccasin_mzn.solvers.minizinc.solvers import Backend, find_backend
+from moccasin_mzn.solvers.minizinc.solvers import Backend, Sum, find_backend
 
 GRAPH = ComputationGraph(
     nodes=tuple("abcde"),

@@ -18,8 +18,7 @@ from moccasin_mzn.solvers.cpsat.output import evaluate
 from moccasin_mzn.solvers.cpsat.solver import Solver, Status
 from moccasin_mzn.solvers.cpsat.translate import translate
 from moccasin_mzn.solvers.flatzinc.parser import parse
-from moccasin_mzn.solvers.minizinc.compile import compile_model
-from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 

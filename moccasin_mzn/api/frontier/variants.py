@@ -28,7 +28,7 @@ from moccasin_mzn.problem.platform import Plan, plan_of_sequence
 from moccasin_mzn.search.conclusion import INPUT_ORDER, scope
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.strategies.holding import held
+from moccasin_mzn.strategies.retention import retained
 from moccasin_mzn.words import memory_text
 
 if TYPE_CHECKING:
@@ -270,5 +270,5 @@ def fitting_schedule(
     )
     if not found:
         return None
-    shorter = held(instance.graph, found[0], instance.budget, stop)
+    shorter = retained(instance.graph, found[0], instance.budget, stop)
     return shorter if first_out_of_stage(instance.order, shorter) is None else found[0]

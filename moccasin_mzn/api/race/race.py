@@ -34,9 +34,8 @@ from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import SEARCH, conclude
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.result import Listener, Result, Seconds
-from moccasin_mzn.solvers.minizinc.integers import check_integers
 from moccasin_mzn.solvers.minizinc.run import SolverError
-from moccasin_mzn.solvers.minizinc.solvers import Backend, find_backend
+from moccasin_mzn.solvers.minizinc.solvers import Backend, check_integers, find_backend
 
 HEAD_START, HEAD_START_SHARE = 10.0, 0.3
 """Seconds, and share of the time limit, for which the solvers wait at most for a first schedule of the local search."""

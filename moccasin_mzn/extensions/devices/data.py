@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from moccasin_mzn.graphs.workspaces import refuse_workspaces
+from moccasin_mzn.graphs.memory_model import refuse_workspaces
 from moccasin_mzn.problem.instance import pruned_plan
 from moccasin_mzn.problem.judges.plans import PlacedInterval, judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem

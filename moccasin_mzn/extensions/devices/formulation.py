@@ -27,7 +27,7 @@ from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Plan
-from moccasin_mzn.solvers.minizinc.integers import Sum
+from moccasin_mzn.solvers.minizinc.solvers import Sum
 from moccasin_mzn.words import memory_text
 
 NO_INCUMBENT = PlacedIntervals()

@@ -34,7 +34,7 @@ from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
 from moccasin_mzn.problem.stages import Stages
-from moccasin_mzn.solvers.minizinc.integers import Sum
+from moccasin_mzn.solvers.minizinc.solvers import Sum
 from moccasin_mzn.words import memory_text
 
 

@@ -37,7 +37,8 @@ from moccasin_mzn.arguments import checked
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import replace_file
 from moccasin_mzn.graphs.checks import by_device
-from moccasin_mzn.graphs.formats.fields import (
+from moccasin_mzn.graphs.formats.reader import (
+    Reader,
     attributes_json,
     check_directed,
     column,
@@ -47,7 +48,6 @@ from moccasin_mzn.graphs.formats.fields import (
     objects,
     resolve_list,
 )
-from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 FORMAT = "moccasin-graph"

@@ -11,7 +11,7 @@ from typing import Any
 
 from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import load_json, load_text, parse_json
-from moccasin_mzn.graphs.formats.fields import column, objects
+from moccasin_mzn.graphs.formats.reader import column, objects
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.judges.schedules import Interval

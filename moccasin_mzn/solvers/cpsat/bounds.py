@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from math import inf, isqrt, log2
 
-from moccasin_mzn.solvers.flatzinc.intset import IntSet
-from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, Variable
+from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, IntSet, Variable
 
 MOST_UPDATES = 30
 """How often the bounds of one variable may improve: some pairs of constraints would go on forever."""

@@ -15,8 +15,7 @@ from operator import mul
 from typing import NamedTuple
 
 from moccasin_mzn.solvers.cpsat.solver import CpModelProto
-from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, LOWEST, IntSet
-from moccasin_mzn.solvers.flatzinc.syntax import FlatZincError
+from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, FlatZincError, IntSet
 
 TRUE = 0
 FALSE = ~TRUE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from moccasin_mzn.solvers.cpsat.builder import Term, as_term
 from moccasin_mzn.solvers.cpsat.translate import Problem
-from moccasin_mzn.solvers.flatzinc.items import Output, outputs
+from moccasin_mzn.solvers.flatzinc.stream import Output, outputs
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term, as_term
-from moccasin_mzn.solvers.flatzinc.intset import IntSet
+from moccasin_mzn.solvers.flatzinc.syntax import IntSet
 
 Int = Term
 Ints = list[Term]
@@ -162,3 +163,36 @@ def _reified(holds: Callable[..., None], fails: Callable[..., None]) -> Callable
         fails(builder, *arguments)
 
     return reif
+
+
+# --- Which modules know which constraints: each is loaded when a constraint is met that those before do not know
+
+# Most files need two or three of them, and loading all takes longer than reading and solving a small file.
+
+
+_FAMILIES = (
+    "comparison",
+    "arithmetic",
+    "extremes",
+    "counting",
+    "ordering",
+    "scheduling",
+    "packing",
+    "successors",
+    "extension",
+)
+"""The modules of the package `constraints`, the most frequent ones first."""
+_unloaded = list(_FAMILIES)
+
+
+def handler(name: str) -> Handler | None:
+    """How to post a constraint of this name, None if there is none."""
+    while name not in HANDLERS and _unloaded:
+        import_module(f"moccasin_mzn.solvers.cpsat.constraints.{_unloaded.pop(0)}")
+    return HANDLERS.get(name)
+
+
+def all_handlers() -> dict[str, Handler]:
+    """Those of all constraints, by name."""
+    handler("")
+    return HANDLERS

@@ -11,17 +11,21 @@ from typing import Any
 import ortools
 
 from moccasin_mzn.solvers.cpsat.builder import ModelError
-from moccasin_mzn.solvers.cpsat.cuts import are_harmless
 from moccasin_mzn.solvers.cpsat.output import Values, evaluate, output_items
 from moccasin_mzn.solvers.cpsat.search import add_hints, add_strategies
-from moccasin_mzn.solvers.cpsat.solver import Branching, SolutionCallback, Solver, Status, complaint
-from moccasin_mzn.solvers.cpsat.translate import UNBOUNDED, Problem, translate
-from moccasin_mzn.solvers.cpsat.wide_sums import certain_bound, keep_true
-from moccasin_mzn.solvers.flatzinc.options import Options
-from moccasin_mzn.solvers.flatzinc.reading import read
-from moccasin_mzn.solvers.flatzinc.session import Session, print_log, run_session
-from moccasin_mzn.solvers.flatzinc.statistics import Statistic
-from moccasin_mzn.solvers.flatzinc.stopping import StopFlag
+from moccasin_mzn.solvers.cpsat.solver import (
+    Branching,
+    SolutionCallback,
+    Solver,
+    Status,
+    certain_bound,
+    complaint,
+    keep_true,
+)
+from moccasin_mzn.solvers.cpsat.translate import UNBOUNDED, Problem, are_harmless, translate
+from moccasin_mzn.solvers.flatzinc.execution import Options, StopFlag
+from moccasin_mzn.solvers.flatzinc.session import Session, print_log, read, run_session
+from moccasin_mzn.solvers.flatzinc.stream import Statistic
 from moccasin_mzn.solvers.flatzinc.syntax import ContinuousError, FlatZinc
 
 MAGNITUDES = (UNBOUNDED, 2**30, 2**20)

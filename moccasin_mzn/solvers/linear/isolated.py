@@ -58,9 +58,8 @@ def main(path: str, answer: str) -> None:
     program as it is."""
     from moccasin_mzn.solvers.flatzinc.parser import parse
     from moccasin_mzn.solvers.flatzinc.syntax import FlatZincError
-    from moccasin_mzn.solvers.linear.highs_model import load
+    from moccasin_mzn.solvers.linear.highs import load, solve_relaxation
     from moccasin_mzn.solvers.linear.program import linear_program
-    from moccasin_mzn.solvers.linear.relaxation import solve_relaxation
 
     try:
         program = linear_program(parse(Path(path).read_text(encoding="utf-8"), Path(path).name))

@@ -122,8 +122,8 @@ _CORRECTED = {
 
 # --- Multiply-adds of operators that onnx-tool does not count: recurrent, quantized and fused ones ------------
 
-# As elsewhere a multiply-add, an addition and a comparison count one each; what is fused with a product counts one for
-# each element it puts out.
+# As elsewhere a multiply-add, an addition and a comparison count one each; what is fused with a product counts one
+# for each element it puts out.
 
 
 Count = Callable[["onnx.NodeProto", Sequence[Shape], Sequence[Shape]], int]
@@ -253,15 +253,13 @@ _COUNTS: dict[tuple[str, str], Count] = {
 }
 
 
-# --- Memory that ONNX Runtime's operators take on the CPU while they compute, above what they read and put
-# out
+# --- Memory that ONNX Runtime's operators take on the CPU while they compute, above what they read and put out
 
-# Of convolutions and recurrent layers in single precision, which take most; that of others is taken for nothing. MLAS,
-# the library that computes convolutions, spreads out the input by kernel: all of it where there are more filters than
-# pixels, else a piece for each thread, of which one is counted. A transposed convolution holds all products before it
-# adds those that overlap. LSTM and GRU hold the gates of all steps; those that go backwards what they read, and put
-# out,
-# the other way round as well.
+# Of convolutions and recurrent layers in single precision, which take most; that of others is taken for nothing.
+# MLAS, the library that computes convolutions, spreads out the input by kernel: all of it where there are more
+# filters than pixels, else a piece for each thread, of which one is counted. A transposed convolution holds all
+# products before it adds those that overlap. LSTM and GRU hold the gates of all steps; those that go backwards what
+# they read, and put out, the other way round as well.
 
 
 _PIECE = 128 * 128 * 4

@@ -193,8 +193,8 @@ class _Operators:
 # multiply-adds
 
 # As ONNX Runtime computes them: what a branch of If puts out is the memory of the output of If. An iteration of Loop
-# holds what the one before put out, and what each has put out for one of its scans is copied into the whole at the end.
-# Scan writes the parts of its outputs where they belong. Of the branches of If the larger amounts count.
+# holds what the one before put out, and what each has put out for one of its scans is copied into the whole at the
+# end. Scan writes the parts of its outputs where they belong. Of the branches of If the larger amounts count.
 
 
 def common_types(node: onnx.NodeProto, inner: Passed) -> dict[str, onnx.TypeProto]:

@@ -106,9 +106,9 @@ def _some_of(names: Iterable[str]) -> str:
 
 # --- Which values of an ONNX model that depend on constants alone are computed when a new model is written ----
 
-# ONNX Runtime without graph optimizations computes in every run whatever is no initializer, and holds it as all
-# other values. So what is not folded is an operator of the graph as others are. A file is not to grow by much: weights
-# that are dequantized, or tables made of their shape, are larger than what they are made of.
+# ONNX Runtime without graph optimizations computes in every run whatever is no initializer, and holds it as all other
+# values. So what is not folded is an operator of the graph as others are. A file is not to grow by much: weights that
+# are dequantized, or tables made of their shape, are larger than what they are made of.
 
 
 SMALL = 64 * 1024
@@ -172,8 +172,8 @@ def _is_kept(dtype: int) -> bool:
         return False
 
 
-# --- An ONNX model as ONNX Runtime rewrites it before it runs it: constants folded, operators fused, channels
-# in blocks
+# --- An ONNX model as ONNX Runtime rewrites it before it runs it: constants folded, operators fused, channels in
+# blocks
 
 # What it rewrites a model to depends on its version, and at the highest level on the processor.
 

@@ -248,11 +248,11 @@ def mask_position(node: fx.Node) -> int | None:
     return at if at < len(node.args) else None
 
 
-# --- Outputs of PyTorch's operators whose storage is larger than the tensor: what a trace cannot tell, and a
-# run holds
+# --- Outputs of PyTorch's operators whose storage is larger than the tensor: what a trace cannot tell, and a run
+# holds
 
-# An operator of these makes a large tensor first and shrinks it in place, so that its storage stays as large as it was,
-# for as long as the output lives. Fake tensors have the size of the elements.
+# An operator of these makes a large tensor first and shrinks it in place, so that its storage stays as large as it
+# was, for as long as the output lives. Fake tensors have the size of the elements.
 
 
 def storage_elements(node: fx.Node, number: int | None) -> int:

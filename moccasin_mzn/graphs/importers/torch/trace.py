@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.errors import InputError, located, missing, shown
+from moccasin_mzn.graphs.generators.network import NONE, OPTIMIZERS
 from moccasin_mzn.graphs.importers.program import Operation, Program, known_total
 from moccasin_mzn.graphs.importers.torch.memory import CONSTANT, INPUT, STATE, Accounted, Member, Traced, account
 from moccasin_mzn.graphs.importers.torch.nodes import tensor_bytes, viewed_argument
@@ -34,7 +35,6 @@ from moccasin_mzn.graphs.importers.torch.spec import (
     place,
     users_code,
 )
-from moccasin_mzn.graphs.optimizers import NONE, OPTIMIZERS
 
 if TYPE_CHECKING:
     import torch

@@ -10,13 +10,10 @@ from math import ceil, gcd, inf, lcm
 from typing import Any
 
 from moccasin_mzn.solvers.cpsat.builder import LIMIT
-from moccasin_mzn.solvers.cpsat.floats.definitions import Definitions
-from moccasin_mzn.solvers.cpsat.floats.differences import ELSEWHERE, fits_direction, refusal, step_of
-from moccasin_mzn.solvers.cpsat.floats.forms import Form, at_most, fraction, nearest_step
-from moccasin_mzn.solvers.cpsat.floats.items import ONE, Call, Ranges, Row
+from moccasin_mzn.solvers.cpsat.floats.definitions import ELSEWHERE, Definitions, fits_direction, refusal, step_of
+from moccasin_mzn.solvers.cpsat.floats.items import ONE, Call, Form, Ranges, Row, at_most, fraction, nearest_step
 from moccasin_mzn.solvers.cpsat.halves import find_halves
-from moccasin_mzn.solvers.flatzinc.intset import IntSet
-from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, UnsupportedError, Variable
+from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, IntSet, UnsupportedError, Variable
 
 FINEST = 2**50
 """Into how many steps at most an objective is divided whose own fractions are too small: as fine as sums of doubles."""

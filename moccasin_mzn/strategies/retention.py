@@ -1,4 +1,4 @@
-"""Holding outputs in memory instead of computing them again, where there is room."""
+"""Outputs retained in memory instead of being recomputed, where there is room."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOTHING = -(2**62)
 """Memory at a dropped position: below all that may be added to it."""
 
 
-def held(graph: ComputationGraph, sequence: Sequence[int], limit: int, stop: Stop) -> tuple[int, ...]:
+def retained(graph: ComputationGraph, sequence: Sequence[int], limit: int, stop: Stop) -> tuple[int, ...]:
     """`sequence` without the recomputations that become needless if outputs stay in memory up to `limit`.
 
     A recomputation is needless if there is room for the previous copy from its last read to there. What nothing reads
@@ -24,7 +24,7 @@ def held(graph: ComputationGraph, sequence: Sequence[int], limit: int, stop: Sto
     the memory they hold, in size units times positions; until nothing is left to hold. ::
 
         position     1  2  3  4  5  6                          1  2  3     6
-        computed     a  b  c  a  b  d        holding b         a  b  c     d      a was computed again for b only
+        computed     a  b  c  a  b  d        retaining b       a  b  c     d      a was computed again for b only
         b           [   ====]    [====]      from 3 to 6      [   ==========]
 
     The result is no longer, and its peak is no higher, or at most `limit`.
@@ -45,7 +45,7 @@ def held(graph: ComputationGraph, sequence: Sequence[int], limit: int, stop: Sto
                 return copies.remaining()
             copy = copies.previous(t)
             if copy is not None:  # else it has been dropped meanwhile
-                found |= copies.held(t, copy, limit)
+                found |= copies.retain(t, copy, limit)
         waiting = [t for t in waiting if copies.previous(t) is not None]
     return copies.remaining()
 
@@ -93,12 +93,12 @@ class _Copies:
         return None if self._dropped[t] or at == 0 else copies[at - 1]
 
     def worth(self, t: int) -> float:
-        """Duration saved for memory held, if recomputation t were needless."""
+        """Duration saved for memory retained, if recomputation t were needless."""
         node, copy = self._sequence[t], self.previous(t)
         memory = 0 if copy is None else self._graph.sizes[node] * (t - self._end(copy))
         return self._graph.durations[node] / memory if memory > 0 else float("inf")
 
-    def held(self, t: int, copy: int, limit: int) -> bool:
+    def retain(self, t: int, copy: int, limit: int) -> bool:
         """Let the previous copy serve the reads of copy t, if there is room for it."""
         node, size = self._sequence[t], self._graph.sizes[self._sequence[t]]
         needless = self._needless(t)

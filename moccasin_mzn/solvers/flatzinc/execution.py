@@ -1,11 +1,18 @@
-"""The command line, as MiniZinc writes it."""
+"""A solver as an executable: its command line, as MiniZinc writes it, its clock, and what ends a run."""
 
 from __future__ import annotations
 
+import _thread
 import argparse
+import os
 import re
+import signal
 import sys
+import threading
+import time
 from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib import import_module
 from typing import Any, TypeVar
 
 
@@ -96,3 +103,77 @@ def _known_arguments(parser: argparse.ArgumentParser, arguments: list[str]) -> t
         if name == word and actions[name].nargs is None and rest:
             known.append(rest.pop(0))
     return known, unknown
+
+
+# --- Time since the process started, which is when MiniZinc started to count ----------------------------------
+
+
+_LOADED = time.monotonic()
+
+
+def seconds_since_start() -> float:
+    """Seconds since the operating system created the process; where it does not say, since this module was loaded."""
+    return time.monotonic() - _LOADED + _age_when_loaded()
+
+
+@cache
+def _age_when_loaded() -> float:
+    """Seconds between the creation of the process and the loading of this module, 0 if unknown."""
+    try:
+        with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
+            started = int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started - (time.monotonic() - _LOADED))
+    except (OSError, AttributeError, ValueError, IndexError):
+        return 0.0
+
+
+# --- Signals and time limits that end a run -------------------------------------------------------------------
+
+
+class Interrupted(BaseException):
+    """A signal came, or the time was up, before there was anything to print; nothing that catches errors catches it."""
+
+
+class StopFlag:
+    """Set by SIGINT and SIGTERM. Until `armed` is true a signal raises `Interrupted` instead."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.armed = False
+        signal.signal(signal.SIGINT, self._handle)
+        signal.signal(signal.SIGTERM, self._handle)
+
+    def set_after(self, seconds: float) -> None:
+        """Act as if SIGINT came after this time, which reading a large file and CP-SAT's presolve ignore."""
+        timer = threading.Timer(max(seconds, 0.0), _thread.interrupt_main)
+        timer.daemon = True
+        timer.start()
+
+    def _handle(self, number: int, frame: object) -> None:
+        self.requested = True
+        if not self.armed:
+            raise Interrupted
+
+
+def execute(options: Options, module: str) -> int:
+    """The exit status of the module's `run`: 0 too if a signal or the time limit ends it before there is a solution.
+
+    Importing the module takes time, in which signals already count. Some libraries swallow what is raised meanwhile, or
+    turn it into errors of their own.
+    """
+    stop = StopFlag()
+    try:
+        if options.limit is not None:
+            stop.set_after(options.limit - seconds_since_start())
+        run = import_module(module).run
+        if stop.requested:
+            raise Interrupted
+        return run(options, stop)
+    except BrokenPipeError:  # nobody listens any more
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (open until the end)
+        return 1
+    except (Interrupted, Exception):
+        if not stop.requested or stop.armed:
+            raise
+        print("=====UNKNOWN=====", flush=True)
+        return 0

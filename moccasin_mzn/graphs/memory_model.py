@@ -1,4 +1,4 @@
-"""Graphs that run in place: refusing them where memory is counted otherwise, and graphs that never need more memory."""
+"""Graphs in place or with workspaces: refused where memory is counted without, relaxed to graphs that need no more."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.pages import Page
+from moccasin_mzn.words import count_text, memory_text
 
 
 def refuse_in_place(graph: ComputationGraph, what: str) -> None:
@@ -47,3 +49,24 @@ def _largest(graph: ComputationGraph) -> list[int]:
         kept[v] = graph.working_sets[v]
         left -= kept[v]
     return kept
+
+
+# --- Refusing graphs with workspaces where memory is counted without them -------------------------------------
+
+
+def refuse_workspaces(graph: ComputationGraph, what: str) -> None:
+    """Check that no node has a workspace; `what`, in the plural, cannot count any.
+
+    Raises:
+        InputError: some have; the message tells how many, and the largest one.
+    """
+    if graph.workspaces is None:
+        return
+    largest = graph.largest_workspace()
+    having = count_text(sum(map(bool, graph.workspaces)), "node")
+    amount = memory_text(graph.workspaces[largest], graph.size_unit)
+    told = (
+        f"{what} know no workspaces, and {having} of the graph {'has' if having.startswith('1 ') else 'have'} one, "
+        f"the largest {amount} of node {node_text(graph, largest)}"
+    )
+    raise InputError(Page.GRAPH_FILES.after(told))
