@@ -126,7 +126,8 @@ def _published_cells(family: str, line: Published, of: Problem) -> Row:
     tdi, peak, seconds = line.figures[family]
     value = line.peak(family)
     share = f"{value / of.budget_amount:.3f}" if value and of.budget_amount else ""
-    texts = {"TDI %": tdi, "peak": peak if " " in peak else amount(value), "peak / budget": share, "total time (s)": seconds}
+    peak = peak if " " in peak else amount(value)
+    texts = {"TDI %": tdi, "peak": peak, "peak / budget": share, "total time (s)": seconds}
     told = {heading: Cell(text or "-", quiet=True) for heading, text in texts.items()}
     return {"method": Cell(f"paper: {_family(family)}", quiet=True, left=True), **told}
 

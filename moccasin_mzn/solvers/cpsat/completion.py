@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from moccasin_mzn.solvers.cpsat.builder import Term, as_term
 from moccasin_mzn.solvers.cpsat import families
+from moccasin_mzn.solvers.cpsat.builder import Term, as_term
 from moccasin_mzn.solvers.cpsat.translate import Problem
 from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, LOWEST
 
