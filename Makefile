@@ -10,7 +10,7 @@ export GRAPH BUDGET PICTURE EXPERIMENT RESULTS
 # Tests start hundreds of processes, and each would compile all of the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: solve test test-all test-torch test-deploy test-slow golden soak fuzz solvers bench docs lint data clean
+.PHONY: solve test coverage test-all test-torch test-deploy test-slow golden soak fuzz solvers bench docs lint data clean
 
 solve: .venv/ready
 	mkdir -p build
@@ -49,6 +49,11 @@ test-deploy: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable '.[tflite]' tflite-micro; then \
 	$(BIN)/python -m pytest --hypothesis-profile patient -m 'not slow' tests/deploy/test_tflite.py; else \
 	echo "no TensorFlow Lite: its models are not run"; fi
+
+# What `make test` runs of the package, which may not be less than the floor in pyproject.toml.
+coverage: .venv/ready
+	mkdir -p build/coverage
+	$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term --cov-report=html:build/coverage/html
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile patient -m slow

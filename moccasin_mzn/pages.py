@@ -22,7 +22,7 @@ class Page(Enum):
     FORMULATIONS = "Formulations", "docs/methods.md#formulations"
     STRATEGIES = "Strategies", "docs/methods.md#strategies"
     SOLVERS = "More solvers", "docs/flatzinc.md#more-solvers"
-    DOUBLES = "Proofs in doubles", "docs/flatzinc.md#proofs-in-doubles"
+    DOUBLES = "Proofs in floating point", "docs/flatzinc.md#proofs-in-floating-point"
     OWN_MODEL = "How to write one", "models/README.md#how-to-write-one"
     CERTIFICATES = "Certificates", "docs/correctness.md#certificates"
     EXPERIMENT = "An experiment", "docs/experiments.md#an-experiment"

@@ -234,7 +234,7 @@ def test_words_and_keys(tmp_path):
         ('budgets = ["0.8"]', 'budgets = ["0.8"]\ncount_fixed = true', "--count-fixed is for one memory"),
     ],
 )
-def test_mistakes_are_one_line(tmp_path, command, old, new, expected):
+def test_experiments_of_plans_report_mistakes_in_one_line(tmp_path, command, old, new, expected):
     text = HEAD + PAGING + DEVICES + ADDRESSES
     assert old in text
     path = write(tmp_path, text.replace(old, new, 1))

@@ -284,7 +284,7 @@ def assert_refused(answer, message):
 
 
 @pytest.mark.full
-def test_names_are_shown_as_they_are(command, tmp_path):
+def test_tables_show_names_as_they_are(command, tmp_path):
     """Brackets in names are no markup, and what the terminal cannot show is no reason to fail."""
     path = tmp_path / "skip.json"
     edges = ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))

@@ -202,7 +202,7 @@ def test_broken_limits_are_refused(command, skip, tmp_path, content, complaint):
         (["--warm-start", "no-such-file"], "no-such-file"),
     ],
 )
-def test_nonsense_is_refused_in_one_line(command, skip, options, complaint):
+def test_solve_command_rejects_wrong_options_in_one_line(command, skip, options, complaint):
     status, out, err = command("solve", skip, "--budget", 8, *options)
     assert (status, out) == (2, "")
     assert complaint in err and len(err.splitlines()) == 1

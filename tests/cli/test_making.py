@@ -81,7 +81,7 @@ def test_without_an_output_the_file_goes_to_stdout(command, tmp_path):
         (["network", "unet", "--optimizer", "adam"], "there is no optimizer without training"),
     ],
 )
-def test_nonsense_is_refused_in_one_line(command, tmp_path, arguments, message):
+def test_generate_rejects_wrong_options_in_one_line(command, tmp_path, arguments, message):
     path = tmp_path / "there.json"
     path.write_text("kept")
     status, out, err = command("generate", *arguments, "--output", path)

@@ -192,7 +192,7 @@ def test_what_is_missing_is_named_with_its_extra(package, use, monkeypatch):
         use(result)
 
 
-def test_order():
+def test_order_from_python():
     found = mz.order(U_SHAPE, time_limit=5)
     assert found.status == "optimal" and found.peak == found.bound <= found.input_peak and found.gap_percent == 0
     assert judge(U_SHAPE, found.positions, found.peak).feasible

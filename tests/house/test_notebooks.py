@@ -18,7 +18,7 @@ def test_nothing_is_kept_but_what_is_written(name):
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", [name for name in NOTEBOOKS if name != NEEDS_TORCH])
-def test_cells_run(name, monkeypatch, tmp_path):
+def test_cells_of_notebooks_run(name, monkeypatch, tmp_path):
     run_notebook(ROOT / name, tmp_path, monkeypatch)
 
 

@@ -15,7 +15,7 @@ def folder(command, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", pages_of("default"))
-def test_blocks_run(folder, name):
+def test_blocks_of_pages_run(folder, name):
     run_page(folder, name, "default")
 
 

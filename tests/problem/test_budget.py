@@ -37,7 +37,7 @@ PEAK = 46_319
         ("0.5T", 5 * 10**11),
     ],
 )
-def test_text(text, amount):
+def test_budget_text_with_units(text, amount):
     assert Budget.parse(text).resolve(PEAK) == amount
 
 
@@ -74,6 +74,6 @@ def test_an_int_is_an_amount():
         (-3, "budget -3 is not positive"),
     ],
 )
-def test_nonsense_is_refused(value, message):
+def test_budget_rejects_what_is_no_amount(value, message):
     with pytest.raises(InputError, match=message):
         Budget.of(value)

@@ -68,7 +68,7 @@ def test_neither_does_the_model():
 
 @pytest.mark.parametrize(("formulation", "order"), [("staged", "input"), ("general", "input"), ("staged", "free")])
 @pytest.mark.parametrize("seed", few(range(30), keep=0))
-def test_all_searches_together_agree_with_brute_force(seed, formulation, order):
+def test_searches_agree_with_brute_force_where_nodes_are_computed_once(seed, formulation, order):
     case, rng = draw_case(seed, 5), random.Random(seed)
     once = sorted(rng.sample(range(len(case.graph.nodes)), rng.randint(1, len(case.graph.nodes))))
     most = tuple(1 if v in once else 2 for v in range(len(case.graph.nodes)))
@@ -129,7 +129,7 @@ def test_files_and_commands(suffix, tmp_path, command):
         ("[true]", "computed_once[0]: node True is not in the graph"),
     ],
 )
-def test_nonsense_is_refused(given, complaint, tmp_path, command):
+def test_computed_once_rejects_unknown_nodes(given, complaint, tmp_path, command):
     path = tmp_path / "graph.json"
     write_graph(ONCE, path)
     path.write_text(path.read_text().replace('["a"]', given))

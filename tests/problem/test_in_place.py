@@ -114,7 +114,7 @@ def test_networkx_has_them():
         ("abcd", "in_place: expected a sequence"),
     ],
 )
-def test_nonsense_is_refused(in_place, message):
+def test_in_place_rejects_what_is_no_input(in_place, message):
     with pytest.raises(InputError) as error:
         replace(GRAPH, in_place=in_place)
     assert message in str(error.value)

@@ -59,7 +59,7 @@ def test_schedules(written):
     assert validate_schedule(DIAMOND, claimed, None) == ()
 
 
-def test_plans(written):
+def test_older_plans_of_several_memories_are_read(written):
     claimed = read_plan(written(SEVERAL), DIAMOND)
     assert (claimed.platform, claimed.plan) == (platform(12), PLAN)
     assert [one.offset for one in claimed.placed] == [0, 0, 8, 12, 0, 8] and claimed.arenas == ((0, 14), (1, 8))

@@ -45,7 +45,7 @@ LOCAL = Memory("local", 10, COSTS)
         (lambda: SearchOptions(time_limit=0), "time limit 0 is not a positive number of seconds"),
     ],
 )
-def test_nonsense_is_refused(make, message):
+def test_platforms_and_goals_reject_wrong_values(make, message):
     with pytest.raises(InputError, match=message):
         make()
 

@@ -175,7 +175,7 @@ def test_numpy_sequences_give_plain_ints():
         ("checkmate_resnet50_inference", 176, 191, 2_466_250_752, 81_055),
     ],
 )
-def test_published_graphs(shared, name, n, m, peak, duration):
+def test_simulated_peaks_and_durations_of_published_graphs(shared, name, n, m, peak, duration):
     graph = read_graph(shared / "data" / f"{name}.json")
     simulation = simulate(graph, graph.input_order())
     assert (len(graph.nodes), len(graph.edges)) == (n, m)

@@ -94,7 +94,7 @@ def test_zeros_for_all_are_no_workspaces():
         ("ab", "workspaces: expected a sequence"),
     ],
 )
-def test_nonsense_is_refused(workspaces, message):
+def test_workspaces_reject_what_is_no_amount(workspaces, message):
     with pytest.raises(InputError) as error:
         ComputationGraph(["a", "b"], [1, 1], [2, 3], [(0, 1)], workspaces=workspaces)
     assert message in str(error.value)

@@ -74,7 +74,7 @@ def test_a_strategy():
     assert credit(result) == ("keep-all", INSTANT)
 
 
-def test_plans():
+def test_credit_of_plans():
     options = SearchOptions(search="off", threads=1, seed=0, time_limit=60)
     found, proved = credit(solve_plan(paging_problem(u_graph(), 6), PagingFormulation(), options))
     assert found == "cp-sat" and proved in ("cp-sat", INSTANT)

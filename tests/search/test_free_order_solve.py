@@ -247,7 +247,7 @@ def test_what_is_told_on_the_way_ends_with_the_answer():
 
 
 @pytest.mark.full
-def test_the_command_line(command, tmp_path):
+def test_solve_command_in_a_free_order(command, tmp_path):
     graph, output = tmp_path / "two.json", tmp_path / "schedule.json"
     write_graph(TWO, graph)
     status, out, _ = command("solve", graph, "--budget", 8, "--order", "free", "--json", "--output", output, "--check")

@@ -177,7 +177,7 @@ PAGING = ("--paging", "--page-out-time", "0.25", "--threads", "1", "--search", "
 
 
 @pytest.mark.full
-def test_the_command(command, crossed, tmp_path):
+def test_solve_command_pages_in_a_free_order(command, crossed, tmp_path):
     plan = tmp_path / "plan.json"
     options = ("--order", "free", "--budget", 14, "--check", "--json-stream", "--output", plan)
     status, out, err = command("solve", crossed, *PAGING, *options)

@@ -135,7 +135,7 @@ def test_the_answer_as_an_object():
         ({"order": "no/such/file"}, "no/such/file: "),
     ],
 )
-def test_nonsense_is_refused(arguments, message):
+def test_solve_rejects_wrong_arguments(arguments, message):
     with pytest.raises(InputError, match=message):
         solve(SKIP, 8, **arguments)
 

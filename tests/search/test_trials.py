@@ -197,7 +197,7 @@ def test_a_schedule_found_meanwhile_ends_the_trials():
     assert trials._over()
 
 
-def test_the_command_line(command, tmp_path):
+def test_solve_command_tries_more_computations(command, tmp_path):
     path = tmp_path / "thrice.json"
     write_graph(THRICE, path)
     ask = ("solve", path, "--budget", 10, "--time-limit", 60)
@@ -229,7 +229,7 @@ def test_a_strategy_over_the_budget_tells_how_far(command, tmp_path):
     assert lacking["helps"][0]["option"] == "--formulation staged"
 
 
-def test_nonsense_is_refused(command, tmp_path):
+def test_if_none_rejects_unknown_words(command, tmp_path):
     with pytest.raises(InputError, match="if none 'maybe': expected one of more, hint, stop"):
         solve(THRICE, 10, if_none="maybe")
     path = tmp_path / "thrice.json"

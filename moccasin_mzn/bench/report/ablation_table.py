@@ -60,7 +60,7 @@ def _row(one: Comparison) -> Row:
         "pairs": Cell(str(one.pairs)),
         "proven": Cell(f"{one.proven} ({100 * one.proven / one.pairs:.0f}\u00a0%)"),
         "by baseline": Cell(f"{one.proven_before} ({100 * one.proven_before / one.pairs:.0f}\u00a0%)"),
-        "s to proof, ratio": Cell(told, strong=one.verdict != 0),
+        "time to proof, ratio": Cell(told, strong=one.verdict != 0),
         "better": Cell(str(one.better)),
         "ties": Cell(str(one.alike)),
         "worse": Cell(str(one.worse)),

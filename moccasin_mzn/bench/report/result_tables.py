@@ -110,8 +110,8 @@ def _detail_cells(summary: Summary, of: Problem, line: Published | None, best: f
         "TDI %": tdi,
         "peak": Cell(spread_text(summary.peak, peak_text), quiet=summary.tdi is None),
         "peak / budget": Cell(spread_text(share), quiet=summary.tdi is None),
-        "s to best": _seconds_cell(summary.best_seconds),
-        "s to proof": _seconds_cell(summary.proof_seconds),
+        "time to best (s)": _seconds_cell(summary.best_seconds),
+        "time to proof (s)": _seconds_cell(summary.proof_seconds),
         "total time (s)": _seconds_cell(summary.seconds),
         "gap %": Cell(spread_text(summary.gap), quiet=summary.gap is None),
         "proven": Cell(f"{summary.proven} of {summary.runs}", quiet=not summary.proven),
@@ -126,12 +126,8 @@ def _published_cells(family: str, line: Published, of: Problem) -> Row:
     tdi, peak, seconds = line.figures[family]
     value = line.peak(family)
     share = f"{value / of.budget_amount:.3f}" if value and of.budget_amount else ""
-    texts = {
-        "TDI %": tdi,
-        "peak": peak if " " in peak else amount(value),
-        "peak / budget": share,
-        "total time (s)": seconds,
-    }
+    peak = peak if " " in peak else amount(value)
+    texts = {"TDI %": tdi, "peak": peak, "peak / budget": share, "total time (s)": seconds}
     told = {heading: Cell(text or "-", quiet=True) for heading, text in texts.items()}
     return {"method": Cell(f"paper: {_family(family)}", quiet=True, left=True), **told}
 

@@ -332,7 +332,7 @@ def test_racers_that_contradict_each_other_are_named(tmp_path, own_solver):
         ("cp-sat, cp-sat", "cp-sat is named twice"),
     ],
 )
-def test_nonsense_is_refused(solver, message):
+def test_solver_lists_reject_gaps_and_repetitions(solver, message):
     with pytest.raises(InputError, match=message):
         Options(solver=solver)
 
@@ -349,7 +349,7 @@ def test_an_unknown_solver_is_refused_before_anything_starts(heard):
 
 
 @pytest.mark.full
-def test_the_command_line(tmp_path, command):
+def test_solve_command_races(tmp_path, command):
     write_graph(SKIP, tmp_path / "skip.json")
     options = ("--budget", 8, "--solver", "gecode,cp-sat", "--time-limit", 60, "--threads", 2)
     status, out, err = command("solve", tmp_path / "skip.json", *options, "--check", "--json")

@@ -306,7 +306,7 @@ def test_the_command_writes_what_is_asked_for(command, store, tmp_path):
         (["{store}", "--format", "pdf"], "html"),
     ],
 )
-def test_bad_input_is_one_line_and_writes_nothing(command, store, tmp_path, arguments, message):
+def test_report_command_reports_bad_input_in_one_line_and_writes_nothing(command, store, tmp_path, arguments, message):
     Store.create(tmp_path / "empty.sqlite").close()
     names = {"missing": tmp_path / "missing", "empty": tmp_path / "empty.sqlite", "store": store}
     output = [] if "--output" in arguments else ["--output", tmp_path / "out"]

@@ -38,7 +38,7 @@ def schedule_file(tmp_path):
 @pytest.mark.parametrize(
     ("name", "start"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("A.SVG", b"<?xml"), ("a.html", b"<!DOCTYPE html>")]
 )
-def test_the_suffix_says_the_form(tmp_path, command, graph_file, schedule_file, name, start):
+def test_plot_takes_the_form_from_the_suffix(tmp_path, command, graph_file, schedule_file, name, start):
     assert command("plot", graph_file, schedule_file, "-o", tmp_path / name) == (0, "", "")
     assert (tmp_path / name).read_bytes().startswith(start)
 
@@ -89,7 +89,7 @@ def test_by_stage_the_axis_ends_with_the_last_stage(tmp_path, command, graph_fil
         (ORDER, ["--order", "none.txt"], "none.txt: cannot read"),
     ],
 )
-def test_bad_input_is_one_line_and_writes_nothing(tmp_path, command, graph_file, schedule, options, message):
+def test_plot_reports_bad_input_in_one_line_and_writes_nothing(tmp_path, command, graph_file, schedule, options, message):
     path, picture = tmp_path / "schedule.json", tmp_path / "picture.svg"
     path.write_text(json.dumps(schedule))
     picture.write_text("kept")

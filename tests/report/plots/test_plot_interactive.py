@@ -24,7 +24,7 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 
 @settings(max_examples=10, phases=NO_SHRINKING)
 @given(st.integers(0, 10**6), st.integers(0, 9), st.sampled_from(["event", "stage"]))
-def test_every_interval_is_a_bar_in_its_place(seed, recomputations, by):
+def test_interactive_pictures_have_a_bar_for_every_interval(seed, recomputations, by):
     picture = random_picture(seed, recomputations, by, budget=1 + seed % 40)
     traces, _ = figure(render(picture))
     bars = {trace["name"]: trace for trace in traces if trace["type"] == "bar"}
@@ -53,7 +53,7 @@ def test_every_interval_is_a_bar_in_its_place(seed, recomputations, by):
         assert len(lines["recomputation"]["x"]) == recomputations
 
 
-def test_names_are_shown_as_they_are():
+def test_interactive_pictures_show_names_as_they_are():
     graph = ComputationGraph(
         ["<img src=x>", "b&amp;"], [1, 2], [3, 4], [(0, 1)], name="</script><b>", labels=["<i>", "$"]
     )

@@ -47,7 +47,7 @@ def drawn_bars(picture: Picture, found: dict) -> dict[str, list[tuple[float, flo
 @pytest.mark.full
 @settings(max_examples=8, phases=NO_SHRINKING)
 @given(st.integers(0, 10**6), st.integers(0, 9), st.sampled_from(["event", "stage"]))
-def test_every_interval_is_a_bar_in_its_place(seed, recomputations, by):
+def test_static_pictures_have_a_bar_for_every_interval(seed, recomputations, by):
     picture = random_picture(seed, recomputations, by)
     drawn = drawn_bars(picture, groups(render(picture, "svg")))
     for kind in KINDS:

@@ -92,7 +92,7 @@ def test_a_command_that_cannot_start(tmp_path):
         ({"command": ["true"], "cores": frozenset({1_000_000})}, r"cores \[1000000\]: this process may use"),
     ],
 )
-def test_nonsense_is_refused(arguments, message):
+def test_guard_rejects_wrong_limits(arguments, message):
     with pytest.raises(InputError, match=message):
         run_guarded(**arguments)
 
