@@ -40,7 +40,7 @@ _BYTES = {
     **{f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)},
     **{"float": 4, "double": 8, "float16": 2, "bfloat16": 2, "bool": 1, "complex64": 8, "complex128": 16},
 }
-"""Of one element, by the name that the profiler has for the type."""
+"""Bytes of one element, by the name that the profiler has for the type."""
 
 
 def in_file_order(threads: int = 0) -> onnxruntime.SessionOptions:
@@ -198,13 +198,13 @@ class Comparison:
     equal: bool | None
     """Are their outputs the same, bit for bit? None if they are not, as the model draws numbers."""
     peak: int
-    """Of the new model, measured, in bytes; see `Measured`."""
+    """Peak of the new model, measured, in bytes; see `Measured`."""
     former_peak: int
-    """Of the former model in the same kind of session, that is in the order of its file."""
+    """Peak of the former model in the same kind of session, that is in the order of its file."""
     usual_peak: int
-    """Of the former model in the order that ONNX Runtime chooses by default, without graph optimizations."""
+    """Peak of the former model in the order that ONNX Runtime chooses by default, without graph optimizations."""
     late: str | None
-    """Of the new model, see `Measured`."""
+    """The value of the new model that came late, see `Measured`."""
 
 
 def compare(

@@ -59,7 +59,7 @@ class EvictionCost:
         """The output of `node` is in memory, for the first time or again."""
 
     def costs(self, nodes: Array) -> Array:
-        """Of evicting each of `nodes`, which are in memory: int64, in the graph's duration unit."""
+        """Return the cost of evicting each of `nodes`, which are in memory: int64, in the graph's duration unit."""
         return np.ones(len(nodes), np.int64)
 
 

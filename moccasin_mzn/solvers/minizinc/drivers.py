@@ -12,7 +12,8 @@ import shutil
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from asyncio.subprocess import Process
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -208,7 +209,7 @@ def _tied(driver_class: Any) -> Any:
         return driver_class
 
     class TiedDriver(driver_class):
-        async def _create_process(self, args, solver=None):
+        async def _create_process(self, args: Sequence[object], solver: str | None = None) -> Process:
             chosen = [] if solver is None else ["--solver", solver]
             arguments = [str(self.executable), *chosen, "--allow-multiple-assignments", *map(str, args)]
             command = [str(tie), "--pdeathsig", "TERM", *arguments, "--json-stream"]

@@ -19,11 +19,12 @@ from moccasin_mzn.graphs.importers.onnx.shapes import Tensor
 
 if TYPE_CHECKING:
     import onnx
+    from onnx_tool.tensor import Tensor as ToolTensor
 
 
 Shape = tuple[int, ...]
 _LEFT_OUT: Shape = (-1,)
-"""Of an optional input or output with an empty name."""
+"""The shape of an optional input or output with an empty name."""
 MOVING = frozenset(
     """
     Cast Compress Concat Constant ConstantOfShape DepthToSpace Dropout Expand Flatten Gather GatherElements GatherND
@@ -80,12 +81,12 @@ def _counted(node: onnx.NodeProto, inputs: list[Shape], outputs: list[Shape]) ->
     return int(macs) if macs >= 0 else None
 
 
-def _tensors(shapes: list[Shape]) -> list:
-    from onnx_tool.tensor import Tensor as ToolTensor
+def _tensors(shapes: list[Shape]) -> list[ToolTensor]:
+    from onnx_tool.tensor import Tensor
 
     tensors = []
     for shape in shapes:
-        tensor = ToolTensor("" if shape == _LEFT_OUT else "value")
+        tensor = Tensor("" if shape == _LEFT_OUT else "value")
         tensor.update_shape([] if shape == _LEFT_OUT else list(shape) or [1])  # for it, [] is no element, not one
         tensors.append(tensor)
     return tensors

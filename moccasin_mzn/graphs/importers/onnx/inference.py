@@ -262,9 +262,9 @@ class SizesIn:
     """Bytes in a subgraph; None where they are unknown."""
 
     of: Callable[[str], int | None]
-    """Of a value, by its name."""
+    """Bytes of a value, by its name."""
     within: Callable[[onnx.NodeProto], int | None]
-    """Of what is inside an operator."""
+    """Bytes of what is inside an operator."""
 
 
 def memory_inside(

@@ -175,7 +175,7 @@ class Runs:
     events: tuple[dict[str, Any], ...]
     """The profiler's, of operators, in the order of their begin; "name" is the operator's."""
     outputs: tuple[Any, ...]
-    """Of the last run, in the model's order; empty if there was none."""
+    """Outputs of the last run, in the model's order; empty if there was none."""
 
 
 def plain_options(threads: int) -> onnxruntime.SessionOptions:

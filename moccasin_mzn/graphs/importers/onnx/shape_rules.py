@@ -61,7 +61,7 @@ class _Operator:
         return tensor
 
     def shape(self, at: int) -> Shape:
-        """Of an input."""
+        """Return the shape of an input."""
         shape = self.read(at).shape
         assert shape is not None
         return shape
@@ -147,7 +147,7 @@ def _normalized(sums: int) -> Callable[[_Operator], list[Tensor]]:
 
 
 def _product(a: Shape, b: Shape) -> Shape:
-    """Of matrices, or stacks of them; a vector's own axis is left out again."""
+    """Return the shape of the product of matrices, or stacks of them; a vector's own axis is left out again."""
     left, right = ((1, *a) if len(a) == 1 else a), ((*b, 1) if len(b) == 1 else b)
     rows = () if len(a) == 1 else (left[-2],)
     columns = () if len(b) == 1 else (right[-1],)

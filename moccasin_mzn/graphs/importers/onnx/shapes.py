@@ -75,7 +75,7 @@ class Shapes:
     constants: dict[str, str] = field(default_factory=dict)
     """Constants, each with the constant whose memory it is: itself, or what it is a view of."""
     values: dict[str, numpy.ndarray] = field(default_factory=dict)
-    """Of small constants."""
+    """Values of small constants, by name."""
     inside: dict[str, Inside] = field(default_factory=dict)
     """By first output of an operator with subgraphs: what is in them."""
     seen: set[str] = field(default_factory=set)

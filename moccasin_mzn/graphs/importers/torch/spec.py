@@ -38,7 +38,7 @@ class Input:
     shape: tuple[int, ...]
     dtype: str = DTYPES[0]
     name: str | None = None
-    """Of the keyword argument; None: positional."""
+    """Name of the keyword argument; None: it is positional."""
 
     @classmethod
     def parse(cls, text: str) -> Input:

@@ -99,7 +99,7 @@ class _Writer:
         self.units.update(dict.fromkeys(known.continuous, unit))
 
     def _name(self, base: str) -> str:
-        """Of the integer variable behind a base; one that counts steps has a name that no file can have."""
+        """Name the integer variable behind a base; one that counts steps has a name that no file can have."""
         return f"{base} steps" if base in self.units else base
 
     def _over_steps(self, form: Form) -> Form:
