@@ -201,9 +201,9 @@ def _claimed(document: Any, source: Source) -> ClaimedSchedule:
         if bool(document.get("in_place")) != source.in_place and "peak" in document:
             raise InputError(f"made with{'out' * source.in_place} --in-place: {_GIVE[source.in_place]}")
         for key, count in (("nodes", len(graph.nodes)), ("edges", len(graph.edges))):
-            told = document.get(key, count)
-            if told != count:
-                raise InputError(f"for a graph of {shown(told)} {key}, the model has {count}; {_OTHER}")
+            stated = document.get(key, count)
+            if stated != count:
+                raise InputError(f"for a graph of {shown(stated)} {key}, the model has {count}; {_OTHER}")
     try:
         return claimed_schedule(document, graph)
     except InputError as error:

@@ -145,18 +145,18 @@ def _memory_inside(node: onnx.NodeProto, seen: Mapping[str, int], around: Mappin
     return memory_inside(node, [(graph, within) for graph in subgraphs(node)], lambda name: around.get(name, 0)) or 0
 
 
-def _sizes(node: onnx.NodeProto, told: Mapping[str, Any]) -> dict[str, int]:
+def _sizes(node: onnx.NodeProto, record: Mapping[str, Any]) -> dict[str, int]:
     """Bytes of what an operator put out, by the profiler; all of it as the first, if it does not tell them apart."""
     names = [name for name in node.output if name]
-    total = int(told["output_size"])
-    sizes = [_tensor_bytes(one) for one in told.get("output_type_shape", ())]
+    total = int(record["output_size"])
+    sizes = [_tensor_bytes(one) for one in record.get("output_type_shape", ())]
     if len(sizes) != len(names) or sum(sizes) != total:
         sizes = [total] + [0] * (len(names) - 1)
     return dict(zip(names, sizes, strict=True))
 
 
-def _tensor_bytes(told: Mapping[str, Sequence[int]]) -> int:
-    ((kind, shape),) = told.items()
+def _tensor_bytes(record: Mapping[str, Sequence[int]]) -> int:
+    ((kind, shape),) = record.items()
     size = _BYTES.get(kind, 0)
     for dim in shape:
         size *= dim

@@ -91,7 +91,7 @@ class CpSatSession(Session):
             "intVariables": integers,
             "propagators": builder.constraint_count(),
         }
-        objective = None if term is None else lambda values: problem.told(evaluate(term, values))
+        objective = None if term is None else lambda values: problem.reported(evaluate(term, values))
         items = output_items(problem)
         self.printed = sorted({term.variable for item in items for term in item.terms if term.coefficient})
         version = f"OR-Tools {ortools.__version__}"  # type: ignore[attr-defined]  # not in its types
@@ -166,13 +166,13 @@ class CpSatSession(Session):
         sign, offset = self.problem.objective_scale()
         lower = certain_bound(sign * (bound - offset), self.problem.builder.magnitude + abs(offset))
         if lower is not None:
-            self.stream.better_bound(self.problem.told(sign * lower + offset))
+            self.stream.better_bound(self.problem.reported(sign * lower + offset))
 
     def take(self, response: Any) -> None:
         """Take a solution, and the bound of the objective that comes with it in integers, without sign and offset."""
         if self.problem.objective is not None:
             sign, offset = self.problem.objective_scale()
-            self.stream.better_bound(self.problem.told(sign * response.inner_objective_lower_bound + offset))
+            self.stream.better_bound(self.problem.reported(sign * response.inner_objective_lower_bound + offset))
         self.stream.solution(list(response.solution), lambda: self.statistics(**_counters(response)))
 
     def floods(self) -> bool:

@@ -96,7 +96,7 @@ class Session(ABC):
         try:
             while thread.is_alive() and self.failure is None:
                 thread.join(POLL)
-                self.stream.tell_bound(self.statistics())
+                self.stream.report_bound(self.statistics())
                 if stop.requested:
                     self._abandon(thread)
             if self.failure is None:

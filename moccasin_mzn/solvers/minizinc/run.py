@@ -135,8 +135,8 @@ def model_file(model: Path | str, folder: Path) -> Path:
 
 def version_told(backend: Backend | None, outcomes: Sequence[Outcome]) -> str | None:
     """The solver and its version for a result: as a process that solved said; else what `backend` is known as."""
-    told = [outcome.solver_version for outcome in outcomes if outcome.solver_version]
-    return told[-1] if told else None if backend is None else backend.solver_version
+    versions = [outcome.solver_version for outcome in outcomes if outcome.solver_version]
+    return versions[-1] if versions else None if backend is None else backend.solver_version
 
 
 Event = tuple[str, Any]

@@ -348,9 +348,9 @@ def check_integers(backends: Iterable[Backend], sums: Callable[[], Iterable[Sum]
     for one in too_wide(sums()) if narrow else ():
         largest = max(range(len(one.terms)), key=one.terms.__getitem__)
         unit = f" in units of {one.scale}" if one.scale != 1 else ""
-        told = (
+        message = (
             f"solver {narrow[0].name} has integers of 32 bits, up to {LARGEST}: the total {one.what} in the model "
             f"may be {one.total}{unit}, {one.terms[largest]} of it of node {nodes[one.order[largest]]}; "
             f"{', '.join(own)} and {last} can count that far"
         )
-        raise InputError(Page.SOLVERS.after(told))
+        raise InputError(Page.SOLVERS.after(message))

@@ -59,7 +59,7 @@ class Traced:
     """What the tracer of a mode hands over."""
 
     graph_module: fx.GraphModule
-    """From one flat list of tensors to one flat list of results, as operators are executed; `meta["val"]` has values."""
+    """From one flat list of tensors to one flat list of results, as operators run; `meta["val"]` has values."""
     kinds: Mapping[str, str] = field(hash=False)
     """For each placeholder, by name, `INPUT`, `STATE` or `CONSTANT`."""
     backward: frozenset[str] = frozenset()

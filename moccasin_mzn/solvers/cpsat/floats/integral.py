@@ -40,7 +40,7 @@ class Integral:
         content = self.source.parameters.get(element, element) if type(element) is str else element
         return self.forms[content] if type(content) is str else Form({}, Fraction(content))
 
-    def told(self, objective: int) -> Fraction:
+    def reported(self, objective: int) -> Fraction:
         """What an integer objective is in the source."""
         return Fraction(objective, self.unit)
 
