@@ -1,6 +1,6 @@
 """Optimal checkpoints of a chain: Griewank and Walther, Algorithm 799: revolve (ACM TOMS 26, 2000).
 
-A number of slots hold forward outputs; a backward step finds its forward output in a slot, or it is computed again from
+A number of slots hold forward outputs; a backward step finds its forward output in a slot, or it is recomputed from
 the nearest earlier one in a slot. Where to put slots if all durations are equal is known in closed form; for any
 durations dynamic programming finds it, as long as the chain is not too long.
 
@@ -184,7 +184,7 @@ def _place(tables: Sequence[Table], first: int, last: int, free: int) -> int:
 
 
 def _repetitions(steps: int, checkpoints: int) -> int:
-    """How often a step must be computed again at most, for an optimum if durations are equal."""
+    """How often a step must be recomputed at most, for an optimum if durations are equal."""
     return next(times for times in count() if comb(checkpoints + times, checkpoints) >= steps)
 
 

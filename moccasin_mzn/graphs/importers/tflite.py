@@ -25,7 +25,7 @@ ALIGNMENT = 16
 RESULTS = "results"
 """The node that reads all outputs of the network, so that they are held to the end."""
 CHANCE = ("MULTINOMIAL", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL")
-"""Operators that put out something else when they are computed again."""
+"""Operators that put out something else when they are recomputed."""
 COPYING = frozenset(
     """
     BATCH_TO_SPACE_ND BROADCAST_TO CAST CONCATENATION DEPTH_TO_SPACE EXPAND_DIMS FILL GATHER GATHER_ND MIRROR_PAD PACK
