@@ -42,9 +42,9 @@ class Deployment:
     original: onnx.ModelProto
     """What it was made of: local functions inlined, open dimensions fixed, optimized if that was asked for."""
     computations: int
-    """Of the nodes of the graph, with those that are computed again."""
+    """Computations of nodes of the graph, recomputations included."""
     nodes: int
-    """Of the graph, but for the last one that keeps several results."""
+    """Nodes of the graph, but for the last one that keeps several results."""
     planned_peak: int
     """Most bytes that outputs of operators take at a time, with workspaces if they are asked for, by the simulator."""
     planned_values: int
@@ -81,7 +81,7 @@ class Source:
     """Local functions inlined, open dimensions fixed; with weights."""
     trace: OnnxTrace
     reduction: Reduction
-    """Of the graph of the trace; itself, if it was not reduced."""
+    """The reduced graph of the trace; itself, if it was not reduced."""
     in_place: bool
 
     @property
@@ -201,9 +201,9 @@ def _claimed(document: Any, source: Source) -> ClaimedSchedule:
         if bool(document.get("in_place")) != source.in_place and "peak" in document:
             raise InputError(f"made with{'out' * source.in_place} --in-place: {_GIVE[source.in_place]}")
         for key, count in (("nodes", len(graph.nodes)), ("edges", len(graph.edges))):
-            told = document.get(key, count)
-            if told != count:
-                raise InputError(f"for a graph of {shown(told)} {key}, the model has {count}; {_OTHER}")
+            stated = document.get(key, count)
+            if stated != count:
+                raise InputError(f"for a graph of {shown(stated)} {key}, the model has {count}; {_OTHER}")
     try:
         return claimed_schedule(document, graph)
     except InputError as error:

@@ -40,7 +40,7 @@ _BYTES = {
     **{f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)},
     **{"float": 4, "double": 8, "float16": 2, "bfloat16": 2, "bool": 1, "complex64": 8, "complex128": 16},
 }
-"""Of one element, by the name that the profiler has for the type."""
+"""Bytes of one element, by the name that the profiler has for the type."""
 
 
 def in_file_order(threads: int = 0) -> onnxruntime.SessionOptions:
@@ -145,18 +145,18 @@ def _memory_inside(node: onnx.NodeProto, seen: Mapping[str, int], around: Mappin
     return memory_inside(node, [(graph, within) for graph in subgraphs(node)], lambda name: around.get(name, 0)) or 0
 
 
-def _sizes(node: onnx.NodeProto, told: Mapping[str, Any]) -> dict[str, int]:
+def _sizes(node: onnx.NodeProto, record: Mapping[str, Any]) -> dict[str, int]:
     """Bytes of what an operator put out, by the profiler; all of it as the first, if it does not tell them apart."""
     names = [name for name in node.output if name]
-    total = int(told["output_size"])
-    sizes = [_tensor_bytes(one) for one in told.get("output_type_shape", ())]
+    total = int(record["output_size"])
+    sizes = [_tensor_bytes(one) for one in record.get("output_type_shape", ())]
     if len(sizes) != len(names) or sum(sizes) != total:
         sizes = [total] + [0] * (len(names) - 1)
     return dict(zip(names, sizes, strict=True))
 
 
-def _tensor_bytes(told: Mapping[str, Sequence[int]]) -> int:
-    ((kind, shape),) = told.items()
+def _tensor_bytes(record: Mapping[str, Sequence[int]]) -> int:
+    ((kind, shape),) = record.items()
     size = _BYTES.get(kind, 0)
     for dim in shape:
         size *= dim
@@ -198,13 +198,13 @@ class Comparison:
     equal: bool | None
     """Are their outputs the same, bit for bit? None if they are not, as the model draws numbers."""
     peak: int
-    """Of the new model, measured, in bytes; see `Measured`."""
+    """Peak of the new model, measured, in bytes; see `Measured`."""
     former_peak: int
-    """Of the former model in the same kind of session, that is in the order of its file."""
+    """Peak of the former model in the same kind of session, that is in the order of its file."""
     usual_peak: int
-    """Of the former model in the order that ONNX Runtime chooses by default, without graph optimizations."""
+    """Peak of the former model in the order that ONNX Runtime chooses by default, without graph optimizations."""
     late: str | None
-    """Of the new model, see `Measured`."""
+    """The value of the new model that came late, see `Measured`."""
 
 
 def compare(

@@ -20,7 +20,7 @@ from moccasin_mzn.search.options import Effort
 from moccasin_mzn.search.result import Result
 
 SEARCH_SECONDS = 10.0
-"""Of a search for offsets, without a time limit."""
+"""Seconds of a search for offsets where no time limit is given."""
 
 
 def plan_in(path: str | PathLike[str]) -> RuntimePlan | None:

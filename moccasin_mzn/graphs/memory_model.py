@@ -65,8 +65,8 @@ def refuse_workspaces(graph: ComputationGraph, what: str) -> None:
     largest = graph.largest_workspace()
     having = count_text(sum(map(bool, graph.workspaces)), "node")
     amount = memory_text(graph.workspaces[largest], graph.size_unit)
-    told = (
+    message = (
         f"{what} know no workspaces, and {having} of the graph {'has' if having.startswith('1 ') else 'have'} one, "
         f"the largest {amount} of node {node_text(graph, largest)}"
     )
-    raise InputError(Page.GRAPH_FILES.after(told))
+    raise InputError(Page.GRAPH_FILES.after(message))

@@ -150,7 +150,7 @@ def linearized(passes: Passes) -> Sequence[int]:
 
 
 def every_root(passes: Passes, candidates: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Of L candidates every k-th, with k the square root of L rounded down."""
+    """Keep every k-th of L candidates, with k the square root of L rounded down."""
     k = max(1, isqrt(len(candidates)))
     yield candidates[k - 1 :: k]
 

@@ -1,7 +1,7 @@
 """Dynamic Tensor Rematerialization (Kirisame et al., ICLR 2021), simulated: an online rule, and its heuristics.
 
 The operations come one by one in the input order. When memory is short, DTR evicts the unlocked resident output t with
-the least h(t); when an operation needs an evicted input, it is computed again, and first what that needs. Inputs are
+the least h(t); when an operation needs an evicted input, it is recomputed, and first what that needs. Inputs are
 locked while a node waits for them. When the last first computation that reads an output is done, the program lets go of
 it and it is evicted at once (the paper's eager eviction), although DTR may have to compute it again for others.
 
@@ -19,7 +19,7 @@ Staleness is the duration computed since the output was last computed or read. E
 let go of count in e*, as in the authors' simulator.
 
 The first candidate has the budget for its threshold. DTR does not know the future and counts outputs that nothing
-reads before they are computed again, so what it does below a higher threshold may fit as well: the other candidates
+reads before they are recomputed, so what it does below a higher threshold may fit as well: the other candidates
 come from thresholds between the budget and the peak of the input order. A threshold under which DTR runs out of memory,
 everything being locked, or thrashes gives no candidate.
 """
@@ -59,7 +59,7 @@ class EvictionCost:
         """The output of `node` is in memory, for the first time or again."""
 
     def costs(self, nodes: Array) -> Array:
-        """Of evicting each of `nodes`, which are in memory: int64, in the graph's duration unit."""
+        """Return the cost of evicting each of `nodes`, which are in memory: int64, in the graph's duration unit."""
         return np.ones(len(nodes), np.int64)
 
 
@@ -117,7 +117,7 @@ class RelativesCost(EvictionCost):
 class ClassesCost(EvictionCost):
     """Own duration plus that of the classes of evicted nodes next to the node.
 
-    An evicted node joins the classes of its evicted inputs and readers into one. A node that is computed again leaves
+    An evicted node joins the classes of its evicted inputs and readers into one. A node that is recomputed leaves
     its class, but the class stays in one piece. So this is never less than with e*, and cheaper to keep up to date.
     """
 
@@ -172,7 +172,7 @@ class ClassesCost(EvictionCost):
 # --- DTR's executor: an online program that evicts when memory is short and computes again what it then lacks
 
 # Nodes are numbered 0..n-1 along the input order. The account of memory is the executor's own: an output counts until
-# it is evicted, even if nothing will read it before it is computed again. So it is never below the simulator's.
+# it is evicted, even if nothing will read it before it is recomputed. So it is never below the simulator's.
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Optimal checkpoints of a chain: Griewank and Walther, Algorithm 799: revolve (ACM TOMS 26, 2000).
 
-A number of slots hold forward outputs; a backward step finds its forward output in a slot, or it is computed again from
+A number of slots hold forward outputs; a backward step finds its forward output in a slot, or it is recomputed from
 the nearest earlier one in a slot. Where to put slots if all durations are equal is known in closed form; for any
 durations dynamic programming finds it, as long as the chain is not too long.
 
@@ -43,9 +43,9 @@ class Chain:
     """A training chain, numbered along the input order: L forward nodes, and then its backward steps."""
 
     durations: tuple[int, ...]
-    """Of the forward nodes."""
+    """Durations of the forward nodes."""
     sizes: tuple[int, ...]
-    """Of their outputs."""
+    """Sizes of their outputs."""
     lowest: tuple[int, ...]
     """For each node of the backward pass the least state, 1..L, that it or a node before it reads."""
 
@@ -72,7 +72,7 @@ class Chain:
 
 
 def _forward_length(passes: Passes, name: Sequence[str]) -> int:
-    """Of the path at the beginning: all forward nodes, or, if they are not known, as many as possible."""
+    """Count the path at the beginning: all forward nodes, or, if these are unknown, as many as possible."""
     for v, inputs in enumerate(passes.inputs):
         if passes.backward is None:
             if inputs != _before(v):
@@ -184,12 +184,13 @@ def _place(tables: Sequence[Table], first: int, last: int, free: int) -> int:
 
 
 def _repetitions(steps: int, checkpoints: int) -> int:
-    """How often a step must be computed again at most, for an optimum if durations are equal."""
+    """How often a step must be recomputed at most, for an optimum if durations are equal."""
     return next(times for times in count() if comb(checkpoints + times, checkpoints) >= steps)
 
 
 def _computations(steps: int, checkpoints: int) -> int:
-    """Of forward nodes, if durations are equal: r l - C(s + r, r - 1) for l steps, s checkpoints and r repetitions."""
+    """Count computations of forward nodes with equal durations: r l - C(s + r, r - 1) for l steps, s checkpoints and r
+    repetitions."""
     times = _repetitions(steps, checkpoints)
     return times * steps - comb(checkpoints + times, times - 1)
 

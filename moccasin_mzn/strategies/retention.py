@@ -24,7 +24,7 @@ def retained(graph: ComputationGraph, sequence: Sequence[int], limit: int, stop:
     the memory they hold, in size units times positions; until nothing is left to hold. ::
 
         position     1  2  3  4  5  6                          1  2  3     6
-        computed     a  b  c  a  b  d        retaining b       a  b  c     d      a was computed again for b only
+        computed     a  b  c  a  b  d        retaining b       a  b  c     d      a was recomputed for b only
         b           [   ====]    [====]      from 3 to 6      [   ==========]
 
     The result is no longer, and its peak is no higher, or at most `limit`.

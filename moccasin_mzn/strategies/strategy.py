@@ -98,7 +98,7 @@ def _mirrored(inputs: Sequence[Sequence[int]]) -> tuple[bool, ...] | None:
 # --- Schedules as two boolean matrices, as Checkmate writes them: what each stage keeps, and what it computes
 
 # Rows are stages, columns nodes, both numbered along the input order from 0. Stage t ends with the first computation
-# of node t; before it, nodes before t may be computed again, in input order::
+# of node t; before it, nodes before t may be recomputed, in input order::
 #
 #     chain 0 -> 1 -> 2 -> 3, and 3 also reads 0
 #

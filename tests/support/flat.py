@@ -14,7 +14,7 @@ from pathlib import Path
 
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.cpsat.output import evaluate
+from moccasin_mzn.solvers.cpsat.run import evaluate
 from moccasin_mzn.solvers.cpsat.solver import Solver, Status
 from moccasin_mzn.solvers.cpsat.translate import translate
 from moccasin_mzn.solvers.flatzinc.parser import parse

@@ -120,7 +120,7 @@ def graph_text(graph: ComputationGraph) -> str:
     about.update(graph.attributes)
     if graph.order is not None:
         about["order"] = [graph.nodes[v] for v in graph.order]
-    nodes = [{"id": node, **graph.told_of(v)} for v, node in enumerate(graph.nodes)]
+    nodes = [{"id": node, **graph.attributes_of(v)} for v, node in enumerate(graph.nodes)]
     edges = [{"source": graph.nodes[tail], "target": graph.nodes[head]} for tail, head in graph.edges]
     head = {"format": FORMAT, "version": VERSION, "directed": True, "multigraph": False, "graph": about}
     lines = [f"{_json(key)}: {attributes_json(value)}" for key, value in head.items()]

@@ -24,7 +24,7 @@ class Reader:
     looks: str
     """What people are told that files look like; of a dialect of JSON, what the objects under "nodes" have."""
     matches: Callable[[Any], bool]
-    """Of a file's text or, if `is_json`, of the document in it."""
+    """Return True for a file's text or, if `is_json`, for the document in it, that has this format."""
     parse: Callable[[Any], ComputationGraph]
     is_json: bool = False
 

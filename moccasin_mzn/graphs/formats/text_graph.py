@@ -311,7 +311,7 @@ def node_attributes(graph: ComputationGraph) -> Iterator[dict[str, str]]:
     """Attributes of each node as text, `id_json` only where the text of the id would be read as an integer."""
     for v, node in enumerate(graph.nodes):
         texts = {}
-        for key, value in graph.told_of(v).items():
+        for key, value in graph.attributes_of(v).items():
             texts[key] = value if key == "label" else json.dumps(value)
             if key == "size" and type(node) is str and _is_integer_id(node):
                 texts["id_json"] = json.dumps(node)

@@ -23,7 +23,7 @@ class Output:
 
     shape: Shape
     flops: int = 0
-    """Of the forward pass."""
+    """FLOP of the forward pass for one sample."""
     parameters: int = 0
     """Trained or not; those of weights shared with another layer count there."""
     untrained: int = 0

@@ -275,8 +275,8 @@ def _with_sizes(operations: list[Operation], missing: Missing, assumed: list[str
     size = missing.size if isinstance(missing.size, int) else 0
     for found, what in ((unknown, ""), (inside, " of what is inside, or read by nobody,")):
         if found and missing.size == STOP:
-            told = f"the size{what} is unknown of {_listed(found)}; say what to take (--unknown-size)"
-            raise InputError(Page.ONNX.after(told))
+            message = f"the size{what} is unknown of {_listed(found)}; say what to take (--unknown-size)"
+            raise InputError(Page.ONNX.after(message))
         if found:
             assumed.append(f"size{what} unknown, {count_text(size, 'byte')} taken: {_listed(found)}")
     return [

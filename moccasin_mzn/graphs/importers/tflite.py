@@ -19,13 +19,13 @@ from moccasin_mzn.files import load_bytes
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 SIZE_LIMIT = 2**31
-"""Of a file, in bytes: that of the format."""
+"""Most bytes of a file: the limit of the format."""
 ALIGNMENT = 16
-"""Of tensors in the arena of TensorFlow Lite Micro, in bytes."""
+"""Bytes that offsets of tensors in the arena of TensorFlow Lite Micro are multiples of."""
 RESULTS = "results"
 """The node that reads all outputs of the network, so that they are held to the end."""
 CHANCE = ("MULTINOMIAL", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL")
-"""Operators that put out something else when they are computed again."""
+"""Operators that put out something else when they are recomputed."""
 COPYING = frozenset(
     """
     BATCH_TO_SPACE_ND BROADCAST_TO CAST CONCATENATION DEPTH_TO_SPACE EXPAND_DIMS FILL GATHER GATHER_ND MIRROR_PAD PACK

@@ -188,8 +188,9 @@ class _Propagation:
         self._narrow_all(inverses, first, len(terms))
 
     def _cost_regular(
-        self, terms: list[Expression], first: int, width: int, heads, start, finals, costs: list[int], total: Expression
-    ) -> None:
+        self, terms: list[Expression], first: int, width: int, heads: list[int], start: int, finals: list[int],
+        costs: list[int], total: Expression,
+    ) -> None:  # fmt: skip
         self._narrow_all(terms, first, width)
         self._narrow(total, (len(terms) * min(costs), len(terms) * max(costs)))
 

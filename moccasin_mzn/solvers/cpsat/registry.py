@@ -30,6 +30,8 @@ Pars = list[int]
 Set = IntSet
 Sets = list[IntSet]
 When = list[int]
+Operand = Any
+"""Any of these."""
 
 KINDS = ("Int", "Ints", "Bool", "Bools", "Par", "Pars", "Set", "Sets")
 
@@ -63,7 +65,7 @@ def relation(
     holds: Callable[..., bool] | None = None,
     value: Callable[..., Any] | None = None,
     target: int = -1,
-) -> Callable:
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function under its names, half-reified as `NAME_imp` and, if there is a function for the negation or
     for the `reified` form, whose last argument is the truth, as `NAME_reif`. That of `fzn_X` is also `native_X_reif`,
     see `mznlib`.
@@ -95,7 +97,9 @@ def relation(
     return register
 
 
-def function(*names: str, value: Callable[..., Any] | None = None, target: int = -1) -> Callable:
+def function(
+    *names: str, value: Callable[..., Any] | None = None, target: int = -1
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a constraint that exists in one form only, without `when`; `value` and `target` as in `Handler`."""
 
     def register(post: Callable[..., None]) -> Callable[..., None]:
@@ -133,7 +137,7 @@ def _of_integers(post: Callable[..., None], taken: Sequence[str], kinds: Sequenc
         return post
     readers = [_AS_INTEGERS.get(pair, lambda operand: operand) for pair in zip(taken, kinds, strict=True)]
 
-    def converted(builder: Builder, *operands, when: When) -> None:
+    def converted(builder: Builder, *operands: Operand, when: When) -> None:
         post(builder, *(read(operand) for read, operand in zip(readers, operands, strict=True)), when=when)
 
     return converted
@@ -144,7 +148,7 @@ def _unconditional(post: Callable[..., None]) -> Callable[..., None]:
 
 
 def _half_reified(post: Callable[..., None]) -> Callable[..., None]:
-    def imp(builder: Builder, *arguments) -> None:
+    def imp(builder: Builder, *arguments: Operand) -> None:
         *operands, condition = arguments
         if condition != FALSE:
             post(builder, *operands, when=[] if condition == TRUE else [condition])
@@ -158,7 +162,7 @@ def _half_refuted(opposite: Callable[..., None]) -> Callable[..., None]:
 
 
 def _reified(holds: Callable[..., None], fails: Callable[..., None]) -> Callable[..., None]:
-    def reif(builder: Builder, *arguments) -> None:
+    def reif(builder: Builder, *arguments: Operand) -> None:
         holds(builder, *arguments)
         fails(builder, *arguments)
 

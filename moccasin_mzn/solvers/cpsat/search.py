@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from typing import Any
 
 from moccasin_mzn.solvers.cpsat.builder import LIMIT, ModelError, Term, as_term
-from moccasin_mzn.solvers.cpsat.registry import handler
+from moccasin_mzn.solvers.cpsat.registry import Handler, handler
 from moccasin_mzn.solvers.cpsat.solver import ValueChoice, VariableChoice
 from moccasin_mzn.solvers.cpsat.translate import Problem, Symbols
 from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, Call, Expression, calls_in, warm_starts
@@ -214,9 +215,10 @@ class Completion:
 
         return step
 
-    def _function(self, handler, operands: list) -> Step:
+    def _function(self, handler: Handler, operands: list[Any]) -> Step:
         """The value of one operand, which may be an array, follows from all the others."""
-        target = handler.target % len(operands)
+        assert handler.value is not None
+        value_of, target = handler.value, handler.target % len(operands)
         kind, operand = handler.kinds[target], operands[target]
         results = operand if kind == "Ints" else [as_term(operand) if kind == "Bool" else operand]
         others = [pair for index, pair in enumerate(zip(handler.kinds, operands, strict=True)) if index != target]
@@ -228,7 +230,7 @@ class Completion:
                 except _Unknown as unknown:
                     return unknown.args
                 try:
-                    found = handler.value(*values)
+                    found = value_of(*values)
                 except UNDEFINED:
                     return ()
                 for term, number in zip(results, found if kind == "Ints" else [found], strict=False):
@@ -237,7 +239,7 @@ class Completion:
 
         return step
 
-    def _evaluate(self, kind: str, operand):
+    def _evaluate(self, kind: str, operand: Any) -> Any:
         if kind in ("Ints", "Bools"):
             return [self._evaluate(kind[:-1], element) for element in operand]
         if kind == "Bool":

@@ -75,7 +75,7 @@ class Solver:
 WIDEST = 2**30
 """Coefficients whose magnitudes add up to no more are safe, also where presolve puts two constraints together."""
 _LOST = 2.0**-48
-"""Of the magnitude of the objective's terms: more than the few roundings on a bound's way can take."""
+"""Share of the magnitude of the objective's terms that is more than the few roundings on a bound's way can take."""
 
 
 def keep_true(parameters: Any, widest: int) -> None:

@@ -47,9 +47,9 @@ class Problem:
     halves: dict[int, Half] = field(default_factory=dict)
     integral: Integral | None = None
 
-    def told(self, objective: int) -> Any:
+    def reported(self, objective: int) -> Any:
         """What an integer objective is in the file: an integer or a fraction."""
-        return self.integral.told(objective) if self.integral else objective
+        return self.integral.reported(objective) if self.integral else objective
 
     def objective_scale(self) -> tuple[int, int]:
         """(sign, offset) such that the objective is sign * what CP-SAT minimizes in integers + offset."""

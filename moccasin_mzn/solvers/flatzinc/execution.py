@@ -16,10 +16,10 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 
-def _flag(flag: str, default: Any, told: str, **reading: Any) -> Any:
+def _flag(flag: str, default: Any, help_text: str, **reading: Any) -> Any:
     """A field that a flag sets; `reading` as for argparse, without any it is a switch."""
     reading = reading or {"action": "store_true"}
-    return field(default=default, metadata={"flag": flag, "help": told, "default": default, **reading})
+    return field(default=default, metadata={"flag": flag, "help": help_text, "default": default, **reading})
 
 
 @dataclass(frozen=True, slots=True)

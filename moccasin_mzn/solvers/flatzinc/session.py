@@ -96,7 +96,7 @@ class Session(ABC):
         try:
             while thread.is_alive() and self.failure is None:
                 thread.join(POLL)
-                self.stream.tell_bound(self.statistics())
+                self.stream.report_bound(self.statistics())
                 if stop.requested:
                     self._abandon(thread)
             if self.failure is None:
@@ -107,7 +107,7 @@ class Session(ABC):
         return _leave(1) if thread.is_alive() else 1
 
     def seconds_left(self) -> float | None:
-        """Of the time limit."""
+        """Seconds left of the time limit; None: there is none."""
         limit = self.options.limit
         return None if limit is None else max(limit - seconds_since_start() - RESERVE, 0.0)
 

@@ -65,7 +65,7 @@ class SolutionStream:
         self._seen: dict[Hashable, Values] = {}
         self._lock = threading.RLock()
         self._unprinted = ""
-        self._bound_told: int | float | None = None
+        self._bound_reported: int | float | None = None
         self._bound_time = -math.inf
 
     @property
@@ -95,8 +95,8 @@ class SolutionStream:
             if self.evaluate is None and self.wanted > 1 and self._is_known(values):
                 return
             self.values = values
-            told = self._statistics(statistics()) if self.options.statistics else ""
-            block = told + self._text(values) + "----------\n"
+            text = self._statistics(statistics()) if self.options.statistics else ""
+            block = text + self._text(values) + "----------\n"
             if self.evaluate is None or self.options.streaming:
                 self._write(block)
                 self.printed += 1
@@ -121,11 +121,11 @@ class SolutionStream:
             if bound is not None and (self.bound is None or (bound < self.bound) == self.maximize):
                 self.bound = bound
 
-    def tell_bound(self, statistics: dict[str, Statistic]) -> None:
+    def report_bound(self, statistics: dict[str, Statistic]) -> None:
         """Print the bound if it has changed and the last one was not printed just now."""
         with self._lock:
             due = time.monotonic() - self._bound_time >= BOUND_INTERVAL
-            if self.options.statistics and due and self.bound not in (None, self._bound_told) and not self.finished:
+            if self.options.statistics and due and self.bound not in (None, self._bound_reported) and not self.finished:
                 self._write(self._statistics(statistics))
 
     def finish(self, status: str, statistics: dict[str, Statistic]) -> None:
@@ -162,7 +162,7 @@ class SolutionStream:
             return ""
         values: dict[str, Statistic] = {}
         if self.evaluate is not None:
-            self._bound_told, self._bound_time = self.bound, time.monotonic()
+            self._bound_reported, self._bound_time = self.bound, time.monotonic()
             values["objective"] = self.objective
             values["objectiveBound"] = self.bound
         return statistics_block({**values, **statistics})

@@ -72,8 +72,8 @@ def main(path: str, answer: str) -> None:
         highs.writeModel(answer)
         return
     values = solve_relaxation(program).values
-    told = None if values is None else dict(zip(program.names, values.tolist(), strict=True))
-    Path(answer).write_text(json.dumps(told), encoding="utf-8")
+    named = None if values is None else dict(zip(program.names, values.tolist(), strict=True))
+    Path(answer).write_text(json.dumps(named), encoding="utf-8")
 
 
 if __name__ == "__main__":

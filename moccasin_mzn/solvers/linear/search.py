@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -222,7 +223,7 @@ class Search:
                 return ending
         return ending if ending.status == "failed" else replace(ending, status="refused")
 
-    def _call(self, program: LinearProgram, listener: Listener, trial: dict) -> Ending:
+    def _call(self, program: LinearProgram, listener: Listener, trial: dict[str, Any]) -> Ending:
         if program.columns:
             return self._engine(program, replace(self._settings(), **trial), listener)
         holds = bool(np.all((program.row_lower <= 0) & (program.row_upper >= 0)))  # solvers do not like such programs

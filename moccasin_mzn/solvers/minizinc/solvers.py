@@ -16,7 +16,7 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.own_code import python_path
 from moccasin_mzn.pages import Page
 from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
-from moccasin_mzn.solvers.flatzinc.configuration import OwnSolver, write_configuration
+from moccasin_mzn.solvers.flatzinc.configuration import Configuration, OwnSolver, write_configuration
 from moccasin_mzn.solvers.linear.configuration import ENGINES
 from moccasin_mzn.solvers.minizinc.drivers import (
     Driver,
@@ -204,7 +204,7 @@ def _check_own_version(name: str, version: str) -> None:
         raise InputError(Page.SOLVERS.after(f"unknown version {shown(name)}: here is {plain}@{version}"))
 
 
-def _own_solver(configuration: dict) -> minizinc.Solver:
+def _own_solver(configuration: Configuration) -> minizinc.Solver:
     """A solver that MiniZinc gets to know by a file for each run.
 
     MiniZinc up to 2.7 reads such a file and then looks its id up, where an installed solver of the same id and version
@@ -314,7 +314,7 @@ class Sum:
     """A sum over nodes in a model, as large as it may become."""
 
     what: str
-    """Of which amounts, such as "duration"."""
+    """The amounts that are summed, such as "duration"."""
     terms: Sequence[int]
     """By node of the model."""
     order: Sequence[int]
@@ -348,9 +348,9 @@ def check_integers(backends: Iterable[Backend], sums: Callable[[], Iterable[Sum]
     for one in too_wide(sums()) if narrow else ():
         largest = max(range(len(one.terms)), key=one.terms.__getitem__)
         unit = f" in units of {one.scale}" if one.scale != 1 else ""
-        told = (
+        message = (
             f"solver {narrow[0].name} has integers of 32 bits, up to {LARGEST}: the total {one.what} in the model "
             f"may be {one.total}{unit}, {one.terms[largest]} of it of node {nodes[one.order[largest]]}; "
             f"{', '.join(own)} and {last} can count that far"
         )
-        raise InputError(Page.SOLVERS.after(told))
+        raise InputError(Page.SOLVERS.after(message))

@@ -19,11 +19,12 @@ from moccasin_mzn.graphs.importers.onnx.shapes import Tensor
 
 if TYPE_CHECKING:
     import onnx
+    from onnx_tool.tensor import Tensor as ToolTensor
 
 
 Shape = tuple[int, ...]
 _LEFT_OUT: Shape = (-1,)
-"""Of an optional input or output with an empty name."""
+"""The shape of an optional input or output with an empty name."""
 MOVING = frozenset(
     """
     Cast Compress Concat Constant ConstantOfShape DepthToSpace Dropout Expand Flatten Gather GatherElements GatherND
@@ -80,12 +81,12 @@ def _counted(node: onnx.NodeProto, inputs: list[Shape], outputs: list[Shape]) ->
     return int(macs) if macs >= 0 else None
 
 
-def _tensors(shapes: list[Shape]) -> list:
-    from onnx_tool.tensor import Tensor as ToolTensor
+def _tensors(shapes: list[Shape]) -> list[ToolTensor]:
+    from onnx_tool.tensor import Tensor
 
     tensors = []
     for shape in shapes:
-        tensor = ToolTensor("" if shape == _LEFT_OUT else "value")
+        tensor = Tensor("" if shape == _LEFT_OUT else "value")
         tensor.update_shape([] if shape == _LEFT_OUT else list(shape) or [1])  # for it, [] is no element, not one
         tensors.append(tensor)
     return tensors
@@ -134,7 +135,7 @@ def product_count(node: onnx.NodeProto) -> Count | None:
     return _COUNTS.get((("" if is_standard(node) else node.domain), node.op_type))
 
 
-def _told(node: onnx.NodeProto, name: str, default: int) -> int:
+def _integer_attribute(node: onnx.NodeProto, name: str, default: int) -> int:
     return next((attribute.i for attribute in node.attribute if attribute.name == name), default)
 
 
@@ -160,8 +161,8 @@ def _matrix(second: int = 1, turned: str | None = None) -> Count:
 
     def count(node: onnx.NodeProto, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int:
         shape = inputs[0]
-        batch = _told(node, "transBatchA", 0) and len(shape) > 2
-        if turned and _told(node, turned, 0) and len(shape) > 1:
+        batch = _integer_attribute(node, "transBatchA", 0) and len(shape) > 2
+        if turned and _integer_attribute(node, turned, 0) and len(shape) > 1:
             return prod(outputs[0]) * (shape[0] if batch else shape[-2])
         return prod(outputs[0]) * shape[-1]
 
@@ -285,11 +286,11 @@ def workspace(node: onnx.NodeProto, inputs: Sequence[Tensor], outputs: Sequence[
     products = prod(weights[1:])
     if node.op_type == "ConvTranspose":
         return products * prod(read[2:]) * _FLOAT
-    told = {attribute.name: attribute for attribute in node.attribute}
-    strides, pads = (told[name].ints if name in told else () for name in ("strides", "pads"))
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    strides, pads = (attributes[name].ints if name in attributes else () for name in ("strides", "pads"))
     if prod(weights[2:]) == 1 and all(stride == 1 for stride in strides) and not any(pads):
         return 0
-    pixels, filters = prod(put_out[2:]), weights[0] // (told["group"].i if "group" in told else 1)
+    pixels, filters = prod(put_out[2:]), weights[0] // (attributes["group"].i if "group" in attributes else 1)
     return pixels * products * _FLOAT if filters > pixels else _PIECE
 
 

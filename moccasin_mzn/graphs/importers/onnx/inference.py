@@ -120,9 +120,9 @@ class _Operators:
             return [*(onnx.helper.make_tensor_type_proto(kind, []) for kind in kinds), *read[2:]]
         if node.op_type != "Scan" or self.sets[""] < 9:
             return [onnx.TypeProto() for _ in graph.input]
-        told = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
-        states = len(read) - told["num_scan_inputs"]
-        axes = told.get("scan_input_axes") or [0] * told["num_scan_inputs"]
+        attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+        states = len(read) - attributes["num_scan_inputs"]
+        axes = attributes.get("scan_input_axes") or [0] * attributes["num_scan_inputs"]
         for at, axis in enumerate(axes, start=states):
             tensor = shapes.of(node.input[at])
             if tensor.shape:
@@ -262,9 +262,9 @@ class SizesIn:
     """Bytes in a subgraph; None where they are unknown."""
 
     of: Callable[[str], int | None]
-    """Of a value, by its name."""
+    """Bytes of a value, by its name."""
     within: Callable[[onnx.NodeProto], int | None]
-    """Of what is inside an operator."""
+    """Bytes of what is inside an operator."""
 
 
 def memory_inside(

@@ -26,7 +26,7 @@ VALUES_KEPT = 4096
 """Constants of more elements lose their values on reading: no shape is computed from them."""
 _TERM = rb"[A-Za-z ]*(?:\.\.\.[A-Za-z ]*)?"  # one way to match: two adjacent runs of letters take quadratic time
 _EQUATION = re.compile(rb"%b(?:,%b)*(?:->%b)?" % (_TERM, _TERM, _TERM))
-"""Of Einsum."""
+"""The form of the equations of Einsum."""
 _LONGEST_EQUATION = 10_000
 """In characters; there are 52 indices."""
 _DEEPEST = 100
@@ -245,7 +245,8 @@ def _check_names(graph: onnx.GraphProto, outer: list[set[str]]) -> None:
             if name and (name in computed or name in known):
                 raise InputError(f"{title(node)} puts out {shown(name)}, a name that is taken")
             if name:
-                computed.add(name), known.add(name)
+                computed.add(name)
+                known.add(name)
     for value in graph.output:
         if not any(value.name in scope for scope in scopes):
             raise InputError(f"output {shown(value.name)} is never computed")
@@ -264,7 +265,11 @@ def _check_equation(node: onnx.NodeProto) -> None:
 
 def _first_twice(names: list[str]) -> str:
     seen: set[str] = set()
-    return next(name for name in names if name in seen or seen.add(name))
+    for name in names:
+        if name in seen:
+            break
+        seen.add(name)
+    return name
 
 
 def sort_operators(graph: onnx.GraphProto) -> bool:

@@ -58,7 +58,7 @@ class Network:
     positions: tuple[int, ...]
     """For each operation of `program` the position of its operator in the model's graph, local functions inlined."""
     attributes: Mapping[str, Any]
-    """Of the file: "operator sets", "producer", "inputs"."""
+    """What the file says of itself: "operator sets", "producer", "inputs"."""
     described: Mapping[str, int | list[int]]
     """Constants that may be read from what is none: what Shape (a list) and Size tell of a known shape, by output."""
     branches: tuple[Mapping[str, bool], ...]
@@ -205,7 +205,7 @@ def _is_view(node: onnx.NodeProto, shapes: Shapes, makers: Mapping[str, str], wa
 
 
 def _parameter_bytes(nodes: list[onnx.NodeProto], shapes: Shapes) -> int:
-    """Of the constants that operators read, each memory counted once, and of those inside their subgraphs."""
+    """Count the bytes of the constants that operators read, each memory once, and of those inside their subgraphs."""
     bases = {shapes.constants[name] for node in nodes for name in reads(node) if name in shapes.constants}
     tensors = [*map(shapes.of, bases)]
     for node in nodes:

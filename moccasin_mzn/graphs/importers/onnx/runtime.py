@@ -67,8 +67,8 @@ def with_weights(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
 
 
 def _bytes_of(tensor: onnx.TensorProto) -> int:
-    told = {entry.key: entry.value for entry in tensor.external_data}
-    length = told.get("length", "")
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    length = entries.get("length", "")
     return int(length) if length.isdecimal() else prod(tensor.dims)
 
 
@@ -124,8 +124,8 @@ def inputs_in(path: str | PathLike[str], model: onnx.ModelProto) -> dict[str, nu
         expected = {value.name: value.type.tensor_type for value in graph_inputs(model.graph)}
         lacking, strange = ([name for name in a if name not in b] for a, b in ((expected, found), (found, expected)))
         if lacking or strange:
-            told = f"there is no {some_of(lacking)}" if lacking else f"{some_of(strange)} is no input"
-            raise InputError(f"{told}; the inputs are {some_of(expected)}")
+            message = f"there is no {some_of(lacking)}" if lacking else f"{some_of(strange)} is no input"
+            raise InputError(f"{message}; the inputs are {some_of(expected)}")
         for name, tensor in expected.items():
             dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
             shape = tuple(dim.dim_value for dim in tensor.shape.dim)
@@ -175,7 +175,7 @@ class Runs:
     events: tuple[dict[str, Any], ...]
     """The profiler's, of operators, in the order of their begin; "name" is the operator's."""
     outputs: tuple[Any, ...]
-    """Of the last run, in the model's order; empty if there was none."""
+    """Outputs of the last run, in the model's order; empty if there was none."""
 
 
 def plain_options(threads: int) -> onnxruntime.SessionOptions:

@@ -61,7 +61,7 @@ class _Operator:
         return tensor
 
     def shape(self, at: int) -> Shape:
-        """Of an input."""
+        """Return the shape of an input."""
         shape = self.read(at).shape
         assert shape is not None
         return shape
@@ -70,7 +70,7 @@ class _Operator:
         """Is this input given?"""
         return at < len(self.node.input) and bool(self.node.input[at])
 
-    def told(self, name: str, default: Any = None) -> Any:
+    def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute."""
         for attribute in self.node.attribute:
             if attribute.name == name:
@@ -127,7 +127,7 @@ def _spectrum(op: _Operator) -> list[Tensor]:
     signal, step = op.read(0), int(op.value(1))
     assert signal.shape is not None
     length = int(op.value(3)) if op.has(3) else op.shape(2)[0]
-    bins = length // 2 + 1 if op.told("onesided", 1) else length
+    bins = length // 2 + 1 if op.attribute("onesided", 1) else length
     return [Tensor(signal.dtype, (signal.shape[0], 1 + (signal.shape[1] - length) // step, bins, 2))]
 
 
@@ -137,7 +137,7 @@ def _normalized(sums: int) -> Callable[[_Operator], list[Tensor]]:
     def rule(op: _Operator) -> list[Tensor]:
         read = op.read(0)
         assert read.shape is not None
-        axis = op.told("axis", -1) % len(read.shape)
+        axis = op.attribute("axis", -1) % len(read.shape)
         outputs = [read] + [_float((*read.shape[:axis], *[1] * (len(read.shape) - axis)))] * (len(op.node.output) - 1)
         if sums < len(outputs):
             outputs[sums] = read
@@ -147,7 +147,7 @@ def _normalized(sums: int) -> Callable[[_Operator], list[Tensor]]:
 
 
 def _product(a: Shape, b: Shape) -> Shape:
-    """Of matrices, or stacks of them; a vector's own axis is left out again."""
+    """Return the shape of the product of matrices, or stacks of them; a vector's own axis is left out again."""
     left, right = ((1, *a) if len(a) == 1 else a), ((*b, 1) if len(b) == 1 else b)
     rows = () if len(a) == 1 else (left[-2],)
     columns = () if len(b) == 1 else (right[-1],)
@@ -168,9 +168,9 @@ def _fused_product(op: _Operator) -> list[Tensor]:
     sides = []
     for at, name in ((0, "A"), (1, "B")):
         shape = op.shape(at)
-        if op.told(f"transBatch{name}", 0) and len(shape) > 1:
+        if op.attribute(f"transBatch{name}", 0) and len(shape) > 1:
             shape = (*shape[1:-1], shape[0], shape[-1])
-        if op.told(f"trans{name}", 0) and len(shape) > 1:
+        if op.attribute(f"trans{name}", 0) and len(shape) > 1:
             shape = (*shape[:-2], shape[-1], shape[-2])
         sides.append(shape)
     return [Tensor(op.read(0).dtype, _product(*sides))]
@@ -178,12 +178,12 @@ def _fused_product(op: _Operator) -> list[Tensor]:
 
 def _quantized_gemm(op: _Operator) -> list[Tensor]:
     a, b = op.shape(0), op.shape(3)
-    shape = (a[::-1] if op.told("transA", 0) else a)[0], (b[::-1] if op.told("transB", 0) else b)[1]
+    shape = (a[::-1] if op.attribute("transA", 0) else a)[0], (b[::-1] if op.attribute("transB", 0) else b)[1]
     return [Tensor(op.read(0).dtype, shape) if op.has(7) else _float(shape)]
 
 
 def _packed_product(op: _Operator) -> list[Tensor]:
-    return [Tensor(op.read(0).dtype, (*op.shape(0)[:-1], op.told("N")))]
+    return [Tensor(op.read(0).dtype, (*op.shape(0)[:-1], op.attribute("N")))]
 
 
 def _as(kind: str, *reads: int, dropped: Sequence[str] = ()) -> Callable[[_Operator], list[Tensor]]:
@@ -191,7 +191,7 @@ def _as(kind: str, *reads: int, dropped: Sequence[str] = ()) -> Callable[[_Opera
 
     def rule(op: _Operator) -> list[Tensor]:
         tensors = [op.read(at) for at in reads]
-        last = bool(op.told("channels_last", 0))
+        last = bool(op.attribute("channels_last", 0))
         made = op.as_standard(kind, [_first(tensors[0]) if last else tensors[0], *tensors[1:]], [*_FUSED, *dropped])
         return [_last(made) if last else made]
 
@@ -223,7 +223,7 @@ def _channels_last(kind: str, *reads: int) -> Callable[[_Operator], list[Tensor]
 
 
 def _pooled_whole(op: _Operator) -> list[Tensor]:
-    shape, last = op.shape(0), op.told("channels_last", 0)
+    shape, last = op.shape(0), op.attribute("channels_last", 0)
     ones = [1] * (len(shape) - 2)
     return [Tensor(op.read(0).dtype, (shape[0], *ones, shape[-1]) if last else (*shape[:2], *ones))]
 
@@ -234,7 +234,7 @@ def _elementwise(*reads: int) -> Callable[[_Operator], list[Tensor]]:
 
 def _quantized_concat(op: _Operator) -> list[Tensor]:
     shapes = [list(op.shape(at)) for at in range(2, len(op.node.input), 3)]
-    axis = op.told("axis")
+    axis = op.attribute("axis")
     shapes[0][axis] = sum(shape[axis] for shape in shapes)
     return [Tensor(op.read(2).dtype, tuple(shapes[0]))]
 
@@ -242,16 +242,16 @@ def _quantized_concat(op: _Operator) -> list[Tensor]:
 def _recurrent(op: _Operator) -> list[Tensor]:
     """DynamicQuantizeLSTM: (steps, directions, batch, hidden), then the last states."""
     steps, batch, _ = op.shape(0)
-    directions, hidden = op.shape(1)[0], op.told("hidden_size")
+    directions, hidden = op.shape(1)[0], op.attribute("hidden_size")
     state = _float((directions, batch, hidden))
     return [_float((steps, directions, batch, hidden)), state, state]
 
 
 def _attention(op: _Operator) -> list[Tensor]:
     batch, length, _ = op.shape(0)
-    sizes = op.told("qkv_hidden_sizes")
+    sizes = op.attribute("qkv_hidden_sizes")
     width = sizes[2] if sizes else op.shape(1)[-1] // 3
-    heads, dtype = op.told("num_heads"), op.read(0).dtype
+    heads, dtype = op.attribute("num_heads"), op.read(0).dtype
     quantized = op.node.op_type == "QAttention"
     result = [_float((batch, length, width)) if quantized else Tensor(dtype, (batch, length, width))]
     past = op.has(8 if quantized else 4)
@@ -260,7 +260,7 @@ def _attention(op: _Operator) -> list[Tensor]:
 
 
 def _many_heads(op: _Operator) -> list[Tensor]:
-    query, heads = op.read(0), op.told("num_heads")
+    query, heads = op.read(0), op.attribute("num_heads")
     shape = query.shape or ()
     if len(shape) == 5:  # (batch, length, heads, 3, width): keys and values with the queries
         return [Tensor(query.dtype, (*shape[:2], shape[2] * shape[4]))]
@@ -294,7 +294,7 @@ def _quantized(op: _Operator) -> list[Tensor]:
 
 
 def _into_blocks(op: _Operator) -> list[Tensor]:
-    read = _first(op.read(0)) if op.told("channels_last", 0) else op.read(0)
+    read = _first(op.read(0)) if op.attribute("channels_last", 0) else op.read(0)
     shape = read.shape or ()
     block = _block() if shape[1] % 16 else 16  # there are none larger
     return [Tensor(read.dtype, (shape[0], -(-shape[1] // block) * block, *shape[2:]))]
@@ -320,13 +320,13 @@ def _block() -> int:
 def _out_of_blocks(op: _Operator) -> list[Tensor]:
     read = op.read(0)
     shape = read.shape or ()
-    made = Tensor(read.dtype, (shape[0], op.told("channels"), *shape[2:]))
-    return [_last(made) if op.told("channels_last", 0) else made]
+    made = Tensor(read.dtype, (shape[0], op.attribute("channels"), *shape[2:]))
+    return [_last(made) if op.attribute("channels_last", 0) else made]
 
 
 def _larger(op: _Operator) -> list[Tensor]:
     shape = op.shape(0)
-    return [Tensor(op.read(0).dtype, tuple(side * by for side, by in zip(shape, op.told("scales"), strict=True)))]
+    return [Tensor(op.read(0).dtype, tuple(side * by for side, by in zip(shape, op.attribute("scales"), strict=True)))]
 
 
 def _transformed(op: _Operator) -> list[Tensor]:

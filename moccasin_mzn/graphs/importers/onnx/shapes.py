@@ -75,7 +75,7 @@ class Shapes:
     constants: dict[str, str] = field(default_factory=dict)
     """Constants, each with the constant whose memory it is: itself, or what it is a view of."""
     values: dict[str, numpy.ndarray] = field(default_factory=dict)
-    """Of small constants."""
+    """Values of small constants, by name."""
     inside: dict[str, Inside] = field(default_factory=dict)
     """By first output of an operator with subgraphs: what is in them."""
     seen: set[str] = field(default_factory=set)
@@ -305,7 +305,7 @@ def _run(
     return dict(zip((name for name in node.output if name), map(numpy.asarray, values), strict=False))
 
 
-# --- Which ONNX operators put out the same when they are computed again, and which element by element ---------
+# --- Which ONNX operators put out the same when they are recomputed, and which element by element ---------
 
 
 _KNOWN_DOMAINS = ("ai.onnx.ml", "com.microsoft")
@@ -317,7 +317,7 @@ _MORE_ELEMENTWISE = frozenset("max mean min mod not where isnan".split())  # noq
 
 
 def may_repeat(node: onnx.NodeProto, shapes: Shapes) -> bool:
-    """Does this operator, computed again from the same values, put out the same?
+    """Does this operator, recomputed from the same values, put out the same?
 
     Random numbers are others each time, with a seed too, as the generator goes on; of custom operators nobody knows.
     """

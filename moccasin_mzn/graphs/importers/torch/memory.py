@@ -59,7 +59,7 @@ class Traced:
     """What the tracer of a mode hands over."""
 
     graph_module: fx.GraphModule
-    """Of one flat list of tensors to one flat list of results, as operators are executed; `meta["val"]` has values."""
+    """From one flat list of tensors to one flat list of results, as operators run; `meta["val"]` has values."""
     kinds: Mapping[str, str] = field(hash=False)
     """For each placeholder, by name, `INPUT`, `STATE` or `CONSTANT`."""
     backward: frozenset[str] = frozenset()
@@ -286,7 +286,7 @@ class _Accountant:
         return writes
 
     def _writer(
-        self, node: fx.Node, group: Sequence[int], reads: list[_Value], tensors: list | None, side: bool = False
+        self, node: fx.Node, group: Sequence[int], reads: list[_Value], tensors: list[Any] | None, side: bool = False
     ) -> Operation:
         """The operation of a traced node that makes these tensors, a group of its outputs."""
         numbers = ", ".join(map(str, group))

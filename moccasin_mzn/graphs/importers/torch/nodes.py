@@ -94,7 +94,7 @@ def output_groups(node: fx.Node, needed: frozenset[fx.Node] | set[fx.Node]) -> l
       parameters. To call it twice is as much work. Without the first there is one group, because some kernels
       compute the gradients of all parameters whichever are asked for.
     - small outputs that are needed, such as the statistics of a batch norm, beside a large one. They are not to be
-      computed again: that would take the time and, for a moment, the memory of the large one.
+      recomputed: that would take the time and, for a moment, the memory of the large one.
 
     Outputs of size 0 are in the first group, those that are not made (None) in none.
     """

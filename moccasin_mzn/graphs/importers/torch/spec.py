@@ -38,7 +38,7 @@ class Input:
     shape: tuple[int, ...]
     dtype: str = DTYPES[0]
     name: str | None = None
-    """Of the keyword argument; None: positional."""
+    """Name of the keyword argument; None: it is positional."""
 
     @classmethod
     def parse(cls, text: str) -> Input:
@@ -127,8 +127,8 @@ def _function(what: str, spec: str, name: str, expected: str) -> Callable[..., A
     place, colon, function = spec.rpartition(":") if isinstance(spec, str) else ("", "", "")
     names = function.split(".")
     if not colon or not place or not all(name.isidentifier() for name in names):
-        told = f"{what} {shown(spec)}: expected module:{name} or path/to/file.py:{name}"
-        raise InputError(Page.PYTORCH.after(told))
+        message = f"{what} {shown(spec)}: expected module:{name} or path/to/file.py:{name}"
+        raise InputError(Page.PYTORCH.after(message))
     found: Any = _module_in_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     for each in names:
         found = getattr(found, each)

@@ -189,8 +189,10 @@ def _values_refused(where: str) -> Iterator[None]:
     except Exception as error:
         if type(error).__name__ not in _DEPENDS_ON_VALUES:
             raise
-        told = f"{type(error).__name__}: {one_line(error)}"
-        raise InputError(f"{where}: a branch or a shape depends on values, which a trace has not ({told})") from error
+        message = f"{type(error).__name__}: {one_line(error)}"
+        raise InputError(
+            f"{where}: a branch or a shape depends on values, which a trace has not ({message})"
+        ) from error
 
 
 @contextlib.contextmanager

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from operator import and_, eq, ge, gt, le, lt, mul, ne, or_, xor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from moccasin_mzn.solvers.cpsat.builder import Builder, Term, as_term
-from moccasin_mzn.solvers.cpsat.registry import Bool, Bools, Int, Ints, Par, Pars, Set, When, function, relation
+from moccasin_mzn.solvers.cpsat.registry import (
+    Bool,
+    Bools,
+    Int,
+    Ints,
+    Operand,
+    Par,
+    Pars,
+    Set,
+    When,
+    function,
+    relation,
+)
 from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, IntSet
 
 ZERO = IntSet.of_range(0, 0)
@@ -33,18 +45,20 @@ class Condition(NamedTuple):
 
 Clause = list[int]
 """One of the literals is true."""
+Conditions = Callable[..., Sequence[Condition | Clause]]
+"""Gives conditions, from a builder and operands."""
 
 
-def conjunction(*names: str, **rules) -> Callable:
+def conjunction(*names: str, **rules: Any) -> Callable[[Conditions], Callable[..., None]]:
     """Register a function that gives conditions, as the constraint that all of them hold, in all its forms; `rules` as
     for `relation`."""
 
-    def register(conditions: Callable[..., Sequence[Condition | Clause]]) -> Callable[..., None]:
+    def register(conditions: Conditions) -> Callable[..., None]:
         @wraps(conditions)
-        def post(builder: Builder, *operands, when: Sequence[int]) -> None:
+        def post(builder: Builder, *operands: Operand, when: Sequence[int]) -> None:
             require(builder, conditions(builder, *operands), when)
 
-        def opposite(builder: Builder, *operands, when: Sequence[int]) -> None:
+        def opposite(builder: Builder, *operands: Operand, when: Sequence[int]) -> None:
             refute(builder, conditions(builder, *operands), when)
 
         return relation(*names, opposite=opposite, **rules)(post)

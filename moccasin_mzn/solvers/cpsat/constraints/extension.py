@@ -183,7 +183,7 @@ def table(builder: Builder, terms: Ints, rows: Pars, when: When) -> None:
         builder.false(when)
 
 
-def _table(builder: Builder, terms: Sequence[Term], rows: Sequence[int], when: When):
+def _table(builder: Builder, terms: Sequence[Term], rows: Sequence[int], when: When) -> Any:
     if not terms or len(rows) % len(terms):
         raise ModelError("the rows of a table are not as long as the array")
     proto = builder.new(when).table

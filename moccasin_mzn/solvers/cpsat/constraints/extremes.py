@@ -63,7 +63,7 @@ def add_extreme(short: str, long: str, choose: Callable[..., int], sign: int) ->
     def of_all(builder: Builder, extreme: Int, terms: Ints, when: When) -> None:
         maximum_of(builder, extreme.times(sign), [term.times(sign) for term in terms], when)
 
-    def first_extreme(values: list, first: int) -> int:
+    def first_extreme(values: list[int], first: int) -> int:
         return first + values.index(choose(values))
 
     def not_arg(builder: Builder, terms: Ints, first: Par, index: Int, when: When) -> None:

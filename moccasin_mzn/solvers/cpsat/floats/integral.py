@@ -40,7 +40,7 @@ class Integral:
         content = self.source.parameters.get(element, element) if type(element) is str else element
         return self.forms[content] if type(content) is str else Form({}, Fraction(content))
 
-    def told(self, objective: int) -> Fraction:
+    def reported(self, objective: int) -> Fraction:
         """What an integer objective is in the source."""
         return Fraction(objective, self.unit)
 
@@ -99,7 +99,7 @@ class _Writer:
         self.units.update(dict.fromkeys(known.continuous, unit))
 
     def _name(self, base: str) -> str:
-        """Of the integer variable behind a base; one that counts steps has a name that no file can have."""
+        """Name the integer variable behind a base; one that counts steps has a name that no file can have."""
         return f"{base} steps" if base in self.units else base
 
     def _over_steps(self, form: Form) -> Form:

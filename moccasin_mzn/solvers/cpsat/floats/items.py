@@ -255,5 +255,5 @@ class Form:
         return Form({base: factor / units.get(base, 1) for base, factor in self.factors.items()}, self.constant)
 
     def denominator(self) -> int:
-        """Of which all factors and the constant are multiples of one over it."""
+        """The number n such that all factors and the constant are multiples of 1/n."""
         return lcm(self.constant.denominator, *(factor.denominator for factor in self.factors.values()))
