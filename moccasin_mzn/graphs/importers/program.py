@@ -1,4 +1,4 @@
-"""What a framework executes, operation by operation, and the graph of tensors in memory that this comes to. ::
+r"""What a framework executes, operation by operation, and the graph of tensors in memory that this comes to. ::
 
     conv ---> bn ---> getitem ---> relu ---> flatten ---> gemm        operations, in the order of execution
               |  \--> getitem (read by nobody)  |  view
