@@ -87,12 +87,14 @@ def run_process(arguments: list[str]) -> Reply:
 
 
 def run_here(arguments: list[str]) -> Reply:
-    """A command line in this process."""
+    """A command line in this process, with a folder for temporary files as the command has it: what a MiniZinc that is
+    ended leaves is in there."""
     from moccasin_mzn.cli.main import run
+    from moccasin_mzn.temporary import own_folder
 
     begin, text, errors = time.monotonic(), io.StringIO(), io.StringIO()
     try:
-        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(errors):
+        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(errors), own_folder():
             status = run(arguments)
     except Exception:
         return Reply(-1, text.getvalue(), traceback.format_exc(), time.monotonic() - begin)
