@@ -75,7 +75,7 @@ SLIPS = (
         "k > head[d] /\\ head[d] <= t}",
     ),
     Slip("budget one too large", "objective.mzn", "DURATION then budget else", "DURATION then budget + 1 else"),
-    Slip("budget one too small", "retention.mzn", "c in COMPUTATION], capacity);", "c in COMPUTATION], capacity - 1);"),
+    Slip("budget one too small", "retention.mzn", "c in COMPUTATION], capacity)", "c in COMPUTATION], capacity - 1)"),
     Slip("excess too cheap, elastic", "objective.mzn", "1 + LONGEST - DURATION_ONCE", "1"),
     Slip("default C too small", "instance.mzn", "then 2 else 1 endif | v", "then 1 else 1 endif | v"),
     Slip("default memory one stage short", "instance.mzn", "where last_use[v] >= k", "where last_use[v] > k"),
