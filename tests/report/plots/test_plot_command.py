@@ -89,7 +89,9 @@ def test_by_stage_the_axis_ends_with_the_last_stage(tmp_path, command, graph_fil
         (ORDER, ["--order", "none.txt"], "none.txt: cannot read"),
     ],
 )
-def test_plot_reports_bad_input_in_one_line_and_writes_nothing(tmp_path, command, graph_file, schedule, options, message):
+def test_plot_reports_bad_input_in_one_line_and_writes_nothing(
+    tmp_path, command, graph_file, schedule, options, message
+):
     path, picture = tmp_path / "schedule.json", tmp_path / "picture.svg"
     path.write_text(json.dumps(schedule))
     picture.write_text("kept")
