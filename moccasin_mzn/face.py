@@ -9,15 +9,15 @@ from fractions import Fraction
 from os import PathLike
 from typing import Any
 
+from moccasin_mzn.api.request import Given, Memories, prepared
+from moccasin_mzn.api.solve import answer
 from moccasin_mzn.arguments import checked
 from moccasin_mzn.checks import check_seed, check_threads, check_time_limit, plain, sequence
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-from moccasin_mzn.extensions.asking import Given, Memories, prepared
 from moccasin_mzn.extensions.devices.build import CopyCosts, Device
-from moccasin_mzn.extensions.memory_options import TAKEN
+from moccasin_mzn.extensions.memories import TAKEN, Amount, asked_problem
 from moccasin_mzn.extensions.paging.build import PagingCosts
-from moccasin_mzn.extensions.platforms import Amount, asked_problem
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.formats import read_graph
@@ -27,12 +27,11 @@ from moccasin_mzn.heuristics.orders.least_peak import OrderProgress, least_peak_
 from moccasin_mzn.problem.arena import Buffer, check_alignment
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.files.buffers import read_buffers
-from moccasin_mzn.problem.files.counts import counts_of
+from moccasin_mzn.problem.files.schedules import counts_of
 from moccasin_mzn.problem.instance import chosen_order
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Goal
+from moccasin_mzn.problem.platform import Goal, Plan
 from moccasin_mzn.report.answers import AllocationResult, ComparisonResult, FrontierResult, OrderResult, Result
 from moccasin_mzn.search.options import model_options
 
@@ -141,8 +140,8 @@ def solve(
     if budget is None and memories is None:
         raise InputError("budget: expected one, such as 0.8 or 1.5GiB")
     prepare = prepared(how, strategy, memories, alignment if addresses else None)
-    question = prepare(_graph(graph, in_place), budget=budget, order=order, count_fixed=count_fixed)
-    return Result(question.answer(on_progress, begin))
+    request = prepare(_graph(graph, in_place), budget=budget, order=order, count_fixed=count_fixed)
+    return Result(answer(request, on_progress, begin))
 
 
 @checked()
@@ -213,9 +212,9 @@ def frontier(
     Raises:
         InputError: nonsense in an argument, arguments that do not go together, MiniZinc or a solver missing or failed.
     """
-    from moccasin_mzn.extensions.frontier.sweep import Plan as Sweep
-    from moccasin_mzn.extensions.frontier.sweep import sweep
-    from moccasin_mzn.extensions.frontier.variants import prepared_sweep
+    from moccasin_mzn.api.frontier.sweep import Plan as Sweep
+    from moccasin_mzn.api.frontier.sweep import sweep
+    from moccasin_mzn.api.frontier.variants import prepared_sweep
 
     check_time_limit(time_limit)
     asked = sequence(budgets, "budgets", "a sequence of budgets")

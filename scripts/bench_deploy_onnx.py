@@ -45,11 +45,11 @@ from moccasin_mzn import solve
 from moccasin_mzn.deploy.onnx_deployment import deploy, read_source
 from moccasin_mzn.deploy.onnx_session import compare, in_file_order
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.importers.onnx_file import import_onnx
-from moccasin_mzn.graphs.importers.onnx_profile import profile_onnx
-from moccasin_mzn.graphs.importers.onnx_runtime import plain_options, random_inputs
+from moccasin_mzn.graphs.importers.onnx.file import import_onnx
+from moccasin_mzn.graphs.importers.onnx.profile import profile_onnx
+from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, random_inputs
+from moccasin_mzn.graphs.importers.program import profiled
 from moccasin_mzn.graphs.reduction import reduce_graph
-from moccasin_mzn.graphs.rescaling import profiled
 from moccasin_mzn.report.tables import console, plain_table, print_table
 
 MEGABYTE = 10**6

@@ -69,7 +69,7 @@ def flattened(name: str, folder: Path, plain: bool) -> tuple[str, float]:
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
     from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
-    from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+    from moccasin_mzn.solvers.minizinc.compile import dzn_text
 
     path, _, budget = name.partition("@")
     graph, formulation = read_graph(path), find_formulation("staged")
@@ -102,8 +102,8 @@ def measure(file: str, threads: int, limit: float) -> dict:
     from moccasin_mzn.solvers.cpsat.solver import Solver
     from moccasin_mzn.solvers.cpsat.translate import translate
     from moccasin_mzn.solvers.flatzinc.parser import parse
-    from moccasin_mzn.solvers.flatzinc.reading import without_garbage_collection
-    from moccasin_mzn.solvers.flatzinc.statistics import peak_megabytes
+    from moccasin_mzn.solvers.flatzinc.session import without_garbage_collection
+    from moccasin_mzn.solvers.flatzinc.stream import peak_megabytes
 
     start = time.monotonic()
     with without_garbage_collection():

@@ -20,7 +20,9 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from moccasin_mzn.search.processes.solve_process import Attempt, run_solve
+from moccasin_mzn.api.process import Attempt, run_request
+from moccasin_mzn.api.request import prepared
+from moccasin_mzn.graphs.formats import read_graph
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,11 @@ def parse_arguments() -> argparse.Namespace:
 
 def solve(path: str, budget: str, solver: str, arguments: argparse.Namespace) -> Attempt:
     """One run, killed if it is twice as late as it should be."""
-    options = [path, "--budget", budget, "--solver", solver, "--search", arguments.search, "--seed", arguments.seed]
-    options += ["--if-none", "stop"]
-    options += ["--time-limit", arguments.time_limit, "--threads", arguments.threads]
-    attempt = run_solve(options, hard_limit=2 * arguments.time_limit + 10)
+    options = {name: getattr(arguments, name) for name in ("search", "seed", "time_limit", "threads")}
+    request = prepared({**options, "solver": solver, "if_none": "stop"})(
+        read_graph(path), budget=budget, order="input", count_fixed=False
+    )
+    attempt = run_request(request, hard_limit=2 * arguments.time_limit + 10)
     if attempt.ending.exit_status == 2:
         sys.stderr.write(f"{solver}: {attempt.ending.stderr.splitlines()[-1]}\n")
     return attempt

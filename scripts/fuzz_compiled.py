@@ -25,6 +25,7 @@ import numpy as np
 from numba import config, types
 from numba.np import arrayobj
 
+from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.extensions.addresses.release import Reserved, Window, near_by
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
@@ -33,19 +34,15 @@ from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 from moccasin_mzn.heuristics.orders.least_peak import good_orders, least_peak_order
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.buffer import Buffer, Gap
-from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.instance import Instance, without_tail
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.problem.plan import plan_of_sequence
-from moccasin_mzn.problem.plan_arenas import buffers_of
-from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Goal
-from moccasin_mzn.problem.pruning import without_tail
+from moccasin_mzn.problem.plan_problem import PlanProblem, buffers_of
+from moccasin_mzn.problem.platform import Goal, plan_of_sequence
 from moccasin_mzn.search.apply_strategy import apply
-from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.conclusion import known_at_once
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.solve import solve_instance
-from moccasin_mzn.search.trivial import known_at_once
 from moccasin_mzn.strategies import find_strategy
 from moccasin_mzn.strategies.dtr import RULES
 
@@ -225,7 +222,7 @@ def _local_search(
 ) -> None:  # fmt: skip
     from moccasin_mzn.heuristics.staged.search import LocalSearch
 
-    waiting, record = list(drafts), BestKnown(instance, time.monotonic())
+    waiting, record = list(drafts), Board(instance, time.monotonic())
     if start is not None:
         record.offer(start, "the warm start")
     longest = record.value
@@ -245,7 +242,7 @@ def sequences(draw: random.Random) -> None:
 
     question = draw_question(draw, staged=False)
     instance, start, waiting = question.instance, question.start, list(question.drafts)
-    record = BestKnown(instance, time.monotonic())
+    record = Board(instance, time.monotonic())
     if start is not None:
         record.offer(start, "the warm start")
     OrderAnnealing(instance, draw.randrange(1000)).run(

@@ -88,6 +88,8 @@ The format is described in `moccasin_mzn/graphs/formats/node_link.py`.
 - `smoke_progress.svg` and `smoke_proofs.svg`: two figures of the report of `experiments/smoke.toml`, by `make bench`.
 - `execution.svg`: time over memory of training steps, by `scripts/bench_execution.py --plot data/execution.svg` with
   the options of [the benchmarks](../docs/benchmarks.md#training-steps-within-a-budget).
+- `paper_example.dzn`: the example of [the paper on a page](../docs/paper.md), for `models/paper.mzn`, with
+  `paper_intervals.svg` and `paper_stages.svg`, by `scripts/paper_figures.py`.
 - `unet_training.svg` and `unet_front.svg`: pictures in the project's README and `docs/`, by
   `solve data/unet_training.json --budget 0.8 --seed 1 --plot data/unet_training.svg` and
   `frontier data/unet_training.json --time-limit 60 --plot data/unet_front.svg`.

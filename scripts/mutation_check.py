@@ -39,9 +39,9 @@ class Slip:
 SLIPS = (
     Slip(
         "interval end off by one, served-by",
-        "is_held.mzn",
-        "(serves -> at <= end)",
-        "(serves -> at <= end + 1)",
+        "served_read.mzn",
+        "(serves[j] -> at <= end[j])",
+        "(serves[j] -> at <= end[j] + 1)",
     ),
     Slip("interval end off by one, reservoir", "reservoir.mzn", "[end[c] + 1 | c in IN", "[end[c] + 2 | c in IN"),
     Slip(

@@ -30,11 +30,11 @@ from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.importers.onnx_file import import_onnx
-from moccasin_mzn.graphs.importers.onnx_folding import Fold
-from moccasin_mzn.graphs.importers.onnx_model import model_bytes, parse_model
+from moccasin_mzn.graphs.importers.onnx.file import import_onnx
+from moccasin_mzn.graphs.importers.onnx.model import model_bytes, parse_model
+from moccasin_mzn.graphs.importers.onnx.preparation import Fold
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.plan_arenas import shared_buffers
+from moccasin_mzn.problem.plan_problem import shared_buffers
 
 DIMS = {
     "PP-OCRv6_det_small": {"x[0]": 1, "x[2]": 640, "x[3]": 640},

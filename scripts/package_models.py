@@ -49,10 +49,9 @@ from moccasin_mzn.deploy.source import planned
 from moccasin_mzn.deploy.tflite_model import planned_model
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.importers.onnx_dims import fix_dims
-from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize
-from moccasin_mzn.graphs.importers.onnx_runtime import random_inputs
-from moccasin_mzn.graphs.importers.tflite_model import graph_of, read_model
+from moccasin_mzn.graphs.importers.onnx.preparation import Optimize, fix_dims
+from moccasin_mzn.graphs.importers.onnx.runtime import random_inputs
+from moccasin_mzn.graphs.importers.tflite import graph_of, read_model
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from moccasin_mzn import solve
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.importers.torch_module import graph_of, versions
-from moccasin_mzn.graphs.importers.torch_spec import Input, load_network
-from moccasin_mzn.graphs.importers.torch_trace import trace_network
+from moccasin_mzn.graphs.importers.torch.graph import graph_of, versions
+from moccasin_mzn.graphs.importers.torch.spec import Input, load_network
+from moccasin_mzn.graphs.importers.torch.trace import trace_network
 from moccasin_mzn.problem.judges.schedules import simulate
 
 TESTS = Path(__file__).resolve().parents[1] / "tests" / "graphs" / "pytorch"

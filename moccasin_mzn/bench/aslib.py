@@ -21,7 +21,7 @@ from moccasin_mzn.bench.rows import Row, took
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.errors import InputError, require, shown
 from moccasin_mzn.files import replace_file
-from moccasin_mzn.problem.files.counts import USUAL_COUNT
+from moccasin_mzn.problem.files.schedules import USUAL_COUNT
 from moccasin_mzn.problem.instance import Instance
 
 RUN_STATUS = {

@@ -14,11 +14,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 import psutil
 
+from moccasin_mzn.api.race.racer import usable_cores
 from moccasin_mzn.bench.execute import Outcome, execute
 from moccasin_mzn.bench.matrix import Run
 from moccasin_mzn.bench.worker import held_signals
 from moccasin_mzn.errors import InputError, missing
-from moccasin_mzn.search.race.sharing import usable_cores
 from moccasin_mzn.words import count_text
 
 try:
@@ -91,7 +91,7 @@ def _execute_here(run: Run) -> Outcome | None:
         task = worker.state.tasks.get(key)
         return task is None or task.state == "cancelled"
 
-    return execute(run, forgotten, worker.local_directory)
+    return execute(run, forgotten)
 
 
 def _next(done: queue.SimpleQueue[Future], client: Client, tell: Callable[[str], None]) -> Future:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.bench.published import Published, line_for
 from moccasin_mzn.errors import InputError, NotApplicableError, shown
 from moccasin_mzn.formulations import formulations
@@ -17,7 +18,6 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.options import Effort, Options, own_models
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.strategies import find_strategy, strategies
 
 

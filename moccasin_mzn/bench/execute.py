@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import platform
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import psutil
 
+from moccasin_mzn.api.process import Attempt, run_request
 from moccasin_mzn.bench.graphs import parsed, unpacked
 from moccasin_mzn.bench.matrix import Run
 from moccasin_mzn.bench.plan_methods import plan_problem, several_memories
@@ -28,8 +27,7 @@ from moccasin_mzn.problem.files.plans import claimed_plan, goal_document, platfo
 from moccasin_mzn.problem.files.schedules import claimed_schedule
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.validate import validate_plan, validate_schedule
-from moccasin_mzn.search.processes.guarded import never
-from moccasin_mzn.search.processes.solve_process import Attempt, run_allocate, run_solve
+from moccasin_mzn.search.processes.guarded import Ending, never
 from moccasin_mzn.search.result import percent_over
 from moccasin_mzn.words import count_text, memory_text
 
@@ -50,25 +48,20 @@ class Outcome:
     trace: tuple[dict[str, Any], ...]
 
 
-def execute(run: Run, stop: Callable[[], bool] = never, folder: str | None = None) -> Outcome | None:
-    """Do a run, whatever comes of it; None once `stop`, which is polled, says so. Temporary files go to `folder`."""
+def execute(run: Run, stop: Callable[[], bool] = never) -> Outcome | None:
+    """Do a run, whatever comes of it; None once `stop`, which is polled, says so."""
     started = datetime.now(UTC).isoformat(timespec="seconds")
     text = unpacked(run.graph)
-    with tempfile.TemporaryDirectory(prefix="moccasin-run-", dir=folder) as temporary:
-        path = Path(temporary, "buffers.csv" if run.allocates else "graph.json")
-        path.write_text(text, encoding="utf-8", newline="")
-        attempt = (run_allocate if run.allocates else run_solve)(
-            [str(path), *run.arguments], hard_limit=run.hard_limit, memory_limit=run.row["memory_limit"], stop=stop
-        )
-        if attempt.ending.how == "stopped":
-            return None
-        graph = None if run.allocates else parsed(text)
-        status, reason = _status(run, attempt)
+    attempt = _attempt(run, text, stop)
+    if attempt.ending.how == "stopped":
+        return None
+    graph = None if run.allocates else parsed(text)
+    status, reason = _status(run, attempt)
     ending, result = attempt.ending, attempt.result or {}
     row = {
         **run.row,
         "status": status,
-        "reason": " ".join(reason.replace(str(path), run.row["graph"]).split())[:_REASON_CHARACTERS],
+        "reason": " ".join(reason.split())[:_REASON_CHARACTERS],
         **{name: result.get(name) for name in ("solver_version", "driver")},
         **(_judged_arena(run, attempt, text) if graph is None else _schedule(run, attempt, graph)),
         "seconds": round(ending.seconds, 3),
@@ -81,6 +74,16 @@ def execute(run: Run, stop: Callable[[], bool] = never, folder: str | None = Non
     }
     trace = (dict(zip(TRACE_VALUES, (p.seconds, p.value, p.bound, p.source), strict=True)) for p in attempt.trace)
     return _storable(Outcome(row, tuple(trace)))
+
+
+def _attempt(run: Run, text: str, stop: Callable[[], bool]) -> Attempt:
+    """What a process has to say to the run; or what is refused before there is one."""
+    try:
+        request = run.request(text)
+    except InputError as error:
+        ending = Ending("exited", 2, f"error: {error}", 0.0, 0.0, 0)
+        return Attempt(None, (), None, ending, error.as_dict())
+    return run_request(request, hard_limit=run.hard_limit, memory_limit=run.row["memory_limit"], stop=stop)
 
 
 def _storable(outcome: Outcome) -> Outcome:
@@ -119,7 +122,7 @@ def _status(run: Run, attempt: Attempt) -> tuple[str, str]:
 def _schedule(run: Run, attempt: Attempt, graph: ComputationGraph) -> Row:
     """What the judge says of the schedule or plan, or of the latest that a killed run has told of."""
     result = attempt.result or {}
-    several = several_memories(run.options)
+    several = several_memories(run.method.options)
     bound = result.get("bound" if several else "duration_bound")
     if bound is None and attempt.trace:
         bound = attempt.trace[-1].bound
@@ -150,7 +153,7 @@ def _judged_arena(run: Run, attempt: Attempt, text: str) -> Row:
     buffers = parse_buffers(text, run.row["graph"])
     offsets = tuple(told["offsets"].get(buffer.name) for buffer in buffers)
     try:
-        arena = Arena(buffers, offsets, run.options.get("alignment", 1))
+        arena = Arena(buffers, offsets, run.method.alignment)
     except InputError:
         return {"valid": False}
     found = {"value": arena.size, "arena": arena.size, "bound": told["arena_bound"], "peak": arena.peak}
@@ -160,9 +163,9 @@ def _judged_arena(run: Run, attempt: Attempt, text: str) -> Row:
 
 def _judged_schedule(run: Run, told: dict[str, Any], graph: ComputationGraph) -> Row:
     claimed = claimed_schedule({**told, "sequence": list(told["sequence"])}, graph)
-    claimed = replace(claimed, alignment=run.options.get("alignment", 1))
+    claimed = replace(claimed, alignment=run.method.alignment)
     simulation = simulate(graph, claimed.sequence)
-    placed = claimed.offsets is not None or not run.options.get("addresses")
+    placed = claimed.offsets is not None or not run.method.options.get("addresses")
     return {
         "valid": placed and not validate_schedule(graph, claimed, run.row["budget_amount"]),
         "peak": simulation.peak,
@@ -174,12 +177,12 @@ def _judged_schedule(run: Run, told: dict[str, Any], graph: ComputationGraph) ->
 
 def _judged_plan(run: Run, told: dict[str, Any], graph: ComputationGraph) -> Row:
     """Within the budgets and limits of what was asked, whatever the run says of them."""
-    problem = plan_problem(run.options, graph, str(run.row["budget_amount"]), run.order, count_fixed=False)
+    problem = plan_problem(run.method.options, graph, str(run.row["budget_amount"]), run.order, count_fixed=False)[0]
     asked = {"platform": platform_document(problem.platform), "goal": goal_document(problem.goal)}
     claimed = claimed_plan(json.loads(json.dumps({**told, **asked})), graph)
-    claimed = replace(claimed, alignment=run.options.get("alignment", 1))
+    claimed = replace(claimed, alignment=run.method.alignment)
     simulation, arenas = validate_plan(claimed), dict(claimed.arenas)
-    placed = claimed.placed is not None or not run.options.get("addresses")
+    placed = claimed.placed is not None or not run.method.options.get("addresses")
     memories = {
         place.name: {"budget": place.budget, "peak": simulation.peaks[m], "arena": arenas.get(m)}
         for m, place in enumerate(problem.platform.memories)

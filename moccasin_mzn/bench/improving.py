@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.bench.best_known import (
     Generate,
     Known,
@@ -24,7 +25,6 @@ from moccasin_mzn.problem.judges.certificates import INFEASIBLE, check_certifica
 from moccasin_mzn.search.certifying import certificate_of, trusted
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.search.solve import solve_instance
 
 CERTIFICATE = "certificate"
 """Who proved a bound that nobody has to be trusted for."""

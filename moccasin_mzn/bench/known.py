@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from moccasin_mzn.bench.rows import Row, took
-from moccasin_mzn.search.best_known import INSTANT
+from moccasin_mzn.search.board import INSTANT
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,15 @@ import itertools
 import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
+from moccasin_mzn.api.request import AllocationRequest, Request
 from moccasin_mzn.bench.experiment import Experiment
-from moccasin_mzn.bench.graphs import BenchGraph
-from moccasin_mzn.bench.methods import ARENA, Method
-from moccasin_mzn.bench.plan_methods import Values, extension_words, for_graph, plan_problem, question
+from moccasin_mzn.bench.graphs import BenchGraph, parsed
+from moccasin_mzn.bench.methods import Method
+from moccasin_mzn.bench.plan_methods import extension_words, for_graph, plan_problem, question
 from moccasin_mzn.bench.rows import Row, empty_row
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations import models
@@ -28,16 +29,14 @@ class Run:
 
     row: Row
     """Of the store, with what is known before the run."""
-    arguments: tuple[str, ...]
-    """Words after `solve GRAPH`, or `allocate FILE`."""
-    order: str
-    """The input order: "input" or "topological"; "free": to be chosen."""
+    method: Method
+    """Its times are numbers."""
+    count_fixed: bool
+    """Are budgets for the graph's fixed memory too?"""
     hard_limit: float
     """Seconds after which it is killed."""
     graph: bytes
     """See `graphs.packed`."""
-    options: Values = field(default_factory=dict)
-    """Of the method, with times as numbers."""
 
     @property
     def key(self) -> str:
@@ -47,7 +46,23 @@ class Run:
     @property
     def allocates(self) -> bool:
         """Is it one of `allocate`, for buffers?"""
-        return self.row["objective"] == ARENA
+        return self.method.allocates
+
+    @property
+    def order(self) -> str:
+        """The input order: "input" or "topological"; "free": to be chosen."""
+        return str(self.method.options.get("order", "input"))
+
+    def request(self, text: str) -> Request | AllocationRequest:
+        """What is asked of the graph, or the buffers, in a file of this text.
+
+        Raises:
+            InputError: see `Method.request`.
+        """
+        seed = self.row["seed"]
+        if self.allocates:
+            return self.method.allocation(text, seed)
+        return self.method.request(parsed(text), self.row["budget"], seed, self.count_fixed)
 
     @property
     def label(self) -> str:
@@ -145,7 +160,7 @@ def _run(
     words += method.arguments(seed)
     row = _row(experiment, graph, budget, method, seed, words) | known | {"key": key}
     hard_limit = method.time_limit + experiment.hard_limit
-    return Run(row, tuple(words), order, hard_limit, graph.packed, method.options)
+    return Run(row, method, experiment.count_fixed, hard_limit, graph.packed)
 
 
 def _row(

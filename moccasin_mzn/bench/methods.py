@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from moccasin_mzn.api.request import AllocationRequest, Request, StrategyOptions
 from moccasin_mzn.bench.fields import Fields
-from moccasin_mzn.bench.plan_methods import EXTENSIONS, FLAGS, extension_text, how_to_plan, several_memories
+from moccasin_mzn.bench.plan_methods import (
+    EXTENSIONS,
+    FLAGS,
+    extension_text,
+    how_to_plan,
+    plan_problem,
+    several_memories,
+)
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.option import flag, options_of
-from moccasin_mzn.problem.files.counts import parse_count
-from moccasin_mzn.problem.instance import FREE
-from moccasin_mzn.search.options import Effort, Options, SearchOptions, model_options
+from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.files.schedules import parse_count
+from moccasin_mzn.problem.instance import FREE, Instance
+from moccasin_mzn.search.options import STOP, Effort, Options, SearchOptions, model_options
 from moccasin_mzn.strategies import find_strategy, strategies
 
 _OF_MODELS = {name: one for name, one in model_options().items() if name not in (*options_of(Effort), "if_none")}
@@ -97,6 +108,11 @@ class Method:
         """Is it for buffers, not for graphs?"""
         return ALLOCATE in self.options
 
+    @property
+    def alignment(self) -> int:
+        """What offsets are multiples of, if there are any."""
+        return int(self.options.get("alignment", 1))
+
     def fits(self, graph: str, buffers: bool = False) -> bool:
         """Is it for the graph, or the buffers, of this label?"""
         return buffers == self.allocates and any(fnmatchcase(graph, pattern) for pattern in self.graphs)
@@ -113,7 +129,7 @@ class Method:
         return (*options, *(name for name in _EFFORT if getattr(self, name) != getattr(other, name)))
 
     def arguments(self, seed: int | None) -> list[str]:
-        """The words after `solve GRAPH` and those of `plan_methods.question`."""
+        """The words after `solve GRAPH`, as a person would ask the same, and those of `plan_methods.question`."""
         words = []
         for name, value in self.options.items():
             if name in EXTENSIONS or name == ALLOCATE:
@@ -128,6 +144,32 @@ class Method:
             words += ["--threads", str(self.threads), "--seed", str(seed)]
             words += [] if self.allocates or self.several else ["--if-none", "stop"]  # C is as it says
         return words
+
+    def request(self, graph: ComputationGraph, budget: str, seed: int | None, count_fixed: bool) -> Request:
+        """What a run asks of a graph.
+
+        Raises:
+            InputError: the budget leaves nothing for outputs, or options make no sense for the graph.
+        """
+        order = str(self.options.get("order", "input"))
+        alignment = self.alignment if self.options.get("addresses") else None
+        if self.several:
+            options, _ = self._resolve(seed or 0)
+            problem, form = plan_problem(self.options, graph, budget, order, count_fixed)
+            return Request(problem, options, form, alignment=alignment)
+        build = partial(Instance.build, graph, Budget.parse(budget), order=order, count_fixed=count_fixed)
+        if self.strategy is not None:
+            rule = StrategyOptions(time_limit=self.time_limit, strategy=find_strategy(self.strategy))
+            return Request(build(max_computations="unlimited"), rule, alignment=alignment)
+        options, most = self._resolve(seed or 0)
+        assert isinstance(options, Options)
+        return Request(
+            build(max_computations=most), replace(options, if_none=STOP), alignment=alignment
+        )  # C is as it is
+
+    def allocation(self, buffers: str, seed: int | None) -> AllocationRequest:
+        """What a run asks of buffers, a CSV."""
+        return AllocationRequest(buffers, self.alignment, self.time_limit, self.threads, seed or 0)
 
     def columns(self) -> dict[str, Any]:
         """What the row of a run says about it: options as resolved, None for those that mean nothing here."""

@@ -25,7 +25,7 @@ from moccasin_mzn.formulations.catalogue import find_formulation
 from moccasin_mzn.formulations.exporting import CHECKER, MODEL, data_text, standalone
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.minizinc.integers import too_wide
+from moccasin_mzn.solvers.minizinc.solvers import too_wide
 
 FORMULATION = "staged"
 MODEL_FILE, CHECKER_FILE = "moccasin.mzn", "moccasin.mzc.mzn"

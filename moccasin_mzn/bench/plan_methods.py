@@ -12,10 +12,11 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from moccasin_mzn.api.request import plan_options
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.asking import plan_options
 from moccasin_mzn.extensions.devices.build import exact
-from moccasin_mzn.extensions.memory_options import MemoryOptions, first_device_swept
+from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.option import flag, options_of, words_of
 from moccasin_mzn.problem.plan_problem import PlanProblem
@@ -53,8 +54,10 @@ def how_to_plan(options: Values, **effort: Any) -> SearchOptions:
     return plan_options({**others, **effort})
 
 
-def plan_problem(options: Values, graph: ComputationGraph, budget: str, order: str, count_fixed: bool) -> PlanProblem:
-    """What a method for several memories asks of a graph.
+def plan_problem(
+    options: Values, graph: ComputationGraph, budget: str, order: str, count_fixed: bool
+) -> tuple[PlanProblem, PlanFormulation]:
+    """What a method for several memories asks of a graph, and the formulation for it.
 
     Raises:
         InputError: nonsense in an option, or options that do not go together.
@@ -62,7 +65,7 @@ def plan_problem(options: Values, graph: ComputationGraph, budget: str, order: s
     memories = _memories(options, budget)
     others = {name: str(value) for name, value in options.items() if name not in EXTENSIONS}
     whole = None if memories.device else budget
-    return memories.problem(graph, others, budget=whole, order=order, count_fixed=count_fixed)[0]
+    return memories.problem(graph, others, budget=whole, order=order, count_fixed=count_fixed)
 
 
 def for_graph(options: Values, graph: ComputationGraph) -> dict[str, Any]:

@@ -6,14 +6,15 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, file_jobs, stopped_by_signals
+from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, file_jobs
 from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import effort
+from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
     from moccasin_mzn.problem.arena import Arena
@@ -57,18 +58,10 @@ def allocate(
         )
     arena, enough = allocation.arena, capacity is None or allocation.arena.size <= capacity
     seconds = round(time.monotonic() - begin - seconds_spent(), 3)
-    answer: dict[str, Any] = {
-        "buffers": len(buffers),
-        "peak": arena.peak,
-        **arena.as_dict(),
-        "arena_bound": allocation.bound,
-    }
-    answer |= {"capacity": capacity, "status": allocation.status, "seconds": seconds}
     files = file_jobs((output if enough else None, lambda: buffers_text(buffers, arena.offsets)))
     all_written = write_files(files)
     if as_json:
-        offsets_by_id = {b.name: offset for b, offset in zip(buffers, arena.offsets, strict=True)}
-        sys.stdout.write(json.dumps({**answer, "offsets": offsets_by_id}) + "\n")
+        sys.stdout.write(json.dumps({**allocation.document(capacity), "seconds": seconds}) + "\n")
     else:
         _tell(arena, allocation.bound, allocation.status, seconds)
     if not enough and capacity is not None:

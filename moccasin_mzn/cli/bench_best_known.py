@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from moccasin_mzn.cli.bench_run import generated, planned
-from moccasin_mzn.cli.common import EXIT_FOUND, stopped_by_signals
+from moccasin_mzn.cli.common import EXIT_FOUND
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import effort
+from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
     from moccasin_mzn.bench.best_known import Known

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, stopped_by_signals
+from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.errors import InputError, located, shown
-from moccasin_mzn.report.streams import own_stderr
+from moccasin_mzn.terminal import own_stderr, stopped_by_signals
 from moccasin_mzn.words import count_text
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _name(run: Run) -> str:
 
 
 def _at_most(runs: Iterable[Run]) -> str:
-    from moccasin_mzn.search.race.sharing import usable_cores
+    from moccasin_mzn.api.race.racer import usable_cores
 
     cores = usable_cores()
     limits = [run.row["time_limit"] * min(run.row["threads"], cores) / cores for run in runs]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +16,11 @@ from cloup import option
 from moccasin_mzn.cli.outputs import Job, write_files
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.pages import Page
+from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
-    from moccasin_mzn.extensions.asking import Question
-    from moccasin_mzn.search.progress import Listener, Progress
-    from moccasin_mzn.search.result import Result
+    from moccasin_mzn.api.request import Request
+    from moccasin_mzn.search.result import Listener, Progress
 
 EXIT_FOUND, EXIT_NONE, EXIT_BAD_INPUT = 0, 1, 2
 
@@ -62,30 +60,15 @@ COUNT_FIXED = option(
 
 
 @contextlib.contextmanager
-def stopped_by_signals() -> Iterator[None]:
-    """Being told to end (SIGTERM, as from `timeout` or a job scheduler; SIGHUP) stops the search as Ctrl-C does."""
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {name: signal.signal(getattr(signal, name), signal.default_int_handler) for name in names}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)
-
-
-def answered(question: Question, begin: float, also: Listener | None = None) -> Result:
-    """Search for the answer, with lines about it on stderr.
+def progress_lines(request: Request, also: Listener | None = None) -> Iterator[Listener]:
+    """While a request is answered: gives what writes lines about it on stderr; being told to end stops the search.
 
     Args:
-        begin: the time limit counts from here.
-        also: told what the lines tell.
+        also: gets what the lines tell.
     """
     from moccasin_mzn.report.progress_lines import ProgressLines
 
-    lines = ProgressLines(question.problem, sys.stderr, named=len(getattr(question.how, "solvers", ())) > 1)
+    lines = ProgressLines(request.problem, sys.stderr, named=len(getattr(request.options, "solvers", ())) > 1)
 
     def tell(progress: Progress) -> None:
         lines(progress)
@@ -93,9 +76,8 @@ def answered(question: Question, begin: float, also: Listener | None = None) -> 
             also(progress)
 
     with stopped_by_signals():
-        result = question.answer(tell, begin)
+        yield tell
     lines.flush()
-    return result
 
 
 def told(

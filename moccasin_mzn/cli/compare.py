@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_FOUND, stopped_by_signals
+from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_FOUND
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import added, effort, typed
-from moccasin_mzn.report.streams import is_read
+from moccasin_mzn.terminal import is_read, stopped_by_signals
 
 
 @command()

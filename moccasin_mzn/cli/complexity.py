@@ -31,7 +31,7 @@ def complexity(
     from moccasin_mzn.formulations.complexity import sizes
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.budget import Budget
-    from moccasin_mzn.problem.files.counts import parse_count, read_counts
+    from moccasin_mzn.problem.files.schedules import parse_count, read_counts
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.report.schedules import print_sizes
     from moccasin_mzn.search.options import own_models

@@ -75,8 +75,7 @@ def onnx(
     from moccasin_mzn.deploy.onnx_deployment import deploy, read_sequence, read_source
     from moccasin_mzn.deploy.onnx_session import compare
     from moccasin_mzn.errors import located
-    from moccasin_mzn.graphs.importers.onnx_folding import Fold
-    from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize
+    from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize
 
     check_outputs({"--output": output}, files_read(options, model=model, schedule=schedule, inputs=inputs))
     if inputs is not None and not check:
@@ -115,7 +114,7 @@ def _write(deployed: Deployment, model: Path, output: Path) -> None:
     from moccasin_mzn.deploy.onnx_deployment import file_of
     from moccasin_mzn.errors import located
     from moccasin_mzn.files import replace_file
-    from moccasin_mzn.graphs.importers.onnx_file import versions
+    from moccasin_mzn.graphs.importers.onnx.file import versions
     from moccasin_mzn.graphs.provenance import ATTRIBUTE, made_by
 
     record = made_by(command_line(), versions(), source=source_of(model, output), peak=deployed.planned_peak)

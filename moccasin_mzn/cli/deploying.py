@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 from cloup import option_group
 
-from moccasin_mzn.cli.common import BUDGET, COUNT_FIXED, MAX_COMPUTATIONS, ORDER_OR_FREE, answered
+from moccasin_mzn.cli.common import BUDGET, COUNT_FIXED, MAX_COMPUTATIONS, ORDER_OR_FREE, progress_lines
 from moccasin_mzn.cli.typed import added, typed
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.option import flag
 from moccasin_mzn.pages import Page
 
 if TYPE_CHECKING:
-    from moccasin_mzn.extensions.asking import Question
+    from moccasin_mzn.api.request import Request
     from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.search.result import Result
 
-    Ask = Callable[[ComputationGraph], Question]
+    Ask = Callable[[ComputationGraph], Request]
 
 SEARCH_SECONDS = 60.0
 """Of a search for a schedule, without a time limit."""
@@ -58,7 +58,7 @@ def searching(*problem: Any, default: str = "60", seed: str = "Random seed of al
 
 
 def asked(options: dict[str, Any], alignment: int | None = None, others: Container[str] = ()) -> Ask | None:
-    """What makes the question of a graph; None without --budget: there is no search.
+    """What makes the request of a graph; None without --budget: there is no search.
 
     Args:
         options: those of `searching`.
@@ -68,7 +68,7 @@ def asked(options: dict[str, Any], alignment: int | None = None, others: Contain
     Raises:
         InputError: nonsense in an option, or options of a search without --budget.
     """
-    from moccasin_mzn.extensions.asking import prepared
+    from moccasin_mzn.api.request import prepared
     from moccasin_mzn.problem.budget import Budget
 
     given = {name: value for name, value in options.items() if value is not None and value is not False}
@@ -86,8 +86,11 @@ def asked(options: dict[str, Any], alignment: int | None = None, others: Contain
 
 def schedule_of(graph: ComputationGraph, ask: Ask) -> Result | None:
     """Search for a schedule; None, which is told, if there is none within the budget."""
-    begin = time.monotonic()
-    result = answered(ask(graph), begin)
+    from moccasin_mzn.api.solve import answer
+
+    begin, request = time.monotonic(), ask(graph)
+    with progress_lines(request) as lines:
+        result = answer(request, lines, begin)
     if result.valid:
         return result
     click.echo(Page.INFEASIBLE.after(f"no schedule: {result.reason}"), err=True)

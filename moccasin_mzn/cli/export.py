@@ -44,7 +44,7 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, program: st
 
     `validate --arrays` reads what MiniZinc prints, decodes it and judges it.
     """
-    from moccasin_mzn.extensions.asking import instance_of
+    from moccasin_mzn.api.request import instance_of
     from moccasin_mzn.formulations.exporting import (
         CHECKER,
         DATA,
@@ -56,8 +56,7 @@ def export(graph: Path, output: Path, fzn: bool, solver: str | None, program: st
         uncounted,
     )
     from moccasin_mzn.graphs.formats import read_graph
-    from moccasin_mzn.solvers.minizinc.compile import compile_model
-    from moccasin_mzn.solvers.minizinc.dzn import json_text
+    from moccasin_mzn.solvers.minizinc.compile import compile_model, json_text
     from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
     if solver is not None and not fzn:

@@ -21,17 +21,17 @@ from moccasin_mzn.cli.common import (
     ORDER_OR_FREE,
     file_jobs,
     pictures,
-    stopped_by_signals,
 )
 from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import added, effort, grouped, typed
-from moccasin_mzn.extensions.memory_options import MemoryOptions, first_device_swept
+from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
 from moccasin_mzn.search.options import own_options
+from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
-    from moccasin_mzn.extensions.asking import Memories
-    from moccasin_mzn.extensions.frontier.points import Frontier
+    from moccasin_mzn.api.frontier.points import Frontier
+    from moccasin_mzn.api.request import Memories
     from moccasin_mzn.report.frontier_files import Shower
     from moccasin_mzn.search.options import Options, SearchOptions
 
@@ -65,9 +65,9 @@ def frontier(
     Each point has a schedule and a bound. Ctrl-C ends the sweep and keeps what is found. With --paging or --device the
     budgets are those of local memory, or of the first device, which is then given by its name alone.
     """
+    from moccasin_mzn.api.frontier.sweep import Plan, sweep
+    from moccasin_mzn.api.frontier.variants import prepared_sweep
     from moccasin_mzn.checks import check_time_limit
-    from moccasin_mzn.extensions.frontier.sweep import Plan, sweep
-    from moccasin_mzn.extensions.frontier.variants import prepared_sweep
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import ready
     from moccasin_mzn.problem.budget import Budget

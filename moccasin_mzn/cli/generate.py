@@ -64,7 +64,7 @@ def u_shaped(
     nodes: int, seed: int, shortest: int, longest: int | None, density: float, shrink: float, output: Path | None
 ) -> int:
     """A chain whose second half reads the first again, as in a U-Net."""
-    from moccasin_mzn.graphs.generators.u_shaped import u_shaped as make
+    from moccasin_mzn.graphs.generators.families import u_shaped as make
 
     graph = make(nodes, seed, shortest=shortest, longest=longest, density=density, shrink=shrink)
     return write_made(graph, output)
@@ -78,7 +78,7 @@ def u_shaped(
 @OUTPUT
 def chain(nodes: int, seed: int, training: bool, unit: bool, output: Path | None) -> int:
     """A chain of N layers, in training with a loss and N gradients."""
-    from moccasin_mzn.graphs.generators.chain import chain as make
+    from moccasin_mzn.graphs.generators.families import chain as make
 
     return write_made(make(nodes, seed, training=training, unit=unit), output)
 
@@ -92,7 +92,7 @@ def chain(nodes: int, seed: int, training: bool, unit: bool, output: Path | None
 @OUTPUT
 def random_dag(nodes: int, seed: int, edges: int | None, largest: int, output: Path | None) -> int:
     """A random acyclic graph without structure, for tests."""
-    from moccasin_mzn.graphs.generators.random_dag import random_dag as make
+    from moccasin_mzn.graphs.generators.families import random_dag as make
 
     return write_made(make(nodes, seed, edges=edges, largest=largest), output)
 
@@ -113,7 +113,7 @@ def network(
 ) -> int:  # fmt: skip
     """A published network, by Checkmate's construction and cost model: sizes in bytes, durations in FLOP."""
     from moccasin_mzn.graphs.generators.catalogue import NETWORKS, find, generate_network
-    from moccasin_mzn.graphs.rescaling import parse_peak, scaled
+    from moccasin_mzn.graphs.importers.program import parse_peak, scaled
     from moccasin_mzn.report.schedules import print_networks
 
     if listing:

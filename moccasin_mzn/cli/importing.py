@@ -99,11 +99,10 @@ def onnx(
     unknown_duration: str, repeats: int | None, scale: str | None, output: Path | None,
 ) -> int:  # fmt: skip
     """An ONNX model: one node per operator, constants folded, sizes in bytes, durations in multiply-adds."""
-    from moccasin_mzn.graphs.importers.onnx_file import import_onnx, versions
-    from moccasin_mzn.graphs.importers.onnx_folding import Fold
-    from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize
-    from moccasin_mzn.graphs.importers.onnx_profile import refuse_pipe
-    from moccasin_mzn.graphs.importers.onnx_profile import versions as of_runtime
+    from moccasin_mzn.graphs.importers.onnx.file import import_onnx, versions
+    from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize
+    from moccasin_mzn.graphs.importers.onnx.profile import refuse_pipe
+    from moccasin_mzn.graphs.importers.onnx.profile import versions as of_runtime
 
     finish = _finishing(repeats, scale)
     fixed = integers("--dim", dims)
@@ -126,7 +125,7 @@ def onnx(
         used.update(of_runtime())
 
     def measure(count: int) -> dict[Any, int]:
-        from moccasin_mzn.graphs.importers.onnx_profile import profile_onnx
+        from moccasin_mzn.graphs.importers.onnx.profile import profile_onnx
 
         used.update(of_runtime())
         return profile_onnx(file, graph, fixed, fold=Fold(fold), optimize=Optimize(optimize), repeats=count)
@@ -142,7 +141,7 @@ def onnx(
 @OUTPUT
 def tflite(file: Path, scale: str | None, output: Path | None) -> int:
     """A TFLite model: one node per operator, sizes in bytes, durations in multiply-adds."""
-    from moccasin_mzn.graphs.importers.tflite_model import import_tflite, versions
+    from moccasin_mzn.graphs.importers.tflite import import_tflite, versions
 
     finish = _finishing(None, scale)
     source = source_of(file, output)
@@ -170,14 +169,14 @@ def torch(
     THIS RUNS THE MODULE'S CODE, as python would: import nothing you would not run. Sizes are in bytes, durations in
     FLOP, a multiply-add counted as two.
     """
-    from moccasin_mzn.graphs.importers.torch_module import graph_of, versions
-    from moccasin_mzn.graphs.importers.torch_trace import trace_network
+    from moccasin_mzn.graphs.importers.torch.graph import graph_of, versions
+    from moccasin_mzn.graphs.importers.torch.trace import trace_network
 
     finish = _finishing(repeats, scale)
     missing = missing_of(unknown_size, unknown_duration, repeats)
 
     def measure(count: int) -> dict[Any, int]:
-        from moccasin_mzn.graphs.importers.torch_profile import measure as measured
+        from moccasin_mzn.graphs.importers.torch.graph import measure as measured
 
         return measured(trace, repeats=count)
 
@@ -221,7 +220,7 @@ def _of_graph_file(
 
 def _finishing(repeats: int | None, scale: str | None) -> Any:
     """What turns a graph's durations into time, if anything; its options are checked now."""
-    from moccasin_mzn.graphs.rescaling import parse_peak, profiled, scaled
+    from moccasin_mzn.graphs.importers.program import parse_peak, profiled, scaled
 
     if repeats is not None and scale is not None:
         raise InputError("--profile measures time, --scale estimates it: give one of them")

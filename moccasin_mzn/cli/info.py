@@ -83,7 +83,7 @@ def _tell_features(
 
     from moccasin_mzn.bench.features import STEPS, features
     from moccasin_mzn.graphs.formats import read_graph
-    from moccasin_mzn.problem.files.counts import USUAL_COUNT, counts_of
+    from moccasin_mzn.problem.files.schedules import USUAL_COUNT, counts_of
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.report.tables import console, plain_table, print_table
 

@@ -18,7 +18,7 @@ from moccasin_mzn.errors import InputError
               help="Default: the folder in which MiniZinc looks for this user's solvers.")  # fmt: skip
 def install_solver(removing: bool, folder: Path | None) -> int:
     """Make the solvers of this package known to MiniZinc and its IDE: `minizinc --solver cp-sat model.mzn data.dzn`."""
-    from moccasin_mzn.solvers.flatzinc import install
+    from moccasin_mzn.solvers.flatzinc import configuration as install
     from moccasin_mzn.solvers.minizinc.solvers import OWN
 
     folder = folder or install.user_solver_folder()
@@ -40,7 +40,7 @@ def install_solver(removing: bool, folder: Path | None) -> int:
 
 
 def _tell_use(configurations: list[dict]) -> None:
-    from moccasin_mzn.solvers.flatzinc import install
+    from moccasin_mzn.solvers.flatzinc import configuration as install
 
     if not install.minizinc_is_there():
         click.echo("MiniZinc is not on PATH yet; once it is:")

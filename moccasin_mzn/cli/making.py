@@ -13,8 +13,8 @@ from click.core import ParameterSource
 
 from moccasin_mzn.cli.common import EXIT_FOUND
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.graphs.optimizers import NONE, OPTIMIZERS
-from moccasin_mzn.report.streams import is_read
+from moccasin_mzn.graphs.generators.network import NONE, OPTIMIZERS
+from moccasin_mzn.terminal import is_read
 
 if TYPE_CHECKING:
     from moccasin_mzn.graphs.graph import ComputationGraph

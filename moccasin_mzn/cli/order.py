@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
-from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND, GRAPH, ORDER, file_jobs, stopped_by_signals
+from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND, GRAPH, ORDER, file_jobs
 from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
+from moccasin_mzn.terminal import stopped_by_signals
 
 
 @command()

@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any
 import click
 from cloup import option, option_group
 
-from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, stopped_by_signals
+from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE
 from moccasin_mzn.cli.outputs import check_outputs
 from moccasin_mzn.cli.strict import group
 from moccasin_mzn.cli.typed import typed
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.option import flag
 from moccasin_mzn.pytorch.accumulating import GRADIENTS
+from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from moccasin_mzn.graphs.importers.torch_spec import Input
+    from moccasin_mzn.graphs.importers.torch.spec import Input
     from moccasin_mzn.pytorch.planning import Plan
 
     _Called = tuple[Plan, Sequence[Any], Mapping[str, Any]]
@@ -88,8 +89,8 @@ def torch(
 
     Ctrl-C ends the search and keeps the best plan; later it ends the steps.
     """
-    from moccasin_mzn.graphs.importers.torch_spec import load_loss, load_network, users_code
-    from moccasin_mzn.graphs.importers.torch_trace import require_torch
+    from moccasin_mzn.graphs.importers.torch.spec import load_loss, load_network, users_code
+    from moccasin_mzn.graphs.importers.torch.trace import require_torch
     from moccasin_mzn.pytorch.refusal import NoPlanError
     from moccasin_mzn.pytorch.side_by_side import side_by_side
     from moccasin_mzn.report.side_by_side import print_side_by_side, side_by_side_dict, verdict
@@ -128,8 +129,8 @@ def _checked(plan_file: Path | None, asked: dict[str, Any]) -> tuple[Input, ...]
     Raises:
         InputError: nonsense; something is missing, or is there beside a plan, which has it already.
     """
-    from moccasin_mzn.extensions.platforms import capacity_of
-    from moccasin_mzn.graphs.importers.torch_spec import parse_inputs
+    from moccasin_mzn.extensions.memories import capacity_of
+    from moccasin_mzn.graphs.importers.torch.spec import parse_inputs
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.pytorch.planning import LEAST
 
@@ -154,7 +155,7 @@ def _as_if_alone(onednn: bool) -> Iterator[None]:
     """Without warnings of PyTorch; the folder is afterwards the same, and so are the random numbers to come."""
     import torch
 
-    from moccasin_mzn.graphs.importers.torch_trace import quiet
+    from moccasin_mzn.graphs.importers.torch.trace import quiet
     from moccasin_mzn.pytorch.devices import forked_random_state
 
     available = torch.backends.mkldnn.is_available()
@@ -174,7 +175,7 @@ def _placed(model: nn.Module, device: str) -> nn.Module:
     """
     import torch
 
-    from moccasin_mzn.graphs.importers.torch_spec import one_line
+    from moccasin_mzn.graphs.importers.torch.spec import one_line
 
     if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", device):
         raise InputError(f"device {shown(device)}: expected cpu, cuda or cuda:N")

@@ -19,11 +19,10 @@ from moccasin_mzn.cli.common import (
     IN_PLACE,
     MAX_COMPUTATIONS,
     ORDER_OR_FREE,
-    answered,
     file_jobs,
     json_line,
     pictures,
-    stopped_by_signals,
+    progress_lines,
     told,
     with_verdicts,
 )
@@ -31,9 +30,10 @@ from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import grouped, typed
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.memory_options import MemoryOptions
+from moccasin_mzn.extensions.memories import MemoryOptions
 from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
+from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
     from moccasin_mzn.report.plots.picture import Picture
@@ -93,12 +93,13 @@ def solve(
 
     Ctrl-C ends the search and keeps the best schedule found.
     """
+    from moccasin_mzn.api.json_lines import JsonStream
+    from moccasin_mzn.api.request import prepared
+    from moccasin_mzn.api.solve import answer
     from moccasin_mzn.cli.verdicts import verdicts
-    from moccasin_mzn.extensions.asking import prepared
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.budget import Budget
-    from moccasin_mzn.report.json_lines import JsonStream
     from moccasin_mzn.report.schedules import print_result, print_shortfall
 
     begin = time.monotonic()
@@ -124,12 +125,12 @@ def solve(
     checked_budget = budget if several.several or budget is None else Budget.parse(budget)
     computation_graph = read_graph(graph).run_in_place(in_place)
     read_seconds = time.monotonic() - begin
-    question = prepare(computation_graph, budget=checked_budget, order=order, count_fixed=count_fixed)
-    problem = question.problem
+    request = prepare(computation_graph, budget=checked_budget, order=order, count_fixed=count_fixed)
+    problem = request.problem
     stream = JsonStream(problem, sys.stdout) if json_stream else None
-    result = answered(
-        question, begin, None if stream is None else partial(stream.progress, needed=not any(outputs.values()))
-    )  # fmt: skip
+    written = None if stream is None else partial(stream.progress, needed=not any(outputs.values()))
+    with progress_lines(request, written) as lines:
+        result = answer(request, lines, begin)
     accepted = True
     if check and result.found:
         result, accepted = with_verdicts(result, lambda: verdicts(result))
@@ -158,7 +159,7 @@ def _check_answer(outputs: dict[str, Path | None], twice: bool, addresses: bool,
 
 def _example(budget: str | None, several: MemoryOptions) -> tuple[Path, str | None]:
     """The example and its budget, where no graph is given."""
-    from moccasin_mzn.graphs.example import BUDGET, example_graph, example_note
+    from moccasin_mzn.graphs.provenance import BUDGET, example_graph, example_note
 
     if budget is None and not several.device:
         budget = BUDGET

@@ -68,12 +68,11 @@ def validate(
         raise InputError(f"{flag(name)} goes with --arrays")
     from moccasin_mzn.files import load_json
     from moccasin_mzn.graphs.formats import read_graph
-    from moccasin_mzn.problem.arena_claims import arena_of_schedule, judged_arenas
     from moccasin_mzn.problem.files.plans import is_plan, read_plan
     from moccasin_mzn.problem.files.schedules import read_schedule
     from moccasin_mzn.problem.instance import Instance
     from moccasin_mzn.problem.judges.schedules import simulate
-    from moccasin_mzn.problem.validate import repeats, validate_schedule
+    from moccasin_mzn.problem.validate import arena_of_schedule, judged_arenas, repeats, validate_schedule
 
     computation_graph = read_graph(graph).run_in_place(in_place)
     document = load_json(schedule, Page.PLAN_FORMAT)
@@ -99,7 +98,7 @@ def _validate_arrays(
     in_place: bool,
 ) -> int:  # fmt: skip
     """Decode the last solution that MiniZinc printed, and judge it."""
-    from moccasin_mzn.extensions.asking import instance_of
+    from moccasin_mzn.api.request import instance_of
     from moccasin_mzn.files import load_text
     from moccasin_mzn.formulations.exporting import decoded, read_solution
     from moccasin_mzn.graphs.formats import read_graph
@@ -161,7 +160,7 @@ def _tell(figures: str, violations: Sequence[Violation], more_lines: Sequence[st
 def _of_format(document: Any, graph: ComputationGraph) -> tuple[Violation, ...]:
     """What is wrong with all else that a plan for runtimes says, where the judge finds nothing wrong."""
     from moccasin_mzn.problem.files.plan_format import runtime_plan
-    from moccasin_mzn.problem.files.version import is_versioned
+    from moccasin_mzn.problem.files.schedules import is_versioned
     from moccasin_mzn.problem.judges.schedules import Violation
 
     try:
@@ -184,9 +183,8 @@ def _of_another(document: Any, graph: ComputationGraph) -> list[str]:
 
 def _validate_plan(claimed: ClaimedPlan, budget: str | None, document: Any) -> int:
     from moccasin_mzn.graphs.wording import total_text
-    from moccasin_mzn.problem.arena_claims import arenas_of_plan, judged_arenas
     from moccasin_mzn.problem.platform import OBJECTIVES
-    from moccasin_mzn.problem.validate import validate_plan
+    from moccasin_mzn.problem.validate import arenas_of_plan, judged_arenas, validate_plan
     from moccasin_mzn.words import memory_text
 
     if budget is not None:

@@ -18,7 +18,7 @@ def verdicts(result: Result) -> list[str]:
 
 
 def _of_schedule(result: Result) -> list[str]:
-    from moccasin_mzn.extensions.addresses.exact import check_arena
+    from moccasin_mzn.extensions.addresses.allocate import check_arena
     from moccasin_mzn.formulations.solution_checkers import check_schedule, check_solution
 
     verdicts = [check_schedule(result.instance, result.sequence, result.simulation)]
@@ -35,7 +35,7 @@ def _of_plan(result: Result) -> list[str]:
         formulation = formulation.in_any_order()
     verdicts = formulation.checked(problem, result.plan, result.simulation, result.solution)
     if result.arenas is not None:
-        from moccasin_mzn.extensions.addresses.exact import check_arena
+        from moccasin_mzn.extensions.addresses.allocate import check_arena
 
         unit = problem.graph.size_unit
         for place, arena in zip(problem.platform.memories, result.arenas.arenas, strict=True):

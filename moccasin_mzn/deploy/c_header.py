@@ -79,10 +79,10 @@ def _nodes(plan: RuntimePlan) -> dict[object, int]:
     return {node: at for at, node in enumerate(dict.fromkeys(step.node for step in plan.steps))}
 
 
-def _array(name: str, values: Sequence[int], told: str) -> Iterator[str]:
+def _array(name: str, values: Sequence[int], comment: str) -> Iterator[str]:
     kind = "int32_t" if min(values) < 0 else "uint32_t" if max(values) < 2**32 else "uint64_t"
     texts = [f"{value}{_suffix(value)}" for value in values]
-    yield from _lines(f"static const {kind} {name}[{len(values)}]", texts, told)
+    yield from _lines(f"static const {kind} {name}[{len(values)}]", texts, comment)
 
 
 def _suffix(value: int) -> str:
@@ -90,8 +90,8 @@ def _suffix(value: int) -> str:
     return "" if value < 2**31 else "u" if value < 2**32 else "ull"
 
 
-def _lines(declared: str, values: Iterable[str], told: str) -> Iterator[str]:
-    yield f"{declared} = {{" + (f" /* {told} */" if told else "")
+def _lines(declared: str, values: Iterable[str], comment: str) -> Iterator[str]:
+    yield f"{declared} = {{" + (f" /* {comment} */" if comment else "")
     line = "   "
     for value in values:
         if len(line) + len(value) + 2 > _WIDTH and line.strip():

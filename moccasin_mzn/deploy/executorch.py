@@ -37,7 +37,7 @@ class MemoryPlanning:
     time_limit: float | None = 10.0
     """Seconds for each arena; None: as long as it seems of use. Mostly the bound is met, which ends it, long before."""
     seed: int = 0
-    """Of the search."""
+    """Seed of the search."""
     arenas: list[Arena] = field(default_factory=list, init=False, compare=False)
     """What was found, an arena after the other, branches of control flow before what calls them. Sizes are bytes,
     without what branches take at the beginning, and padding; `bound` says what no arena is smaller than."""
@@ -99,7 +99,7 @@ class MemoryPlanning:
         return known
 
     def _arena(self, specs: list[Any], alignment: int, known: list[int]) -> Arena:
-        """Of tensors with storage of their own; `known` are offsets in one that is no smaller."""
+        """Make the arena of tensors with storage of their own; `known` are offsets in one that is no smaller."""
         ready(ADDRESSES)
         buffers = [
             Buffer(str(number), spec.lifetime[0], spec.lifetime[1] + 1, spec.allocated_memory)  # the last use is inside

@@ -9,16 +9,15 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.deploy.onnx_constants import known_values
 from moccasin_mzn.deploy.onnx_rewriting import rewritten
 from moccasin_mzn.errors import InputError, explained, located, shown, some_of
 from moccasin_mzn.files import load_json
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.importers.onnx_file import OnnxTrace, trace_onnx
-from moccasin_mzn.graphs.importers.onnx_folding import Fold
-from moccasin_mzn.graphs.importers.onnx_model import model_bytes, one_line, packages, tensors
-from moccasin_mzn.graphs.importers.onnx_network import whole_model
-from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize, optimized
+from moccasin_mzn.graphs.importers.onnx.file import OnnxTrace, trace_onnx
+from moccasin_mzn.graphs.importers.onnx.model import initializer_names, model_bytes, one_line, packages, reads, tensors
+from moccasin_mzn.graphs.importers.onnx.network import Network, whole_model
+from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize, optimized
+from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, runtime, with_weights
 from moccasin_mzn.graphs.importers.program import Missing
 from moccasin_mzn.graphs.reduction import Reduction, reduce_graph
 from moccasin_mzn.pages import Page
@@ -28,6 +27,7 @@ from moccasin_mzn.problem.judges.schedules import Simulation, simulate
 
 if TYPE_CHECKING:
     import onnx
+
 
 _GIVE = {False: "give that here as well", True: "leave it out here as well"}
 _OTHER = "is it for another model, or made with other options of import onnx?"
@@ -42,9 +42,9 @@ class Deployment:
     original: onnx.ModelProto
     """What it was made of: local functions inlined, open dimensions fixed, optimized if that was asked for."""
     computations: int
-    """Of the nodes of the graph, with those that are computed again."""
+    """Computations of nodes of the graph, recomputations included."""
     nodes: int
-    """Of the graph, but for the last one that keeps several results."""
+    """Nodes of the graph, but for the last one that keeps several results."""
     planned_peak: int
     """Most bytes that outputs of operators take at a time, with workspaces if they are asked for, by the simulator."""
     planned_values: int
@@ -81,7 +81,7 @@ class Source:
     """Local functions inlined, open dimensions fixed; with weights."""
     trace: OnnxTrace
     reduction: Reduction
-    """Of the graph of the trace; itself, if it was not reduced."""
+    """The reduced graph of the trace; itself, if it was not reduced."""
     in_place: bool
 
     @property
@@ -201,9 +201,9 @@ def _claimed(document: Any, source: Source) -> ClaimedSchedule:
         if bool(document.get("in_place")) != source.in_place and "peak" in document:
             raise InputError(f"made with{'out' * source.in_place} --in-place: {_GIVE[source.in_place]}")
         for key, count in (("nodes", len(graph.nodes)), ("edges", len(graph.edges))):
-            told = document.get(key, count)
-            if told != count:
-                raise InputError(f"for a graph of {shown(told)} {key}, the model has {count}; {_OTHER}")
+            stated = document.get(key, count)
+            if stated != count:
+                raise InputError(f"for a graph of {shown(stated)} {key}, the model has {count}; {_OTHER}")
     try:
         return claimed_schedule(document, graph)
     except InputError as error:
@@ -260,3 +260,81 @@ def _complaint(model: onnx.ModelProto) -> str | None:
     except (checker.ValidationError, onnx.shape_inference.InferenceError, ValueError) as error:
         return one_line(error)
     return None
+
+
+# --- Values of an ONNX model that stand in a new one as constants: numbers of Shape and Size, and what is folded
+
+# ONNX Runtime itself computes what is folded, so that nothing changes by a bit.
+
+
+def known_values(
+    model: onnx.ModelProto, network: Network, folder: Path
+) -> tuple[dict[str, onnx.TensorProto], list[str]]:
+    """Values by name, and what is to be told of those that are left as they are.
+
+    Args:
+        model: of the network, with weights.
+        network: what was found of it.
+        folder: of external files.
+    """
+    onnx = packages()
+    known = {}
+    for name, value in network.described.items():
+        shape, numbers = ([], [value]) if isinstance(value, int) else ([len(value)], value)
+        known[name] = onnx.helper.make_tensor(name, onnx.TensorProto.INT64, shape, numbers)
+    wanted = _read_by_others(model.graph, set(network.folded) - known.keys(), known.keys())
+    if not wanted:
+        return known, []
+    try:
+        runtime()
+    except InputError:
+        return known, [f"computed in each run, without onnxruntime to fold it: {some_of(wanted)}"]
+    try:
+        return known | _computed(model, wanted, known, folder), []
+    except InputError as error:
+        return known, [f"computed in each run: {some_of(wanted)}: {error}"]
+
+
+def _read_by_others(graph: onnx.GraphProto, folded: set[str], known: object) -> list[str]:
+    """Folded values that the network returns, or an operator reads that is not folded."""
+    read = {value.name for value in graph.output}
+    for node in graph.node:
+        if not folded.intersection(node.output):
+            read.update(reads(node))
+    return [name for node in graph.node for name in node.output if name in folded and name in read]
+
+
+def _computed(
+    model: onnx.ModelProto, wanted: Sequence[str], known: dict[str, onnx.TensorProto], folder: Path
+) -> dict[str, onnx.TensorProto]:
+    onnx, module = packages(), runtime()
+    graph = model.graph
+    makers = {name: node for node in graph.node for name in node.output if name}
+    needed, waiting = set(), list(wanted)
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            waiting.extend(reads(makers[name]) if name in makers and name not in known else ())
+    part = type(model)()
+    part.ir_version = model.ir_version
+    part.opset_import.extend(model.opset_import)
+    part.graph.name = graph.name or "constants"
+    stored = set(initializer_names(graph))
+    part.graph.initializer.extend(one for one in graph.initializer if one.name in needed)
+    part.graph.sparse_initializer.extend(one for one in graph.sparse_initializer if one.values.name in needed)
+    part.graph.input.extend(value for value in graph.input if value.name in needed & stored)
+    part.graph.initializer.extend(tensor for name, tensor in known.items() if name in needed)
+    if model.ir_version < 4:
+        part.ir_version = 4
+    part.graph.node.extend(
+        node for node in graph.node if needed.intersection(node.output) and not set(node.output) & known.keys()
+    )
+    part.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
+    data = with_weights(part, folder).SerializeToString()
+    try:
+        session = module.InferenceSession(data, plain_options(1), providers=["CPUExecutionProvider"])
+        values = session.run(None, {})
+    except Exception as error:  # its own types derive from nothing but Exception
+        raise InputError(f"constants, in ONNX Runtime {module.__version__}: {one_line(error)}") from None
+    return {name: onnx.numpy_helper.from_array(value, name) for name, value in zip(wanted, values, strict=True)}

@@ -18,13 +18,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from moccasin_mzn.graphs.importers.onnx_model import packages
-from moccasin_mzn.graphs.importers.onnx_names import all_names, fresh, initializer_names, reads, rename_reads
+from moccasin_mzn.graphs.importers.onnx.model import all_names, fresh, initializer_names, packages, reads, rename_reads
 
 if TYPE_CHECKING:
     import onnx
 
-    Told = TypeVar("Told", onnx.ValueInfoProto, onnx.TensorAnnotation)
+    Record = TypeVar("Record", onnx.ValueInfoProto, onnx.TensorAnnotation)
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Computation:
 
 
 @dataclass(frozen=True)
-class Course:
+class Execution:
     """All computations of a model in their order, and which of them put out what the model returns."""
 
     computations: tuple[Computation, ...]
@@ -48,7 +47,7 @@ class Course:
     """For each output of the model that is computed the position of the computation it comes from."""
 
 
-def course_of(graph: onnx.GraphProto, sequence: Sequence[int], described: Iterable[str]) -> Course:
+def execution_of(graph: onnx.GraphProto, sequence: Sequence[int], described: Iterable[str]) -> Execution:
     """What is computed when the operators of a graph are computed in a sequence.
 
     Args:
@@ -59,7 +58,7 @@ def course_of(graph: onnx.GraphProto, sequence: Sequence[int], described: Iterab
     for operator in sequence:
         recording.compute(operator)
     returned = {value.name: recording.maker_of(value.name) for value in graph.output}
-    return Course(
+    return Execution(
         tuple(recording.computations),
         {name: maker for name, maker in returned.items() if maker is not None},
     )
@@ -130,17 +129,17 @@ def rewritten(
     sets, metadata, and what the file says of values.
 
     Args:
-        sequence: see `course_of`.
+        sequence: see `execution_of`.
         known: values that no operator is to compute, and that are in the new model.
     """
     graph = model.graph
-    course = course_of(graph, sequence, known)
-    names = _names(graph, course)
+    execution = execution_of(graph, sequence, known)
+    names = _names(graph, execution)
     new = type(model)()
     new.CopyFrom(model)
     for field in ("node", "value_info", "quantization_annotation"):
         new.graph.ClearField(field)
-    computed = [_computed(graph.node[each.operator], each, at, names) for at, each in enumerate(course.computations)]
+    computed = [_computed(graph.node[each.operator], each, at, names) for at, each in enumerate(execution.computations)]
     wanted = {name for node in computed for name in reads(node)} | {value.name for value in graph.output}
     new.graph.node.extend(_constant(name, value) for name, value in known.items() if name in wanted)
     new.graph.node.extend(computed)
@@ -150,8 +149,8 @@ def rewritten(
             copies.setdefault(name, []).append(given)
     _drop_unread(new.graph, graph)
     kept = {value.name for value in graph.input} | set(initializer_names(new.graph))
-    new.graph.value_info.extend(_told_of(graph.value_info, "name", copies, kept))
-    new.graph.quantization_annotation.extend(_told_of(graph.quantization_annotation, "tensor_name", copies, kept))
+    new.graph.value_info.extend(_records_of(graph.value_info, "name", copies, kept))
+    new.graph.quantization_annotation.extend(_records_of(graph.quantization_annotation, "tensor_name", copies, kept))
     return new
 
 
@@ -166,14 +165,14 @@ def _drop_unread(new: onnx.GraphProto, former: onnx.GraphProto) -> None:
             getattr(new, field).extend(kept)
 
 
-def _names(graph: onnx.GraphProto, course: Course) -> list[dict[str, str]]:
+def _names(graph: onnx.GraphProto, execution: Execution) -> list[dict[str, str]]:
     """For each computation the names of the values that it puts out, by their names in the graph."""
     taken = set(all_names(graph))
     names = []
-    for at, each in enumerate(course.computations):
+    for at, each in enumerate(execution.computations):
         given = {}
         for name in graph.node[each.operator].output:
-            own = course.returned[name] == at if name in course.returned else each.number == 1
+            own = execution.returned[name] == at if name in execution.returned else each.number == 1
             if name:
                 given[name] = name if own else fresh(f"{name}__{each.number}", taken)
         names.append(given)
@@ -193,7 +192,9 @@ def _computed(
     return new
 
 
-def _told_of(records: Iterable[Told], key: str, copies: Mapping[str, Sequence[str]], kept: set[str]) -> Iterator[Told]:
+def _records_of(
+    records: Iterable[Record], key: str, copies: Mapping[str, Sequence[str]], kept: set[str]
+) -> Iterator[Record]:
     """What a file says of values, for each that there is now."""
     for record in records:
         name = getattr(record, key)

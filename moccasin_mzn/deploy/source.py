@@ -13,14 +13,14 @@ from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.arena import Buffer
 from moccasin_mzn.problem.files.plan_format import runtime_plan
-from moccasin_mzn.problem.files.version import check_version, is_versioned
-from moccasin_mzn.problem.plan import plan_of_sequence
+from moccasin_mzn.problem.files.schedules import check_version, is_versioned
+from moccasin_mzn.problem.platform import plan_of_sequence
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
 from moccasin_mzn.search.options import Effort
 from moccasin_mzn.search.result import Result
 
 SEARCH_SECONDS = 10.0
-"""Of a search for offsets, without a time limit."""
+"""Seconds of a search for offsets where no time limit is given."""
 
 
 def plan_in(path: str | PathLike[str]) -> RuntimePlan | None:

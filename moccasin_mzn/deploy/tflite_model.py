@@ -1,6 +1,6 @@
 """A TFLite model whose operators stand in a plan's order, with the plan's offsets for TensorFlow Lite Micro.
 
-What is computed again is an operator more, which puts out a tensor of its own, and is read by those that come after it.
+What is recomputed is an operator more, which puts out a tensor of its own, and is read by those that come after it.
 Offsets are metadata that TensorFlow Lite Micro follows: a buffer of int32 with the version 1, the subgraph, the number
 of tensors, and an offset for each, -1 for those that it is to place itself, such as inputs of the network.
 TensorFlow Lite and LiteRT run the same model, and place all tensors themselves.
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.importers.tflite_model import (
+from moccasin_mzn.graphs.importers.tflite import (
     ALIGNMENT,
     CHANCE,
     RESULTS,

@@ -11,11 +11,9 @@ from typing import Any
 from moccasin_mzn.formulations.catalogue import formulations
 from moccasin_mzn.formulations.formulation import Formulation, Growth
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.flatzinc.intset import IntSet
 from moccasin_mzn.solvers.flatzinc.parser import parse
-from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc
-from moccasin_mzn.solvers.minizinc.compile import compile_model
-from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc, IntSet
+from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import Backend
 
 KINDS_SHOWN = 3

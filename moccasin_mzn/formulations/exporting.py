@@ -17,10 +17,8 @@ from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.linear.isolated import RelaxationError, program_text
-from moccasin_mzn.solvers.minizinc.compile import compile_model
-from moccasin_mzn.solvers.minizinc.dzn import dzn_text
-from moccasin_mzn.solvers.minizinc.integers import LARGEST, NARROW_TITLES, too_wide
-from moccasin_mzn.solvers.minizinc.solvers import find_backend
+from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
+from moccasin_mzn.solvers.minizinc.solvers import LARGEST, NARROW_TITLES, find_backend, too_wide
 from moccasin_mzn.words import count_text, memory_text
 
 MODEL, DATA = "model.mzn", "data.dzn"

@@ -21,7 +21,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.option import Option
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.minizinc.integers import Sum
+from moccasin_mzn.solvers.minizinc.solvers import Sum
 from moccasin_mzn.words import count_text
 
 _PRESOLVED = ("max_computations", "input_order_memory", "earliest_stage", "latest_stage", "critical_stage")

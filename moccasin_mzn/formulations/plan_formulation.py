@@ -10,8 +10,8 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.searched import Searched
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.judges.plans import PlanSimulation
-from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import Plan
 
 
 class PlanFormulation(Searched):

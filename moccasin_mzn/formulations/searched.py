@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
-from moccasin_mzn.solvers.minizinc.integers import Sum
+from moccasin_mzn.solvers.minizinc.solvers import Sum
 
 
 class Searched(ABC):

@@ -30,13 +30,13 @@ MANY = 1000
 _ID_LIMIT = 2**63
 
 
-def as_tuple(name: str, values: Any, expected: str = "a sequence") -> tuple:
+def as_tuple(name: str, values: Any, expected: str = "a sequence") -> tuple[Any, ...]:
     """`values`, anything with values one after the other but a text, as a tuple of Python's own; `name` and what is
     `expected` are for the message."""
     return plain_values(sequence(values, name, expected))
 
 
-def pairs(values: Any) -> tuple:
+def pairs(values: Any) -> tuple[Any, ...]:
     """Edges, which may be lists, or rows of an array, as tuples."""
     edges = sequence(values, "edges", "a sequence")
     if set(map(type, edges)) <= {tuple} and set(map(type, chain.from_iterable(edges))) <= {int}:
@@ -78,7 +78,9 @@ def check_amounts(nodes: tuple[NodeId, ...], what: str, values: tuple[int, ...])
         raise InputError(f"the {what}s sum to {shown(sum(values))}, over the limit 2**53; use a larger unit")
 
 
-def check_workspaces(nodes: tuple[NodeId, ...], sizes: tuple[int, ...], given: tuple | None) -> tuple[int, ...] | None:
+def check_workspaces(
+    nodes: tuple[NodeId, ...], sizes: tuple[int, ...], given: tuple[Any, ...] | None
+) -> tuple[int, ...] | None:
     """What `given` stands for: None where all are 0. The largest, beside all sizes, is within `TOTAL_LIMIT` too."""
     if given is None:
         return None
@@ -89,7 +91,7 @@ def check_workspaces(nodes: tuple[NodeId, ...], sizes: tuple[int, ...], given: t
 
 
 def check_in_place(
-    nodes: tuple[NodeId, ...], sizes: tuple[int, ...], edges: tuple[tuple[int, int], ...], given: tuple | None
+    nodes: tuple[NodeId, ...], sizes: tuple[int, ...], edges: tuple[tuple[int, int], ...], given: tuple[Any, ...] | None
 ) -> tuple[tuple[int, ...], ...] | None:
     """For each node inputs that its output may overwrite, none of them smaller; None where there are none."""
     if given is None:
@@ -115,7 +117,7 @@ def check_in_place(
     return rows
 
 
-def check_computed_once(nodes: tuple[NodeId, ...], given: tuple) -> tuple[int, ...]:
+def check_computed_once(nodes: tuple[NodeId, ...], given: tuple[Any, ...]) -> tuple[int, ...]:
     """Positions of nodes, none of them twice, ascending."""
     seen = set()
     for v in given:
@@ -127,7 +129,9 @@ def check_computed_once(nodes: tuple[NodeId, ...], given: tuple) -> tuple[int, .
     return tuple(sorted(seen))
 
 
-def check_optional(nodes: tuple[NodeId, ...], what: str, values: tuple | None, kind: type, expected: str) -> None:
+def check_optional(
+    nodes: tuple[NodeId, ...], what: str, values: tuple[Any, ...] | None, kind: type, expected: str
+) -> None:
     """Check what is given to all nodes, or to none (None)."""
     if values is None:
         return

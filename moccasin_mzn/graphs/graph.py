@@ -325,20 +325,22 @@ class ComputationGraph:
         memory = max(self.working_sets)
         return WorkingSet(self.working_sets.index(memory), memory)
 
-    def told_of(self, node: int) -> dict[str, Any]:
+    def attributes_of(self, node: int) -> dict[str, Any]:
         """What files and networkx tell of the node at this position, besides its id; what is not given is left out."""
-        told: dict[str, Any] = {"duration": self.durations[node], "size": self.sizes[node]}
+        attributes: dict[str, Any] = {"duration": self.durations[node], "size": self.sizes[node]}
         if self.workspaces is not None:
-            told["workspace"] = self.workspaces[node]
+            attributes["workspace"] = self.workspaces[node]
         if self.in_place is not None and self.in_place[node]:
-            told["in_place"] = [self.nodes[u] for u in self.in_place[node]]
+            attributes["in_place"] = [self.nodes[u] for u in self.in_place[node]]
         if self.labels is not None:
-            told["label"] = self.labels[node]
+            attributes["label"] = self.labels[node]
         if self.backward is not None:
-            told["backward"] = self.backward[node]
+            attributes["backward"] = self.backward[node]
         if self.device_durations:
-            told["device_durations"] = {device: durations[node] for device, durations in self.device_durations.items()}
-        return told
+            attributes["device_durations"] = {
+                device: durations[node] for device, durations in self.device_durations.items()
+            }
+        return attributes
 
     # --- networkx ----------------------------------------------------------------------------------------
 
@@ -417,7 +419,7 @@ class ComputationGraph:
             g.graph["order"] = [self.nodes[v] for v in self.order]
         if self.computed_once:
             g.graph["computed_once"] = [self.nodes[v] for v in self.computed_once]
-        g.add_nodes_from((node, self.told_of(v)) for v, node in enumerate(self.nodes))
+        g.add_nodes_from((node, self.attributes_of(v)) for v, node in enumerate(self.nodes))
         g.add_edges_from((self.nodes[tail], self.nodes[head]) for tail, head in self.edges)
         return g
 

@@ -1,10 +1,14 @@
-"""How a graph was made, as a value for its attribute `made_by`."""
+"""How a graph was made, as a value for its attribute `made_by`; and the example that comes with the package."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import resources
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
+
+from moccasin_mzn.graphs.formats import kinds_text
 
 ATTRIBUTE = "made_by"
 
@@ -21,3 +25,31 @@ def made_by(command: str, versions: Mapping[str, str] | None = None, **facts: An
         `{"command": ..., "versions": {"moccasin_mzn": ..., ...}, **facts}`. Units are fields of the graph.
     """
     return {"command": command, "versions": {"moccasin_mzn": version("moccasin_mzn"), **(versions or {})}, **facts}
+
+
+# --- The graph to begin with: it travels with the package -----------------------------------------------------
+
+
+FILE, BUDGET = "unet_training.json", "80%"
+
+
+def example_graph() -> Path:
+    """Where it is: inside an installed package, or beside the package in a checkout."""
+    package = Path(str(resources.files("moccasin_mzn")))
+    installed = package / "data" / FILE
+    return installed if installed.is_file() else package.parent / "data" / FILE
+
+
+def example_note(budget: str | None) -> str:
+    """What to tell people who have named no graph.
+
+    Args:
+        budget: as given; None: devices have their own.
+    """
+    within = "" if budget is None else f", within a budget of {budget}"
+    return (
+        f"no GRAPH is given: this solves the example that comes with the package, {example_graph()}{within}\n"
+        "your own: python -m moccasin_mzn solve my.json --budget 0.8\n"
+        f"a graph is a file of {kinds_text()}; python -m moccasin_mzn import --help tells how to make one of an "
+        "ONNX or PyTorch model"
+    )

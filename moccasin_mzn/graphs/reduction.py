@@ -191,7 +191,7 @@ def _merged(graph: ComputationGraph, groups: Sequence[Sequence[int]]) -> dict[st
 
 
 def _sum_on_device(durations: Sequence[int | None], group: Sequence[int]) -> int | None:
-    """Of a merged node; None if one of its members cannot be computed on the device."""
+    """Sum the durations of a merged node; None if one of its members cannot be computed on the device."""
     known = [duration for v in group if (duration := durations[v]) is not None]
     return sum(known) if len(known) == len(group) else None
 

@@ -189,3 +189,26 @@ def _amounts(what: str, values: Sequence[int | None], missing: bool = False) -> 
 def scaled(amounts: Sequence[int], per_unit: Fraction, fixed: int = 0) -> tuple[int, ...]:
     """Costs of amounts at a cost per unit, each rounded up, and a fixed cost on top."""
     return tuple(fixed + math.ceil(amount * per_unit) for amount in amounts)
+
+
+# --- A plan: what is computed and copied, one after the other -------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Action:
+    """One step of a plan: a copy of a node's output comes to be in a memory, computed there or copied there."""
+
+    node: int
+    """Position in `ComputationGraph.nodes`."""
+    memory: int = 0
+    """Where the copy comes to be: position in `Platform.memories`."""
+    source: int | None = None
+    """The memory it is copied from; None: it is computed."""
+
+
+Plan = tuple[Action, ...]
+
+
+def plan_of_sequence(sequence: Sequence[int], memory: int = 0) -> Plan:
+    """The plan that computes a schedule of one memory there."""
+    return tuple(Action(v, memory) for v in sequence)

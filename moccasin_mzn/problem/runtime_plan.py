@@ -19,7 +19,7 @@ from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.problem.judges.arenas import flaws
 from moccasin_mzn.problem.judges.certificates import graph_digest
-from moccasin_mzn.problem.plan import Action
+from moccasin_mzn.problem.platform import Action
 
 ONE_MEMORY = ("memory",)
 """Names of the memories of a schedule."""

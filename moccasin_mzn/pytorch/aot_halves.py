@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.torch_nodes import allocated_tensors, storage_bytes, viewed_argument
+from moccasin_mzn.graphs.importers.torch.nodes import allocated_tensors, storage_bytes, viewed_argument
 from moccasin_mzn.pytorch.computations import ALL, Root
 from moccasin_mzn.pytorch.instructions import Instruction, Linear, Storage, Value
 from moccasin_mzn.pytorch.joint import INPUT, TANGENT

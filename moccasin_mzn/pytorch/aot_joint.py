@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.torch_paths import PATH
+from moccasin_mzn.graphs.importers.torch.paths import PATH
 from moccasin_mzn.pytorch.call import Form, Structure
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, TANGENT, Joint, Placeholder, where
 from moccasin_mzn.pytorch.refusal import PlanError

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.torch_trace import quiet, require_torch
+from moccasin_mzn.api.solve import solve_instance
+from moccasin_mzn.graphs.importers.torch.trace import quiet, require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -37,7 +38,6 @@ from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError, compilation_err
 from moccasin_mzn.pytorch.sequences import meant
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.words import memory_text
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.torch_nodes import (
+from moccasin_mzn.graphs.importers.torch.nodes import (
     BATCH_NORMS,
     allocated_tensors,
     is_masked,
@@ -29,10 +29,10 @@ from moccasin_mzn.graphs.importers.torch_nodes import (
     output_groups,
     schema_of,
     storage_bytes,
+    storage_elements,
     viewed_argument,
     written_arguments,
 )
-from moccasin_mzn.graphs.importers.torch_storages import storage_elements
 from moccasin_mzn.pytorch.devices import given_out
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, TANGENT, Joint, Placeholder, where
 from moccasin_mzn.pytorch.randomness import draws

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.graphs.importers.torch_memory import Member
-from moccasin_mzn.graphs.importers.torch_nodes import storage_bytes
+from moccasin_mzn.graphs.importers.torch.memory import Member
+from moccasin_mzn.graphs.importers.torch.nodes import storage_bytes
 from moccasin_mzn.pytorch.computations import Computation
 from moccasin_mzn.pytorch.joint import where
 from moccasin_mzn.pytorch.operator_costs import OperatorCosts, measure_operators, nanoseconds_per_byte

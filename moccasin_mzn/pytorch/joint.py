@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.torch_paths import PATH, Paths, traced_so_far
-from moccasin_mzn.graphs.importers.torch_spec import one_line
-from moccasin_mzn.graphs.importers.torch_trace import fake_state, quiet
+from moccasin_mzn.graphs.importers.torch.paths import PATH, Paths, traced_so_far
+from moccasin_mzn.graphs.importers.torch.spec import one_line
+from moccasin_mzn.graphs.importers.torch.trace import fake_state, quiet
 from moccasin_mzn.pytorch.call import Form, Step, Structure, argument_names, misfit
 from moccasin_mzn.pytorch.checkpoints import plain_checkpoints
 from moccasin_mzn.pytorch.devices import forked_random_state

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from moccasin_mzn.api.frontier.questions import Answer, Knowledge, Question
+from moccasin_mzn.api.frontier.sweep import seek_least
+from moccasin_mzn.api.frontier.variants import Rematerialization, fitting_schedule
 from moccasin_mzn.bounds.least_budget import held_bound, least_budget_bound
 from moccasin_mzn.clock import Deadline
-from moccasin_mzn.extensions.frontier.fitting import fitting_schedule
-from moccasin_mzn.extensions.frontier.knowledge import Knowledge
-from moccasin_mzn.extensions.frontier.least import seek_least
-from moccasin_mzn.extensions.frontier.questions import Answer, Question
-from moccasin_mzn.extensions.frontier.solving import Rematerialization
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.options import MORE, STOP, Options

@@ -6,6 +6,7 @@ import math
 import time
 from dataclasses import dataclass, replace
 
+from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.pytorch.blame import infeasible
@@ -15,7 +16,6 @@ from moccasin_mzn.pytorch.memories import Memories, OneMemory
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.options import STOP
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.search.solve import solve_instance
 
 SEEK_SHARE, SEEK_LONGEST = 0.1, 10.0
 """Of the time limit, and seconds at most, to seek the least peak where no plan is within a budget."""

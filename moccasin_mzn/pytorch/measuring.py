@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.torch_trace import quiet
+from moccasin_mzn.graphs.importers.torch.trace import quiet
 
 if TYPE_CHECKING:
     import torch

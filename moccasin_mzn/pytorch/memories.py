@@ -7,23 +7,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from moccasin_mzn.api.request import plan_options
+from moccasin_mzn.api.solve import solve_instance, solve_on_platform
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.asking import plan_options
 from moccasin_mzn.extensions.devices.build import CopyCosts, with_slow_memory
-from moccasin_mzn.extensions.memory_options import TAKEN
+from moccasin_mzn.extensions.memories import TAKEN, Amount, capacity_of, paging_costs
 from moccasin_mzn.extensions.paging.build import SLOW, PagingCosts
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.extensions.platforms import Amount, capacity_of, paging_costs
-from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.plan import Action, Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
-from moccasin_mzn.problem.platform import Memory, Platform
+from moccasin_mzn.problem.platform import Action, Memory, Plan, Platform
 from moccasin_mzn.pytorch.devices import CUDA, kind_of_device
 from moccasin_mzn.search.options import Options, SearchOptions
-from moccasin_mzn.search.plan_search import ignore
-from moccasin_mzn.search.result import Result
-from moccasin_mzn.search.solve import solve_instance
+from moccasin_mzn.search.result import Result, ignore
 
 Listener = Callable[[Any], None]
 Search = Callable[[Instance, Listener | None, float], Result]

@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.torch_memory import Member
-from moccasin_mzn.graphs.importers.torch_nodes import (
+from moccasin_mzn.graphs.importers.torch.graph import REPEATS, member_shares
+from moccasin_mzn.graphs.importers.torch.memory import Member
+from moccasin_mzn.graphs.importers.torch.nodes import (
     allocated_tensors,
     group_bytes,
     is_masked,
@@ -30,7 +31,6 @@ from moccasin_mzn.graphs.importers.torch_nodes import (
     viewed_argument,
     with_mask,
 )
-from moccasin_mzn.graphs.importers.torch_profile import REPEATS, member_shares
 from moccasin_mzn.own_code import own_environment
 from moccasin_mzn.pytorch.devices import CPU, device_of
 from moccasin_mzn.pytorch.operator_worker import (
@@ -305,11 +305,11 @@ def measure_operators(
 
     Args:
         nodes: of the traced graph.
-        members: traced nodes of each operation, see `torch_memory.Accounted`.
+        members: traced nodes of each operation, see `memory.Accounted`.
         costs: what is known already, added to.
 
     Returns:
-        By operation. Groups of outputs that can be computed alone share the operator's time as in `torch_profile`, of
+        By operation. Groups of outputs that can be computed alone share the operator's time as in `torch.graph`, of
         others the first has all. The workspace of an operation of several operators is the largest of theirs.
     """
     by_name = {node.name: node for node in nodes}

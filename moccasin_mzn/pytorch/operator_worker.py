@@ -180,8 +180,8 @@ def _made(call: OperatorCall) -> tuple[Callable[..., Any], Any, Any]:
     import torch
     from torch.utils._pytree import tree_map
 
-    from moccasin_mzn.graphs.importers.torch_memory import STATE
-    from moccasin_mzn.graphs.importers.torch_profile import real_tensor
+    from moccasin_mzn.graphs.importers.torch.graph import real_tensor
+    from moccasin_mzn.graphs.importers.torch.memory import STATE
 
     def real(leaf: Any) -> Any:
         if not isinstance(leaf, TensorLike):
@@ -220,8 +220,8 @@ def work(job: Job, asker: Connection) -> None:
 
     import torch
 
-    from moccasin_mzn.graphs.importers.torch_profile import no_denormals
-    from moccasin_mzn.graphs.importers.torch_trace import quiet
+    from moccasin_mzn.graphs.importers.torch.graph import no_denormals
+    from moccasin_mzn.graphs.importers.torch.trace import quiet
 
     measured: dict[int, _Measured] = {}
     with quiet(), job.settings.applied(), torch.no_grad(), no_denormals():

@@ -15,8 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.torch_nodes import allocated_tensors
-from moccasin_mzn.graphs.importers.torch_trace import quiet, require_torch
+from moccasin_mzn.graphs.importers.torch.nodes import allocated_tensors
+from moccasin_mzn.graphs.importers.torch.trace import quiet, require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.pytorch.aot_halves import read_halves
 from moccasin_mzn.pytorch.known_schedules import KnownSchedule, KnownSchedules

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.program import Missing, Operation, Program, known_total, program_graph, unique_names
-from moccasin_mzn.graphs.importers.torch_nodes import elements_of, group_duration, kind_of
-from moccasin_mzn.graphs.importers.torch_paths import PATH
+from moccasin_mzn.graphs.importers.torch.nodes import elements_of, group_duration, kind_of
+from moccasin_mzn.graphs.importers.torch.paths import PATH
 from moccasin_mzn.pytorch.computations import Computation, Computations, Root
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, TANGENT
 from moccasin_mzn.pytorch.randomness import draws

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.torch_nodes import BATCH_NORMS, is_masked, mask_position, schema_of, viewed_argument
+from moccasin_mzn.graphs.importers.torch.nodes import BATCH_NORMS, is_masked, mask_position, schema_of, viewed_argument
 from moccasin_mzn.pytorch import randomness, slow_memory
 from moccasin_mzn.pytorch.accumulating import added_to_grad
 from moccasin_mzn.pytorch.computations import ALL, Computation, Computations, Member, Root

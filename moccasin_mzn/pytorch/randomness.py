@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.graphs.importers.torch_nodes import schema_of
+from moccasin_mzn.graphs.importers.torch.nodes import schema_of
 from moccasin_mzn.pytorch.devices import CPU, generator_of
 
 if TYPE_CHECKING:

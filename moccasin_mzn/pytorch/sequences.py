@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from moccasin_mzn.extensions.devices.build import CopyCosts, with_slow_memory
 from moccasin_mzn.extensions.paging.build import LOCAL
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import Action
-from moccasin_mzn.problem.platform import Memory, Platform
+from moccasin_mzn.problem.platform import Action, Memory, Platform
 from moccasin_mzn.pytorch.computations import Computation
 from moccasin_mzn.pytorch.problem import Cut, Planned
 from moccasin_mzn.pytorch.program import Copied, Meaning

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.problem.plan import Action
+from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.pytorch.accumulating import ACCUMULATED, RETURNED
 from moccasin_mzn.pytorch.call import Form, Step, Structure
 from moccasin_mzn.pytorch.computations import Computations, computations

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from moccasin_mzn.extensions.frontier.points import Frontier, FrontierPoint
+from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
 
 CSV_COLUMNS = (
     "budget", "budget_percent", "status", "duration", "tdi_percent", "duration_bound", "bound_percent", "gap_percent",

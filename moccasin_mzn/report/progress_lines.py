@@ -7,8 +7,7 @@ from typing import TextIO
 from moccasin_mzn.graphs.wording import total_text
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.report.tables import console
-from moccasin_mzn.search.progress import Progress
-from moccasin_mzn.search.result import percent_over
+from moccasin_mzn.search.result import Progress, percent_over
 from moccasin_mzn.words import count_text, memory_text
 
 _SECONDS_BETWEEN_LINES = 0.25

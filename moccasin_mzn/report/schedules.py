@@ -18,12 +18,11 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.report.plans import events, plan_rows
 from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
 from moccasin_mzn.search.catalogue import Entry
-from moccasin_mzn.search.result import Result, percent_over
-from moccasin_mzn.search.shortfall import NOT_TRIED
+from moccasin_mzn.search.result import NOT_TRIED, Result, percent_over
 from moccasin_mzn.words import count_text, duration_text, memory_text
 
 if TYPE_CHECKING:
-    from moccasin_mzn.graphs.generators.architecture import Architecture
+    from moccasin_mzn.graphs.generators.network import Architecture
     from moccasin_mzn.problem.arena import Arena
     from moccasin_mzn.solvers.minizinc.solvers import KnownSolver
 

@@ -14,7 +14,7 @@ from moccasin_mzn.words import count_text, memory_text
 if TYPE_CHECKING:
     from moccasin_mzn.pytorch.planning import Plan
     from moccasin_mzn.pytorch.side_by_side import Measured, SideBySide
-    from moccasin_mzn.search.progress import Progress
+    from moccasin_mzn.search.result import Progress
 
 _HEADINGS = {
     "allocator_peak": "allocator", "storage_peak": "storages", "first_peak": "first step", "slow_peak": "slow memory"

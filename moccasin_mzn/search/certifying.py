@@ -12,7 +12,7 @@ from moccasin_mzn.bounds.certificates.document import Proof, certificate, prove,
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import Formulation
-from moccasin_mzn.graphs.in_place import refuse_in_place
+from moccasin_mzn.graphs.memory_model import refuse_in_place
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
 from moccasin_mzn.problem.judges.certificates import Trust
 from moccasin_mzn.search.conclusion import FLOW_COVERS, MOMENTS, RELAXATION, scope

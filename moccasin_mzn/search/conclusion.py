@@ -1,15 +1,21 @@
-"""What a search has proven, in words."""
+"""What is known at once, and what a search has proven in the end, in words."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.problem import Problem
-from moccasin_mzn.search.best_known import BestKnown
-from moccasin_mzn.search.doubles import CONFIRMED
-from moccasin_mzn.words import count_text
+from moccasin_mzn.search.board import INSTANT, Board
+from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.result import Result, Seconds
+from moccasin_mzn.solvers.minizinc.run import Outcome
+from moccasin_mzn.solvers.minizinc.solvers import Backend, Sum
+from moccasin_mzn.words import count_text, memory_text, over_text
 
 LOCAL_SEARCH, RELAXATION = "local search", "relaxation"
 FLOW_COVERS = "flow covers"
@@ -20,9 +26,7 @@ SEARCH = "search"
 """Both of them, as one contestant in a race of solvers; or the search for plans."""
 
 
-def conclude(
-    record: BestKnown, form: Formulation | PlanFormulation, ending: str, racing: bool = False
-) -> tuple[str, str]:
+def conclude(record: Board, form: Formulation | PlanFormulation, ending: str, racing: bool = False) -> tuple[str, str]:
     """Status and reason of a result, see `Result`.
 
     Args:
@@ -83,3 +87,99 @@ def _what_stages_keep(form: Formulation | PlanFormulation, ranges: str) -> str:
     if not form.limited:
         return f"{kept}: another order (--formulation staged --order free) may fit"
     return f"{kept}: another order (--order free) or more computations per node (--max-computations) may fit"
+
+
+# --- Budgets with which there is nothing to search for: the input order fits, or nothing ever does ------------
+
+
+INPUT_ORDER = "the input order"
+"""Who found a schedule where that fits."""
+FAR = 20
+"""So many times a budget is more than anyone misjudges it by."""
+
+
+def known_at_once(instance: Instance) -> tuple[str, str, tuple[int, ...] | None] | None:
+    """Status, reason and sequence where no search is needed."""
+    graph, budget = instance.graph, instance.budget
+    if instance.baseline.peak <= budget:
+        return "optimal", "the input order fits the budget with every node computed once", instance.order
+    unit = graph.size_unit
+    left = f", which fixed memory of {memory_text(instance.fixed, unit)} leaves" if instance.fixed else ""
+    need = graph.largest_working_set()
+    if need.memory > budget:
+        what = (
+            "its inputs, its output and its workspace" if graph.workspace_of[need.node] else "its inputs and its output"
+        )
+        what += ", in place" if graph.spared[need.node] else ""
+        reason = (
+            f"node {node_text(graph, need.node)} alone needs {memory_text(need.memory, unit)} for {what}, "
+            f"{over_text(need.memory, budget, unit)}{left}{_share_meant(budget, need.memory)}"
+        )
+        return "infeasible", reason, None
+    from moccasin_mzn.bounds.least_budget import least_budget_bound
+
+    least = least_budget_bound(graph, budget)
+    if least.memory > budget:
+        reason = (
+            f"to compute node {node_text(graph, least.node)} takes {memory_text(least.memory, unit)}, however its "
+            f"inputs are recomputed, {over_text(least.memory, budget, unit)}{left}"
+        )
+        return "infeasible", reason, None
+    return None
+
+
+def _share_meant(budget: int, needed: int) -> str:
+    """A word on budgets that look like a number of percent: far too small, and at most 100."""
+    if not 1 < budget <= 100 or needed < FAR * budget:
+        return ""
+    return f"; {budget} percent of the input order's peak is the budget {budget}%"
+
+
+def no_plan(record: Board, formulation: PlanFormulation, options: SearchOptions, why: str) -> Result:
+    """The answer where it is known without a search that there is no plan."""
+    return Result(
+        record.problem, formulation, options.solver, "infeasible", why, None, None, record.bound,
+        Seconds(total=record.seconds), proved_by=INSTANT,
+    )  # fmt: skip
+
+
+# --- What solvers in doubles prove of a model: MIP solvers, whose tolerances hide a unit of large sums --------
+
+# Ours see to it themselves (`linear.claims`): they prove in exact arithmetic, have a claim confirmed, or say that it
+# is only claimed. What others say of a model with large sums is a claim.
+
+
+LARGEST = 250_000
+"""A tolerance of 10^-6, as is usual, hides no more than a quarter of a unit of sums up to this."""
+
+CONFIRMED = ", confirmed by "
+"""Between the name of a solver and that of who confirmed its claim."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What is proven by the end of a run, and what is only claimed."""
+
+    status: str
+    """As in `Outcome`, as far as it is proven."""
+    source: str
+    """Who proved it."""
+    claim: str
+    """"optimal" or "infeasible", where only the solver says so; else empty."""
+
+
+def doubtful(backend: Backend, sums: Callable[[], Iterable[Sum]]) -> bool:
+    """Is what the solver says of a model with such sums only a claim?"""
+    return backend.in_doubles and not backend.is_own and any(sum(one.terms) > LARGEST for one in sums())
+
+
+def said(backend: Backend, outcome: Outcome, doubted: bool) -> Said:
+    """What the end of a run says; `doubted` as `doubtful` has it."""
+    if doubted and outcome.status in ("optimal", "infeasible"):
+        return Said("unknown", backend.name, outcome.status)
+    return Said(outcome.status, source(backend, outcome.confirmed_by), outcome.claim)
+
+
+def source(backend: Backend, confirmed_by: str) -> str:
+    """Who proves what the solver says, such as "cp-sat" or "highs, confirmed by CP-SAT"."""
+    return f"{backend.name}{CONFIRMED}{confirmed_by}" if confirmed_by else backend.name

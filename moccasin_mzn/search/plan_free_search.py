@@ -25,14 +25,12 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import Plan, plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem, why_impossible
-from moccasin_mzn.search.best_known import BestKnown
-from moccasin_mzn.search.conclusion import conclude
-from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.search.plan_search import ignore, no_plan, solve_plan
-from moccasin_mzn.search.progress import Listener, Progress
-from moccasin_mzn.search.result import Result, Seconds
+from moccasin_mzn.problem.platform import Plan, plan_of_sequence
+from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.conclusion import conclude, no_plan
+from moccasin_mzn.search.options import Options, SearchOptions
+from moccasin_mzn.search.result import Listener, Progress, Result, Seconds, ignore
 from moccasin_mzn.solvers.minizinc.run import SolverError
 from moccasin_mzn.solvers.minizinc.solvers import check_solvers
 
@@ -66,6 +64,9 @@ def solve_plan_in_any_order(
     on_progress: Listener = ignore,
     begin: float | None = None,
     warm_start: Plan | None = None,
+    *,
+    along: Callable[..., Result],
+    alone: Callable[..., Result],
 ) -> Result:
     """Find the best plan, whatever the order of first computations.
 
@@ -74,6 +75,8 @@ def solve_plan_in_any_order(
         formulation: a staged one, which is solved along several orders.
         begin: the time limit counts from here, by `time.monotonic()`; default: from now.
         warm_start: a plan within budgets and limits, in any order.
+        along: `solve_plan`, which solves a problem in its order.
+        alone: `solve_instance`, which solves one of one memory.
 
     Returns:
         See `solve_plan`; the bound holds for any order.
@@ -91,8 +94,8 @@ def solve_plan_in_any_order(
         raise InputError(f"order free: {len(options.solvers)} solvers cannot race on it, name one")
     begin = time.monotonic() if begin is None else begin
     check_solvers(options.solvers)  # the first searches do without
-    record = BestKnown(problem, begin, options.until_gap, general)
-    search = _FreeSearch(problem, formulation, general, options, record, on_progress)
+    record = Board(problem, begin, options.until_gap, general)
+    search = _FreeSearch(problem, formulation, general, options, record, on_progress, along, alone)
     if warm_start is not None:
         record.take_warm_start(warm_start, general)
     return search.run()
@@ -106,8 +109,10 @@ class _FreeSearch:
     staged: PlanFormulation
     general: PlanFormulation
     options: SearchOptions
-    record: BestKnown
+    record: Board
     on_progress: Listener
+    along: Callable[..., Result]
+    alone: Callable[..., Result]
     interrupted: bool = False
     latest: Result | None = None
     """Of the latest search, for what it says of the solver."""
@@ -227,7 +232,7 @@ class _FreeSearch:
         seed = self.options.seed if not self.round else ((self.options.seed or 0) + self.round) % _SEEDS
         options = replace(self.options, time_limit=seconds, until_gap=0.0, seed=seed)
         try:
-            result = solve_plan(problem, formulation, options, listen, warm_start=best)
+            result = self.along(problem, formulation, options, listen, warm_start=best)
         except SolverError:
             if self.record.answer is None:
                 raise
@@ -291,15 +296,12 @@ class _FreeSearch:
 
     def _alone(self) -> tuple[int, ...] | None:
         """The order of the best schedule found in the first memory alone, which is a plan as well; None without one."""
-        from moccasin_mzn.search.options import Options
-        from moccasin_mzn.search.solve import solve_instance
-
         instance = self._instance_alone()
         if instance is None:
             return None
         seconds = self._slice(ALONE_SHARE, LONGEST_SLICE)
         options = Options(search="only", time_limit=seconds, threads=self.options.threads, seed=self.options.seed)
-        result = solve_instance(instance, options, self._take_sequence)
+        result = self.alone(instance, options, self._take_sequence)
         self.interrupted |= result.interrupted
         if self._one_memory():
             self._take_proof(result)

@@ -1,15 +1,145 @@
-"""What `solve` answers."""
+"""What a search reports on the way, and what it answers in the end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from moccasin_mzn.bounds.least_budget import held_bound, least_budget_bound
 from moccasin_mzn.problem.files.plan_format import versioned
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.search.progress import TracePoint
-from moccasin_mzn.search.shortfall import Shortfall
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A new incumbent or a new bound, while the search goes on. Values are totals of the problem's objective."""
+
+    seconds: float
+    """Since the search began."""
+    phase: str
+    """"peak": an answer within the budget is sought; the objective: there may be one, and it is made better; "more":
+    there is none yet, but one that computes nodes more often than was asked for, whose value is not told."""
+    value: int | None
+    """Of the incumbent; None while there is none."""
+    bound: int
+    """No answer has less."""
+    figures: dict[str, Any]
+    """Of the incumbent, or of what comes near one, see `Problem.figures`."""
+    answer: tuple[Any, ...] | None = None
+    """The incumbent, where it is new: positions in `graph.nodes`, or actions."""
+    source: str = ""
+    """Who improved the incumbent or the bound."""
+
+    @property
+    def peak(self) -> int:
+        """Of a schedule of one memory, in the graph's size unit."""
+        return self.figures["peak"]
+
+
+Listener = Callable[[Progress], None]
+
+
+def ignore(progress: object) -> None:
+    """Do nothing with an improvement."""
+
+
+@dataclass(frozen=True)
+class TracePoint:
+    """The best answer and the best bound from this moment on."""
+
+    seconds: float
+    """Since the search began."""
+    value: int | None
+    """None while there is no answer."""
+    bound: int
+    source: str = ""
+    """Who improved one of them: "local search", "bounds", a solver, "cp-sat on a window", a strategy."""
+
+
+# --- What is known where no schedule was found ----------------------------------------------------------------
+
+
+FOUND, NONE_FOUND, NONE_THERE, NOT_TRIED = "found", "none found", "none there", "not tried"
+
+
+@dataclass(frozen=True)
+class Help:
+    """Another question that may have an answer."""
+
+    option: str
+    """What asks it, on the command line."""
+    outcome: str
+    """"found": a schedule, which follows; "none found" in the time there was; "none there", proven; "not tried"."""
+    detail: str
+    """In a few words."""
+    seconds: float = 0.0
+    """For which it was tried."""
+    peak: int | None = None
+    """Of the schedule, in the graph's size unit."""
+    duration: int | None = None
+    """In the graph's duration unit."""
+    tdi_percent: float | None = None
+    sequence: tuple[int, ...] | None = None
+    """Positions in `graph.nodes`."""
+
+    def as_dict(self, nodes: Sequence[int | str]) -> dict[str, Any]:
+        """Its entry in the object that `solve --json` prints; `nodes` are the ids."""
+        sequence = None if self.sequence is None else [nodes[v] for v in self.sequence]
+        return {**vars(self), "seconds": round(self.seconds, 3), "sequence": sequence}
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """About a question, as it was asked, that has no schedule, or none that was found. Memory in the graph's unit."""
+
+    instance: Instance
+    status: str
+    """"infeasible", "unknown", or, for a strategy, "over-budget"."""
+    least_peak: int
+    """Of all sequences seen, the input order among them."""
+    floor: int
+    """Proven: no schedule in any order, with any number of computations, fits less."""
+    scope_floor: int
+    """Proven: nor does any of the kind that was sought."""
+    helps: tuple[Help, ...] = ()
+    """In the order in which they are worth trying."""
+
+    def of_budget(self, amount: int) -> float | None:
+        """An amount of memory as a fraction of the budget; None if fixed memory leaves nothing."""
+        return amount / self.instance.budget if self.instance.budget > 0 else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its part of the object that `solve --json` prints."""
+        amounts = {name: getattr(self, name) for name in ("least_peak", "floor", "scope_floor")}
+        return {
+            "status": self.status,
+            "max_computations": self.instance.counts,
+            **amounts,
+            **{f"{name}_of_budget": self.of_budget(amount) for name, amount in amounts.items()},
+            "helps": [one.as_dict(self.instance.graph.nodes) for one in self.helps],
+        }
+
+
+def shortfall(
+    instance: Instance, status: str, staged: bool, least_peak: int | None, floor: int = 0, helps: Sequence[Help] = ()
+) -> Shortfall:
+    """What is known of an instance, with what a search has seen and proven.
+
+    Args:
+        staged: are first computations in the input order?
+        least_peak: seen; None: nothing.
+        floor: proven by the search.
+    """
+    least = least_budget_bound(instance.graph).memory
+    floors = [least, floor, instance.budget + 1 if status == "infeasible" else 0]
+    if staged and not instance.free_order:
+        floors.append(held_bound(instance))
+    peaks = [instance.baseline.peak] if least_peak is None else [instance.baseline.peak, least_peak]
+    return Shortfall(instance, status, min(peaks), least, max(floors), tuple(helps))
+
+
+# --- What `solve` answers -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,24 @@ from typing import Any, Self
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.clock import POLL_SECONDS
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, FREE, Instance
-from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude
-from moccasin_mzn.search.free_search import FreeSearch
 from moccasin_mzn.search.options import HINT, MORE, STOP, Options
-from moccasin_mzn.search.progress import Progress
-from moccasin_mzn.search.result import Result, percent_over
-from moccasin_mzn.search.shortfall import FOUND, NONE_FOUND, NONE_THERE, NOT_TRIED, Help, Shortfall, shortfall
-from moccasin_mzn.search.staged_search import MOMENT, Search
+from moccasin_mzn.search.result import (
+    FOUND,
+    NONE_FOUND,
+    NONE_THERE,
+    NOT_TRIED,
+    Help,
+    Progress,
+    Result,
+    Shortfall,
+    percent_over,
+    shortfall,
+)
+from moccasin_mzn.search.runner import MOMENT, Runner
+from moccasin_mzn.search.searchers import searchers
+from moccasin_mzn.search.searchers.along import INPUT_ORDER
 
 ORDER_FREE = f"--order {FREE}"
 SHARES = {MORE: 0.25, HINT: 0.1}
@@ -51,11 +61,11 @@ class Question:
 class Trials:
     """Runs beside a search, as a context: at its end no trial goes on."""
 
-    record: BestKnown
+    record: Board
     """Of the search."""
     options: Options
     helps: list[Help] = field(default_factory=list)
-    answer: Search | None = None
+    answer: Runner | None = None
     """Of a trial that found a schedule with more computations, where that may be the answer."""
     errors: list[Exception] = field(default_factory=list)
     deadline: Any = None
@@ -204,7 +214,7 @@ class Trials:
     def _try(self, question: Question, seconds: float) -> Help:
         """Search for a schedule; and for a better one till the deadline, if that is to be the answer."""
         begin, instance = self.record.seconds, question.instance
-        record = BestKnown(instance, time.monotonic(), self.options.until_gap)
+        record = Board(instance, time.monotonic(), self.options.until_gap)
         to_be_taken = question.more and self.options.if_none == MORE
 
         def enough() -> bool:
@@ -217,10 +227,11 @@ class Trials:
             self.options, formulation="staged", own={}, search="only",
             solver=self.options.solvers[0], time_limit=max(MOMENT, self.deadline - begin if to_be_taken else seconds),
         )  # fmt: skip
-        search = Search(record, options, enough=enough)
-        if instance.free_order:
-            along = question.more  # else the search along the input order was the trial before
-            search = FreeSearch(record, options, enough=enough, input_order=along)
+        along = question.more or not instance.free_order  # else the search along the input order was the trial before
+        search = Runner(
+            board=record, options=options, form=options.form, searchers=searchers(), enough=enough,
+            without=frozenset() if along else frozenset({INPUT_ORDER}),
+        )  # fmt: skip
 
         def tell(progress: Progress) -> None:
             if to_be_taken and progress.answer is not None:
@@ -252,10 +263,10 @@ class Trials:
         most = self.record.instance.max_computations
         return all(count <= most[v] for v, count in Counter(sequence).items())
 
-    def _with_more(self, result: Result, search: Search) -> Result:
+    def _with_more(self, result: Result, search: Runner) -> Result:
         """The schedule that computes nodes more often, and what was found out about the question as it was asked."""
-        record, asked, begin = search.record, result.instance.counts, self.record.begin
-        status, reason = conclude(record, search.formulation, "in the time that was left")
+        record, asked, begin = search.board, result.instance.counts, self.record.begin
+        status, reason = conclude(record, search.form, "in the time that was left")
         before = f"with at most {asked} computations per node " if isinstance(asked, int) else ""
         if result.status == "infeasible":
             before = ""

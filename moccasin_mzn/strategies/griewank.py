@@ -1,6 +1,6 @@
 """Optimal checkpoints of a chain: Griewank and Walther, Algorithm 799: revolve (ACM TOMS 26, 2000).
 
-A number of slots hold forward outputs; a backward step finds its forward output in a slot, or it is computed again from
+A number of slots hold forward outputs; a backward step finds its forward output in a slot, or it is recomputed from
 the nearest earlier one in a slot. Where to put slots if all durations are equal is known in closed form; for any
 durations dynamic programming finds it, as long as the chain is not too long.
 
@@ -17,15 +17,87 @@ In the terms of the paper, L nodes and s slots are L + 1 steps and s + 1 checkpo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 from math import comb
 
 import numpy as np
 
+from moccasin_mzn.errors import NotApplicableError
+from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.strategies.chain import Chain
-from moccasin_mzn.strategies.stage_matrix import MOST_COMPUTATIONS
-from moccasin_mzn.strategies.strategy import Stop, Strategy
+from moccasin_mzn.strategies.strategy import MOST_COMPUTATIONS, Passes, Stop, Strategy
+
+# --- Recognising a training chain: a path forward, and a backward pass that goes back along it
+
+#     forward     1 --> 2 --> 3 --> ... --> L
+#                 |  /  |  /  |             |
+#     backward    g1 <- g2 <- g3 <- ... <- loss
+#
+# Of the forward pass a backward node reads at most the output of its own step and that of the step after it.
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A training chain, numbered along the input order: L forward nodes, and then its backward steps."""
+
+    durations: tuple[int, ...]
+    """Durations of the forward nodes."""
+    sizes: tuple[int, ...]
+    """Sizes of their outputs."""
+    lowest: tuple[int, ...]
+    """For each node of the backward pass the least state, 1..L, that it or a node before it reads."""
+
+    @classmethod
+    def of(cls, instance: Instance) -> Chain:
+        """Recognise a training chain.
+
+        Raises:
+            NotApplicableError: it is none; the message names the first node, or edge, that tells.
+        """
+        passes = Passes.of(instance)
+        name = [node_text(instance.graph, v) for v in passes.order]
+        length = _forward_length(passes, name)
+        lowest, state = [], length
+        for v in range(length, len(passes.order)):
+            reads = [u + 1 for u in passes.inputs[v] if u < length]
+            state = min([state, *reads])
+            if reads and reads[-1] > state + 1:
+                raise _no_chain(f"node {name[v]} reads node {name[reads[-1] - 1]}, which is not of its step")
+            lowest.append(state)
+            if passes.backward is None and v - 1 not in passes.inputs[v]:
+                raise _no_chain(f"node {name[v]} does not read node {name[v - 1]}, the one before it")
+        return cls(passes.duration[:length], passes.size[:length], tuple(lowest))
+
+
+def _forward_length(passes: Passes, name: Sequence[str]) -> int:
+    """Count the path at the beginning: all forward nodes, or, if these are unknown, as many as possible."""
+    for v, inputs in enumerate(passes.inputs):
+        if passes.backward is None:
+            if inputs != _before(v):
+                return v
+        elif passes.backward[v]:
+            late = next((w for w in passes.forward if w > v), None)
+            if late is not None:
+                raise _no_chain(f"node {name[late]} is a forward node, but comes after node {name[v]}, a backward one")
+            if v == 0:
+                raise _no_chain("there is no forward pass")
+            return v
+        elif inputs[-1:] != _before(v):
+            raise _no_chain(f"node {name[v]} does not read node {name[v - 1]}, the one before it")
+        elif len(inputs) > 1:
+            raise _no_chain(f"node {name[v]} reads node {name[inputs[0]]}, not only node {name[v - 1]}")
+    raise _no_chain("there is no backward pass")
+
+
+def _before(v: int) -> tuple[int, ...]:
+    return (v - 1,) if v else ()
+
+
+def _no_chain(why: str) -> NotApplicableError:
+    return NotApplicableError(Page.STRATEGIES.after(f"for training chains only: {why}"))
+
 
 MOST_WORK = 7 * 10**8
 """Costs compared by dynamic programming, which takes some seconds: all numbers of slots for 300 forward nodes, but only
@@ -112,12 +184,13 @@ def _place(tables: Sequence[Table], first: int, last: int, free: int) -> int:
 
 
 def _repetitions(steps: int, checkpoints: int) -> int:
-    """How often a step must be computed again at most, for an optimum if durations are equal."""
+    """How often a step must be recomputed at most, for an optimum if durations are equal."""
     return next(times for times in count() if comb(checkpoints + times, checkpoints) >= steps)
 
 
 def _computations(steps: int, checkpoints: int) -> int:
-    """Of forward nodes, if durations are equal: r l - C(s + r, r - 1) for l steps, s checkpoints and r repetitions."""
+    """Count computations of forward nodes with equal durations: r l - C(s + r, r - 1) for l steps, s checkpoints and r
+    repetitions."""
     times = _repetitions(steps, checkpoints)
     return times * steps - comb(checkpoints + times, times - 1)
 

@@ -15,8 +15,7 @@ import numpy as np
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.strategies.stage_matrix import complete, sequence_of
-from moccasin_mzn.strategies.strategy import Stop, Strategy
+from moccasin_mzn.strategies.strategy import Stop, Strategy, complete, sequence_of
 
 EPSILON = 0.1
 """Share of the budget that the relaxation does without, as published."""
@@ -49,8 +48,7 @@ def relaxed_keeping(instance: Instance, stop: Stop) -> np.ndarray | None:
     """
     from moccasin_mzn.solvers.flatzinc.parser import parse
     from moccasin_mzn.solvers.linear.isolated import RelaxationError, relaxed_values
-    from moccasin_mzn.solvers.minizinc.compile import compile_model
-    from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+    from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
     from moccasin_mzn.solvers.minizinc.solvers import find_backend
     from moccasin_mzn.solvers.processes import StoppedError
 

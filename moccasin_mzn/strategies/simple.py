@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.strategies.stage_matrix import nothing_kept, schedule
-from moccasin_mzn.strategies.strategy import Stop, Strategy
+from moccasin_mzn.strategies.strategy import Stop, Strategy, nothing_kept, schedule
 
 
 def _keep_all(instance: Instance, stop: Stop) -> Iterator[Sequence[int]]:

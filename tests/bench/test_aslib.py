@@ -13,7 +13,7 @@ from moccasin_mzn.bench.rows import STATUSES, empty_row
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats.node_link import graph_text
-from moccasin_mzn.graphs.generators.random_dag import random_dag
+from moccasin_mzn.graphs.generators.families import random_dag
 from moccasin_mzn.problem.instance import Instance
 
 GRAPHS = {f"digest {seed}": random_dag(9, seed=seed) for seed in range(12)}

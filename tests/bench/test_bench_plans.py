@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 from bench_support import runs_of, write
 
-from moccasin_mzn.bench.execute import execute
+from moccasin_mzn.bench.execute import _attempt, _schedule, execute
 from moccasin_mzn.bench.graphs import parsed, unpacked
 from moccasin_mzn.bench.plan_methods import plan_problem
 from moccasin_mzn.bench.store import Store, check_row
@@ -19,6 +20,7 @@ from moccasin_mzn.problem.files.plans import claimed_plan, goal_document, platfo
 from moccasin_mzn.problem.judges.arenas import flaws
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.search.processes.guarded import never
 
 HEAD = """
 name = "plans"
@@ -170,23 +172,31 @@ def test_an_arena_is_judged_by_what_is_asked(tmp_path):
 
 
 def test_plans_are_judged_by_what_is_asked(tmp_path):
-    """Not by what a run claims to have been asked: a run for other costs is no answer."""
+    """Not by what a process claims to have been asked: a plan for other costs is no answer."""
     quick = PAGING.replace('["0.1x", "inf"]', '0\nsearch = "only"\nuntil_gap = "99%"')
     (run,) = runs_of(write(tmp_path, HEAD + quick))
-    other = replace(run, options={**run.options, "slow_memory": "0"})
-    row = execute(other).row
+    text = unpacked(run.graph)
+    other = replace(run, method=replace(run.method, options={**run.method.options, "slow_memory": "0"}))
+    row = _schedule(other, _attempt(run, text, never), parsed(text))
     assert row["value"] is not None and not row["valid"] and row["gap_percent"] is None
+
+
+def words_of(run):
+    """The words after the graph, in the command that asks the same."""
+    words = shlex.split(run.row["command"].replace("<(", "'<(").replace(") ", ")' ", 1))
+    return words[1:]
 
 
 def test_words_and_keys(tmp_path):
     runs = {run.row["method"]: run for run in runs_of(write(tmp_path, HEAD + PAGING + DEVICES + ADDRESSES))}
     graph = parsed(unpacked(runs["devices"].graph))
-    words = runs["devices"].arguments
-    assert words[:4] == ("--device", "gpu=0.8", "--device", "cpu=100%:4") and "--budget" not in words
-    assert "--if-none" not in words and "--if-none" in runs["addresses"].arguments
+    words = words_of(runs["devices"])
+    assert words[:4] == ["--device", "gpu=0.8", "--device", "cpu=100%:4"] and "--budget" not in words
+    assert "--if-none" not in words and "--if-none" in words_of(runs["addresses"])
     time = float(words[words.index("--copy-time") + 1])
     assert time == pytest.approx(0.1 * graph.total_duration / graph.total_size)
-    assert runs["paging page out time inf"].arguments[:5] == ("--budget", "0.8", "--paging", "--page-out-time", "inf")
+    paging = words_of(runs["paging page out time inf"])
+    assert paging[:5] == ["--budget", "0.8", "--paging", "--page-out-time", "inf"]
     assert len({run.key for run in runs.values()}) == len(runs) == 5
     changed = (HEAD + PAGING + DEVICES + ADDRESSES).replace("= 0.5", "= 0.25")
     again = {run.row["method"]: run.key for run in runs_of(write(tmp_path, changed))}

@@ -26,6 +26,7 @@ from bench_support import (
     write,
 )
 
+from moccasin_mzn.api.process import WORKER
 from moccasin_mzn.bench.execute import execute
 from moccasin_mzn.bench.store import Store, check_row
 from moccasin_mzn.graphs.formats import read_graph
@@ -188,7 +189,7 @@ def test_a_crash_is_recorded(tmp_path):
     def kill_it():
         for process in psutil.Process().children(recursive=True):
             words = command_of(process)
-            if "solve" in words and "moccasin_mzn.search.processes.guard" not in words:
+            if WORKER in words and "moccasin_mzn.search.processes.guard" not in words:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.send_signal(signal.SIGSEGV)
         return False

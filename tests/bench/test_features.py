@@ -13,7 +13,7 @@ import pytest
 
 from moccasin_mzn.bench.features import STEPS, features
 from moccasin_mzn.graphs.formats.node_link import write_graph
-from moccasin_mzn.graphs.generators.random_dag import random_dag
+from moccasin_mzn.graphs.generators.families import random_dag
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from moccasin_mzn.graphs.example import example_graph
 from moccasin_mzn.graphs.formats import read_graph
+from moccasin_mzn.graphs.provenance import example_graph
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = ("--time-limit", 60, "--search", "only", "--seed", 1)

@@ -18,12 +18,9 @@ from hypothesis import strategies as st
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.formats.node_link import graph_text
-from moccasin_mzn.graphs.generators.chain import chain
-from moccasin_mzn.graphs.generators.random_dag import random_dag
-from moccasin_mzn.graphs.generators.randomness import logarithm
-from moccasin_mzn.graphs.generators.u_shaped import u_shaped
+from moccasin_mzn.graphs.generators.families import chain, logarithm, random_dag, u_shaped
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.rescaling import parse_peak, profiled, scaled
+from moccasin_mzn.graphs.importers.program import parse_peak, profiled, scaled
 from moccasin_mzn.problem.judges.schedules import simulate
 
 FAMILIES = (

@@ -1,10 +1,10 @@
 """Too little memory: one line that says so, and what is found is kept."""
 
 import json
-import queue
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from few import few
@@ -12,7 +12,10 @@ from few import few
 from moccasin_mzn.errors import InputError, OutOfMemoryError, out_of_memory
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.search.threads import Beside
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.runner import Runner, Searcher
 
 SKIP = ComputationGraph(
     ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
@@ -96,41 +99,54 @@ def test_other_errors_are_no_lack(error):
     assert out_of_memory(error) is None
 
 
-class Searches(Beside):
-    """One search that lacks memory, and one that waits for that and then finds something, or not."""
+FAILED = threading.Event()
 
-    def __init__(self, finds):
-        super().__init__()
-        self.finds, self.found, self.failed = finds, False, threading.Event()
-        self.record = type("Record", (), {"ended": threading.Event(), "news": queue.SimpleQueue(), "seconds": 0.0})()
-        self.options = type("Options", (), {"time_limit": None})()
 
-    def _start(self):
-        self._run_beside(self._fail, "one")
-        self._run_beside(self._find, "other")
+class Lacking(Searcher):
+    """Lacks memory."""
 
-    def _fail(self):
-        self.failed.set()
+    name = "one"
+
+    def applies(self, runner):
+        return True
+
+    def search(self, runner):
+        FAILED.set()
         raise MemoryError("Unable to allocate 9 GiB")
 
-    def _find(self):
-        self.failed.wait()
-        self.found = self.finds
 
-    def _lonely(self):
-        return False
+class Waiting(Searcher):
+    """Waits for that and then finds something, or not."""
 
-    def _answered(self):
-        return self.found
+    name = "other"
+
+    def __init__(self, *found):
+        self.found = found
+
+    def applies(self, runner):
+        return True
+
+    def search(self, runner):
+        FAILED.wait()
+        for sequence in self.found:
+            runner.board.offer(sequence, self.name)
+
+
+def runner_of(*searchers):
+    """A call of these searchers alone."""
+    options = Options(search="only")
+    board = Board(Instance.build(SKIP, 8), time.monotonic())
+    return Runner(board=board, options=options, form=options.form, searchers=searchers)
 
 
 def test_a_search_without_memory_does_not_take_the_others_along():
-    searches = Searches(True)
-    searches.run(lambda progress: None)
-    assert searches.found and "Unable to allocate 9 GiB" in searches._ended_before("")
+    runner = runner_of(Lacking(), Waiting((0, 1, 2, 3, 0, 4)))
+    runner.run(lambda progress: None)
+    result = runner.result()
+    assert (result.duration, result.found_by) == (14, "other") and "Unable to allocate 9 GiB" in result.failure
 
 
 def test_without_an_answer_the_lack_is_told():
     with pytest.raises(OutOfMemoryError, match="out of memory.*: Unable to allocate 9 GiB") as told:
-        Searches(False).run(lambda progress: None)
+        runner_of(Lacking(), Waiting()).run(lambda progress: None)
     assert isinstance(told.value, InputError)

@@ -7,11 +7,11 @@ from cases import MODELS
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from moccasin_mzn.api.request import model_of, plan_options
 from moccasin_mzn.cli.frontier import frontier
 from moccasin_mzn.cli.solve import solve
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.asking import model_of, plan_options
-from moccasin_mzn.extensions.memory_options import MemoryOptions
+from moccasin_mzn.extensions.memories import MemoryOptions
 from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.option import flag, options_of, words_of
 from moccasin_mzn.search.options import IF_NONE, SEARCHES, Options, SearchOptions, model_options, own_options

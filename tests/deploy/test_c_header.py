@@ -20,7 +20,7 @@ from moccasin_mzn.deploy.source import placed
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.problem.plan import plan_of_sequence
+from moccasin_mzn.problem.platform import plan_of_sequence
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
 from moccasin_mzn.search.options import Effort
 

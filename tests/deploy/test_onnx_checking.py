@@ -18,9 +18,8 @@ from onnx_models import load, weights, write  # noqa: E402
 from moccasin_mzn.deploy.onnx_deployment import deploy, read_source  # noqa: E402
 from moccasin_mzn.deploy.onnx_session import compare, in_file_order  # noqa: E402
 from moccasin_mzn.errors import InputError  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_folding import Fold  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_inference import infer  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_optimizing import Optimize  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.inference import infer  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize  # noqa: E402
 
 QUICK = ("--budget", "1.0", "--time-limit", 1, "--search", "only")
 

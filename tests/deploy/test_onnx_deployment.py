@@ -16,8 +16,8 @@ from onnx_deploying import FLOAT, SHAPE, checked, model_of, node, operators, val
 from onnx_models import LIGHT  # noqa: E402
 
 from moccasin_mzn.deploy.onnx_session import session  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_file import import_onnx  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_folding import Fold  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.file import import_onnx  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.preparation import Fold  # noqa: E402
 from moccasin_mzn.problem.judges.schedules import simulate  # noqa: E402
 
 NODES = [node("Sigmoid", ["x"], ["a"]), node("Sin", ["a"], ["b"]), node("Neg", ["b"], ["c"]),

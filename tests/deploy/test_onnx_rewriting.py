@@ -28,12 +28,12 @@ from onnx_deploying import (  # noqa: E402
     value,
 )
 
-from moccasin_mzn.deploy.onnx_constants import known_values  # noqa: E402
+from moccasin_mzn.deploy.onnx_deployment import known_values  # noqa: E402
 from moccasin_mzn.deploy.onnx_rewriting import rewritten  # noqa: E402
 from moccasin_mzn.deploy.onnx_session import equal  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_file import trace_onnx  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_folding import Fold  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_network import whole_model  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.file import trace_onnx  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.network import whole_model  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.preparation import Fold  # noqa: E402
 from moccasin_mzn.graphs.importers.program import Missing  # noqa: E402
 from moccasin_mzn.problem.judges.schedules import simulate  # noqa: E402
 

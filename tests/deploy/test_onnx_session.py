@@ -11,9 +11,13 @@ onnxruntime = pytest.importorskip("onnxruntime")
 import numpy  # noqa: E402
 from onnx_deploying import SHAPE, model_of, node  # noqa: E402
 
-from moccasin_mzn.deploy.onnx_memory import peak_of  # noqa: E402
-from moccasin_mzn.deploy.onnx_session import equal, in_file_order, measured  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_runtime import plain_options  # noqa: E402
+from moccasin_mzn.deploy.onnx_session import (  # noqa: E402
+    equal,
+    in_file_order,
+    measured,
+    peak_of,  # noqa: E402
+)
+from moccasin_mzn.graphs.importers.onnx.runtime import plain_options  # noqa: E402
 
 AGAIN = model_of(
     [node("Sigmoid", ["x"], ["a"]), node("Sin", ["a"], ["b"]), node("Cos", ["b"], ["c"]), node("Cos", ["c"], ["d"]),

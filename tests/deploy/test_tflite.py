@@ -14,10 +14,10 @@ from tflite_models import Builder, skipping, two_results
 from moccasin_mzn.deploy.source import placed
 from moccasin_mzn.deploy.tflite_model import METADATA, planned_model
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.importers.tflite_model import RESULTS, graph_of, import_tflite, read_model
+from moccasin_mzn.graphs.importers.tflite import RESULTS, graph_of, import_tflite, read_model
 from moccasin_mzn.problem.judges.arenas import flaws
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.plan import plan_of_sequence
+from moccasin_mzn.problem.platform import plan_of_sequence
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
 from moccasin_mzn.search.options import Effort
 

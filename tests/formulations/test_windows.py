@@ -22,13 +22,12 @@ from strategies import graphs
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import Formulation, Intervals, find_formulation
 from moccasin_mzn.formulations.presolve import presolve
-from moccasin_mzn.formulations.window_nodes import Freedom
-from moccasin_mzn.formulations.windows import Incumbent, Window, window
+from moccasin_mzn.formulations.windows import Freedom, Incumbent, Window, window
 from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+from moccasin_mzn.solvers.minizinc.compile import dzn_text
 from moccasin_mzn.solvers.minizinc.run import Limits, Listener, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 

@@ -84,7 +84,7 @@ from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.extensions.solve import solve_on_platform
+from moccasin_mzn.api.solve import solve_on_platform
 from moccasin_mzn import solve
 from moccasin_mzn.strategies import find_strategy
 from moccasin_mzn.search.apply_strategy import apply

@@ -124,7 +124,15 @@ def test_an_addition_works_and_touches_two_files_at_most(extended, heading):
 
 
 def test_there_is_an_example_of_each_kind():
-    assert ADDED == ["A formulation", "A strategy", "A reader", "A solver", "A network"]
+    assert ADDED == [
+        "A formulation",
+        "A strategy",
+        "A search",
+        "A deployment",
+        "A reader",
+        "A solver",
+        "A network",
+    ]
 
 
 def test_every_list_has_what_was_added(extended):

@@ -16,7 +16,7 @@ FACE = "face"
 """The package itself (`__init__`), the functions that it offers (`face`), and `__main__`."""
 FLOORS = (
     (GROUND,), ("solvers",), ("graphs",), ("problem",), ("heuristics",), ("bounds", "formulations"), ("strategies",),
-    ("search",), ("extensions",), ("deploy", "pytorch"), ("bench",), ("report",), ("cli",), (FACE,),
+    ("search",), ("extensions",), ("api",), ("deploy", "pytorch"), ("bench",), ("report",), ("cli",), (FACE,),
 )  # fmt: skip
 """From below; a room imports lower ones only."""
 GROUND_FILES = {
@@ -30,6 +30,7 @@ GROUND_FILES = {
     "own_code",
     "pages",
     "temporary",
+    "terminal",
     "words",
 }
 JUDGES_IMPORT = {
@@ -77,7 +78,7 @@ def room_of(module: str) -> str:
 
 def test_every_room_has_a_floor():
     assert {room_of(module) for module in FILES} == {room for floor in FLOORS for room in floor}
-    assert len([room for floor in FLOORS for room in floor]) <= 16
+    assert len([room for floor in FLOORS for room in floor]) <= 17
 
 
 def test_no_room_imports_one_above():
@@ -99,7 +100,7 @@ def test_levels_of_rooms():
         [(room_of(one), room_of(other)) for one, other in INSIDE.edges if room_of(one) != room_of(other)]
     )
     assert nx.is_directed_acyclic_graph(rooms)
-    assert len(list(nx.topological_generations(rooms))) <= 12
+    assert len(list(nx.topological_generations(rooms))) <= 13
 
 
 def test_judges_import_what_they_judge_and_nothing_else():
@@ -119,3 +120,14 @@ def test_packages_that_one_room_imports(package, room):
 def test_solvers_know_nothing_of_rematerialization():
     others = {room_of(other) for one, other in INSIDE.edges if room_of(one) == "solvers"}
     assert others <= {"solvers", GROUND}
+
+
+def test_nothing_below_the_command_line_starts_it():
+    """Processes of the package are modules of their own rooms, which read what they are asked as data."""
+    for module, path in FILES.items():
+        if room_of(module) in ("cli", FACE):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            words = [ast.unparse(part) for part in node.elts] if isinstance(node, ast.List | ast.Tuple) else []
+            assert ("'-m'", f"'{PACKAGE}'") not in list(zip(words, words[1:], strict=False)), module
+            assert not any(word.startswith(f"'{PACKAGE}.cli") for word in words), module

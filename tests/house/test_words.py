@@ -12,7 +12,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge
 from moccasin_mzn.problem.validate import validate_schedule
 from moccasin_mzn.search.apply_strategy import apply
-from moccasin_mzn.search.trivial import known_at_once
+from moccasin_mzn.search.conclusion import known_at_once
 from moccasin_mzn.strategies import find_strategy
 from moccasin_mzn.words import count_text, duration_text, exact_memory_text, memory_text, over_text
 

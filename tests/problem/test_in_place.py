@@ -18,10 +18,10 @@ from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.formats.dot import write_dot
 from moccasin_mzn.graphs.formats.graphml import write_graphml
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
-from moccasin_mzn.graphs.in_place import relaxed
+from moccasin_mzn.graphs.memory_model import relaxed
 from moccasin_mzn.problem.arena import Buffer
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.problem.plan_arenas import shared_buffers
+from moccasin_mzn.problem.plan_problem import shared_buffers
 
 GRAPH = ComputationGraph(
     ["a", "b", "c", "d"], [1] * 4, [3, 3, 2, 2], [(0, 1), (1, 2), (0, 3), (2, 3)], in_place=[[], [0], [1], [0, 2]]

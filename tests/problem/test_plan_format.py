@@ -14,12 +14,11 @@ from strategies import graphs, valid_sequences
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.files.plan_format import runtime_plan, schema, versioned
-from moccasin_mzn.problem.files.version import check_torch_version
+from moccasin_mzn.problem.files.schedules import check_torch_version
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import plan_of_sequence
-from moccasin_mzn.problem.plan_arenas import PlanArenas, buffers_of
-from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem, buffers_of
+from moccasin_mzn.problem.platform import plan_of_sequence
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
 
 

@@ -10,8 +10,7 @@ from strategies import any_sequences, graphs
 
 from moccasin_mzn.problem.judges.plans import PlacedInterval, judge_plan
 from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.problem.plan import Action, plan_of_sequence
-from moccasin_mzn.problem.platform import Goal, Memory, Platform
+from moccasin_mzn.problem.platform import Action, Goal, Memory, Platform, plan_of_sequence
 
 
 def test_figures_of_the_plan_in_the_drawing():

@@ -9,8 +9,7 @@ from paging_cases import best, draw_problem
 from plan_oracle import best_plan, best_staged_paging, places_of
 
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import Action
-from moccasin_mzn.problem.platform import OBJECTIVES, Link, Memory, Platform
+from moccasin_mzn.problem.platform import OBJECTIVES, Action, Link, Memory, Platform
 
 
 @pytest.mark.parametrize("seed", range(12))

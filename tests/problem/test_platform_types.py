@@ -8,11 +8,10 @@ import pytest
 from platform_support import DIAMOND, PLAN, A, compute, platform, read, write
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem, least_total, why_impossible
 from moccasin_mzn.problem.platform import Goal, Link, Memory, Platform, scaled
-from moccasin_mzn.problem.pruning import pruned_plan
 from moccasin_mzn.search.options import SearchOptions
 
 COSTS = (1, 1, 1, 1)

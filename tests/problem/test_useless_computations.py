@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from script_loading import load_script
 from strategies import graphs, valid_sequences
 
+from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.devices.stages import stages_of_plan
+from moccasin_mzn.extensions.devices.data import stages_of_plan
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.extensions.paging.sets import problem_of as paging_problem_of
-from moccasin_mzn.extensions.paging.sets import set_of
+from moccasin_mzn.extensions.paging.search import problem_of as paging_problem_of
+from moccasin_mzn.extensions.paging.search import set_of
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.formulations.windows import Incumbent
@@ -24,14 +25,12 @@ from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.staged.search import LocalSearch
 from moccasin_mzn.heuristics.staged.state import NONE, problem_of, sequence_of, stages_of
-from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.instance import Instance, without_tail
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.problem.plan import plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.pruning import without_tail
-from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.problem.platform import plan_of_sequence
+from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.solve import solve_instance
 
 fuzz = load_script("fuzz_compiled")
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -87,7 +86,7 @@ def test_a_record_keeps_the_schedule_without_its_tail(data):
     sequence = data.draw(valid_sequences(graph))
     tail = tuple(data.draw(st.lists(st.integers(0, len(graph.nodes) - 1), max_size=5)))
     budget = max(1, simulate(graph, sequence + tail).peak)
-    record = BestKnown(Instance.build(graph, budget, max_computations=20), 0.0)
+    record = Board(Instance.build(graph, budget, max_computations=20), 0.0)
     told = record.offer(sequence + tail, "somebody")
     assert told.duration == simulate(graph, sequence + tail).duration
     assert record.answer == without_tail(sequence) == without_tail(sequence + tail)
@@ -145,7 +144,7 @@ def test_after_the_last_stage_there_is_nothing():
 def test_a_plan_to_start_from_is_taken_without_its_tail():
     instance = Instance.build(SKIP, 8, max_computations=3)
     problem = PlanProblem(instance, paging_platform(SKIP, 8, PagingCosts()))
-    record = BestKnown(problem, 0.0, formulation=PagingFormulation())
+    record = Board(problem, 0.0, formulation=PagingFormulation())
     record.take_warm_start(plan_of_sequence(TAIL), PagingFormulation())
     assert record.answer == plan_of_sequence(AGAIN)
     with pytest.raises(InputError, match="^warm start: position 6: node x is out of place in stages"):

@@ -15,7 +15,7 @@ from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.least_budget import held_bound, least_budget_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.data import devices_data
-from moccasin_mzn.extensions.platforms import asked_problem
+from moccasin_mzn.extensions.memories import asked_problem
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate

@@ -19,7 +19,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch import Plan, PlanError, plan
 from moccasin_mzn.pytorch.least import least_schedules
-from moccasin_mzn.search.best_known import WARM_START
+from moccasin_mzn.search.board import WARM_START
 from moccasin_mzn.search.options import Options
 
 OPTIONS = Options(search="only", threads=1, seed=0, if_none="stop")

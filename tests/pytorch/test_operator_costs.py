@@ -15,8 +15,8 @@ from step_runs import planned
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from moccasin_mzn.graphs.importers import torch_storages
-from moccasin_mzn.graphs.importers.torch_memory import INPUT, STATE, Traced, account
+from moccasin_mzn.graphs.importers.torch import nodes as torch_storages
+from moccasin_mzn.graphs.importers.torch.memory import INPUT, STATE, Traced, account
 from moccasin_mzn.pytorch import operator_costs
 from moccasin_mzn.pytorch.operator_costs import OperatorCosts, Worker, measure_operators, unexpected_bytes
 from moccasin_mzn.pytorch.operator_worker import Argument, OperatorCall, TensorLike

@@ -18,7 +18,7 @@ from step_runs import backward, excess, made, planned, same, steps, twin
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
-from moccasin_mzn.problem.plan import Action
+from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.pytorch import Plan, PlanError
 from moccasin_mzn.pytorch.computations import Computation
 from moccasin_mzn.pytorch.copy_costs import measured_costs

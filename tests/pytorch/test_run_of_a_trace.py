@@ -11,9 +11,10 @@ torch = pytest.importorskip("torch", minversion="2.6")
 from execution_nets import NETS
 from torch import fx
 
-from moccasin_mzn.graphs.importers import torch_module, torch_trace
-from moccasin_mzn.graphs.importers.torch_memory import STATE
-from moccasin_mzn.graphs.importers.torch_profile import real_tensor
+from moccasin_mzn.graphs.importers.torch import graph as torch_module
+from moccasin_mzn.graphs.importers.torch import trace as torch_trace
+from moccasin_mzn.graphs.importers.torch.graph import real_tensor
+from moccasin_mzn.graphs.importers.torch.memory import STATE
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.pytorch.measuring import allocator_peak, storage_peak
 from moccasin_mzn.pytorch.operator_costs import measure_operators

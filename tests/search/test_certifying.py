@@ -11,13 +11,13 @@ from dataclasses import replace
 import pytest
 from tiny_graphs import STRAY
 
+from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.certificates import check_certificate
 from moccasin_mzn.search.certifying import _interruptible, certificate_of, trusted
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.progress import TracePoint
-from moccasin_mzn.search.solve import solve_instance
+from moccasin_mzn.search.result import TracePoint
 
 
 def certified(budget=6, **problem):

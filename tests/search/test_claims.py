@@ -9,17 +9,15 @@ import minizinc
 import pytest
 from solving import solve
 
+from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.search.best_known import BestKnown
-from moccasin_mzn.search.conclusion import conclude
-from moccasin_mzn.search.doubles import LARGEST, Said, doubtful, said
+from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.conclusion import LARGEST, Said, conclude, doubtful, said
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.solve import solve_instance
-from moccasin_mzn.solvers.minizinc.integers import Sum
 from moccasin_mzn.solvers.minizinc.run import Listener, Outcome, _note_statistics
-from moccasin_mzn.solvers.minizinc.solvers import Backend, find_backend
+from moccasin_mzn.solvers.minizinc.solvers import Backend, Sum, find_backend
 
 GRAPH = ComputationGraph(
     nodes=tuple("abcde"),
@@ -40,8 +38,8 @@ BOUNDED_TOO_HIGH = ComputationGraph(
 
 
 @pytest.fixture
-def record() -> BestKnown:
-    return BestKnown(Instance.build(GRAPH, 10), time.monotonic())
+def record() -> Board:
+    return Board(Instance.build(GRAPH, 10), time.monotonic())
 
 
 def test_a_schedule_that_refutes_a_bound_in_doubles_is_kept_and_an_exact_bound_counts_again(record):

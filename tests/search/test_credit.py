@@ -8,16 +8,16 @@ import pytest
 from plan_graphs import crossed_graph, paging_problem, u_graph
 from solving import solve
 
+from moccasin_mzn.api.race.racer import Racer
+from moccasin_mzn.api.solve import solve_plan
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.report.schedules import print_result
 from moccasin_mzn.search.apply_strategy import apply
-from moccasin_mzn.search.best_known import INSTANT, WARM_START
+from moccasin_mzn.search.board import INSTANT, WARM_START
+from moccasin_mzn.search.conclusion import INPUT_ORDER
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.search.plan_search import solve_plan
-from moccasin_mzn.search.race.racer import Racer
-from moccasin_mzn.search.solve import INPUT_ORDER
 from moccasin_mzn.strategies import find_strategy
 
 SKIP = ComputationGraph(

@@ -13,11 +13,11 @@ from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import conclude
-from moccasin_mzn.search.free_search import FreeSearch
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.staged_search import Search
+from moccasin_mzn.search.runner import Runner
+from moccasin_mzn.search.searchers import along, searchers
 from moccasin_mzn.solvers.minizinc.run import SolverError
 
 # The input order holds the wide b and B together, which takes 11; one after the other takes 9, and nothing twice.
@@ -141,18 +141,23 @@ def test_the_general_formulation_has_flow_covers_too():
     assert "in any order with any number of computations" in result.reason
 
 
+def runner_of(board, options):
+    """The call of `solve` for the problem of a board."""
+    return Runner(board=board, options=options, form=options.form, searchers=searchers())
+
+
 def test_where_there_is_one_order_its_proofs_hold_for_all():
-    record = BestKnown(Instance.build(SKIP, 8, order="free"), 0.0)
-    search = FreeSearch(record, Options(search="only", time_limit=5))
-    inside = BestKnown(Instance.build(SKIP, 8), 0.0)
+    record = Board(Instance.build(SKIP, 8, order="free"), 0.0)
+    search = runner_of(record, Options(search="only", time_limit=5))
+    inside = Board(Instance.build(SKIP, 8), 0.0)
     inside.improve_bound(12, "local search")
-    search._take_proof(inside)
+    along._take_proof(search, inside)
     assert record.bound == 9
     inside.improve_bound(13, "relaxation")
-    search._take_proof(inside)
+    along._take_proof(search, inside)
     assert (record.bound, record.bound_source) == (13, "relaxation")
-    assert search.only_order
-    assert not FreeSearch(BestKnown(Instance.build(TWO, 8, order="free"), 0.0), Options()).only_order
+    assert along._only_order(search)
+    assert not along._only_order(runner_of(Board(Instance.build(TWO, 8, order="free"), 0.0), Options()))
 
 
 @pytest.mark.full
@@ -167,7 +172,7 @@ def test_the_general_formulation_takes_a_free_order_as_it_is():
 
 def test_what_is_proven_is_said_of_any_order():
     instance = Instance.build(SKIP, 8, order="free", max_computations=[2, 1, 2, 1, 1])
-    record = BestKnown(instance, 0.0)
+    record = Board(instance, 0.0)
     record.refute("cp-sat")
     status, reason = conclude(record, Options().form, "")
     assert (status, reason) == (
@@ -204,13 +209,13 @@ def test_what_does_not_go_with_it_is_refused(arguments, message):
 
 
 def test_the_staged_search_follows_the_best_schedule_and_without_one_the_drafts():
-    search = FreeSearch(BestKnown(SKIP_FREE, 0.0), Options(search="only"))
-    search.orders_done.add((0, 1, 2, 3, 4))
-    assert search._next_order() is None
-    search.drafts_made += [(0, 1, 2, 3, 4), (0, 2, 0, 1, 3, 4)]
-    assert search._next_order() == (0, 2, 1, 3, 4)
-    search.record.offer((0, 1, 2, 3, 0, 4), "test")
-    assert search._next_order() is None
+    search = runner_of(Board(SKIP_FREE, 0.0), Options(search="only"))
+    search.shared.orders_done.add((0, 1, 2, 3, 4))
+    assert along._next_order(search) is None
+    search.shared.all_starts += [(0, 1, 2, 3, 4), (0, 2, 0, 1, 3, 4)]
+    assert along._next_order(search) == (0, 2, 1, 3, 4)
+    search.board.offer((0, 1, 2, 3, 0, 4), "test")
+    assert along._next_order(search) is None
 
 
 def test_without_the_solver_the_staged_search_goes_on_along_other_orders(monkeypatch):
@@ -221,10 +226,10 @@ def test_without_the_solver_the_staged_search_goes_on_along_other_orders(monkeyp
         if self.options.search != "only":
             raise SolverError("the solver fell over")
 
-    monkeypatch.setattr(Search, "run", run)
-    search = FreeSearch(BestKnown(SKIP_FREE, 0.0), Options(time_limit=1))
-    search._along((0, 1, 2, 3, 4), 0.1)
-    search._along((0, 1, 2, 3, 4), 0.1)
+    monkeypatch.setattr(Runner, "run", run)
+    search = runner_of(Board(SKIP_FREE, 0.0), Options(time_limit=1))
+    along._along(search, (0, 1, 2, 3, 4), 0.1)
+    along._along(search, (0, 1, 2, 3, 4), 0.1)
     assert asked == [((0, 1, 2, 3, 4), "on"), ((0, 1, 2, 3, 4), "only")]
     assert [str(error) for error in search.errors] == ["the solver fell over"]
 

@@ -8,12 +8,12 @@ from cases import Case, draw_case, least_duration
 from few import few
 from solving import solve
 
+from moccasin_mzn.api.request import prepared
 from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.bounds.duration import duration_bound
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 from moccasin_mzn.bounds.least_budget import enough_budget, held_bound, least_budget_bound
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.asking import prepared
 from moccasin_mzn.formulations.windows import Incumbent
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order, peak_bound

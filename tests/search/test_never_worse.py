@@ -6,7 +6,7 @@ import time
 import pytest
 from solving import solve
 
-import moccasin_mzn.search.free_search as search_module
+import moccasin_mzn.search.searchers.any_order as search_module
 from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -14,9 +14,11 @@ from moccasin_mzn.heuristics.free_order.search import OrderAnnealing
 from moccasin_mzn.heuristics.staged.search import LocalSearch
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.search.best_known import BestKnown
-from moccasin_mzn.search.free_search import FreeSearch
+from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.runner import Runner
+from moccasin_mzn.search.searchers import searchers
+from moccasin_mzn.search.searchers.along import _left_behind
 
 OTHERS = {"general": {"formulation": "general"}, "free": {"order": "free"}}
 
@@ -100,12 +102,13 @@ def test_a_time_limit_that_is_over_before_the_search_begins(kind):
 def test_the_search_along_the_input_order_goes_on_unless_it_is_left_behind():
     graph, budget = draw(96)
     instance = Instance.build(graph, budget, order="free")
-    search = FreeSearch(BestKnown(instance, time.monotonic()), Options(search="only", time_limit=10))
+    options = Options(search="only", time_limit=10)
+    search = Runner(board=Board(instance, time.monotonic()), options=options, form=options.form, searchers=searchers())
     schedule = solve(graph, budget, search="only", time_limit=60).sequence
     staged = Instance.build(graph, budget)
-    early, late = BestKnown(staged, time.monotonic()), BestKnown(staged, time.monotonic() - 9)
-    assert not search._left_behind(late)  # nobody has a schedule
-    search.record.offer(schedule, "test")
-    assert search._left_behind(late) and not search._left_behind(early)
+    early, late = Board(staged, time.monotonic()), Board(staged, time.monotonic() - 9)
+    assert not _left_behind(search, late)  # nobody has a schedule
+    search.board.offer(schedule, "test")
+    assert _left_behind(search, late) and not _left_behind(search, early)
     late.offer(schedule, "test")
-    assert not search._left_behind(late)
+    assert not _left_behind(search, late)

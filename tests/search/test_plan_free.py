@@ -10,20 +10,19 @@ import pytest
 from paging_cases import best, draw_problem
 from plan_graphs import WRITTEN, crossed_graph, paging_problem, u_graph
 
+from moccasin_mzn.api.solve import solve_on_platform
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.devices.build import CopyCosts, Device, device_platform
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import Action, plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import OBJECTIVES, Link, Memory, Platform
-from moccasin_mzn.search import portfolio as solve
+from moccasin_mzn.problem.platform import OBJECTIVES, Action, Link, Memory, Platform, plan_of_sequence
+from moccasin_mzn.search import runner as solve
 from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.plan_free_search import order_of
 

@@ -10,18 +10,17 @@ from platform_support import DIAMOND, PLAN, compute, platform
 from moccasin_mzn.errors import JudgeError
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.plan import plan_of_sequence
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Goal
-from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.problem.platform import Goal, plan_of_sequence
+from moccasin_mzn.search.board import Board
 
 SHORT = plan_of_sequence(range(4))
 
 
 @pytest.fixture
-def record() -> BestKnown:
+def record() -> Board:
     problem = PlanProblem(Instance.build(DIAMOND, 14), platform(14), Goal(max_traffic=16))
-    return BestKnown(problem, time.monotonic(), formulation=PagingFormulation())
+    return Board(problem, time.monotonic(), formulation=PagingFormulation())
 
 
 def test_the_best_plan_is_kept(record):

@@ -18,9 +18,9 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.search.best_known import BestKnown
+from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.staged_search import Search
+from moccasin_mzn.search.searchers.given_order import Relaxation
 from moccasin_mzn.search.trials import Trials
 
 # x is read by a, b and z, and has to leave while the wide A and B are there: computed three times it fits 9, else 13.
@@ -69,7 +69,7 @@ def test_more_computations_are_the_answer_where_none_were_named(options):
 
 @pytest.mark.full
 def test_within_the_time_limit_more_computations_are_tried_beside_the_search(monkeypatch):
-    monkeypatch.setattr(Search, "_bounds", lambda self: None)  # so that nothing is proven
+    monkeypatch.setattr(Relaxation, "search", lambda self, runner: None)  # so that nothing is proven
     result = solve(THRICE, 10, search="only", time_limit=3)
     assert (result.status, result.duration, result.instance.counts) == ("feasible", 13, 8)
     assert result.reason == (
@@ -138,7 +138,7 @@ def hard_graph():
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("order", "budget"), [("input", "45%"), ("free", "30%")])
 def test_the_least_peak_seen_is_that_of_the_search(order, budget, monkeypatch):
-    monkeypatch.setattr(Search, "_bounds", lambda self: None)  # so that nothing is proven
+    monkeypatch.setattr(Relaxation, "search", lambda self, runner: None)  # so that nothing is proven
     graph, heard = hard_graph(), []
     result = solve(
         graph, budget, order=order, max_computations=2, search="only", time_limit=2, on_progress=heard.append
@@ -172,7 +172,7 @@ def test_the_first_phase_proves_the_floor_of_its_scope():
 
 def test_trials_have_the_last_part_of_the_time_and_end_with_the_search():
     instance = Instance.build(THRICE, 10)
-    record = BestKnown(instance, time.monotonic())
+    record = Board(instance, time.monotonic())
     trials = Trials(record, Options(time_limit=100, if_none="more"))
     assert not trials._due() and trials.deadline is None
     record.begin -= 76
@@ -181,16 +181,16 @@ def test_trials_have_the_last_part_of_the_time_and_end_with_the_search():
     assert not hint._due()
     record.begin -= 15
     assert hint._due()
-    endless = Trials(BestKnown(instance, time.monotonic() - 61), Options(if_none="hint"))
+    endless = Trials(Board(instance, time.monotonic() - 61), Options(if_none="hint"))
     assert endless._due() and endless.deadline > 61
-    with Trials(BestKnown(instance, time.monotonic()), Options(if_none="more")) as idle:
+    with Trials(Board(instance, time.monotonic()), Options(if_none="more")) as idle:
         assert idle._thread.is_alive()
     assert not idle._thread.is_alive() and idle.helps == []
     assert not [thread for thread in threading.enumerate() if thread.name == "trials"]
 
 
 def test_a_schedule_found_meanwhile_ends_the_trials():
-    record = BestKnown(Instance.build(THRICE, 10, max_computations=3), time.monotonic())
+    record = Board(Instance.build(THRICE, 10, max_computations=3), time.monotonic())
     trials = Trials(record, Options(if_none="more", time_limit=60), deadline=60.0)
     assert not trials._over()
     record.offer((0, 1, 2, 3, 0, 4, 5, 6, 0, 7), "test")

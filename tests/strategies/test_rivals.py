@@ -18,9 +18,8 @@ from moccasin_mzn.formulations import find_formulation, staged_events
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.formulations.solution_checkers import check_schedule
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.instance import Instance, pruned
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.problem.pruning import pruned
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.strategies import strategies
 

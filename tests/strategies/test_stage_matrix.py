@@ -12,7 +12,7 @@ from strategies import graphs
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.strategies.stage_matrix import MOST_NODES, complete, nothing_kept, sequence_of
+from moccasin_mzn.strategies.strategy import MOST_NODES, complete, nothing_kept, sequence_of
 
 SKIP = ComputationGraph(tuple("abcd"), (1, 1, 1, 1), (1, 1, 1, 1), ((0, 1), (1, 2), (2, 3), (0, 3)))
 """a -> b -> c -> d, and d also reads a."""

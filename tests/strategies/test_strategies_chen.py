@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from strategies import graphs
 
 from moccasin_mzn.graphs.formats import read_graph
-from moccasin_mzn.graphs.generators.checkmate import training_graph
+from moccasin_mzn.graphs.generators.network import training_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -26,12 +26,11 @@ from moccasin_mzn.strategies.chen import (
     articulation_points,
     every_root,
     greedy,
+    keep_often,
+    keep_once,
 )
-from moccasin_mzn.strategies.passes import Passes
-from moccasin_mzn.strategies.segments import keep_often, keep_once
 from moccasin_mzn.strategies.simple import KEEP_ALL, RECOMPUTE_ALL
-from moccasin_mzn.strategies.stage_matrix import schedule
-from moccasin_mzn.strategies.strategy import Strategy
+from moccasin_mzn.strategies.strategy import Passes, Strategy, schedule
 
 ALL = (KEEP_ALL, RECOMPUTE_ALL, *STRATEGIES)
 BATCH = 1

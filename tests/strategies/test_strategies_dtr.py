@@ -20,8 +20,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.strategies import dtr
-from moccasin_mzn.strategies.dtr import RULES, STRATEGIES, run_dtr, thresholds
-from moccasin_mzn.strategies.dtr_costs import ClassesCost, RelativesCost
+from moccasin_mzn.strategies.dtr import RULES, STRATEGIES, ClassesCost, RelativesCost, run_dtr, thresholds
 
 BY_NAME = {strategy.name: strategy for strategy in STRATEGIES}
 

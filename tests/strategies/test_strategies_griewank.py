@@ -18,7 +18,7 @@ from strategies import graphs
 
 from moccasin_mzn.errors import NotApplicableError
 from moccasin_mzn.graphs.formats import read_graph
-from moccasin_mzn.graphs.generators.checkmate import training_graph
+from moccasin_mzn.graphs.generators.network import training_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from strategies import graphs, valid_sequences
 
 from moccasin_mzn.graphs.formats import read_graph
-from moccasin_mzn.graphs.generators.checkmate import training_graph
+from moccasin_mzn.graphs.generators.network import training_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.strategies import kumar, separators
-from moccasin_mzn.strategies.holding import held
-from moccasin_mzn.strategies.kumar import KUMAR, KUMAR_HELD, separator_schedule
-from moccasin_mzn.strategies.separators import Component, decompositions, separated
+from moccasin_mzn.strategies import kumar
+from moccasin_mzn.strategies import kumar as separators
+from moccasin_mzn.strategies.kumar import KUMAR, KUMAR_HELD, Component, decompositions, separated, separator_schedule
+from moccasin_mzn.strategies.retention import retained
 
 
 def never() -> bool:
@@ -88,9 +88,9 @@ def test_outputs_are_held_where_there_is_room():
     graph = lettered("abcd", "ab bc bd cd", sizes=[1, 2, 1, 1])
     twice = [0, 1, 2, 0, 1, 3]
     assert simulate(graph, twice).memory == (1, 3, 3, 2, 4, 4)
-    assert held(graph, twice, 3, never) == (0, 1, 2, 3)
-    assert held(graph, twice, 2, never) == tuple(twice)
-    assert held(graph, twice, 3, lambda: True) == tuple(twice)
+    assert retained(graph, twice, 3, never) == (0, 1, 2, 3)
+    assert retained(graph, twice, 2, never) == tuple(twice)
+    assert retained(graph, twice, 3, lambda: True) == tuple(twice)
 
 
 # There is room for one of x and y while b is computed, and for y even in 5.
@@ -99,8 +99,8 @@ def test_what_saves_most_for_its_memory_is_held():
     graph = ComputationGraph(tuple("xyabz"), (18, 4, 1, 1, 1), (2, 1, 1, 3, 1), edges)
     twice = [0, 1, 2, 3, 1, 0, 4]
     assert simulate(graph, twice).memory == (2, 3, 4, 4, 4, 6, 7)
-    assert text(graph, held(graph, twice, 6, never)) == "xyabyz"  # x 18 / (2 * 2), y 4 / (1 * 1)
-    assert text(graph, held(graph, twice, 5, never)) == "xyabxz"
+    assert text(graph, retained(graph, twice, 6, never)) == "xyabyz"  # x 18 / (2 * 2), y 4 / (1 * 1)
+    assert text(graph, retained(graph, twice, 5, never)) == "xyabxz"
 
 
 # --- decompositions ----------------------------------------------------------------------------------------
@@ -256,19 +256,19 @@ def test_holding_shortens_within_the_limit_as_far_as_it_goes(data, graph, percen
     sequence = data.draw(valid_sequences(graph))
     before = simulate(graph, sequence)
     limit = before.peak * percent // 100
-    shorter = held(graph, sequence, limit, never)
+    shorter = retained(graph, sequence, limit, never)
     after = simulate(graph, shorter)
     assert after.violations == ()
     assert after.peak <= max(limit, before.peak)
     assert after.duration <= before.duration and len(shorter) <= len(sequence)
-    assert held(graph, shorter, limit, never) == shorter
+    assert retained(graph, shorter, limit, never) == shorter
 
 
 @given(st.data(), graphs())
 @settings(max_examples=examples(100), deadline=None)
 def test_with_room_for_everything_nothing_is_computed_twice(data, graph):
     sequence = data.draw(valid_sequences(graph))
-    assert len(held(graph, sequence, graph.total_size, never)) == len(graph.nodes)
+    assert len(retained(graph, sequence, graph.total_size, never)) == len(graph.nodes)
 
 
 @pytest.mark.few(3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psutil
 import pytest
 
-from moccasin_mzn.graphs.generators.chain import chain
+from moccasin_mzn.graphs.generators.families import chain
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.strategies.lp_rounding import lp_rounding
 

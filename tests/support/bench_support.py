@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from moccasin_mzn.api.process import WORKER
 from moccasin_mzn.bench.experiment import read_experiment
 from moccasin_mzn.bench.graphs import load_graphs
 from moccasin_mzn.bench.matrix import Run, matrix
@@ -93,7 +94,7 @@ class BenchProcess:
 
     def solves(self) -> bool:
         """Is there a run under way?"""
-        return any("solve" in command_of(process) for process in self.alive())
+        return any(WORKER in command_of(process) for process in self.alive())
 
     def workers(self) -> list[psutil.Process]:
         """The workers: its children that run runs."""

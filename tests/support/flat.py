@@ -14,12 +14,11 @@ from pathlib import Path
 
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.solvers.cpsat.output import evaluate
+from moccasin_mzn.solvers.cpsat.run import evaluate
 from moccasin_mzn.solvers.cpsat.solver import Solver, Status
 from moccasin_mzn.solvers.cpsat.translate import translate
 from moccasin_mzn.solvers.flatzinc.parser import parse
-from moccasin_mzn.solvers.minizinc.compile import compile_model
-from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 
 
@@ -39,11 +38,12 @@ def least_duration(
     data = form.data(instance)
     text = dzn_text(form.data_items(instance.graph, data, incumbent))
     flat = compile_model(find_backend(solver), model or form.file, text)
-    optimum = {"cp-sat": _by_cp_sat, "highs": _by_highs}[solver](flat)
+    optimum = {"cp-sat": optimum_by_cp_sat, "highs": _by_highs}[solver](flat)
     return None if optimum is None else optimum * data.duration_scale
 
 
-def _by_cp_sat(flat: str) -> int | None:
+def optimum_by_cp_sat(flat: str) -> int | None:
+    """The optimum of a FlatZinc text; None if there is no solution."""
     problem = translate(parse(flat), unique=False)
     solver = Solver()
     solver.parameters.num_workers = 1

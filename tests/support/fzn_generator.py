@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 from semantics import Relation, meaning
 
-from moccasin_mzn.solvers.cpsat.families import all_handlers
+from moccasin_mzn.solvers.cpsat.registry import all_handlers
 
 NAMES = sorted(name for name in all_handlers() if meaning(name))
 MOST_ASSIGNMENTS = 300

@@ -12,11 +12,11 @@ import json
 import sys
 import tempfile
 
-from moccasin_mzn.solvers.flatzinc.clock import seconds_since_start
+from moccasin_mzn.solvers.flatzinc.execution import seconds_since_start
 from moccasin_mzn.solvers.flatzinc.parser import parse
-from moccasin_mzn.solvers.linear.options import parse_options
+from moccasin_mzn.solvers.linear.configuration import parse_options
+from moccasin_mzn.solvers.linear.highs import solve_relaxation
 from moccasin_mzn.solvers.linear.program import linear_program
-from moccasin_mzn.solvers.linear.relaxation import solve_relaxation
 from moccasin_mzn.solvers.linear.run import run
 
 

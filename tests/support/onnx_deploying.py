@@ -8,7 +8,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from moccasin_mzn.deploy.onnx_session import in_file_order, measured
-from moccasin_mzn.graphs.importers.onnx_runtime import random_inputs
+from moccasin_mzn.graphs.importers.onnx.runtime import random_inputs
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 node, value = helper.make_node, helper.make_tensor_value_info

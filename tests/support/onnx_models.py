@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.importers.onnx_file import import_onnx
+from moccasin_mzn.graphs.importers.onnx.file import import_onnx
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64

@@ -32,7 +32,7 @@ from page_files import FILES
 from moccasin_mzn.solvers.minizinc.solvers import known_solvers
 
 PROGRAMS = ("python", ".venv/bin/python", "minizinc", "make", "cc", "pip", "dask", "moccasin-mzn", "eval", "jq", "cat")
-EXTRAS = {"onnx": "onnx", "tflite": "ai_edge_litert", "torch": "torch"}
+EXTRAS = {"dot": "pydot", "onnx": "onnx", "tflite": "ai_edge_litert", "torch": "torch"}
 """A package of each."""
 LINKED = ("models", "scripts", "moccasin_mzn", "docs")
 """Folders of the checkout that commands read; `data` is copied, as some write beside what they read."""

@@ -7,8 +7,8 @@ from fractions import Fraction
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import Action
 
 QUARTER = Fraction(1, 4)
 """Time of writing and of reading back, per unit of size; that of an output is rounded up."""

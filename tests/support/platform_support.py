@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.problem.plan import Action, Plan
-from moccasin_mzn.problem.platform import Link, Memory, Platform
+from moccasin_mzn.problem.platform import Action, Link, Memory, Plan, Platform
 
 LOCAL, SLOW = 0, 1
 A, B, C, D = range(4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from moccasin_mzn.graphs.importers.tflite_model import schema
+from moccasin_mzn.graphs.importers.tflite import schema
 
 
 class Builder:

@@ -11,7 +11,7 @@ from moccasin_mzn.bounds.flow_covers.master import Covers, CoverSearch
 from moccasin_mzn.bounds.flow_covers.network import MomentNetwork
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.in_place import relaxed
+from moccasin_mzn.graphs.memory_model import relaxed
 from moccasin_mzn.problem.judges.schedules import simulate
 
 MOST_ARCS = 300_000

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.clock import Deadline
+from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
+from moccasin_mzn.formulations import models_folder
 from moccasin_mzn.heuristics.compiled_searches import ready
-from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, check_capacity
+from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, check_capacity, steps
 from moccasin_mzn.problem.buffer import Buffer, pieces_of
+from moccasin_mzn.solvers.minizinc.compile import dzn_text
+from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Outcome, run_model
+from moccasin_mzn.solvers.minizinc.solvers import find_backend
+from moccasin_mzn.words import memory_text
 
 MOST_MODELLED = 300
 """The model of the least arena is not tried for more buffers, or, where these have gaps, pieces of them."""
@@ -32,6 +40,13 @@ class Allocation:
     """"optimal": no arena is smaller; "feasible": not proven, or not sought since the capacity is kept; "infeasible":
     none is within the capacity; "unknown": none within it was found."""
 
+    def document(self, capacity: int | None = None) -> dict[str, Any]:
+        """The object that `allocate --json` prints, but for its seconds."""
+        arena = self.arena
+        offsets = {buffer.name: offset for buffer, offset in zip(arena.buffers, arena.offsets, strict=True)}
+        told = {"buffers": len(arena.buffers), "peak": arena.peak, **arena.as_dict(), "arena_bound": self.bound}
+        return {**told, "capacity": capacity, "status": self.status, "offsets": offsets}
+
 
 def allocate_buffers(
     buffers: Sequence[Buffer], alignment: int = 1, *, capacity: int | None = None,
@@ -46,7 +61,6 @@ def allocate_buffers(
         InputError: sizes, offsets or an alignment that make no sense, buffers' own offsets that contradict each other,
             or what they do not fit; MiniZinc, if it is needed, is missing or failed.
     """
-    from moccasin_mzn.extensions.addresses.exact import least_arena
     from moccasin_mzn.solvers.minizinc.run import Limits
 
     buffers, alignment, capacity = buffers_in(buffers), plain(alignment), plain(capacity)
@@ -81,3 +95,123 @@ def _status(arena: Arena, bound: int, capacity: int | None) -> str:
     if capacity is not None and arena.size > capacity:
         return "infeasible" if bound > capacity else "unknown"
     return "optimal" if arena.size <= bound else "feasible"
+
+
+# --- The least arena, proven: `models/addresses.mzn`, by CP-SAT unless told otherwise -------------------------
+
+
+MODEL, CHECKER = "addresses.mzn", "addresses.mzc.mzn"
+
+
+def least_arena(
+    buffers: Sequence[Buffer], alignment: int = 1, *, begin_with: Arena | None = None, limit: int | None = None,
+    enough: int | None = None, solver: str = "cp-sat", limits: Limits | None = None,
+) -> tuple[Arena | None, Outcome]:  # fmt: skip
+    """An arena and how the run ended: with status "optimal" it is proven that none is smaller.
+
+    Args:
+        begin_with: the warm start, an arena of the same buffers.
+        limit: only arenas that are no larger count; None: that of `begin_with`, or of all buffers side by side.
+        enough: end as soon as an arena is no larger.
+        limits: of the run; None: until proven.
+
+    Returns:
+        The smallest arena the solver found, None if it found none; status "infeasible": there is none within `limit`.
+
+    Raises:
+        SolverError: MiniZinc or the solver failed.
+        InputError: the solver returned what is no arena; an unknown solver.
+    """
+    buffers = buffers_in(buffers)
+    scale = scale_of(_amounts(buffers), steps(buffers, alignment))
+    items = model_items(buffers, alignment, scale, begin_with, limit)
+    found: list[Arena] = []
+
+    def note(values: Any) -> None:
+        arena = Arena(buffers, tuple(offset * scale for offset in values.offset), alignment)
+        claimed = values.arena * scale
+        if arena.size > claimed:
+            raise InputError(f"{solver} reports an arena of {claimed}, but its buffers end at {arena.size}")
+        found.append(arena)
+
+    backend, listener = find_backend(solver), Listener(note, lambda bound: None)
+
+    def over() -> bool:
+        return enough is not None and any(arena.size <= enough for arena in found)
+
+    outcome = run_model(
+        backend, models_folder() / MODEL, dzn_text(items), limits or Limits(), listener, over, begin_with is not None
+    )
+    return min(found, key=lambda arena: arena.size, default=None), outcome
+
+
+def model_items(
+    buffers: tuple[Buffer, ...], alignment: int, scale: int, begin_with: Arena | None, limit: int | None
+) -> dict[str, Any]:
+    """The `.dzn` items of `models/addresses.mzn`; sizes, steps, offsets and limits divided by `scale`."""
+    step = [max(1, s // scale) for s in steps(buffers, alignment)]
+    if limit is None:
+        everything = sum(b.size + s for b, s in zip(buffers, steps(buffers, alignment), strict=True))
+        everything += max((b.offset for b in buffers if b.offset is not None), default=0)
+        limit = everything if begin_with is None else begin_with.size
+    incumbent = () if begin_with is None or any(o % scale for o in begin_with.offsets) else begin_with.offsets
+    given = [(number, b.offset) for number, b in enumerate(buffers, 1) if b.offset is not None]
+    pieces = [(number, piece) for number, b in enumerate(buffers, 1) for piece in pieces_of(b)]
+    return {
+        "buffers": len(buffers),
+        "start": [b.start for b in buffers],
+        "end": [b.end for b in buffers],
+        "size": [b.size // scale for b in buffers],
+        "step": step,
+        "given": [number for number, _ in given],
+        "given_offset": [offset // scale for _, offset in given],
+        "piece_of": [number for number, _ in pieces],
+        "piece_start": [piece.start for _, piece in pieces],
+        "piece_end": [piece.end for _, piece in pieces],
+        "piece_low": [piece.low // scale for _, piece in pieces],
+        "piece_high": [piece.high // scale for _, piece in pieces],
+        "bound": -(-bound_of(buffers, alignment) // scale),
+        "limit": limit // scale,
+        "incumbent_offset": [offset // scale for offset in incumbent],
+    }
+
+
+def _amounts(buffers: tuple[Buffer, ...]) -> list[int]:
+    """All that offsets are sums of where everything lies as low as it can."""
+    sides = [side for b in buffers for piece in pieces_of(b) for side in (piece.low, piece.high)]
+    return [b.size for b in buffers] + sides + [b.offset for b in buffers if b.offset is not None]
+
+
+def scale_of(sizes: Sequence[int], all_steps: Sequence[int]) -> int:
+    """The unit in which sizes, steps and offsets are integers without loss.
+
+    Pushed down as far as it goes, every buffer lies at 0 or right above others, rounded up to its step. If the steps
+    divide all sizes, every such offset is a sum of sizes, and their greatest common divisor is a unit. Sizes stand for
+    whatever offsets may be sums of: sides of windows and offsets that are given, too.
+    """
+    common = math.gcd(*sizes) or 1
+    if all(common % step == 0 for step in all_steps):
+        return common
+    return math.gcd(common, *all_steps)
+
+
+def check_arena(arena: Arena, limit: int, unit: str = "unit") -> str:
+    """Have an arena checked by `models/addresses.mzc.mzn`.
+
+    Args:
+        unit: of its sizes, for the verdict.
+
+    Returns:
+        The verdict in one line.
+
+    Raises:
+        CheckError: it is rejected, or of another size.
+        InputError: MiniZinc is missing or failed.
+    """
+    from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
+
+    items = model_items(arena.buffers, arena.alignment, 1, None, limit)
+    verdict = run_checker(CHECKER, {**items, "offset": arena.offsets, "arena": arena.size})
+    if verdict != f"CORRECT: arena {arena.size}, peak {arena.peak}":
+        raise CheckError(f"{CHECKER} does not confirm an arena of {arena.size} and a peak of {arena.peak}: {verdict}")
+    return f"{CHECKER}: CORRECT: arena {memory_text(arena.size, unit)}, peak {memory_text(arena.peak, unit)}"

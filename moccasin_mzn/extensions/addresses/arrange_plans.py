@@ -14,15 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.clock import Deadline
-from moccasin_mzn.extensions.addresses.arranging import Arrangement
+from moccasin_mzn.extensions.addresses.arrange import Arrangement
 from moccasin_mzn.problem.arena import Arena, check_buffers
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import Plan
-from moccasin_mzn.problem.plan_arenas import PlanArenas, buffers_of
-from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.search.plan_search import ignore
-from moccasin_mzn.search.progress import Listener, Progress
-from moccasin_mzn.search.result import Result
+from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem, buffers_of
+from moccasin_mzn.problem.platform import Plan
+from moccasin_mzn.search.result import Listener, Progress, Result, ignore
 from moccasin_mzn.words import over_text
 
 FIRST_SHARE, ALLOCATION_SHARE = 0.5, 0.05

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.addresses.exact import scale_of
+from moccasin_mzn.extensions.addresses.allocate import scale_of
 from moccasin_mzn.formulations import Formulation, find_formulation
 from moccasin_mzn.formulations.presolve import ModelData, Stages, presolve, reduced
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.plan_arenas import buffers_of
-from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+from moccasin_mzn.problem.plan_problem import buffers_of
+from moccasin_mzn.solvers.minizinc.compile import dzn_text
 from moccasin_mzn.solvers.minizinc.run import Limits, Listener, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 

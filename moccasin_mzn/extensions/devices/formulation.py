@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from moccasin_mzn.extensions.devices.data import DevicesData, devices_data
-from moccasin_mzn.extensions.devices.intervals import COMPUTED, PlacedIntervals, decode, encode
-from moccasin_mzn.extensions.devices.stages import stages_of_plan
+from moccasin_mzn.extensions.devices.data import (
+    COMPUTED,
+    DevicesData,
+    PlacedIntervals,
+    arrays_of_plan,
+    decode,
+    devices_data,
+    encode,
+    stages_of_plan,
+)
 from moccasin_mzn.formulations import models_folder
 from moccasin_mzn.formulations.formulation import header
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
-from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
+from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.problem.judges.plans import PlanSimulation
-from moccasin_mzn.problem.plan import Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import OBJECTIVES
-from moccasin_mzn.solvers.minizinc.integers import Sum
+from moccasin_mzn.problem.platform import OBJECTIVES, Plan
+from moccasin_mzn.solvers.minizinc.solvers import Sum
+from moccasin_mzn.words import memory_text
 
 NO_INCUMBENT = PlacedIntervals()
 
@@ -111,7 +121,6 @@ class DevicesFormulation(PlanFormulation):
         return {**arrays, "copied": [tuple(row) for row in values.copied], **totals}
 
     def checked(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Any) -> list[str]:
-        from moccasin_mzn.extensions.devices.checked import VERDICT, check_plan, plan_solution, with_room_for
         from moccasin_mzn.formulations.solution_checkers import check_solution
 
         data = with_room_for(self.data(problem), plan)
@@ -150,3 +159,61 @@ def _most(data: DevicesData, what: str) -> list[int]:
             ways += [costs[at][v - 1] for at, link in enumerate(links) if link.target == m]
         totals[v - 1] += max(ways)
     return totals
+
+
+# --- The second judge of plans on several devices: the solution checker, run by MiniZinc ----------------------
+
+
+VERDICT = re.compile(r"CORRECT: duration (\d+), energy (\d+), traffic (\d+), peaks ([\d ]+)")
+
+
+def with_room_for(data: DevicesData, plan: Plan) -> DevicesData:
+    """Data of free events that has exactly the intervals of a plan."""
+    opened = Counter((action.node, action.memory) for action in plan)
+    memories = range(len(data.budgets))
+    return replace(data, staged=False, most=tuple(tuple(opened[v, m] for m in memories) for v in data.order))
+
+
+def plan_solution(data: DevicesData, plan: Plan, simulation: PlanSimulation) -> dict[str, Any]:
+    """A plan as the arrays of a solution; `data` is that of `with_room_for`."""
+    intervals = arrays_of_plan(data, plan)
+    links = data.problem.platform.links
+    rows = zip(intervals.active, intervals.source, data.intervals, strict=True)
+    return {
+        "active": intervals.active,
+        "start": intervals.start,
+        "end": intervals.end,
+        "computed": [a and s == COMPUTED for a, s in zip(intervals.active, intervals.source, strict=True)],
+        "copied": [
+            [active and (source, m) == (link.source + 1, link.target) for link in links]
+            for active, source, (_, m, _) in rows
+        ],
+        **{f"total_{what}": simulation.total(what) // s for what, s in zip(OBJECTIVES, data.scales, strict=True)},
+    }
+
+
+def check_plan(checker: str, data: DevicesData, items: dict[str, Any], simulation: PlanSimulation) -> str:
+    """Have the checker judge a plan; the verdict in one line, in the problem's units.
+
+    Args:
+        items: data and arrays.
+
+    Raises:
+        CheckError: it is rejected, or has other figures than the judge's.
+        InputError: MiniZinc is missing or failed.
+    """
+    verdict = run_checker(checker, items)
+    found = VERDICT.fullmatch(verdict)
+    if found is None:
+        raise CheckError(f"{checker} rejects the plan: {verdict}")
+    totals = [int(amount) * scale for amount, scale in zip(found.groups()[:3], data.scales, strict=True)]
+    peaks = [int(peak) * data.scales[2] for peak in found[4].split()]
+    judged = [simulation.total(what) for what in OBJECTIVES]
+    if totals != judged or peaks != list(simulation.peaks):
+        raise CheckError(
+            f"{checker} finds totals {totals} and peaks {peaks}, the judge {judged} and {simulation.peaks}"
+        )
+    graph = data.problem.platform.graph
+    figures = [f"{what} {total_text(graph, what, total)}" for what, total in zip(OBJECTIVES, totals, strict=True)]
+    figures.append("peaks " + " and ".join(memory_text(peak, graph.size_unit) for peak in peaks))
+    return f"{checker}: CORRECT: {', '.join(figures)}"

@@ -6,8 +6,10 @@ another memory instead; then small changes of what is best.
 
 from __future__ import annotations
 
+import math
 import random
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import permutations
@@ -15,15 +17,13 @@ from operator import itemgetter
 from typing import Any
 
 from moccasin_mzn.clock import Deadline
-from moccasin_mzn.extensions.devices.greedy import Greedy
-from moccasin_mzn.extensions.devices.improve import Improver, valued
-from moccasin_mzn.extensions.devices.slots import plan_of
-from moccasin_mzn.extensions.devices.stages import stages_of_plan
-from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.plan import Plan, plan_of_sequence
+from moccasin_mzn.extensions.devices.data import stages_of_plan
+from moccasin_mzn.extensions.devices.slots import Slot, Slots, plan_of, slots_of
+from moccasin_mzn.problem.instance import Instance, pruned_plan
+from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.pruning import pruned_plan
-from moccasin_mzn.search.trivial import known_at_once
+from moccasin_mzn.problem.platform import Plan, plan_of_sequence
+from moccasin_mzn.search.conclusion import known_at_once
 
 ROUNDS = 3
 """Of local search on each device, and of changes to one plan, each in another order."""
@@ -118,3 +118,232 @@ def _improved(
 def _is_staged(problem: PlanProblem, plan: Plan) -> bool:
     stages = stages_of_plan(problem.instance.order, len(problem.platform.memories), plan)
     return len(stages) == len(plan)
+
+
+# --- Plans that compute on one device unless another one is faster --------------------------------------------
+
+# What is needed again last is moved out first. It is copied right after its computation, when that costs the device
+# no memory, so that it may be dropped at any later time; and it is copied back in the stage that reads it.
+
+
+class Greedy:
+    """One such plan.
+
+    Args:
+        device: where nodes are computed, and where all that is not moved out is held. A node that another device
+            computes at less cost, its inputs copied there and its output copied back, is computed there.
+        store: the memory that outputs are moved to, with links to the device and back.
+    """
+
+    def __init__(self, problem: PlanProblem, device: int, store: int) -> None:
+        platform, order = problem.platform, problem.instance.order
+        self.problem, self.device, self.store = problem, device, store
+        self.memories = platform.memories
+        self.n = len(order)
+        number = {v: k for k, v in enumerate(order, 1)}
+        self.size = [0, *(platform.graph.sizes[v] for v in order)]
+        self.inputs = [[], *([number[u] for u in platform.graph.predecessors[v]] for v in order)]
+        self.uses = [[], *(sorted(number[x] for x in platform.graph.successors[v]) for v in order)]
+        self.table: Slots = {}
+        self.home, self.brought = [0] * (self.n + 1), [0] * (self.n + 1)
+        self.stored, self.stored_memory = set[int](), [0] * (self.n + 2)
+
+    def slots(self) -> Slots | None:
+        """The plan's table, which may be over budgets other than the device's; None: outputs have nowhere to go."""
+        resident: set[int] = set()
+        for k in range(1, self.n + 1):
+            held = {u for u in resident if self._next_use(u, k) <= self.n}
+            missing = [u for u in self.inputs[k] if u not in held]
+            needed = {k, *self.inputs[k]}
+            resident = held | needed
+            if not self._make_room(resident, needed, k):
+                return None
+            for u in missing:
+                self.table[k, u, self._copy(self.device)] = self.store
+                self.brought[u] += 1
+            self._compute(k)
+        return self.table
+
+    def _next_use(self, u: int, k: int) -> int:
+        """The first stage from k on that reads u; after the last one there is none."""
+        at = bisect_left(self.uses[u], k)
+        return self.uses[u][at] if at < len(self.uses[u]) else self.n + 1
+
+    def _make_room(self, resident: set[int], needed: set[int], k: int) -> bool:
+        """Move out until all that is resident fits; False: it never does."""
+        budget = self.memories[self.device].budget
+        over = 0 if budget is None else sum(self.size[u] for u in resident) - budget
+        spare = sorted(resident - needed, key=lambda u: (-self._next_use(u, k), -self.size[u]))
+        for u in spare:
+            if over <= 0:
+                break
+            most = self.problem.most_intervals(self.problem.instance.order[u - 1], self.device)
+            if self.size[u] == 0 or self.brought[u] >= most or not self._keep(u):
+                continue
+            resident.remove(u)
+            over -= self.size[u]
+        return over <= 0
+
+    def _keep(self, u: int) -> bool:
+        """Have u in the store from its computation to its last use; False if it does not fit there."""
+        if u in self.stored:
+            return True
+        budget = self.memories[self.store].budget
+        stages = range(u, self.uses[u][-1] + 1)
+        if budget is not None and max(self.stored_memory[k] for k in stages) + self.size[u] > budget:
+            return False
+        for k in stages:
+            self.stored_memory[k] += self.size[u]
+        self.stored.add(u)
+        if self.home[u] != self.store:
+            self.table[u, u, self._copy(self.store)] = self.home[u]
+        return True
+
+    def _compute(self, k: int) -> None:
+        """Compute node k where that costs least, inputs copied there and the output copied back."""
+        v = self.problem.instance.order[k - 1]
+        able = [m for m, memory in enumerate(self.memories) if memory.computes(v)]
+        home = self.home[k] = min(able, key=lambda m: self._cost(k, m))
+        self.table[k, k, home] = None
+        if home != self.device:
+            for u in self._inputs_to_copy(k, home):
+                self.table[k, u, self._copy(home)] = self.device
+            if self.uses[k]:
+                self.table[k, k, self._copy(self.device)] = home
+        self.brought[k] += 1
+
+    def _inputs_to_copy(self, k: int, home: int) -> list[int]:
+        return [u for u in self.inputs[k] if not (home == self.store and u in self.stored)]
+
+    def _cost(self, k: int, m: int) -> float:
+        """Of computing node k in memory m, with its copies, as the objective counts it; infinite without links."""
+        what = "energies" if self.problem.goal.objective == "energy" else "durations"
+        platform, order = self.problem.platform, self.problem.instance.order
+        total = getattr(self.memories[m], what)[order[k - 1]]
+        if m == self.device:
+            return total
+        there, back = (platform.link_between.get(ends) for ends in ((self.device, m), (m, self.device)))
+        if there is None or back is None:
+            return math.inf
+        total += sum(getattr(there, what)[order[u - 1]] for u in self._inputs_to_copy(k, m))
+        return total + (getattr(back, what)[order[k - 1]] if self.uses[k] else 0)
+
+    def _copy(self, target: int) -> int:
+        return target + len(self.memories)
+
+
+# --- Plans made better by small changes, each judged: computed again or copied, computed here or there --------
+
+# Slow beside compiled local search, but it knows all that the judge knows: any number of memories, limits, any
+# objective.
+
+
+def valued(problem: PlanProblem, plan: Plan) -> int | None:
+    """The value of a plan; None if the judge rejects it or it has too many intervals."""
+    simulation = judge_plan(problem.platform, plan, problem.goal)
+    if simulation.violations or problem.out_of_scope(plan) is not None:
+        return None
+    return problem.value(simulation)
+
+
+class Improver:
+    """Changes one plan as long as that makes it no worse.
+
+    Args:
+        plan: in stages of the input order; the judge accepts it.
+    """
+
+    def __init__(self, problem: PlanProblem, plan: Plan, rng: random.Random) -> None:
+        self.problem, self.rng, self.platform = problem, rng, problem.platform
+        self.count = len(self.platform.memories)
+        number = {v: k for k, v in enumerate(problem.instance.order, 1)}
+        self.inputs = [[], *([number[u] for u in self.platform.graph.predecessors[v]] for v in problem.instance.order)]
+        self.used = [[], *(bool(self.platform.graph.successors[v]) for v in problem.instance.order)]
+        value = valued(problem, plan)
+        assert value is not None
+        self.plan, self.value = plan, value
+        self.slots = slots_of(problem, plan)
+
+    def sweep(self, stop: Callable[[], bool]) -> Iterator[Plan]:
+        """Try each action in random order; tells of plans that are better."""
+        for slot in self.rng.sample(sorted(self.slots), len(self.slots)):
+            for changed in self._changes(slot) if slot in self.slots else ():
+                if stop():
+                    return
+                before = self.value
+                if self._take(changed):
+                    if self.value < before:
+                        yield self.plan
+                    break
+
+    def _take(self, changed: Slots) -> bool:
+        plan = plan_of(self.problem, changed)
+        if judge_plan(self.platform, plan, self.problem.goal).violations:
+            return False
+        plan = pruned_plan(self.platform, plan)
+        value = valued(self.problem, plan)
+        if value is None or value > self.value:
+            return False
+        self.plan, self.value, self.slots = plan, value, slots_of(self.problem, plan)
+        return True
+
+    def _changes(self, slot: Slot) -> Iterator[Slots]:
+        """Tables with another action in place of that in a slot."""
+        stage, v, at = slot
+        if self.slots[slot] is not None:
+            yield from self._recomputed(slot)
+        elif stage > v:
+            yield from self._copied(stage, v, at)
+        elif sum((v, v, m) in self.slots for m in range(self.count)) == 1:
+            yield from self._moved(v, at)
+
+    def _recomputed(self, slot: Slot) -> Iterator[Slots]:
+        stage, v, at = slot
+        memory = at - self.count
+        if self._computes(v, memory):
+            yield self._with(slot, {(stage, v, memory): None})
+        if stage == v:  # and a copy that is no more needed early may be made later
+            yield self._with(slot, {})
+
+    def _copied(self, stage: int, v: int, memory: int) -> Iterator[Slots]:
+        """Copied instead of computed again, from where it was copied to right after its first computation."""
+        home = next(m for m in range(self.count) if (v, v, m) in self.slots)
+        yield self._with((stage, v, memory), {})
+        for store in self._others(memory):
+            more: Slots = {(stage, v, memory + self.count): store}
+            if (store, memory) in self.platform.link_between:
+                yield self._with((stage, v, memory), more)
+                early = (v, v, store + self.count)
+                if store != home and early not in self.slots and (home, store) in self.platform.link_between:
+                    yield self._with((stage, v, memory), {**more, early: home})
+
+    def _moved(self, v: int, memory: int) -> Iterator[Slots]:
+        """Computed for the first time on another device: inputs copied there, the output copied back."""
+        for device in self._others(memory):
+            linked = {(memory, device), (device, memory)} <= self.platform.link_between.keys()
+            if linked and self._computes(v, device):
+                there: Slots = {(v, v, device): None}
+                if self.used[v]:
+                    there[v, v, memory + self.count] = device
+                for store in self._others(memory):
+                    if (v, v, store + self.count) in self.slots and (device, store) in self.platform.link_between:
+                        there[v, v, store + self.count] = device
+                copies = {(v, u, device + self.count): memory for u in self.inputs[v]}
+                for more in ({**there, **copies}, there):
+                    moved = self._with((v, v, memory), more)
+                    moved.pop((v, v, device + self.count), None)
+                    yield moved
+
+    def _others(self, memory: int) -> list[int]:
+        others = [m for m in range(self.count) if m != memory]
+        return self.rng.sample(others, len(others))
+
+    def _computes(self, v: int, memory: int) -> bool:
+        return self.platform.memories[memory].computes(self.problem.instance.order[v - 1])
+
+    def _with(self, slot: Slot, more: Slots) -> Slots:
+        """The table without a slot and with others."""
+        changed = {**self.slots, **more}
+        if slot not in more:
+            del changed[slot]
+        return changed

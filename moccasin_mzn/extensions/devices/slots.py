@@ -9,9 +9,9 @@ those of copies the memories plus their number: see `stages`.
 
 from __future__ import annotations
 
-from moccasin_mzn.extensions.devices.stages import stages_of_plan
-from moccasin_mzn.problem.plan import Action, Plan
+from moccasin_mzn.extensions.devices.data import stages_of_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import Action, Plan
 
 Slot = tuple[int, int, int]
 Slots = dict[Slot, int | None]

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.paging import PAGING
-from moccasin_mzn.extensions.paging.arrays import PagedIntervals, decode_plan, encode_plan
 from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
-from moccasin_mzn.extensions.paging.data import PagingData, can_page, local_instance, totals_of
+from moccasin_mzn.extensions.paging.data import (
+    PagedIntervals,
+    PagingData,
+    can_page,
+    costs_of,
+    decode_plan,
+    encode_plan,
+    local_instance,
+    totals_of,
+)
 from moccasin_mzn.formulations import Intervals, find_formulation, models_folder
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.formulations.presolve import presolve
+from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
-from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.graphs.wording import node_text, total_text
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
-from moccasin_mzn.problem.judges.plans import PlanSimulation
-from moccasin_mzn.problem.plan import Plan
+from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.solvers.minizinc.integers import Sum
+from moccasin_mzn.problem.platform import Plan
+from moccasin_mzn.problem.stages import Stages
+from moccasin_mzn.solvers.minizinc.solvers import Sum
+from moccasin_mzn.words import memory_text
 
 
 @dataclass(frozen=True)
@@ -128,12 +142,10 @@ class PagingFormulation(PlanFormulation):
         return found
 
     def instant_bound(self, problem: PlanProblem) -> int:
-        from moccasin_mzn.extensions.paging.bound import instant_bound
 
         return instant_bound(problem) if self.staged else 0
 
     def checked(self, problem: PlanProblem, plan: Plan, simulation: PlanSimulation, solution: Any) -> list[str]:
-        from moccasin_mzn.extensions.paging.checking import VERDICT, check_plan
         from moccasin_mzn.formulations.solution_checkers import check_solution
 
         verdicts = [check_plan(self.in_any_order(), problem, plan, simulation)]
@@ -146,3 +158,67 @@ class PagingFormulation(PlanFormulation):
         from moccasin_mzn.extensions.paging.search import PagingSearch
 
         PagingSearch(problem, seed).run(offer, stop, better)
+
+
+# --- The instant bound of recomputation (see `bounds.cover`), for plans that may read back instead ------------
+
+# What the input order holds too much at a stage must be dropped there and come again, whatever brings it: an output
+# that comes again is computed at least once more, or written and read back at least once. So the cheaper of the two
+# takes the place of its duration. That a computation reads its inputs, which recomputation's other bounds build on,
+# plays no part.
+
+
+def instant_bound(problem: PlanProblem) -> int:
+    """No plan in stages of the input order has less of the objective, in the problem's unit; 0 if there is no plan."""
+    instance = local_instance(problem)
+    compute, write, read = costs_of(problem, problem.goal.objective)
+    again = compute
+    if can_page(problem):
+        again = [min(c, w + r) for c, w, r in zip(compute, write, read, strict=True)]
+    stages = replace(Stages.of(instance), duration=tuple(again[v] for v in instance.order), duration_scale=1)
+    extra = cover_bound(stages)
+    return 0 if extra is None else sum(compute) + extra
+
+
+# --- A second judge for plans of paging: the solution checker among the models, run by MiniZinc ---------------
+
+
+VERDICT = re.compile(r"CORRECT: cost (\d+), peak (\d+), slow (\d+)")
+
+
+def check_plan(form: PlanFormulation, problem: PlanProblem, plan: Plan, simulation: PlanSimulation) -> str:
+    """Have a plan in any order checked, as retention intervals of free events, by the general form of paging.
+
+    The intervals do not tell of writes that nothing reads back, nor of when the others take place: peaks are compared
+    with those of the plan that has each write as late as can be.
+
+    Returns:
+        The verdict in one line, in the units of the problem.
+
+    Raises:
+        CheckError: it is rejected, or its cost or peaks differ from the judge's.
+        InputError: MiniZinc is missing or failed.
+    """
+    data = form.data(problem)
+    used = Counter(action.node for action in plan if action.memory == LOCAL)
+    model = replace(data.model, max_computations=tuple(used[v] for v in data.model.order))
+    data = replace(data, model=model, totals=totals_of(problem, model))
+    intervals = encode_plan(problem.platform, model, plan, staged=False)
+    latest = decode_plan(model, intervals)
+    with_late_writes = judge_plan(problem.platform, latest, problem.goal)
+    if len(latest) < len(plan):
+        simulation = with_late_writes
+    solution = vars(intervals)
+    total = [simulation.total(total.what) // total.scale for total in data.totals]
+    verdict = run_checker(form.checker, {**form.data_items(data), **solution, "total": total})
+    found = VERDICT.fullmatch(verdict)
+    if found is None:
+        raise CheckError(f"{form.checker} rejects the plan: {verdict}")
+    cost = int(found[1]) * data.totals[0].scale
+    peaks = tuple(int(text) * data.model.size_scale for text in found.groups()[1:])
+    judged = problem.value(simulation), *with_late_writes.peaks
+    if (cost, *peaks) != judged:
+        raise CheckError(f"{form.checker} finds cost and peaks {(cost, *peaks)}, the simulator {judged}")
+    graph, what = problem.platform.graph, problem.goal.objective
+    local, slow = (memory_text(peaks[m], graph.size_unit) for m in (LOCAL, SLOW))
+    return f"{form.checker}: CORRECT: {what} {total_text(graph, what, cost)}, peaks {local} and {slow}"

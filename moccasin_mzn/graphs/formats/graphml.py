@@ -1,4 +1,4 @@
-"""GraphML, which yEd, networkx, igraph and Gephi write. ::
+"""GraphML, which yEd, networkx, igraph and Gephi write, by networkx. ::
 
     <graphml xmlns="http://graphml.graphdrawing.org/xmlns">
     <key id="duration" for="node" attr.name="duration" attr.type="long"/>
@@ -10,20 +10,26 @@
     </graph>
     </graphml>
 
-See `attributes` for the names of attributes. The parser is expat, which tells lines; a document type declaration is
-refused before anything in it is looked at, so that there are no entities to expand or to fetch. networkx's own reader
-is no alternative: it merges parallel edges, forgets the order of edges and the types of ids, and tells no lines.
+See `text_graph` for the names of attributes. networkx decodes keys, defaults, data and yEd's labels. What it would read
+over or merge without a word is refused before: nodes or data given twice, nested graphs, missing ends of edges, and
+any document type declaration, so that there are no entities to expand or to fetch. Nodes and edges keep the order of
+the file; networkx loses that of edges, so they are read from the XML tree, and written with their positions as ids.
 
 Source: Brandes et al., GraphML Progress Report, Graph Drawing 2001; graphml.graphdrawing.org.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NoReturn
+from xml.etree import ElementTree
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.formats.text_graph import (
+    TEXT_LIMIT,
     Amounts,
     TextGraph,
     check_length,
@@ -35,244 +41,157 @@ from moccasin_mzn.graphs.formats.text_graph import (
 )
 from moccasin_mzn.graphs.graph import ComputationGraph
 
-NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
+if TYPE_CHECKING:
+    from networkx.readwrite.graphml import GraphMLReader
 
-_TYPES = {"duration": "long", "size": "long", "workspace": "long", "backward": "boolean"}
-_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-_QUOTED_ESCAPES = {**_ESCAPES, ord('"'): "&quot;"}
+_SPACE = "{http://graphml.graphdrawing.org/xmlns}"
+_ROOT, _GRAPH, _NODE, _EDGE = (_SPACE + name for name in ("graphml", "graph", "node", "edge"))
+_DATA, _KEY, _DEFAULT, _HYPEREDGE = (_SPACE + name for name in ("data", "key", "default", "hyperedge"))
+_TYPES: dict[str, Callable[[str], object]] = {
+    "duration": int, "size": int, "workspace": int, "backward": "true".__eq__
+}  # fmt: skip
 
 
 def matches_text(text: str) -> bool:
-    """True if the text looks like XML; no other format of graphs begins with "<"."""
+    """Return True if the text looks like XML; no other format of graphs begins with "<"."""
     return text.lstrip().startswith("<")
 
 
 def parse_text(text: str, amounts: Amounts | None = None) -> ComputationGraph:
-    """The graph in a text of this format.
+    """Read the graph in a text of this format.
 
     Raises:
         InputError: a text over `TEXT_LIMIT`, no well-formed XML, a document type declaration, no GraphML, an
             undirected or nested graph, a hyperedge, or no valid graph.
     """
+    from networkx import NetworkXError
+    from networkx.readwrite.graphml import GraphMLReader
+
+    check_length(text, TEXT_LIMIT)
+    root = _tree(text)
+    graph = _only_graph(root)
+    reader = GraphMLReader()
+    reader.python_type = defaultdict(lambda: str)  # numbers stay the text that they are, whatever type a key says
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of ports, and of keys without a type
+        try:
+            found = _text_graph(reader, root, graph)
+        except NetworkXError as error:
+            raise InputError(str(error)) from None
+    return computation_graph(found, amounts or Amounts())
+
+
+class _Builder(ElementTree.TreeBuilder):
+    def doctype(self, name: str, public: str | None, system: str | None) -> NoReturn:
+        raise InputError("a document type declaration (DOCTYPE) is not accepted")
+
+
+def _tree(text: str) -> ElementTree.Element:
+    """Parse XML; the namespace may be left out, as networkx allows."""
     from xml.parsers import expat
 
-    check_length(text)
-    amounts = amounts or Amounts()
-    parser = expat.ParserCreate(encoding="utf-8", namespace_separator=" ")
-    reader = _Reader(parser, amounts.wanted)
+    parser = ElementTree.XMLParser(target=_Builder())
     try:
-        parser.Parse(text, True)
-    except expat.ExpatError as error:
+        parser.feed(text)
+        root = parser.close()
+    except ElementTree.ParseError as error:
+        line, column = error.position
         what = expat.ErrorString(error.code)
-        cut = error.lineno > text.rstrip().count("\n") and what in ("no element found", "unclosed token")
+        cut = line > text.rstrip().count("\n") and what in ("no element found", "unclosed token")
         hint = " (is the file cut short?)" if cut or what.startswith("unclosed") else ""
-        raise InputError(f"line {error.lineno} column {error.offset + 1}: {what}{hint}") from None
-    finally:
-        reader.release()
-    if not reader.graph_found:
+        raise InputError(f"line {line} column {column + 1}: {what}{hint}") from None
+    if root.tag == "graphml":
+        for element in root.iter():
+            element.tag = element.tag if element.tag.startswith("{") else _SPACE + element.tag
+    if root.tag != _ROOT:
+        raise InputError(f"the root element is {shown(root.tag.rpartition('}')[2])}, expected graphml")
+    return root
+
+
+def _only_graph(root: ElementTree.Element) -> ElementTree.Element:
+    """Return the one graph of the document.
+
+    Raises:
+        InputError: there is none, a second one, one inside of a node or an edge, one that is undirected, or a
+            hyperedge.
+    """
+    graphs = root.findall(_GRAPH)
+    if not graphs:
         raise InputError("there is no graph in the file")
-    return computation_graph(reader.found, amounts)
+    if len(graphs) > 1:
+        raise InputError("a second graph; expected one")
+    graph = graphs[0]
+    if sum(1 for _ in root.iter(_GRAPH)) > 1:
+        raise InputError("a graph inside of a node or an edge is not supported")
+    if graph.find(_HYPEREDGE) is not None:
+        raise InputError("a hyperedge is not supported")
+    if graph.get("edgedefault") != "directed":
+        raise InputError(f'edgedefault is {shown(graph.get("edgedefault"))}, expected "directed"')
+    return graph
 
 
-class _Reader:
-    """Takes expat's events; elements it does not know are skipped with all they hold."""
+def _text_graph(reader: GraphMLReader, root: ElementTree.Element, graph: ElementTree.Element) -> TextGraph:
+    _refuse_twice("key", (key.get("id") for key in root.findall(_KEY)))
+    for default in root.iter(_DEFAULT):
+        default.text = default.text or ""
+    keys, given = reader.find_graphml_keys(root)
+    defaults: dict[str, dict[str, str]] = {"node": {}, "graph": {}}
+    for key, value in given.items():
+        for kind in ("node",) if keys[key]["for"] in (None, "all") else (keys[key]["for"],):
+            defaults.setdefault(kind, {})[keys[key]["name"]] = value
 
-    def __init__(self, parser: Any, wanted: frozenset[str]) -> None:
-        self.found = TextGraph(line_of=lambda line: line)
-        self.graph_found = False
-        self._parser = parser
-        self._wanted = wanted
-        self._keys: dict[str, tuple[str, str]] = {}  # id: what it is for, its name
-        self._node_defaults: dict[str, str] = {}
-        self._graph_defaults: dict[str, str] = {}
-        self._open: list[str] = []
-        self._skipped = 0
-        self._text: list[str] | None = None
-        self._key: tuple[str, str] = ("", "")
-        self._values: dict[str, str] = {}
-        self._yed_label: str | None = None
-        parser.buffer_text = True
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._characters
-        parser.StartDoctypeDeclHandler = self._doctype
+    def attributes(element: ElementTree.Element, kind: str) -> dict[str, str]:
+        data = reader.decode_data_elements(keys, element)
+        _refuse_twice("", (keys[each.get("key")]["name"] for each in element.findall(_DATA)))
+        return {**defaults[kind], **{name: value for name, value in data.items() if value is not None}}
 
-    def release(self) -> None:
-        """Undo the cycle of references between the reader and the parser."""
-        del self._parser
-
-    def _error(self, message: str) -> InputError:
-        return InputError(f"line {self._parser.CurrentLineNumber}: {message}")
-
-    def _doctype(self, *_: Any) -> None:
-        raise self._error("a document type declaration (DOCTYPE) is not accepted")
-
-    def _characters(self, text: str) -> None:
-        if self._text is not None:
-            self._text.append(text)
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        space, _, local = name.rpartition(" ")
-        if self._skipped:
-            self._skipped += 1
-            if local == "NodeLabel" and self._open[-2:-1] == ["node"]:  # yEd has labels inside of its drawing
-                self._text = []
-            return
-        parent = self._open[-1] if self._open else ""
-        known = _STARTS.get((parent, local)) if not space or space.startswith(NAMESPACE) else None
-        if known is None:
-            if not parent:
-                raise self._error(f"the root element is {shown(local)}, expected graphml")
-            self._skipped = 1
-            return
-        self._open.append(local)
-        known(self, attributes)
-
-    def _end(self, name: str) -> None:
-        if self._skipped:
-            self._skipped -= 1
-            if name.endswith(" NodeLabel") and self._text is not None:
-                if self._yed_label is None:
-                    self._yed_label = "".join(self._text).strip()
-                self._text = None
-            return
-        local = self._open.pop()
-        if local == "data":
-            self._end_data()
-        elif local == "default":
-            kind, name = self._key
-            self._take_default(kind, name, "".join(self._text or ()))
-            self._text = None
-        elif local == "node":
-            if self._yed_label is not None:
-                self._values.setdefault("label", self._yed_label)
-            for key, value in self._node_defaults.items():
-                self._values.setdefault(key, value)
-        elif local == "graph":
-            self.found.about = {**self._graph_defaults, **self.found.about}
-
-    def _start_key(self, attributes: dict[str, str]) -> None:
-        key = self._attribute("key", attributes, "id")
-        if key in self._keys:
-            raise self._error(f"key {shown(key)} is given twice")
-        # A key without a name is yEd's, for its drawing.
-        self._key = self._keys[key] = attributes.get("for", "all"), attributes.get("attr.name", "")
-
-    def _start_default(self, attributes: dict[str, str]) -> None:
-        self._text = []
-
-    def _take_default(self, kind: str, name: str, value: str) -> None:
-        if kind in ("node", "all") and name in self._wanted:
-            self._node_defaults[name] = value
-        if kind == "graph" and name:
-            self._graph_defaults[name] = value
-
-    def _start_graph(self, attributes: dict[str, str]) -> None:
-        if self.graph_found:
-            raise self._error("a second graph; expected one")
-        self.graph_found = True
-        directed = attributes.get("edgedefault")
-        if directed != "directed":
-            raise self._error(f'edgedefault is {shown(directed)}, expected "directed"')
-
-    def _start_node(self, attributes: dict[str, str]) -> None:
-        node = self._attribute("node", attributes, "id")
-        if node in self.found.nodes:
-            first = self.found.places[node]
-            raise self._error(f"node {shown(node)} is given twice, first in line {first}")
-        self._values = self.found.nodes[node] = {}
-        self._yed_label = None
-        self.found.places[node] = self._parser.CurrentLineNumber
-
-    def _start_edge(self, attributes: dict[str, str]) -> None:
-        tail, head = (self._attribute("edge", attributes, end) for end in ("source", "target"))
-        if attributes.get("directed", "true") != "true":
-            raise self._error(f"the edge {shown(tail)} -> {shown(head)} is undirected")
-        self.found.edges.append((tail, head, self._parser.CurrentLineNumber))
-
-    def _start_data(self, attributes: dict[str, str]) -> None:
-        key = self._attribute("data", attributes, "key")
-        if key not in self._keys:
-            raise self._error(f"data has the unknown key {shown(key)}")
-        self._key = self._keys[key]
-        self._text = []
-
-    def _end_data(self) -> None:
-        name = self._key[1]
-        of_node = self._open[-1] == "node"
-        values = self._values if of_node else self.found.about
-        if name and (name in self._wanted or not of_node):
-            if name in values:
-                raise self._error(f"{shown(name)} is given twice")
-            values[name] = "".join(self._text or ())
-        self._text = None
-
-    def _attribute(self, element: str, attributes: dict[str, str], name: str) -> str:
-        if name not in attributes:
-            raise self._error(f"{element} without {name}")
-        return attributes[name]
-
-    def _refuse_nested(self, attributes: dict[str, str]) -> None:
-        raise self._error("a graph inside of a node or an edge is not supported")
-
-    def _refuse_hyperedge(self, attributes: dict[str, str]) -> None:
-        raise self._error("a hyperedge is not supported")
-
-    def _nothing(self, attributes: dict[str, str]) -> None:
-        pass
+    nodes = graph.findall(_NODE)
+    _refuse_twice("node", (_attribute(node, "node", "id") for node in nodes))
+    found = TextGraph(
+        about=attributes(graph, "graph"),
+        nodes={node.attrib["id"]: attributes(node, "node") for node in nodes},
+    )
+    for edge in sorted(graph.findall(_EDGE), key=_written_position):
+        tail, head = (_attribute(edge, "edge", end) for end in ("source", "target"))
+        if edge.get("directed", "true") != "true":
+            raise InputError(f"the edge {shown(tail)} -> {shown(head)} is undirected")
+        found.edges.append((tail, head))
+    return found
 
 
-_STARTS = {
-    ("", "graphml"): _Reader._nothing,
-    ("graphml", "key"): _Reader._start_key,
-    ("key", "default"): _Reader._start_default,
-    ("graphml", "graph"): _Reader._start_graph,
-    ("graph", "data"): _Reader._start_data,
-    ("graph", "node"): _Reader._start_node,
-    ("graph", "edge"): _Reader._start_edge,
-    ("node", "data"): _Reader._start_data,
-    ("node", "graph"): _Reader._refuse_nested,
-    ("edge", "graph"): _Reader._refuse_nested,
-    ("graph", "hyperedge"): _Reader._refuse_hyperedge,
-}
+def _attribute(element: ElementTree.Element, what: str, name: str) -> str:
+    if name not in element.attrib:
+        raise InputError(f"{what} without {name}")
+    return element.attrib[name]
+
+
+def _refuse_twice(what: str, names: Iterable[str | None]) -> None:
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise InputError(f"{what} {shown(twice)} is given twice".lstrip())
+
+
+def _written_position(edge: ElementTree.Element) -> int:
+    """Return the position that `graphml_text` wrote as an id; 0, so that the order stays, for other ids."""
+    name = edge.get("id", "")
+    return int(name) if len(name) < 10 and name.isdecimal() else 0
 
 
 def graphml_text(graph: ComputationGraph) -> str:
-    """The content of the file `write_graphml` writes: one line per node and per edge.
+    """Return the content of the file that `write_graphml` writes.
 
     Raises:
         InputError: `graph.attributes` holds what is not JSON.
     """
-    about = graph_attributes(graph)
-    nodes = list(node_attributes(graph))
-    used = dict.fromkeys(key for values in nodes for key in values)
-    ids = [str(node).translate(_QUOTED_ESCAPES) for node in graph.nodes]
-    return "\n".join(
-        [
-            '<?xml version="1.0" encoding="UTF-8"?>',
-            f'<graphml xmlns="{NAMESPACE}">',
-            *(_key_line("graph", key) for key in about),
-            *(_key_line("node", key) for key in used),
-            '<graph edgedefault="directed">',
-            *(_data(key, value) for key, value in about.items()),
-            *(
-                f'<node id="{node}">{"".join(_data(key, value) for key, value in values.items())}</node>'
-                for node, values in zip(ids, nodes, strict=True)
-            ),
-            *(f'<edge source="{ids[tail]}" target="{ids[head]}"/>' for tail, head in graph.edges),
-            "</graph>",
-            "</graphml>",
-            "",
-        ]
-    )
+    import networkx as nx
 
-
-def _key_line(kind: str, key: str) -> str:
-    return f'<key id="{key}" for="{kind}" attr.name="{key}" attr.type="{_TYPES.get(key, "string")}"/>'
-
-
-def _data(key: str, value: str) -> str:
-    return f'<data key="{key}">{value.translate(_ESCAPES)}</data>'
+    ids = [str(node) for node in graph.nodes]
+    drawn = nx.MultiDiGraph(**graph_attributes(graph))
+    for node, values in zip(ids, node_attributes(graph), strict=True):
+        drawn.add_node(node)
+        drawn.nodes[node].update((key, _TYPES.get(key, str)(value)) for key, value in values.items())
+    drawn.add_edges_from((ids[tail], ids[head], at) for at, (tail, head) in enumerate(graph.edges))
+    return "\n".join(nx.generate_graphml(drawn, named_key_ids=True)) + "\n"
 
 
 read_graphml, write_graphml = reading(parse_text), writing(graphml_text)

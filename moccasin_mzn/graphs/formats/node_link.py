@@ -37,7 +37,8 @@ from moccasin_mzn.arguments import checked
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import replace_file
 from moccasin_mzn.graphs.checks import by_device
-from moccasin_mzn.graphs.formats.fields import (
+from moccasin_mzn.graphs.formats.reader import (
+    Reader,
     attributes_json,
     check_directed,
     column,
@@ -47,7 +48,6 @@ from moccasin_mzn.graphs.formats.fields import (
     objects,
     resolve_list,
 )
-from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 FORMAT = "moccasin-graph"
@@ -120,7 +120,7 @@ def graph_text(graph: ComputationGraph) -> str:
     about.update(graph.attributes)
     if graph.order is not None:
         about["order"] = [graph.nodes[v] for v in graph.order]
-    nodes = [{"id": node, **graph.told_of(v)} for v, node in enumerate(graph.nodes)]
+    nodes = [{"id": node, **graph.attributes_of(v)} for v, node in enumerate(graph.nodes)]
     edges = [{"source": graph.nodes[tail], "target": graph.nodes[head]} for tail, head in graph.edges]
     head = {"format": FORMAT, "version": VERSION, "directed": True, "multigraph": False, "graph": about}
     lines = [f"{_json(key)}: {attributes_json(value)}" for key, value in head.items()]

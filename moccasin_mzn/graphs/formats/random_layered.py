@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moccasin_mzn.graphs.formats.fields import first_node, graph_of
-from moccasin_mzn.graphs.formats.reader import Reader
+from moccasin_mzn.graphs.formats.reader import Reader, first_node, graph_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 

@@ -1,12 +1,16 @@
-"""What a reader of one format is."""
+"""What a reader of one format is, and what readers of JSON share: lists of objects, their keys, ids to positions."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
-from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,181 @@ class Reader:
     looks: str
     """What people are told that files look like; of a dialect of JSON, what the objects under "nodes" have."""
     matches: Callable[[Any], bool]
-    """Of a file's text or, if `is_json`, of the document in it."""
+    """Return True for a file's text or, if `is_json`, for the document in it, that has this format."""
     parse: Callable[[Any], ComputationGraph]
     is_json: bool = False
+
+
+Object = dict[str, Any]
+
+
+def first_node(document: Any) -> Object | None:
+    """The first object under "nodes", or None if the document has none: what dialects are told apart by."""
+    nodes = document.get("nodes") if isinstance(document, dict) else None
+    return nodes[0] if isinstance(nodes, list) and nodes and isinstance(nodes[0], dict) else None
+
+
+def attributes_json(value: Any) -> str:
+    """Attributes of a graph as JSON.
+
+    Raises:
+        InputError: they are none.
+    """
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the graph's attributes are not JSON: {error}") from None
+    except RecursionError:
+        raise InputError("the graph's attributes are nested too deeply") from None
+
+
+def check_directed(document: Object) -> None:
+    """Refuse undirected graphs and multigraphs; a file that does not say is neither.
+
+    Raises:
+        InputError: "directed" is not true or "multigraph" is not false.
+    """
+    for key, wanted in (("directed", True), ("multigraph", False)):
+        if document.get(key, wanted) is not wanted:
+            raise InputError(f'"{key}" is {shown(document[key])}, expected {str(wanted).lower()}')
+
+
+def graph_object(document: Object) -> Object:
+    """The object under "graph", empty if there is none."""
+    about = document.get("graph", {})
+    if not isinstance(about, dict):
+        raise InputError(f'"graph" is {shown(about)}, expected an object')
+    return about
+
+
+def objects(document: Object, *names: str) -> list[Object]:
+    """The list of objects under the one key of `names` that is there.
+
+    Raises:
+        InputError: none or several are there, or it is no list of objects.
+    """
+    present = [name for name in names if name in document]
+    if len(present) != 1:
+        wanted = " or ".join(f'"{name}"' for name in names)
+        raise InputError(f"expected one key {wanted}, found {'none' if not present else 'all'}")
+    values = document[present[0]]
+    if not isinstance(values, list):
+        raise InputError(f'"{present[0]}" is {shown(values)}, expected a list')
+    if not set(map(type, values)) <= {dict}:
+        at = next(at for at, value in enumerate(values) if not isinstance(value, dict))
+        raise InputError(f"{present[0]}[{at}] is {shown(values[at])}, expected an object")
+    return values
+
+
+def column(values: list[Object], what: str, key: str) -> list[Any]:
+    """The value of `key` in each object of a list that messages call `what`.
+
+    Raises:
+        InputError: an object has no such key.
+    """
+    try:
+        return list(map(itemgetter(key), values))
+    except KeyError:
+        at = next(at for at, value in enumerate(values) if key not in value)
+        raise InputError(f'{what}[{at}]: key "{key}" is missing') from None
+
+
+def resolve(ids: list[NodeId], what: str, values: list[Any]) -> list[int]:
+    """Positions of `values` in `ids`; the type counts, so "1" is not 1.
+
+    Raises:
+        InputError: a value is not among the ids.
+    """
+    index = {node: at for at, node in enumerate(ids) if type(node) in (int, str)}
+    if set(map(type, values)) <= {int, str}:
+        found = list(map(index.get, values, repeat(-1)))
+    else:
+        found = [index.get(value, -1) if type(value) in (int, str) else -1 for value in values]
+    if -1 in found:
+        at = found.index(-1)
+        raise InputError(f"{what}[{at}]: node {shown(values[at])} is not in the graph")
+    return found
+
+
+def edge_positions(
+    ids: list[NodeId], document: Object, names: tuple[str, ...], ends: tuple[str, str]
+) -> tuple[tuple[int, int], ...]:
+    """The edges of a document as pairs of positions, tail first.
+
+    Args:
+        names: the keys the list of edges may be under.
+        ends: the keys of the tail and of the head in each edge.
+    """
+    what = next((name for name in names if name in document), names[0])
+    edges = objects(document, *names)
+    tails, heads = (resolve(ids, what, column(edges, what, end)) for end in ends)
+    return tuple(zip(tails, heads, strict=True))
+
+
+def resolve_list(ids: list[NodeId], about: Object, key: str) -> tuple[int, ...] | None:
+    """The list of ids under a key, such as "order", as positions, None if there is none."""
+    found = about.get(key)
+    if found is None:
+        return None
+    if not isinstance(found, list):
+        raise InputError(f'"{key}" is {shown(found)}, expected a list of node ids')
+    return tuple(resolve(ids, key, found))
+
+
+def graph_of(
+    document: Object, node: str, duration: str, size: str, edges: tuple[str, str], ends: tuple[str, str], *,
+    label: str | None = None, backward: str | None = None, workspace: str | None = None, in_place: str | None = None,
+    **facts: Any,
+) -> ComputationGraph:  # fmt: skip
+    """The graph of a document.
+
+    Args:
+        node, duration, size: the keys of ids and amounts in each node.
+        edges, ends: see `edge_positions`.
+        label, backward: the keys of what all nodes have, or none; None: the dialect has no such key.
+        workspace: the key of workspaces, which are 0 where it is missing; None: the dialect has none.
+        in_place: the key of lists of inputs that may be overwritten, empty where it is missing; None: there is none.
+        facts: what else the graph is made with.
+
+    Raises:
+        InputError: a missing or malformed key, or no valid graph.
+    """
+    check_directed(document)
+    about = graph_object(document)
+    nodes = objects(document, "nodes")
+    ids = column(nodes, "nodes", node)
+
+    def where_any(key: str | None) -> tuple[Any, ...] | None:
+        return tuple(column(nodes, "nodes", key)) if key is not None and any(key in at for at in nodes) else None
+
+    overwritten = None
+    if in_place is not None and any(in_place in at for at in nodes):
+        overwritten = overwritable(ids, [at.get(in_place, []) for at in nodes])
+    return ComputationGraph(
+        nodes=tuple(ids),
+        durations=tuple(column(nodes, "nodes", duration)),
+        sizes=tuple(column(nodes, "nodes", size)),
+        edges=edge_positions(ids, document, edges, ends),
+        order=resolve_list(ids, about, "order"),
+        name=about.get("name", ""),
+        labels=where_any(label),
+        backward=where_any(backward),
+        workspaces=None if workspace is None else tuple(at.get(workspace, 0) for at in nodes),
+        in_place=overwritten,
+        **facts,
+    )
+
+
+def overwritable(ids: list[NodeId], given: list[Any]) -> tuple[tuple[int, ...], ...]:
+    """The inputs that each node may overwrite, as positions.
+
+    Args:
+        given: for each node a list of ids.
+
+    Raises:
+        InputError: something else, or an id that is not in the graph.
+    """
+    for node, row in zip(ids, given, strict=True):
+        if not isinstance(row, list):
+            raise InputError(f"node {shown(node)}: in_place is {shown(row)}, expected a list of node ids")
+    return tuple(tuple(resolve(ids, f"in_place of node {node}", row)) for node, row in zip(ids, given, strict=True))

@@ -25,15 +25,13 @@ from typing import Any
 from moccasin_mzn.errors import InputError, located, shown, some_of
 from moccasin_mzn.files import load_text, parse_json, replace_file
 from moccasin_mzn.graphs.checks import by_device
-from moccasin_mzn.graphs.formats.fields import attributes_json, overwritable, resolve_list
+from moccasin_mzn.graphs.formats.reader import attributes_json, overwritable, resolve_list
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph, NodeId
 from moccasin_mzn.words import count_text
 
-TEXT_LIMIT = 2**26
-"""Longest text read, in characters: a graph of 100,000 nodes and a million edges takes 53 million in GraphML.
-
-The worst texts of this length keep the readers busy for up to two minutes.
-"""
+TEXT_LIMIT = 2**25
+"""Most characters of a GraphML file: 50,000 nodes with 400,000 edges have 29 million, and the worst texts of this
+length take 4 GB of memory while they are read."""
 
 _TEXT_FIELDS = (("name", ""), ("duration_unit", "unit"), ("size_unit", "unit"))
 _JSON_FIELDS = ("order", "fixed_memory", "computed_once", "attributes")
@@ -79,27 +77,24 @@ class Amounts:
 
 @dataclass
 class TextGraph:
-    """A graph as a file has it. Places are the reader's own, such as offsets; `line_of` turns them into lines."""
+    """A graph as a file has it."""
 
-    line_of: Callable[[int], int]
     about: dict[str, str] = field(default_factory=dict)
     """Attributes of the graph."""
     nodes: dict[str, dict[str, str]] = field(default_factory=dict)
     """Attributes of each node, by id in the file."""
-    places: dict[str, int] = field(default_factory=dict)
-    """Where each node is."""
-    edges: list[tuple[str, str, int]] = field(default_factory=list)
-    """Ids of tail and head, and where the edge is."""
+    edges: list[tuple[str, str]] = field(default_factory=list)
+    """Ids of tail and head."""
 
 
-def check_length(text: str) -> None:
-    """Refuse a text over `TEXT_LIMIT`.
+def check_length(text: str, limit: int) -> None:
+    """Refuse a text of more than `limit` characters.
 
     Raises:
         InputError: it is longer.
     """
-    if len(text) > TEXT_LIMIT:
-        raise InputError(f"{len(text)} characters, over the limit of {TEXT_LIMIT} for this format; use JSON")
+    if len(text) > limit:
+        raise InputError(f"{len(text)} characters, over the limit of {limit} for this format; use JSON")
 
 
 def reading(parse: Callable[[str, Amounts], ComputationGraph]) -> Callable[..., ComputationGraph]:
@@ -132,7 +127,7 @@ def computation_graph(found: TextGraph, amounts: Amounts) -> ComputationGraph:
 
     Raises:
         InputError: a missing or malformed attribute, an edge with an unknown end, to itself or given twice, or no
-            valid graph; with line and node where there are any.
+            valid graph; with the node where there is one.
     """
     ids = [_node_id(found, text) for text in found.nodes]
     assumed: list[str] = []
@@ -165,7 +160,7 @@ def computation_graph(found: TextGraph, amounts: Amounts) -> ComputationGraph:
 def _node_id(found: TextGraph, text: str) -> NodeId:
     values = found.nodes[text]
     if "id_json" in values:
-        return _json_value(values["id_json"], f"{_place(found, text)}: id_json")
+        return _json_value(values["id_json"], f"{_node(text)}: id_json")
     return int(text) if _is_integer_id(text) else text
 
 
@@ -181,9 +176,9 @@ def _amounts(found: TextGraph, key: str, missing: int | None, assumed: list[str]
         value = integer(text)
         if value is None:
             if text.strip():
-                raise InputError(f"{_place(found, node)}: {key} is {shown(text)}, expected an integer 0 to 2**53")
+                raise InputError(f"{_node(node)}: {key} is {shown(text)}, expected an integer 0 to 2**53")
             if missing is None:
-                raise InputError(f"{_place(found, node)}: {key} is missing")
+                raise InputError(f"{_node(node)}: {key} is missing")
             without.append(node)
             value = missing
         values.append(value)
@@ -211,7 +206,7 @@ def _labels(found: TextGraph) -> tuple[str, ...] | None:
     if not any("label" in values or "label_json" in values for values in found.nodes.values()):
         return None
     return tuple(
-        _json_value(values["label_json"], f"{_place(found, node)}: label_json")
+        _json_value(values["label_json"], f"{_node(node)}: label_json")
         if "label_json" in values
         else values.get("label", node)
         for node, values in found.nodes.items()
@@ -225,8 +220,8 @@ def _of_all(found: TextGraph, key: str, parse: Callable[[str, str], Any]) -> tup
     parsed = []
     for node, values in found.nodes.items():
         if key not in values:
-            raise InputError(f"{_place(found, node)}: {key} is missing, other nodes have it")
-        parsed.append(parse(values[key], f"{_place(found, node)}: {key}"))
+            raise InputError(f"{_node(node)}: {key} is missing, other nodes have it")
+        parsed.append(parse(values[key], f"{_node(node)}: {key}"))
     return tuple(parsed)
 
 
@@ -234,7 +229,7 @@ def _overwritable(found: TextGraph, ids: list[NodeId]) -> tuple[tuple[int, ...],
     if not any("in_place" in values for values in found.nodes.values()):
         return None
     given = [
-        _json_value(values["in_place"], f"{_place(found, node)}: in_place") if "in_place" in values else []
+        _json_value(values["in_place"], f"{_node(node)}: in_place") if "in_place" in values else []
         for node, values in found.nodes.items()
     ]
     return overwritable(ids, given)
@@ -249,19 +244,17 @@ def _flag(text: str, what: str) -> bool:
 
 def _edges(found: TextGraph) -> tuple[tuple[int, int], ...]:
     position = {node: at for at, node in enumerate(found.nodes)}
-    edges: dict[tuple[int, int], int] = {}
-    for tail, head, place in found.edges:
-        edge = position.get(tail, -1), position.get(head, -1)
-        if -1 in edge or edge[0] == edge[1] or edge in edges:
-            line = found.line_of(place)
-            for node in (tail, head):
-                if node not in position:
-                    raise InputError(f"line {line}: edge {_arrow(tail, head)}: there is no node {shown(node)}")
-            if edge[0] == edge[1]:
-                raise InputError(f"line {line}: edge {_arrow(tail, head)}: the node reads itself")
-            first = found.line_of(edges[edge])
-            raise InputError(f"line {line}: edge {_arrow(tail, head)} is given twice, first in line {first}")
-        edges[edge] = place
+    edges: dict[tuple[int, int], None] = {}
+    for tail, head in found.edges:
+        for node in (tail, head):
+            if node not in position:
+                raise InputError(f"edge {_arrow(tail, head)}: there is no node {shown(node)}")
+        if tail == head:
+            raise InputError(f"edge {_arrow(tail, head)}: the node reads itself")
+        edge = position[tail], position[head]
+        if edge in edges:
+            raise InputError(f"edge {_arrow(tail, head)} is given twice")
+        edges[edge] = None
     return tuple(edges)
 
 
@@ -269,8 +262,8 @@ def _arrow(tail: str, head: str) -> str:
     return f"{shown(tail)} -> {shown(head)}"
 
 
-def _place(found: TextGraph, node: str) -> str:
-    return f"line {found.line_of(found.places[node])}: node {shown(node)}"
+def _node(node: str) -> str:
+    return f"node {shown(node)}"
 
 
 def _text(about: dict[str, str], key: str, default: str) -> str:
@@ -279,7 +272,7 @@ def _text(about: dict[str, str], key: str, default: str) -> str:
 
 def _json_value(text: str, what: str) -> Any:
     """The JSON value in an attribute that messages call `what`."""
-    if not what.startswith("line "):
+    if not what.startswith("node "):
         what = f"graph attribute {what}"
     if not text.strip():
         raise InputError(f"{what} is empty")
@@ -318,7 +311,7 @@ def node_attributes(graph: ComputationGraph) -> Iterator[dict[str, str]]:
     """Attributes of each node as text, `id_json` only where the text of the id would be read as an integer."""
     for v, node in enumerate(graph.nodes):
         texts = {}
-        for key, value in graph.told_of(v).items():
+        for key, value in graph.attributes_of(v).items():
             texts[key] = value if key == "label" else json.dumps(value)
             if key == "size" and type(node) is str and _is_integer_id(node):
                 texts["id_json"] = json.dumps(node)

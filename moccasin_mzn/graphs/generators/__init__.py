@@ -1,7 +1,7 @@
 """Synthetic computation graphs.
 
-Of networks: `layers` says what one layer puts out and costs, `network` joins layers to a forward graph, `architectures`
-describe networks, `checkmate` adds the backward pass, and `catalogue` has them all by name.
+Graphs of networks: `layers` has what one layer puts out and costs, `network` joins layers to a forward graph and adds
+the backward pass, `architectures` describe networks, and `catalogue` has them all by name.
 
-Of no network: `random_layered`, `random_dag`, `u_shaped` and `chain`.
+Graphs of no network: `random_layered`, and those of `families`.
 """

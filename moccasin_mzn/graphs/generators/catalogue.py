@@ -14,11 +14,15 @@ from typing import Any
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.generators import architectures
-from moccasin_mzn.graphs.generators.architecture import Architecture, unknown
-from moccasin_mzn.graphs.generators.checkmate import training_graph
-from moccasin_mzn.graphs.generators.network import BYTES_PER_ELEMENT
+from moccasin_mzn.graphs.generators.network import (
+    BYTES_PER_ELEMENT,
+    NONE,
+    OPTIMIZERS,
+    Architecture,
+    training_graph,
+    unknown,
+)
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.optimizers import NONE, OPTIMIZERS
 
 
 def generate_network(

@@ -1,11 +1,15 @@
-"""Layers joined to a network, and its forward pass as a computation graph."""
+"""Layers joined to a network; its forward pass as a computation graph, and the backward pass."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from moccasin_mzn.errors import InputError, located, shown
-from moccasin_mzn.graphs.generators.layer import Layer, Output, Shape
+from moccasin_mzn.graphs.generators.layers import Layer, Output, Shape
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 BYTES_PER_ELEMENT = 4
@@ -113,3 +117,175 @@ class Network:
                 if u != INPUT:
                     distances[u] = max(distances[u], distances[v] + 1)
         return distances
+
+
+# --- What a network of the catalogue is: a builder of layers, and what can be chosen about it -----------------
+
+
+IMAGE = (224, 224, 3)
+"""The usual input: height, width and channels."""
+_LARGEST = 2**20
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An integer that can be chosen about a network."""
+
+    name: str
+    default: int
+    meaning: str
+    least: int = 1
+    most: int = _LARGEST
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A network of the catalogue."""
+
+    name: str
+    """Lower case, as on a command line."""
+    title: str
+    source: str
+    """The publication."""
+    input: tuple[int, int, int] | None
+    """Default (height, width, channels); None: the input is no image, and a parameter gives its size."""
+    parameters: tuple[Parameter, ...]
+    builder: Callable[..., Network]
+    """Called with height, width and channels, unless `input` is None, and with all parameters by name."""
+
+    def build(self, input: tuple[int, int, int] | None = None, /, **parameters: int) -> Network:
+        """The network for one shape of input and these parameters; what is not given is the default.
+
+        Raises:
+            InputError: an input or a parameter that is unknown, out of range, or does not fit the network.
+        """
+        chosen = self.chosen(**parameters)
+        shape = self.input_shape(input)
+        return self.builder(**chosen) if shape is None else self.builder(*shape, **chosen)
+
+    def chosen(self, /, **parameters: int) -> dict[str, int]:
+        """All parameters: the given ones, checked, and the defaults of the others.
+
+        Raises:
+            InputError: a parameter that is unknown, no integer or out of range.
+        """
+        known = {parameter.name: parameter for parameter in self.parameters}
+        for name, value in parameters.items():
+            if name not in known:
+                raise InputError(f"{self.name}: {unknown('parameter', name, known)}")
+            least, most = known[name].least, known[name].most
+            if type(value) is not int or not least <= value <= most:
+                raise InputError(f"{self.name}: {name} is {shown(value)}, expected an integer from {least} to {most}")
+        return {name: parameters.get(name, parameter.default) for name, parameter in known.items()}
+
+    def input_shape(self, input: tuple[int, int, int] | None = None) -> tuple[int, int, int] | None:
+        """The given input shape, checked, or the default; None if the network takes none.
+
+        Raises:
+            InputError: not three integers in range, or given to a network that takes no image.
+        """
+        if input is None:
+            return self.input
+        if self.input is None:
+            names = ", ".join(parameter.name for parameter in self.parameters)
+            raise InputError(f"{self.name}: takes no image; its input is given by parameters: {names}")
+        if len(input) != 3:
+            raise InputError(f"{self.name}: the input is {shown(input)}, expected height, width and channels")
+        for what, value in zip(("height", "width", "channels"), input, strict=True):
+            if type(value) is not int or not 1 <= value <= _LARGEST:
+                raise InputError(f"{self.name}: {what} is {shown(value)}, expected an integer from 1 to {_LARGEST}")
+        return input[0], input[1], input[2]
+
+
+def unknown(what: str, name: str, known: Mapping[str, Any]) -> str:
+    """What to say of a name that nobody knows."""
+    near = difflib.get_close_matches(str(name).lower(), known, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return f"there is no {what} {shown(name)}{hint}; there are {', '.join(known)}"
+
+
+def classes(default: int) -> Parameter:
+    """The parameter of networks that tell classes apart."""
+    return Parameter("classes", default, "classes told apart")
+
+
+LABELS = (classes(1000),)
+"""The parameters of most networks for ImageNet."""
+_FUSED = Parameter("fused", 1, "1: ReLU, convolution and batch norm are one node; 0: three", least=0, most=1)
+SEARCHED = (*LABELS, _FUSED)
+"""The parameters of networks of separable convolutions."""
+
+
+# --- The backward pass, by Checkmate's construction (Jain et al., MLSys 2020) ---------------------------------
+
+# What one forward edge u -> v becomes::
+#
+#       u -----> v          ...  last -----> loss
+#       |      / |                  |          |
+#       |    /   |                  |          |
+#       v  v     v                  v          |
+#     grad u <- grad v  <- ...  grad last <----'
+#
+# A gradient reads the output of its layer and of its layer's readers, but not the inputs of its layer. The
+# construction reproduces the FCN8, VGG16 and ResNet50 training graphs published with the code of MOCCASIN (Bartan et
+# al., ICML 2023).
+
+
+BACKWARD_FACTOR = 2
+"""Duration of a gradient over that of its layer, in FLOP mode."""
+
+
+def training_graph(forward: ComputationGraph, batch: int) -> ComputationGraph:
+    """Forward pass, loss and backward pass: 2 F + 1 nodes for F forward nodes.
+
+    Args:
+        forward: in topological order of positions, with one output, which is the last node.
+        batch: samples; the loss is one number each.
+
+    Returns:
+        Nodes with ids 0..2F: the forward nodes in their order, the loss F, and 2F - u the gradient of u. A gradient
+        has its layer's size and twice its duration; the loss has duration 0. The ids are the input order. The loss
+        counts as backward, as in the published graphs. Gradients of parameters are no nodes; fixed memory is that of
+        the forward graph.
+
+    Raises:
+        InputError: several outputs, positions out of topological order, or a batch below 1.
+    """
+    count = len(forward.nodes)
+    if type(batch) is not int or batch < 1:
+        raise InputError(f"batch is {shown(batch)}, expected an integer of 1 or more")
+    for v, readers in enumerate(forward.successors):
+        if not readers and v != count - 1:
+            raise InputError(f"node {forward.nodes[v]}: nothing reads it, but only the last node may be an output")
+    forward.check_order(range(count))
+
+    loss = count
+    edges = set(forward.edges)
+    edges |= {(v, 2 * count - u) for u, v in forward.edges}
+    edges |= {(2 * count - v, 2 * count - u) for u, v in forward.edges}
+    edges |= {(u, 2 * count - u) for u in range(count)}
+    edges |= {(count - 1, loss), (loss, loss + 1)}
+    labels = forward.labels or tuple(map(str, forward.nodes))
+    return ComputationGraph(
+        nodes=tuple(range(2 * count + 1)),
+        durations=(*forward.durations, 0, *(BACKWARD_FACTOR * w for w in reversed(forward.durations))),
+        sizes=(*forward.sizes, BYTES_PER_ELEMENT * batch, *reversed(forward.sizes)),
+        edges=tuple(sorted(edges)),
+        order=tuple(range(2 * count + 1)),
+        name=forward.name.replace("inference", "training"),
+        labels=(*labels, "loss", *(f"{label}_backward" for label in reversed(labels))),
+        duration_unit=forward.duration_unit,
+        size_unit=forward.size_unit,
+        attributes=forward.attributes,
+        fixed_memory=forward.fixed_memory,
+        backward=tuple(v >= loss for v in range(2 * count + 1)),
+    )
+
+
+# --- What optimizers keep for every trained parameter, beside the parameter: fixed memory of a training graph
+
+
+NONE = "none"
+"""No optimizer."""
+OPTIMIZERS: Mapping[str, int] = {NONE: 0, "sgd": 0, "momentum": 1, "adam": 2}
+"""Numbers kept for each trained parameter, by the optimizer's name on a command line."""

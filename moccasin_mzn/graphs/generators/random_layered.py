@@ -21,7 +21,7 @@ from math import ceil, floor, sqrt
 import numpy as np
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.graphs.generators.randomness import (
+from moccasin_mzn.graphs.generators.families import (
     Array,
     RawRandom,
     check_edges,

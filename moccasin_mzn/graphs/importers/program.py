@@ -1,7 +1,7 @@
-"""What a framework executes, operation by operation, and the graph of tensors in memory that this comes to. ::
+r"""What a framework executes, operation by operation, and the graph of tensors in memory that this comes to. ::
 
     conv ---> bn ---> getitem ---> relu ---> flatten ---> gemm        operations, in the order of execution
-              |  \\--> getitem (read by nobody)  |  view
+              |  \--> getitem (read by nobody)  |  view
               |       plumbing                  |
     conv ---> bn -----------------> relu -----------------> gemm      nodes: tensors in memory
 
@@ -12,13 +12,15 @@ out.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 from moccasin_mzn.errors import InputError, shown, some_of
-from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.pages import Page
 from moccasin_mzn.words import count_text
 
@@ -273,8 +275,8 @@ def _with_sizes(operations: list[Operation], missing: Missing, assumed: list[str
     size = missing.size if isinstance(missing.size, int) else 0
     for found, what in ((unknown, ""), (inside, " of what is inside, or read by nobody,")):
         if found and missing.size == STOP:
-            told = f"the size{what} is unknown of {_listed(found)}; say what to take (--unknown-size)"
-            raise InputError(Page.ONNX.after(told))
+            message = f"the size{what} is unknown of {_listed(found)}; say what to take (--unknown-size)"
+            raise InputError(Page.ONNX.after(message))
         if found:
             assumed.append(f"size{what} unknown, {count_text(size, 'byte')} taken: {_listed(found)}")
     return [
@@ -322,3 +324,60 @@ def _listed(operations: list[Operation]) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(o.kind for o in operations).most_common(_NAMED))
     names = some_of((operation.name for operation in operations), _NAMED)
     return f"{count_text(len(operations), 'node')} ({kinds}): {names}"
+
+
+# --- Durations in other units: operations to nanoseconds of a device, or to what was measured -----------------
+
+
+NANOSECOND = "ns"
+_OPERATIONS = ("FLOP", "MAC")
+_PREFIXES = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
+_FORM = re.compile(r"(\d{1,20}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,2})?)\s*([kMGTP]?)", re.ASCII)
+
+
+def parse_peak(text: str) -> Fraction:
+    """Operations per second: "19.5T", "312e12", "4000000000".
+
+    Raises:
+        InputError: it is none, or not over 0.
+    """
+    form = _FORM.fullmatch(text.strip())
+    if form is None or Fraction(form[1]) <= 0:
+        raise InputError(f"peak {shown(text)}: expected operations per second, such as 19.5T or 19.5e12")
+    return Fraction(form[1]) * 10 ** _PREFIXES[form[2]]
+
+
+def scaled(graph: ComputationGraph, peak: Fraction) -> ComputationGraph:
+    """The graph with durations in nanoseconds of a device that does `peak` of the graph's operations in a second.
+
+    Rounded up, so that what takes time still does.
+
+    Raises:
+        InputError: the graph's durations are no operations (FLOP or MAC), or are too long for a graph.
+    """
+    if graph.duration_unit not in _OPERATIONS:
+        raise InputError(
+            f"durations are in {shown(graph.duration_unit)}; only {' and '.join(_OPERATIONS)} can be turned into time"
+        )
+    durations = tuple(-(-duration * 10**9 * peak.denominator // peak.numerator) for duration in graph.durations)
+    return replace(graph, durations=durations, duration_unit=NANOSECOND)
+
+
+def profiled(graph: ComputationGraph, nanoseconds: Mapping[NodeId, int]) -> ComputationGraph:
+    """An imported graph with measured durations; a node of none that was not measured, as it does nothing, has 0.
+
+    Raises:
+        InputError: another node was not measured.
+    """
+    durations = dict(zip(graph.nodes, graph.durations, strict=True))
+    missing = [node for node, duration in durations.items() if duration and node not in nanoseconds]
+    if missing:
+        raise InputError(f"{count_text(len(missing), 'node')} not measured, such as {missing[0]}")
+    about = dict(graph.attributes)
+    assumed = [line for line in about.pop("assumed", []) if not line.startswith(DURATION_UNKNOWN)]
+    return replace(
+        graph,
+        durations=tuple(nanoseconds.get(node, 0) for node in durations),
+        duration_unit=NANOSECOND,
+        attributes={**about, **({"assumed": assumed} if assumed else {})},
+    )

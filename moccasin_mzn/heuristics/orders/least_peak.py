@@ -11,7 +11,7 @@ from moccasin_mzn.checks import check_seed, check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.in_place import relaxed
+from moccasin_mzn.graphs.memory_model import relaxed
 from moccasin_mzn.heuristics.compiled_searches import ORDERS, ignore, ready
 
 

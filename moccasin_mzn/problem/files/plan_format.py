@@ -22,10 +22,9 @@ from moccasin_mzn.files import load_json, parse_json
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.plans import claimed_plan, is_plan
-from moccasin_mzn.problem.files.schedules import claimed_schedule
-from moccasin_mzn.problem.files.version import FORMAT, VERSION, check_version, is_versioned
+from moccasin_mzn.problem.files.schedules import FORMAT, VERSION, check_version, claimed_schedule, is_versioned
 from moccasin_mzn.problem.judges.certificates import graph_digest
-from moccasin_mzn.problem.plan import Action
+from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.problem.runtime_plan import ONE_MEMORY, RuntimePlan, Step, reads_of
 from moccasin_mzn.problem.validate import validate_plan, validate_schedule
 

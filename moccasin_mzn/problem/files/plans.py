@@ -25,11 +25,9 @@ from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import load_json
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.pages import Page
-from moccasin_mzn.problem.files.schedules import amount, positions
-from moccasin_mzn.problem.files.version import check_version
+from moccasin_mzn.problem.files.schedules import amount, check_version, positions
 from moccasin_mzn.problem.judges.plans import PlacedInterval
-from moccasin_mzn.problem.plan import Action, Plan
-from moccasin_mzn.problem.platform import OBJECTIVES, Goal, Link, Memory, Platform
+from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal, Link, Memory, Plan, Platform
 
 
 def plan_document(platform: Platform, plan: Plan) -> list[dict[str, Any]]:

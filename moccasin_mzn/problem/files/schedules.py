@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import load_json, load_text, parse_json
-from moccasin_mzn.graphs.formats.fields import column, objects
+from moccasin_mzn.graphs.formats.reader import column, objects
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.pages import Page
-from moccasin_mzn.problem.files.version import check_version
 from moccasin_mzn.problem.judges.schedules import Interval
+from moccasin_mzn.words import count_text
 
 
 @dataclass(frozen=True)
@@ -139,3 +141,127 @@ def _intervals(
         if type(offset) is not int:
             raise InputError(f"intervals[{at}]: offset {shown(offset)} is not an integer")
     return tuple(map(Interval, nodes, starts, ends)), tuple(offsets) if placed else None
+
+
+# --- How often nodes may be computed, as people say it: a number, "auto", or a file that says it for each -----
+
+
+USUAL_COUNT = 2
+"""For nodes that a file does not name."""
+
+
+def parse_count(text: str) -> int | str | Path:
+    """Read how often a node may be computed: a positive integer, "auto", or a file that says it for each node.
+
+    Raises:
+        InputError: it is none of them.
+    """
+    if text == "auto":
+        return text
+    if re.fullmatch(r"[0-9]{1,9}", text) and int(text) >= 1:
+        return int(text)
+    if Path(text).is_file():
+        return Path(text)
+    raise InputError(f"max computations {shown(text)}: expected a positive integer, auto or a file")
+
+
+def counts_of(given: Any, graph: ComputationGraph) -> Any:
+    """C_v as `Instance.build` takes it, of that, a text or a file.
+
+    Raises:
+        InputError: see `parse_count` and `read_counts`.
+    """
+    most = parse_count(given) if isinstance(given, str) else given
+    return read_counts(most, graph) if isinstance(most, PathLike) else most
+
+
+def read_counts(path: str | PathLike[str], graph: ComputationGraph) -> tuple[int, ...]:
+    """Read C_v for each node of `graph`: a JSON list in the order of its nodes, or an object from ids to counts. ::
+
+        {"conv1": 1, "conv2": 4}
+
+    Nodes that an object does not name may be computed twice. An id may be written as text ("3" for 3).
+
+    Raises:
+        InputError: the file cannot be read or is broken, a node is not in the graph, or a count is no integer.
+    """
+    document = load_json(path)
+    with located(path):
+        if isinstance(document, list):
+            if len(document) != len(graph.nodes):
+                raise InputError(f"{count_text(len(document), 'count')} for {count_text(len(graph.nodes), 'node')}")
+            counts = document
+        elif isinstance(document, dict):
+            counts = [USUAL_COUNT] * len(graph.nodes)
+            for node, count in document.items():
+                counts[graph.position_of(node)] = count
+        else:
+            raise InputError(f"expected a list of counts or an object of ids and counts, got {shown(document)}")
+        for node, count in zip(graph.nodes, counts, strict=True):
+            if type(count) is not int or count < 1:
+                raise InputError(f"node {node}: count {shown(count)} is not a positive integer")
+    return tuple(counts)
+
+
+# --- How a file says which kind of plan it is, and of which version -------------------------------------------
+
+# There are two kinds: plans for runtimes, which `solve --output` writes and which tell all that is needed to run
+# them; and plans of PyTorch training steps, which `run torch --save` writes and which are of use only with the
+# network.
+
+
+FORMAT, VERSION = "moccasin_mzn plan", 1
+TORCH_FORMAT = "moccasin_mzn PyTorch plan"
+FORMER_TORCH_FORMAT = "moccasin_mzn plan 1"
+"""What files of such plans said before they had a version, which is 1."""
+
+
+def is_versioned(document: Any) -> bool:
+    """Does a JSON document say that it is a plan for runtimes? Older ones, which say nothing, still read as plans."""
+    return _format(document) == FORMAT
+
+
+def is_torch_plan(document: Any) -> bool:
+    """Does a JSON document say that it is a plan of a PyTorch training step?"""
+    return _format(document) in (TORCH_FORMAT, FORMER_TORCH_FORMAT)
+
+
+def check_version(document: Any) -> None:
+    """Refuse a plan for runtimes of a version that is not known, and plans of PyTorch; what is neither is passed over.
+
+    Raises:
+        InputError: it is one.
+    """
+    if is_torch_plan(document):
+        raise InputError(
+            "a plan of a PyTorch training step, for `run torch --plan` and `Plan.load`; expected what `solve --output` "
+            "writes"
+        )
+    if is_versioned(document):
+        _check_number("plan", document.get("version"))
+
+
+def check_torch_version(document: Any) -> None:
+    """Refuse what is no plan of a PyTorch training step, or of a version that is not known.
+
+    Raises:
+        InputError: it is so.
+    """
+    if is_versioned(document):
+        raise InputError(
+            "a plan for runtimes, as `solve --output` writes it; expected one of a PyTorch training step, as "
+            "`run torch --save` and `Plan.save` write it"
+        )
+    if not is_torch_plan(document):
+        raise InputError(f'no plan of a PyTorch training step: expected an object whose "format" is "{TORCH_FORMAT}"')
+    if document["format"] == TORCH_FORMAT:
+        _check_number("PyTorch plan", document.get("version"))
+
+
+def _format(document: Any) -> Any:
+    return document.get("format") if isinstance(document, dict) else None
+
+
+def _check_number(what: str, version: Any) -> None:
+    if type(version) is not int or version != VERSION:
+        raise InputError(f"{what} of version {shown(version)}, this program reads {VERSION}")

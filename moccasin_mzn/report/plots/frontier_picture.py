@@ -15,7 +15,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
-from moccasin_mzn.extensions.frontier.points import Frontier, FrontierPoint
+from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
 from moccasin_mzn.words import count_text, duration_text, memory_text
 
 _MARGIN = 0.03

@@ -1,8 +1,9 @@
 """A supervisor between a program and a command it runs: whatever happens, nothing of the command is left running.
 
 `python -m moccasin_mzn.search.processes.guard SETTINGS COMMAND...` is what `guarded.run_guarded` starts. The command's
-output goes straight to the guard's own stdout and stderr. On stdin the guard hears its parent: a byte asks it to end
-the command gently, the end of the pipe means that the parent is gone. When the command has ended, and everything it
+output goes straight to the guard's own stdout and stderr. On stdin the guard hears its parent: first what the command
+is to read, as many bytes as the settings say; then a byte asks it to end the command gently, the end of the pipe means
+that the parent is gone. When the command has ended, and everything it
 ever started with it, the guard writes its report on stdout: the token of the settings and one line of JSON.
 
 Linux hands orphans to the guard (it is a child subreaper) and kills the command if the guard is killed. Elsewhere the
@@ -20,6 +21,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -153,12 +155,22 @@ class Guard:
         if self.settings["cores"] is not None:
             psutil.Process().cpu_affinity(self.settings["cores"])  # the command inherits it
         environment = {**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder)}
-        process = subprocess.Popen(
-            self.command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=tied_to_this_process(),
-            env=environment,
-        )  # fmt: skip
+        with tempfile.TemporaryFile(dir=folder) as text:
+            text.write(self._text())
+            text.seek(0)
+            process = subprocess.Popen(
+                self.command, stdin=text, start_new_session=True, preexec_fn=tied_to_this_process(), env=environment
+            )
         threading.Thread(target=self._listen, daemon=True).start()  # after the fork, which is of one thread
         return process
+
+    def _text(self) -> bytes:
+        """What the command is to read; less of it if the parent is gone."""
+        parts, missing = [], self.settings["input"]
+        while missing and (part := os.read(0, missing)):
+            parts.append(part)
+            missing -= len(part)
+        return b"".join(parts)
 
     def _listen(self) -> None:
         while os.read(0, 1):

@@ -68,6 +68,7 @@ def never() -> bool:
 def run_guarded(
     command: Sequence[str],
     *,
+    text: str = "",
     hard_limit: float | None = None,
     memory_limit: int | None = None,
     cores: frozenset[int] | None = None,
@@ -78,10 +79,11 @@ def run_guarded(
 ) -> Ending:
     """Run a command to its end. However this function ends, nothing that the command started is left running.
 
-    The command has no input, and a folder for temporary files that is removed afterwards. It is killed with all it has
+    The command has a folder for temporary files that is removed afterwards. It is killed with all it has
     started if this process dies.
 
     Args:
+        text: what the command reads on stdin.
         hard_limit: seconds after which all is killed.
         memory_limit: bytes; all is killed once the sum of resident memory, looked at five times a second, is more.
         cores: the processors to run on, where the system can pin processes (Linux, Windows).
@@ -103,8 +105,9 @@ def run_guarded(
         "memory_limit": memory_limit,
         "cores": None if cores is None else sorted(cores),
         "grace": grace,
+        "input": len(text.encode()),
     }
-    talk = _Talk(_start_guard(mark, settings, command), token, on_line, on_error_line)
+    talk = _Talk(_start_guard(mark, settings, command), token, on_line, on_error_line, text)
     try:
         talk.run(stop)
     finally:
@@ -155,6 +158,7 @@ class _Talk:
     token: str
     on_line: Callable[[str], None]
     on_error_line: Callable[[str], None]
+    text: str = ""
     report: dict[str, Any] | None = None
     """The guard's, once it is there."""
     stderr: str = ""
@@ -166,6 +170,10 @@ class _Talk:
         """Take lines until the guard has ended and said all, or is lost."""
         for name, stream in (("out", self.guard.stdout), ("error", self.guard.stderr)):
             threading.Thread(target=self._read, args=(name, stream), daemon=True).start()
+        assert self.guard.stdin is not None
+        with contextlib.suppress(OSError):  # it has ended
+            self.guard.stdin.buffer.write(self.text.encode())  # type: ignore[attr-defined]  # a text stream has one
+            self.guard.stdin.flush()
         try:
             self._take_all(stop)
         finally:

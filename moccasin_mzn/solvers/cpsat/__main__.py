@@ -6,9 +6,7 @@ import os
 import sys
 from typing import NoReturn
 
-from moccasin_mzn.solvers.flatzinc.clock import seconds_since_start
-from moccasin_mzn.solvers.flatzinc.options import parse_options
-from moccasin_mzn.solvers.flatzinc.stopping import execute
+from moccasin_mzn.solvers.flatzinc.execution import execute, parse_options, seconds_since_start
 
 
 def main(arguments: list[str] | None = None) -> int:

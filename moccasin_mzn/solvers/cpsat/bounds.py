@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from math import inf, isqrt, log2
 
-from moccasin_mzn.solvers.flatzinc.intset import IntSet
-from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, Variable
+from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, IntSet, Variable
 
 MOST_UPDATES = 30
 """How often the bounds of one variable may improve: some pairs of constraints would go on forever."""
@@ -189,8 +188,9 @@ class _Propagation:
         self._narrow_all(inverses, first, len(terms))
 
     def _cost_regular(
-        self, terms: list[Expression], first: int, width: int, heads, start, finals, costs: list[int], total: Expression
-    ) -> None:
+        self, terms: list[Expression], first: int, width: int, heads: list[int], start: int, finals: list[int],
+        costs: list[int], total: Expression,
+    ) -> None:  # fmt: skip
         self._narrow_all(terms, first, width)
         self._narrow(total, (len(terms) * min(costs), len(terms) * max(costs)))
 

@@ -11,11 +11,11 @@ from typing import Any
 from ortools.sat.python import cp_model
 
 from moccasin_mzn.clock import Deadline, halting
-from moccasin_mzn.solvers.cpsat.wide_sums import certain_bound, keep_true
+from moccasin_mzn.solvers.cpsat.solver import certain_bound, keep_true
 from moccasin_mzn.solvers.program import YES, Program
 
 ROWS_AT_ONCE = 500
-"""Of those that a solution of the linear relaxation violates, how many are added before it is solved again."""
+"""Most violated rows that are added before the linear relaxation is solved again."""
 ACTIVITY_DECAY = 0.95
 """What counts of a column's part in conflicts after one more conflict."""
 

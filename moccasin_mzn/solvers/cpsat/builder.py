@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import mul
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from moccasin_mzn.solvers.cpsat.solver import CpModelProto
-from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, LOWEST, IntSet
-from moccasin_mzn.solvers.flatzinc.syntax import FlatZincError
+from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, FlatZincError, IntSet
 
 TRUE = 0
 FALSE = ~TRUE
@@ -147,14 +146,16 @@ class Builder:
 
     # Constraints
 
-    def new(self, when: Sequence[int] = ()):
+    def new(self, when: Sequence[int] = ()) -> Any:
         """A new, still empty constraint proto."""
         proto = self._constraints.add()
         if when:
             proto.enforcement_literal.extend(when)
         return proto
 
-    def linear(self, coefficients: Sequence[int], terms: Sequence[Term], domain: Sequence[int], when=()) -> None:
+    def linear(
+        self, coefficients: Sequence[int], terms: Sequence[Term], domain: Sequence[int], when: Sequence[int] = ()
+    ) -> None:
         """The sum of coefficient * term lies in the domain low, high, low, high, ..., where `LOWEST` and `HIGHEST`
         stand for no bound."""
         variables, factors, offset = [], [], 0
@@ -185,27 +186,27 @@ class Builder:
         """How many constraints there are: the index that the next one gets."""
         return len(self._constraints)
 
-    def clause(self, literals: Sequence[int], when=()) -> None:
+    def clause(self, literals: Sequence[int], when: Sequence[int] = ()) -> None:
         """One of the literals is true."""
         self.new(when).bool_or.literals.extend(literals)
 
-    def all_true(self, literals: Sequence[int], when=()) -> None:
+    def all_true(self, literals: Sequence[int], when: Sequence[int] = ()) -> None:
         """All of the literals are true."""
         self.new(when).bool_and.literals.extend(literals)
 
-    def false(self, when=()) -> None:
+    def false(self, when: Sequence[int] = ()) -> None:
         """The model, or the conjunction of `when`, is false."""
         self.clause([], when)
 
-    def equal(self, left: Term, right: Term, when=()) -> None:
+    def equal(self, left: Term, right: Term, when: Sequence[int] = ()) -> None:
         """left = right"""
         self.linear((1, -1), (left, right), (0, 0), when)
 
-    def at_most(self, left: Term, right: Term, when=()) -> None:
+    def at_most(self, left: Term, right: Term, when: Sequence[int] = ()) -> None:
         """left <= right"""
         self.linear((1, -1), (left, right), (LOWEST, 0), when)
 
-    def within(self, term: Term, values: IntSet, when=()) -> None:
+    def within(self, term: Term, values: IntSet, when: Sequence[int] = ()) -> None:
         """The operand takes one of the values."""
         if values.ranges:
             self.linear((1,), (term,), values.flat(), when)
@@ -309,7 +310,7 @@ class Builder:
         self.clause([~self.equals_value(Term(variable, 1, 0), value) for variable, value in pairs])
 
     @staticmethod
-    def write(term: Term, proto) -> None:
+    def write(term: Term, proto: Any) -> None:
         """Copy an operand into a `LinearExpressionProto`."""
         if not all(LOWEST <= number <= HIGHEST for number in term):
             raise ModelError("the numbers of an expression do not fit in 64 bits")
@@ -318,7 +319,7 @@ class Builder:
             proto.coeffs.append(term.coefficient)
         proto.offset = term.offset
 
-    def write_all(self, terms: Sequence[Term], protos) -> None:
+    def write_all(self, terms: Sequence[Term], protos: Any) -> None:
         """Copy operands into a repeated field of `LinearExpressionProto`."""
         for term in terms:
             self.write(term, protos.add())

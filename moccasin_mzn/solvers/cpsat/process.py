@@ -10,8 +10,7 @@ import sys
 from dataclasses import fields
 
 from moccasin_mzn.solvers.cpsat import run as here
-from moccasin_mzn.solvers.flatzinc.options import Options
-from moccasin_mzn.solvers.flatzinc.stopping import StopFlag
+from moccasin_mzn.solvers.flatzinc.execution import Options, StopFlag
 from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc
 
 COMMAND = ("-m", "moccasin_mzn.solvers.linear", "--engine", "highs")

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term, as_term
-from moccasin_mzn.solvers.flatzinc.intset import IntSet
+from moccasin_mzn.solvers.flatzinc.syntax import IntSet
 
 Int = Term
 Ints = list[Term]
@@ -29,6 +30,8 @@ Pars = list[int]
 Set = IntSet
 Sets = list[IntSet]
 When = list[int]
+Operand = Any
+"""Any of these."""
 
 KINDS = ("Int", "Ints", "Bool", "Bools", "Par", "Pars", "Set", "Sets")
 
@@ -62,7 +65,7 @@ def relation(
     holds: Callable[..., bool] | None = None,
     value: Callable[..., Any] | None = None,
     target: int = -1,
-) -> Callable:
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function under its names, half-reified as `NAME_imp` and, if there is a function for the negation or
     for the `reified` form, whose last argument is the truth, as `NAME_reif`. That of `fzn_X` is also `native_X_reif`,
     see `mznlib`.
@@ -94,7 +97,9 @@ def relation(
     return register
 
 
-def function(*names: str, value: Callable[..., Any] | None = None, target: int = -1) -> Callable:
+def function(
+    *names: str, value: Callable[..., Any] | None = None, target: int = -1
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a constraint that exists in one form only, without `when`; `value` and `target` as in `Handler`."""
 
     def register(post: Callable[..., None]) -> Callable[..., None]:
@@ -132,7 +137,7 @@ def _of_integers(post: Callable[..., None], taken: Sequence[str], kinds: Sequenc
         return post
     readers = [_AS_INTEGERS.get(pair, lambda operand: operand) for pair in zip(taken, kinds, strict=True)]
 
-    def converted(builder: Builder, *operands, when: When) -> None:
+    def converted(builder: Builder, *operands: Operand, when: When) -> None:
         post(builder, *(read(operand) for read, operand in zip(readers, operands, strict=True)), when=when)
 
     return converted
@@ -143,7 +148,7 @@ def _unconditional(post: Callable[..., None]) -> Callable[..., None]:
 
 
 def _half_reified(post: Callable[..., None]) -> Callable[..., None]:
-    def imp(builder: Builder, *arguments) -> None:
+    def imp(builder: Builder, *arguments: Operand) -> None:
         *operands, condition = arguments
         if condition != FALSE:
             post(builder, *operands, when=[] if condition == TRUE else [condition])
@@ -157,8 +162,41 @@ def _half_refuted(opposite: Callable[..., None]) -> Callable[..., None]:
 
 
 def _reified(holds: Callable[..., None], fails: Callable[..., None]) -> Callable[..., None]:
-    def reif(builder: Builder, *arguments) -> None:
+    def reif(builder: Builder, *arguments: Operand) -> None:
         holds(builder, *arguments)
         fails(builder, *arguments)
 
     return reif
+
+
+# --- Which modules know which constraints: each is loaded when a constraint is met that those before do not know
+
+# Most files need two or three of them, and loading all takes longer than reading and solving a small file.
+
+
+_FAMILIES = (
+    "comparison",
+    "arithmetic",
+    "extremes",
+    "counting",
+    "ordering",
+    "scheduling",
+    "packing",
+    "successors",
+    "extension",
+)
+"""The modules of the package `constraints`, the most frequent ones first."""
+_unloaded = list(_FAMILIES)
+
+
+def handler(name: str) -> Handler | None:
+    """How to post a constraint of this name, None if there is none."""
+    while name not in HANDLERS and _unloaded:
+        import_module(f"moccasin_mzn.solvers.cpsat.constraints.{_unloaded.pop(0)}")
+    return HANDLERS.get(name)
+
+
+def all_handlers() -> dict[str, Handler]:
+    """Those of all constraints, by name."""
+    handler("")
+    return HANDLERS

@@ -5,24 +5,32 @@ from __future__ import annotations
 import os
 import sys
 from array import array
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import ortools
 
-from moccasin_mzn.solvers.cpsat.builder import ModelError
-from moccasin_mzn.solvers.cpsat.cuts import are_harmless
-from moccasin_mzn.solvers.cpsat.output import Values, evaluate, output_items
+from moccasin_mzn.solvers.cpsat.builder import ModelError, Term, as_term
 from moccasin_mzn.solvers.cpsat.search import add_hints, add_strategies
-from moccasin_mzn.solvers.cpsat.solver import Branching, SolutionCallback, Solver, Status, complaint
-from moccasin_mzn.solvers.cpsat.translate import UNBOUNDED, Problem, translate
-from moccasin_mzn.solvers.cpsat.wide_sums import certain_bound, keep_true
-from moccasin_mzn.solvers.flatzinc.options import Options
-from moccasin_mzn.solvers.flatzinc.reading import read
-from moccasin_mzn.solvers.flatzinc.session import Session, print_log, run_session
-from moccasin_mzn.solvers.flatzinc.statistics import Statistic
-from moccasin_mzn.solvers.flatzinc.stopping import StopFlag
+from moccasin_mzn.solvers.cpsat.solver import (
+    Branching,
+    SolutionCallback,
+    Solver,
+    Status,
+    certain_bound,
+    complaint,
+    keep_true,
+)
+from moccasin_mzn.solvers.cpsat.translate import UNBOUNDED, Problem, are_harmless, translate
+from moccasin_mzn.solvers.flatzinc.execution import Options, StopFlag
+from moccasin_mzn.solvers.flatzinc.session import Session, print_log, read, run_session
+from moccasin_mzn.solvers.flatzinc.stream import Output, Statistic, outputs
 from moccasin_mzn.solvers.flatzinc.syntax import ContinuousError, FlatZinc
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
 
 MAGNITUDES = (UNBOUNDED, 2**30, 2**20)
 """Where to cut the domains of unbounded variables, in the order of trial."""
@@ -83,7 +91,7 @@ class CpSatSession(Session):
             "intVariables": integers,
             "propagators": builder.constraint_count(),
         }
-        objective = None if term is None else lambda values: problem.told(evaluate(term, values))
+        objective = None if term is None else lambda values: problem.reported(evaluate(term, values))
         items = output_items(problem)
         self.printed = sorted({term.variable for item in items for term in item.terms if term.coefficient})
         version = f"OR-Tools {ortools.__version__}"  # type: ignore[attr-defined]  # not in its types
@@ -158,13 +166,13 @@ class CpSatSession(Session):
         sign, offset = self.problem.objective_scale()
         lower = certain_bound(sign * (bound - offset), self.problem.builder.magnitude + abs(offset))
         if lower is not None:
-            self.stream.better_bound(self.problem.told(sign * lower + offset))
+            self.stream.better_bound(self.problem.reported(sign * lower + offset))
 
     def take(self, response: Any) -> None:
         """Take a solution, and the bound of the objective that comes with it in integers, without sign and offset."""
         if self.problem.objective is not None:
             sign, offset = self.problem.objective_scale()
-            self.stream.better_bound(self.problem.told(sign * response.inner_objective_lower_bound + offset))
+            self.stream.better_bound(self.problem.reported(sign * response.inner_objective_lower_bound + offset))
         self.stream.solution(list(response.solution), lambda: self.statistics(**_counters(response)))
 
     def floods(self) -> bool:
@@ -255,3 +263,62 @@ class _Callback(SolutionCallback):
             session.failure = error
         if session.failure or session.stream.satisfied or session.floods():
             self.StopSearch()
+
+
+# --- Solutions of CP-SAT as text ------------------------------------------------------------------------------
+
+
+Values = Sequence[int]
+"""The value of every CP-SAT variable, by its index."""
+
+
+def evaluate(term: Term, values: Values) -> int:
+    """The value of an operand in a solution."""
+    return term.coefficient * values[term.variable] + term.offset
+
+
+@dataclass(frozen=True, slots=True)
+class OutputItem:
+    """An output item with the operands that are its elements."""
+
+    output: Output
+    terms: list[Term]
+
+    def text(self, values: Values) -> str:
+        """The line for a solution."""
+        return self.output.text(evaluate(term, values) for term in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class FloatItem:
+    """An output item of floats; each element is the sum of a constant and of operands times fractions."""
+
+    output: Output
+    elements: list[tuple[Fraction, list[Fraction], list[Term]]]
+
+    @property
+    def terms(self) -> list[Term]:
+        """All operands."""
+        return [term for _, _, terms in self.elements for term in terms]
+
+    def text(self, values: Values) -> str:
+        """The line for a solution."""
+        return self.output.text(
+            float(constant + sum(factor * evaluate(term, values) for factor, term in zip(factors, terms, strict=True)))
+            for constant, factors, terms in self.elements
+        )
+
+
+def output_items(problem: Problem) -> list[OutputItem | FloatItem]:
+    """The output items of a file, in its order: scalars first."""
+    symbols, integral = problem.symbols, problem.integral
+    items: list[OutputItem | FloatItem] = []
+    for output in outputs(integral.source if integral else problem.file):
+        if output.is_float and integral:
+            forms = map(integral.form, output.elements)
+            pairs = ((form, list(map(symbols.term, form.factors))) for form in forms)
+            items.append(FloatItem(output, [(form.constant, [*form.factors.values()], terms) for form, terms in pairs]))
+        else:
+            read = (lambda item: as_term(symbols.literal(item))) if output.is_bool else symbols.term
+            items.append(OutputItem(output, list(map(read, output.elements))))
+    return items

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.solvers.cpsat.aliases import Aliases
 from moccasin_mzn.solvers.cpsat.bounds import implied_bounds
-from moccasin_mzn.solvers.cpsat.builder import LIMIT, Builder, ModelError, Term, as_term, constant
-from moccasin_mzn.solvers.cpsat.cuts import Cut, names_in_constraints
-from moccasin_mzn.solvers.cpsat.families import handler as handler_of
-from moccasin_mzn.solvers.cpsat.halves import Half, find_halves
+from moccasin_mzn.solvers.cpsat.builder import FALSE, LIMIT, TRUE, Builder, ModelError, Term, as_term, constant
+from moccasin_mzn.solvers.cpsat.halves import Aliases, Half, find_halves
+from moccasin_mzn.solvers.cpsat.registry import handler as handler_of
 from moccasin_mzn.solvers.cpsat.solver import CpModelProto, complaint
-from moccasin_mzn.solvers.cpsat.symbols import Symbols
-from moccasin_mzn.solvers.flatzinc.intset import IntSet
-from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc, UnsupportedError, Variable
+from moccasin_mzn.solvers.flatzinc.syntax import Expression, FlatZinc, IntSet, UnsupportedError, Variable, describe
 
 if TYPE_CHECKING:
     from moccasin_mzn.solvers.cpsat.floats.integral import Integral
+
 
 UNFIT = (ValueError, LookupError, ArithmeticError, TypeError)
 """What Python raises where arrays differ in length or numbers exceed the 64 bits of a protocol buffer."""
@@ -49,9 +47,9 @@ class Problem:
     halves: dict[int, Half] = field(default_factory=dict)
     integral: Integral | None = None
 
-    def told(self, objective: int) -> Any:
+    def reported(self, objective: int) -> Any:
         """What an integer objective is in the file: an integer or a fraction."""
-        return self.integral.told(objective) if self.integral else objective
+        return self.integral.reported(objective) if self.integral else objective
 
     def objective_scale(self) -> tuple[int, int]:
         """(sign, offset) such that the objective is sign * what CP-SAT minimizes in integers + offset."""
@@ -225,3 +223,135 @@ def _set_objective(problem: Problem) -> None:
         proto.coeffs.append(sign * coefficient)
     proto.scaling_factor = float(sign)
     proto.offset = float(sign * offset)
+
+
+# --- What the names of a FlatZinc file stand for in the CP-SAT model ------------------------------------------
+
+
+class Symbols:
+    """Turns FlatZinc expressions into operands; the tables are filled by `translate`.
+
+    `integers` and `literals` hold scalars, variables and parameters alike. Every conversion raises `ModelError` if the
+    expression is not of the kind asked for.
+    """
+
+    def __init__(self, file: FlatZinc) -> None:
+        self.file = file
+        self.parameters = file.parameters
+        self.elements = {name: array.elements for name, array in file.arrays.items()}
+        self.elements.update({name: value for name, value in file.parameters.items() if isinstance(value, list)})
+        self.integers: dict[str, Term] = {}
+        self.literals: dict[str, int] = {}
+        for name, value in file.parameters.items():
+            if type(value) is bool:
+                self.literals[name] = TRUE if value else FALSE
+            elif type(value) is int:
+                self.integers[name] = constant(value)
+        self._arrays: dict[tuple[str, str], Sequence[Any]] = {}
+        single: dict[str, Callable[[Expression], Any]] = {
+            "Int": self.term,
+            "Bool": self.literal,
+            "Par": self.integer,
+            "Set": self.set,
+        }
+        self.converters = single | {f"{kind}s": partial(self._array, kind) for kind in single}
+
+    def term(self, value: Expression) -> Term:
+        """An integer operand."""
+        if type(value) is str and value in self.integers:
+            return self.integers[value]
+        if type(value) is int:
+            return Term(0, 0, value)
+        raise self._mismatch("an integer", value)
+
+    def literal(self, value: Expression) -> int:
+        """A boolean operand."""
+        if type(value) is str and value in self.literals:
+            return self.literals[value]
+        if type(value) is bool:
+            return TRUE if value else FALSE
+        raise self._mismatch("a bool", value)
+
+    def integer(self, value: Expression) -> int:
+        """An integer parameter."""
+        if type(value) is int:
+            return value
+        if type(value) is str and type(self.parameters.get(value)) is int:
+            return self.parameters[value]
+        raise self._mismatch("an integer constant", value)
+
+    def set(self, value: Expression) -> IntSet:
+        """A set parameter."""
+        content = self.parameters.get(value) if type(value) is str else value
+        if isinstance(content, IntSet):
+            return content
+        raise self._mismatch("a set constant", value)
+
+    def list(self, value: Expression) -> list[Expression]:
+        """The elements of an array, given by name or as a literal."""
+        if type(value) is list:
+            return value
+        if type(value) is str and value in self.elements:
+            return self.elements[value]
+        raise self._mismatch("an array", value)
+
+    def _array(self, kind: str, value: Expression) -> Sequence[Any]:
+        if type(value) is not str:
+            return list(map(self.converters[kind], self.list(value)))
+        key = (kind, value)
+        if key not in self._arrays:
+            self._arrays[key] = list(map(self.converters[kind], self.list(value)))
+        return self._arrays[key]
+
+    def _mismatch(self, wanted: str, value: Expression) -> ModelError:
+        if type(value) is str and value not in self.file.positions:
+            return ModelError(f"{value} is not declared")
+        return ModelError(f"{wanted} expected, found {describe(value)}")
+
+
+# --- Domains that are cut for want of bounds, and what is proven nevertheless ---------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A variable whose domain was cut to low..high."""
+
+    name: str
+    low: int
+    high: int
+
+
+def names_in_constraints(file: FlatZinc) -> set[str]:
+    """All names that constraints and right-hand sides mention, themselves or through an array."""
+    names: set[str] = set()
+
+    def collect(values: Sequence[Expression]) -> None:
+        for value in values:
+            if isinstance(value, list):
+                collect(value)
+            elif isinstance(value, str) and value not in names:
+                names.add(value)
+                if value in file.arrays:
+                    collect(file.arrays[value].elements)
+
+    for item in file.constraints:
+        collect(item.arguments)
+    for variable in file.variables.values():
+        if variable.value is not None:
+            collect([variable.name, variable.value])
+    return names
+
+
+def are_harmless(cuts: Mapping[int, Cut], file: FlatZinc, best: int) -> bool:
+    """Is an optimum within cut domains one of the file? It is if, by what the constraints imply, no solution is better,
+    or none that is as good has values beyond a cut."""
+    objective, minimizes = file.solve.objective, file.solve.goal == "minimize"
+    if not isinstance(objective, str) or objective not in file.variables:
+        return True  # a constant, of which every solution is an optimum
+    better = {objective: (-inf, best - 1) if minimizes else (best + 1, inf)}
+    if implied_bounds(file, better) is None:
+        return True
+    bounds = implied_bounds(file, {objective: (-inf, best) if minimizes else (best, inf)})
+    return bounds is not None and all(
+        cut.low <= bounds[cut.name][0] and bounds[cut.name][1] <= cut.high for cut in cuts.values()
+    )

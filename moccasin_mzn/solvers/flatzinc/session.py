@@ -1,21 +1,41 @@
-"""One run of a solver: it works in a thread, while this one listens to signals and tells bounds."""
+"""One run of a solver: it reads the file and works in a thread; this one listens to signals and reports bounds."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NoReturn
 
-from moccasin_mzn.solvers.flatzinc.clock import seconds_since_start
-from moccasin_mzn.solvers.flatzinc.options import Options
-from moccasin_mzn.solvers.flatzinc.reading import without_garbage_collection
-from moccasin_mzn.solvers.flatzinc.statistics import Statistic, peak_megabytes
-from moccasin_mzn.solvers.flatzinc.stopping import StopFlag
-from moccasin_mzn.solvers.flatzinc.stream import Item, SolutionStream, Values
-from moccasin_mzn.solvers.flatzinc.syntax import FlatZincError
+from moccasin_mzn.solvers.flatzinc.execution import Options, StopFlag, seconds_since_start
+from moccasin_mzn.solvers.flatzinc.parser import parse
+from moccasin_mzn.solvers.flatzinc.stream import Item, SolutionStream, Statistic, Values, peak_megabytes
+from moccasin_mzn.solvers.flatzinc.syntax import FlatZinc, FlatZincError
+
+
+def read(path: str) -> FlatZinc:
+    """Read and parse a file; raises `FlatZincError` if it cannot be read, and as `parse` does."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:  # strings may hold any bytes
+            text = file.read()
+    except OSError as error:
+        raise FlatZincError(f"{path}: {error.strerror}") from None
+    return parse(text, path)
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Reading makes millions of objects that stay: looking through them again and again takes a third of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
 
 RESERVE = 0.1
 """Seconds of the time limit kept for printing."""
@@ -76,7 +96,7 @@ class Session(ABC):
         try:
             while thread.is_alive() and self.failure is None:
                 thread.join(POLL)
-                self.stream.tell_bound(self.statistics())
+                self.stream.report_bound(self.statistics())
                 if stop.requested:
                     self._abandon(thread)
             if self.failure is None:
@@ -87,7 +107,7 @@ class Session(ABC):
         return _leave(1) if thread.is_alive() else 1
 
     def seconds_left(self) -> float | None:
-        """Of the time limit."""
+        """Seconds left of the time limit; None: there is none."""
         limit = self.options.limit
         return None if limit is None else max(limit - seconds_since_start() - RESERVE, 0.0)
 

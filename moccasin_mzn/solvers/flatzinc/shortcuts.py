@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from moccasin_mzn.solvers.flatzinc.intset import IntSet
-from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, Variable, VariableArray
+from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, IntSet, Variable, VariableArray
 
 _MORE_DIGITS_THAN_64_BITS_ALWAYS_TAKE = re.compile(r"[0-9]{19}")
 

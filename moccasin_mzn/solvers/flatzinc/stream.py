@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol, TextIO
 
-from moccasin_mzn.solvers.flatzinc.options import Options
-from moccasin_mzn.solvers.flatzinc.statistics import Statistic, statistics_block
+from moccasin_mzn.solvers.flatzinc.execution import Options
+from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, Expression, FlatZinc, IntSet
 
 Values = Any
 """A solution, as the solver and the output items understand it."""
@@ -63,7 +65,7 @@ class SolutionStream:
         self._seen: dict[Hashable, Values] = {}
         self._lock = threading.RLock()
         self._unprinted = ""
-        self._bound_told: int | float | None = None
+        self._bound_reported: int | float | None = None
         self._bound_time = -math.inf
 
     @property
@@ -93,8 +95,8 @@ class SolutionStream:
             if self.evaluate is None and self.wanted > 1 and self._is_known(values):
                 return
             self.values = values
-            told = self._statistics(statistics()) if self.options.statistics else ""
-            block = told + self._text(values) + "----------\n"
+            text = self._statistics(statistics()) if self.options.statistics else ""
+            block = text + self._text(values) + "----------\n"
             if self.evaluate is None or self.options.streaming:
                 self._write(block)
                 self.printed += 1
@@ -119,11 +121,11 @@ class SolutionStream:
             if bound is not None and (self.bound is None or (bound < self.bound) == self.maximize):
                 self.bound = bound
 
-    def tell_bound(self, statistics: dict[str, Statistic]) -> None:
+    def report_bound(self, statistics: dict[str, Statistic]) -> None:
         """Print the bound if it has changed and the last one was not printed just now."""
         with self._lock:
             due = time.monotonic() - self._bound_time >= BOUND_INTERVAL
-            if self.options.statistics and due and self.bound not in (None, self._bound_told) and not self.finished:
+            if self.options.statistics and due and self.bound not in (None, self._bound_reported) and not self.finished:
                 self._write(self._statistics(statistics))
 
     def finish(self, status: str, statistics: dict[str, Statistic]) -> None:
@@ -160,7 +162,7 @@ class SolutionStream:
             return ""
         values: dict[str, Statistic] = {}
         if self.evaluate is not None:
-            self._bound_told, self._bound_time = self.bound, time.monotonic()
+            self._bound_reported, self._bound_time = self.bound, time.monotonic()
             values["objective"] = self.objective
             values["objectiveBound"] = self.bound
         return statistics_block({**values, **statistics})
@@ -168,3 +170,84 @@ class SolutionStream:
     def _write(self, text: str) -> None:
         self.out.write(text)
         self.out.flush()
+
+
+# --- Statistics in the form that MiniZinc reads ---------------------------------------------------------------
+
+
+Statistic = int | float | str | None
+
+
+def statistics_block(values: Mapping[str, Statistic]) -> str:
+    """`%%%mzn-stat: name=value` lines with their end mark.
+
+    MiniZinc 2.6 gives up on a value that it cannot read, so None, infinities and integers past 64 bits are left out,
+    floats have a point and strings quotes.
+    """
+    lines = []
+    for name, value in values.items():
+        text = _text(value)
+        if text is not None:
+            lines.append(f"%%%mzn-stat: {name}={text}\n")
+    return "".join(lines) + "%%%mzn-stat-end\n"
+
+
+def peak_megabytes() -> float | None:
+    """The most memory that this process has held, None where the operating system does not say."""
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+
+def _text(value: Statistic) -> str | None:
+    if isinstance(value, int):
+        return str(value) if LOWEST < value < HIGHEST else None
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if value is None:
+        return None
+    return f"{float(value):.6f}" if math.isfinite(value) and abs(value) < 1e15 else None
+
+
+# --- What a FlatZinc file wants printed, and in which form ----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A scalar, whose `sets` are None, or an array with the index sets that `output_array` asks for."""
+
+    name: str
+    elements: list[Expression]
+    sets: tuple[IntSet, ...] | None
+    is_bool: bool
+    is_float: bool
+
+    def text(self, numbers: Iterable[int | float]) -> str:
+        """The line that gives its elements: `name = value;` or `name = arrayNd(sets, [elements]);`."""
+        words = map(self._word, numbers)
+        if self.sets is None:
+            return f"{self.name} = {', '.join(words)};\n"
+        return f"{self.name} = array{len(self.sets)}d({', '.join(map(str, self.sets))}, [{', '.join(words)}]);\n"
+
+    def _word(self, number: int | float) -> str:
+        if self.is_bool:
+            return "true" if number else "false"
+        return repr(float(number) + 0.0) if self.is_float else str(int(number))  # -0.0 becomes 0.0
+
+
+def outputs(file: FlatZinc) -> list[Output]:
+    """The output items of a file, in its order: scalars first."""
+    items = [
+        Output(variable.name, [variable.name], None, variable.is_bool, variable.is_float)
+        for variable in file.variables.values()
+        if variable.is_output
+    ]
+    items += [
+        Output(array.name, array.elements, array.output, array.is_bool, array.is_float)
+        for array in file.arrays.values()
+        if array.output is not None
+    ]
+    return items

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from moccasin_mzn.solvers.flatzinc.clock import seconds_since_start
-from moccasin_mzn.solvers.flatzinc.stopping import execute
-from moccasin_mzn.solvers.linear.options import parse_options
+from moccasin_mzn.solvers.flatzinc.execution import execute, seconds_since_start
+from moccasin_mzn.solvers.linear.configuration import parse_options
 
 
 def main(arguments: list[str] | None = None) -> int:

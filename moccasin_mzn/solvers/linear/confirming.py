@@ -19,8 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from moccasin_mzn.solvers.cpsat.builder import LIMIT
-from moccasin_mzn.solvers.cpsat.solver import CpModelProto, SolutionCallback, Solver, Status, complaint
-from moccasin_mzn.solvers.cpsat.wide_sums import keep_true
+from moccasin_mzn.solvers.cpsat.solver import CpModelProto, SolutionCallback, Solver, Status, complaint, keep_true
 from moccasin_mzn.solvers.linear.program import LinearProgram
 
 INFINITE = 2**53

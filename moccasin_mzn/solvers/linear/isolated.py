@@ -58,9 +58,8 @@ def main(path: str, answer: str) -> None:
     program as it is."""
     from moccasin_mzn.solvers.flatzinc.parser import parse
     from moccasin_mzn.solvers.flatzinc.syntax import FlatZincError
-    from moccasin_mzn.solvers.linear.highs_model import load
+    from moccasin_mzn.solvers.linear.highs import load, solve_relaxation
     from moccasin_mzn.solvers.linear.program import linear_program
-    from moccasin_mzn.solvers.linear.relaxation import solve_relaxation
 
     try:
         program = linear_program(parse(Path(path).read_text(encoding="utf-8"), Path(path).name))
@@ -73,8 +72,8 @@ def main(path: str, answer: str) -> None:
         highs.writeModel(answer)
         return
     values = solve_relaxation(program).values
-    told = None if values is None else dict(zip(program.names, values.tolist(), strict=True))
-    Path(answer).write_text(json.dumps(told), encoding="utf-8")
+    named = None if values is None else dict(zip(program.names, values.tolist(), strict=True))
+    Path(answer).write_text(json.dumps(named), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ import shutil
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from asyncio.subprocess import Process
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,10 +87,10 @@ class Driver:
         usual = {line.strip() for line in self._listing.stderr.decode(errors="replace").splitlines()}
         lines = [line.strip() for line in text.splitlines()]
         lines = [line for line in lines if line and line not in usual and not line.startswith(("Warning:", "warning:"))]
-        told = [line for line in lines if "rror" in line and not line.startswith("Error: type")]
+        errors = [line for line in lines if "rror" in line and not line.startswith("Error: type")]
         if lines and lines[0].startswith("Traceback"):
             return lines[-1]
-        return (told or lines or ["it ended without a message"])[0]
+        return (errors or lines or ["it ended without a message"])[0]
 
     @functools.cached_property
     def _listing(self) -> subprocess.CompletedProcess[bytes]:
@@ -194,8 +195,8 @@ def _started(executable: Path) -> minizinc.Driver:
         except minizinc.error.ConfigurationError as error:
             raise NoNativeMiniZinc(one_line(error)) from None
     except (AssertionError, OSError) as error:  # it tells no version, or does not start
-        told = f"the MiniZinc {place} does not run: {one_line(error) or 'it tells no version'}"
-        raise InputError(Page.INSTALL.after(told)) from None
+        message = f"the MiniZinc {place} does not run: {one_line(error) or 'it tells no version'}"
+        raise InputError(Page.INSTALL.after(message)) from None
 
 
 def _tied(driver_class: Any) -> Any:
@@ -208,7 +209,7 @@ def _tied(driver_class: Any) -> Any:
         return driver_class
 
     class TiedDriver(driver_class):
-        async def _create_process(self, args, solver=None):
+        async def _create_process(self, args: Sequence[object], solver: str | None = None) -> Process:
             chosen = [] if solver is None else ["--solver", solver]
             arguments = [str(self.executable), *chosen, "--allow-multiple-assignments", *map(str, args)]
             command = [str(tie), "--pdeathsig", "TERM", *arguments, "--json-stream"]

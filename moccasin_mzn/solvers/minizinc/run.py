@@ -27,7 +27,7 @@ LONGEST_SECONDS = 2_000_000
 
 
 STATUSES = {"OPTIMAL_SOLUTION": "optimal", "ALL_SOLUTIONS": "optimal", "UNSATISFIABLE": "infeasible"}
-"""Of a run, by the name of a `minizinc.Status` that proves something."""
+"""The status of a run, by the name of a `minizinc.Status` that proves something."""
 
 
 class SolverError(InputError):
@@ -44,7 +44,7 @@ class Limits:
     threads: int | None = None
     seed: int | None = None
     parameters: str = ""
-    """Of CP-SAT, as text protocol buffer; other solvers do not get them."""
+    """Parameters of CP-SAT, as text protocol buffer; other solvers do not get them."""
 
 
 @dataclass
@@ -135,8 +135,8 @@ def model_file(model: Path | str, folder: Path) -> Path:
 
 def version_told(backend: Backend | None, outcomes: Sequence[Outcome]) -> str | None:
     """The solver and its version for a result: as a process that solved said; else what `backend` is known as."""
-    told = [outcome.solver_version for outcome in outcomes if outcome.solver_version]
-    return told[-1] if told else None if backend is None else backend.solver_version
+    versions = [outcome.solver_version for outcome in outcomes if outcome.solver_version]
+    return versions[-1] if versions else None if backend is None else backend.solver_version
 
 
 Event = tuple[str, Any]
@@ -179,7 +179,7 @@ def _dispatch(
 class _Job(threading.Thread):
     """Runs a coroutine in an event loop of its own, until it ends or is cancelled."""
 
-    def __init__(self, coroutine: Callable[[], Coroutine], put: Callable[[Event], None]) -> None:
+    def __init__(self, coroutine: Callable[[], Coroutine[Any, Any, None]], put: Callable[[Event], None]) -> None:
         super().__init__(name="minizinc", daemon=True)
         self._coroutine = coroutine
         self._put = put
@@ -294,7 +294,7 @@ def _listening(instance_class: type) -> type:
     class ListeningInstance(instance_class):
         has_output_item = False
 
-        def _parse_stream_obj(self, obj, statistics):
+        def _parse_stream_obj(self, obj: dict[str, Any], statistics: dict[str, Any]) -> tuple[Any, ...]:
             parsed = super()._parse_stream_obj(obj, statistics)
             if obj["type"] == "statistics":
                 self.heard(parsed[2])

@@ -1,4 +1,4 @@
-"""Finding solvers: which MiniZinc drives them, and in which version."""
+"""Solvers: which MiniZinc drives them, in which version, and which of them have integers of 32 bits only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import difflib
 import os
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.own_code import python_path
 from moccasin_mzn.pages import Page
 from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
-from moccasin_mzn.solvers.flatzinc.configuration import OwnSolver, write_configuration
+from moccasin_mzn.solvers.flatzinc.configuration import Configuration, OwnSolver, write_configuration
 from moccasin_mzn.solvers.linear.configuration import ENGINES
 from moccasin_mzn.solvers.minizinc.drivers import (
     Driver,
@@ -30,6 +30,7 @@ from moccasin_mzn.solvers.minizinc.drivers import (
 
 if TYPE_CHECKING:
     import minizinc
+
 
 OWN: dict[str, OwnSolver] = {solver.name: solver for solver in (CP_SAT, *ENGINES.values())}
 """The solvers of this package, by name, which need no installation."""
@@ -203,7 +204,7 @@ def _check_own_version(name: str, version: str) -> None:
         raise InputError(Page.SOLVERS.after(f"unknown version {shown(name)}: here is {plain}@{version}"))
 
 
-def _own_solver(configuration: dict) -> minizinc.Solver:
+def _own_solver(configuration: Configuration) -> minizinc.Solver:
     """A solver that MiniZinc gets to know by a file for each run.
 
     MiniZinc up to 2.7 reads such a file and then looks its id up, where an installed solver of the same id and version
@@ -293,3 +294,63 @@ def _unknown(name: str, plain: str) -> str:
     if plain in BY_WEBASSEMBLY and not webassembly_folder().is_dir():
         message += f"; scripts/install_solvers.sh installs {plain}"
     return message
+
+
+# --- Solvers whose integers have 32 bits: models with larger sums are refused before they are compiled --------
+
+# Gecode 6 reads no number past 2^31 - 2, and wraps around unseen in some sums that pass it; Chuffed wraps around in
+# all. Then they call optimal what is not, and infeasible what has a solution. What counts are the sums in the model:
+# amounts there are divided by their greatest common divisor.
+
+
+LARGEST = 2**31 - 2
+NARROW = frozenset(("gecode", "gecode_presolver", "gist", "chuffed"))
+"""The last parts of their ids."""
+NARROW_TITLES = ("Gecode", "Chuffed")
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A sum over nodes in a model, as large as it may become."""
+
+    what: str
+    """The amounts that are summed, such as "duration"."""
+    terms: Sequence[int]
+    """By node of the model."""
+    order: Sequence[int]
+    """Position in `graph.nodes` of each node of the model."""
+    scale: int
+    """Terms times this are in the problem's unit."""
+
+    @property
+    def total(self) -> int:
+        """As large as it may become."""
+        return sum(self.terms)
+
+
+def too_wide(sums: Iterable[Sum]) -> list[Sum]:
+    """Those that integers of 32 bits cannot hold."""
+    return [one for one in sums if one.total > LARGEST]
+
+
+def check_integers(backends: Iterable[Backend], sums: Callable[[], Iterable[Sum]], nodes: Sequence[str | int]) -> None:
+    """Check that the sums of a model fit the integers of its solvers.
+
+    Args:
+        sums: makes them, if any of the solvers has narrow integers.
+        nodes: ids by position in the graph.
+
+    Raises:
+        InputError: one does not; the message names the solver, the sum, its largest term and solvers that can.
+    """
+    *own, last = OWN
+    narrow = [backend for backend in backends if backend.solver.id.rpartition(".")[2] in NARROW]
+    for one in too_wide(sums()) if narrow else ():
+        largest = max(range(len(one.terms)), key=one.terms.__getitem__)
+        unit = f" in units of {one.scale}" if one.scale != 1 else ""
+        message = (
+            f"solver {narrow[0].name} has integers of 32 bits, up to {LARGEST}: the total {one.what} in the model "
+            f"may be {one.total}{unit}, {one.terms[largest]} of it of node {nodes[one.order[largest]]}; "
+            f"{', '.join(own)} and {last} can count that far"
+        )
+        raise InputError(Page.SOLVERS.after(message))

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-from moccasin_mzn.extensions.addresses.exact import CHECKER, check_arena, least_arena, model_items
+from moccasin_mzn.extensions.addresses.allocate import CHECKER, allocate_buffers, check_arena, least_arena, model_items
 from moccasin_mzn.extensions.addresses.insertion import NOBODY, drop, insertion, settle, straighten
 from moccasin_mzn.extensions.addresses.kernel import UNLIMITED, place, repair
 from moccasin_mzn.extensions.addresses.search import compressed, search_arena

@@ -13,22 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs, valid_sequences
 
-from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
-from moccasin_mzn.extensions.addresses.attach import carried_over
+from moccasin_mzn.api.solve import solve_instance
+from moccasin_mzn.extensions.addresses.arrange import carried_over, solve_with_addresses
 from moccasin_mzn.extensions.addresses.joint import solve_jointly
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.arena import Arena
-from moccasin_mzn.problem.arena_claims import arena_of_schedule, judged_arenas
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge, simulate
-from moccasin_mzn.problem.plan_arenas import buffers_of
-from moccasin_mzn.problem.validate import validate_schedule
+from moccasin_mzn.problem.plan_problem import buffers_of
+from moccasin_mzn.problem.validate import arena_of_schedule, judged_arenas, validate_schedule
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.options import Options
-from moccasin_mzn.search.solve import solve_instance
 from moccasin_mzn.solvers.minizinc.run import Limits
 from moccasin_mzn.strategies import find_strategy
 

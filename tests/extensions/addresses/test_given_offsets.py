@@ -13,8 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
-from moccasin_mzn.extensions.addresses.exact import CHECKER, check_arena, least_arena, model_items
+from moccasin_mzn.extensions.addresses.allocate import CHECKER, allocate_buffers, check_arena, least_arena, model_items
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.formulations.solution_checkers import run_checker
 from moccasin_mzn.problem.arena import Arena, ArenaError, bound_of, check_buffers, peak_of

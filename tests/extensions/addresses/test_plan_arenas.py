@@ -11,21 +11,18 @@ from paging_cases import best, draw_problem
 from plan_graphs import WRITTEN, paging_problem, u_graph
 from platform_support import DIAMOND, PLAN, platform
 
+from moccasin_mzn.api.solve import solve_on_platform, solve_plan
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses.arrange_plans import plan_with_arenas
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.extensions.solve import solve_on_platform
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.problem.files.plans import read_plan
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import plan_of_sequence
-from moccasin_mzn.problem.plan_arenas import buffers_of
-from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import OBJECTIVES
+from moccasin_mzn.problem.plan_problem import PlanProblem, buffers_of
+from moccasin_mzn.problem.platform import OBJECTIVES, plan_of_sequence
 from moccasin_mzn.problem.validate import validate_plan
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.search.plan_search import solve_plan
 
 ALONE = SearchOptions(search="off", threads=1, seed=0, time_limit=60)
 

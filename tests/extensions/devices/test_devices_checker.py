@@ -7,15 +7,14 @@ import shutil
 import pytest
 from device_cases import best, draw_problem
 
+from moccasin_mzn.extensions.devices.data import COMPUTED, encode
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
-from moccasin_mzn.extensions.devices.intervals import COMPUTED, encode
 from moccasin_mzn.formulations.solution_checkers import run_checker
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import Action, Plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import OBJECTIVES, Goal, Link, Memory, Platform
+from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal, Link, Memory, Plan, Platform
 
 pytestmark = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
 

@@ -56,7 +56,7 @@ def test_as_written_by_hand(tmp_path):
     path.write_text(json.dumps({"nodes": nodes, "edges": [{"source": "a", "target": "b"}]}))
     graph = read_graph(path)
     assert graph.device_durations == {"gpu": (3, 1), "cpu": (12, 2), "npu": (None, 7)}
-    assert graph.told_of(0)["device_durations"] == {"gpu": 3, "cpu": 12, "npu": None}
+    assert graph.attributes_of(0)["device_durations"] == {"gpu": 3, "cpu": 12, "npu": None}
 
 
 @pytest.mark.parametrize(

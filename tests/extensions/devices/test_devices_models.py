@@ -13,17 +13,15 @@ from device_cases import best, best_staged, draw_problem
 from device_runs import proven
 from few import few
 
-from moccasin_mzn.extensions.devices.data import devices_data
-from moccasin_mzn.extensions.devices.intervals import decode, encode
+from moccasin_mzn.api.solve import solve_plan
+from moccasin_mzn.extensions.devices.data import decode, devices_data, encode
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import OBJECTIVES, Goal, Link, Memory, Platform
+from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal, Link, Memory, Platform
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.search.plan_search import solve_plan
 
 pytestmark = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
 

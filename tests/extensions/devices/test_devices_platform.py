@@ -20,17 +20,14 @@ from moccasin_mzn.extensions.devices.build import (
 )
 from moccasin_mzn.extensions.devices.data import devices_data
 from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
-from moccasin_mzn.extensions.devices.greedy import Greedy
-from moccasin_mzn.extensions.devices.improve import Improver
-from moccasin_mzn.extensions.devices.search import moved_out, search_plans
+from moccasin_mzn.extensions.devices.search import Greedy, Improver, moved_out, search_plans
 from moccasin_mzn.extensions.devices.slots import plan_of, slots_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import OBJECTIVES, Goal
+from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal
 
 GRAPH = ComputationGraph(
     ["a", "b"], [3, 5], [4, 2], [(0, 1)], device_durations={"cpu": [12, None], "npu": [None, 7]}

@@ -9,9 +9,8 @@ import pytest
 from paging_cases import best, draw_problem
 
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
-from moccasin_mzn.problem.plan import Action
-from moccasin_mzn.problem.platform import OBJECTIVES
-from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+from moccasin_mzn.problem.platform import OBJECTIVES, Action
+from moccasin_mzn.solvers.minizinc.compile import dzn_text
 
 pytestmark = newer.needs_newer
 

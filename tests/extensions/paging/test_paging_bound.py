@@ -7,18 +7,17 @@ from dataclasses import replace
 import pytest
 from paging_cases import best, draw_problem
 
+from moccasin_mzn.api.solve import solve_plan
 from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.extensions.paging.bound import instant_bound
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
-from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.extensions.paging.formulation import PagingFormulation, instant_bound
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Link, Platform
 from moccasin_mzn.problem.stages import Stages
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.search.plan_search import solve_plan
 
 
 def dearer(problem: PlanProblem, factor: int) -> PlanProblem:

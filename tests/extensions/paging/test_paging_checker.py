@@ -10,15 +10,13 @@ import pytest
 from paging_cases import best, draw_problem
 from platform_support import PLAN, A, B, C, D, compute, platform, read, write
 
-from moccasin_mzn.extensions.paging.arrays import encode_plan
-from moccasin_mzn.extensions.paging.checking import check_plan
-from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.extensions.paging.data import encode_plan
+from moccasin_mzn.extensions.paging.formulation import PagingFormulation, check_plan
 from moccasin_mzn.formulations.solution_checkers import CheckError, run_checker
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import Goal
+from moccasin_mzn.problem.platform import Action, Goal
 
 pytestmark = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
 

@@ -11,18 +11,17 @@ from cases import draw_case
 from few import few
 from paging_cases import best, draw_problem
 
-from moccasin_mzn.extensions.paging.arrays import decode_plan, encode_plan
+from moccasin_mzn.api.solve import solve_plan
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
+from moccasin_mzn.extensions.paging.data import decode_plan, encode_plan
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import Action
 from moccasin_mzn.problem.plan_problem import PlanProblem
-from moccasin_mzn.problem.platform import OBJECTIVES, Goal
+from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.search.plan_search import solve_plan
-from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+from moccasin_mzn.solvers.minizinc.compile import dzn_text
 from moccasin_mzn.solvers.minizinc.run import Limits, Listener, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
 

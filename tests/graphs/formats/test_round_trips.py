@@ -124,7 +124,7 @@ def test_attributes_that_are_no_json(form, value):
 def test_published_graphs(form, shared):
     paths = sorted((shared / "data").glob("*_n100.json")) + sorted((shared / "data").glob("checkmate_fcn8*.json"))
     assert paths
-    for path in paths:
+    for path in paths[:1] if form.suffix == "dot" else paths:  # pydot takes seconds for each
         graph = read_graph(path)
         assert_same(form.parse(form.text(graph)), graph)
 

@@ -12,8 +12,7 @@ from moccasin_mzn.graphs.generators import layers
 from moccasin_mzn.graphs.generators.architectures.segmentation import fcn8, segnet, unet
 from moccasin_mzn.graphs.generators.architectures.transformer import transformer_decoder
 from moccasin_mzn.graphs.generators.catalogue import NETWORKS
-from moccasin_mzn.graphs.generators.checkmate import training_graph
-from moccasin_mzn.graphs.generators.network import Network
+from moccasin_mzn.graphs.generators.network import Network, training_graph
 
 MULTIPLYING = (
     layers.Convolution,

@@ -16,8 +16,7 @@ from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.generators import layers
 from moccasin_mzn.graphs.generators.architectures.randomly_wired import randomly_wired, watts_strogatz_edges
 from moccasin_mzn.graphs.generators.architectures.segmentation import unet
-from moccasin_mzn.graphs.generators.checkmate import training_graph
-from moccasin_mzn.graphs.generators.network import INPUT, Network
+from moccasin_mzn.graphs.generators.network import INPUT, Network, training_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.schedules import simulate
 

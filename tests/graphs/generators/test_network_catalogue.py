@@ -9,7 +9,7 @@ from moccasin_mzn.files import parse_json
 from moccasin_mzn.graphs.formats.node_link import graph_text, parse
 from moccasin_mzn.graphs.generators.catalogue import NETWORKS, find, generate_network
 from moccasin_mzn.graphs.generators.layers import Dense
-from moccasin_mzn.graphs.optimizers import OPTIMIZERS
+from moccasin_mzn.graphs.generators.network import OPTIMIZERS
 
 SMALL = {
     "randwire": {"cells": 2, "cell_nodes": 6},

@@ -12,9 +12,9 @@ from onnx_models import FLOAT, INT64, branch, by_id, edges, load, node, numbers,
 
 from moccasin_mzn.errors import InputError  # noqa: E402
 from moccasin_mzn.extras import install_command  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_file import versions  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_network import network_of  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_shapes import Tensor  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.file import versions  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.network import network_of  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.shapes import Tensor  # noqa: E402
 from moccasin_mzn.graphs.importers.program import Missing  # noqa: E402
 
 # --- costs -----------------------------------------------------------------------------------------------

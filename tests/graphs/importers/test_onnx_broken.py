@@ -19,11 +19,10 @@ from onnx import TensorProto  # noqa: E402
 from onnx_models import FLOAT, LIGHT, load, node, numbers, refusal, relu, weights, write  # noqa: E402
 
 from moccasin_mzn.errors import InputError  # noqa: E402
-from moccasin_mzn.graphs.importers import onnx_isolated  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_file import import_onnx  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_isolated import network_apart  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_model import model_bytes  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_network import network_of  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx import file as onnx_file  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.file import import_onnx, network_apart  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.model import model_bytes  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.network import network_of  # noqa: E402
 from moccasin_mzn.graphs.importers.program import Missing  # noqa: E402
 
 # --- broken files ----------------------------------------------------------------------------------------
@@ -185,10 +184,10 @@ def test_the_other_process_ends_by_itself_if_nobody_ends_it(tmp_path):
     path = write(tmp_path, relu(*((f"v{at}", f"v{at + 1}") for at in range(many))), {"v0": [3]}, [f"v{many}"])
     asked = {"name": "model", "dims": {}, "sizes": {}, "fold": "small", "memory": 2**32, "seconds": 1}
     request = json.dumps(asked).encode()
-    command = [sys.executable, "-m", onnx_isolated.__name__]
+    command = [sys.executable, "-m", onnx_file.__name__]
     done = subprocess.run(command, input=request + b"\n" + model_bytes(path), capture_output=True, timeout=60)
     assert done.returncode == -signal.SIGXCPU
-    assert onnx_isolated._failure(done) == "its analysis takes too much time"
+    assert onnx_file._failure(done) == "its analysis takes too much time"
 
 
 @pytest.mark.few(2)

@@ -14,10 +14,9 @@ from onnx import TensorProto, numpy_helper  # noqa: E402
 from onnx_models import LIGHT, by_id, load  # noqa: E402
 
 from moccasin_mzn.errors import InputError  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_dims import fix_dims  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_folding import Fold  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_inference import infer  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_model import parse_model  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.inference import infer  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.model import parse_model  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.preparation import Fold, fix_dims  # noqa: E402
 
 RAPIDOCR = find_spec("rapidocr")
 needs_rapidocr = pytest.mark.skipif(RAPIDOCR is None, reason="rapidocr is not installed")

@@ -16,9 +16,9 @@ from onnx import TensorProto, helper  # noqa: E402
 
 from moccasin_mzn.errors import InputError  # noqa: E402
 from moccasin_mzn.extras import install_command  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_file import import_onnx  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_profile import profile_onnx, refuse_pipe, versions  # noqa: E402
-from moccasin_mzn.graphs.rescaling import profiled  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.file import import_onnx  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.profile import profile_onnx, refuse_pipe, versions  # noqa: E402
+from moccasin_mzn.graphs.importers.program import profiled  # noqa: E402
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 RAPIDOCR = find_spec("rapidocr")

@@ -11,9 +11,9 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 from onnx import helper, numpy_helper  # noqa: E402
 
-from moccasin_mzn.graphs.importers.onnx_inference import infer  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_products import product_count  # noqa: E402
-from moccasin_mzn.graphs.importers.onnx_runtime import plain_options  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.costs import product_count  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.inference import infer  # noqa: E402
+from moccasin_mzn.graphs.importers.onnx.runtime import plain_options  # noqa: E402
 
 MICROSOFT = "com.microsoft"
 RANDOM = numpy.random.default_rng(0)

@@ -17,8 +17,8 @@ from torch import fx
 from torch.utils._pytree import tree_leaves, tree_map
 
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.importers.torch_memory import STATE
-from moccasin_mzn.graphs.importers.torch_trace import Trace
+from moccasin_mzn.graphs.importers.torch.memory import STATE
+from moccasin_mzn.graphs.importers.torch.trace import Trace
 from moccasin_mzn.problem.judges.schedules import simulate
 
 

@@ -16,8 +16,8 @@ from test_torch_memory import best_three, computed_statistics, module, one_compu
 from torch import nn
 from torch_registry import registered
 
-from moccasin_mzn.graphs.importers.torch_module import graph_of
-from moccasin_mzn.graphs.importers.torch_trace import trace_network
+from moccasin_mzn.graphs.importers.torch.graph import graph_of
+from moccasin_mzn.graphs.importers.torch.trace import trace_network
 
 
 def plain_network():

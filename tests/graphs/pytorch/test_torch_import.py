@@ -17,8 +17,8 @@ from torch_registry import registered
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.importers.program import Missing
-from moccasin_mzn.graphs.importers.torch_module import import_torch, versions
-from moccasin_mzn.graphs.importers.torch_spec import Input, parse_inputs
+from moccasin_mzn.graphs.importers.torch.graph import import_torch, versions
+from moccasin_mzn.graphs.importers.torch.spec import Input, parse_inputs
 
 LINEAR = registered(lambda: nn.Linear(8, 4))
 

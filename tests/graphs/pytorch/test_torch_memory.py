@@ -13,8 +13,8 @@ from torch import nn
 from torch.nn import functional
 from torch_registry import registered
 
-from moccasin_mzn.graphs.importers.torch_module import import_torch
-from moccasin_mzn.graphs.importers.torch_trace import quiet
+from moccasin_mzn.graphs.importers.torch.graph import import_torch
+from moccasin_mzn.graphs.importers.torch.trace import quiet
 from moccasin_mzn.problem.judges.schedules import simulate
 
 

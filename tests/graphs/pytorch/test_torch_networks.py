@@ -15,8 +15,8 @@ from real_run import real_bytes, traced_bytes
 from solving import solve
 from torch.utils.flop_counter import FlopCounterMode
 
-from moccasin_mzn.graphs.importers.torch_module import graph_of
-from moccasin_mzn.graphs.importers.torch_trace import trace_network
+from moccasin_mzn.graphs.importers.torch.graph import graph_of
+from moccasin_mzn.graphs.importers.torch.trace import trace_network
 from moccasin_mzn.problem.judges.schedules import simulate
 
 CASES = [(name, training) for name in ("resnet18", "transformer") for training in (False, True)]

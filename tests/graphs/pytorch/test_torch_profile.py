@@ -12,9 +12,8 @@ from torch import nn
 from torch_registry import registered
 
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.graphs.importers.torch_module import graph_of
-from moccasin_mzn.graphs.importers.torch_profile import measure, profile_torch
-from moccasin_mzn.graphs.importers.torch_trace import trace_network
+from moccasin_mzn.graphs.importers.torch.graph import graph_of, measure, profile_torch
+from moccasin_mzn.graphs.importers.torch.trace import trace_network
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -15,8 +15,8 @@ from real_run import real_bytes
 from torch import nn
 from torch_registry import registered
 
-from moccasin_mzn.graphs.importers.torch_module import graph_of, import_torch
-from moccasin_mzn.graphs.importers.torch_trace import trace_network
+from moccasin_mzn.graphs.importers.torch.graph import graph_of, import_torch
+from moccasin_mzn.graphs.importers.torch.trace import trace_network
 
 
 class Residual(nn.Module):

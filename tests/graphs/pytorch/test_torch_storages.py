@@ -14,8 +14,8 @@ from torch import nn
 from torch.nn import functional
 from torch_registry import registered
 
-from moccasin_mzn.graphs.importers.torch_module import import_torch
-from moccasin_mzn.graphs.importers.torch_trace import trace_network
+from moccasin_mzn.graphs.importers.torch.graph import import_torch
+from moccasin_mzn.graphs.importers.torch.trace import trace_network
 
 LOSSES = (
     "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "binary_cross_entropy", "kl_div",

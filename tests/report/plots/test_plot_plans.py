@@ -13,7 +13,7 @@ from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.files.plans import read_plan
 from moccasin_mzn.problem.judges.plans import judge_plan
-from moccasin_mzn.problem.plan import Action
+from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.report.plots.colours import COLOURS
 from moccasin_mzn.report.plots.colours import KINDS as NAMES
 from moccasin_mzn.report.plots.interactive import render as render_page

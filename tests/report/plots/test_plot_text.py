@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from tiny_graphs import CHAIN, U_SHAPE
 
 from moccasin_mzn.graphs.formats.node_link import write_graph
-from moccasin_mzn.graphs.generators.chain import chain
+from moccasin_mzn.graphs.generators.families import chain
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.problem.plan import Action
-from moccasin_mzn.problem.platform import Link, Memory, Platform
+from moccasin_mzn.problem.platform import Action, Link, Memory, Platform
 from moccasin_mzn.report.plots.picture import Picture
 from moccasin_mzn.report.plots.text import render
 

@@ -15,7 +15,7 @@ from few import few
 from fzn_support import minizinc, solve
 from golden import OPTIMUM, ORIGIN, all_answer, check_best, derive, minizinc_version, read_golden, sources
 
-from moccasin_mzn.solvers.cpsat.families import all_handlers
+from moccasin_mzn.solvers.cpsat.registry import all_handlers
 
 HANDLERS = all_handlers()
 

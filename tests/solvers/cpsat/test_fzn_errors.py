@@ -10,7 +10,7 @@ import pytest
 from fzn_support import COMMAND, ENVIRONMENT, NeverStop, solutions, solve
 
 from moccasin_mzn.solvers.cpsat.run import run
-from moccasin_mzn.solvers.flatzinc.options import parse_options
+from moccasin_mzn.solvers.flatzinc.execution import parse_options
 
 HEADER = "var 0..9: x; var bool: b;\n"
 

@@ -11,7 +11,7 @@ from fzn_support import flatzinc, solutions
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from moccasin_mzn.solvers.cpsat import automata
+from moccasin_mzn.solvers.cpsat.constraints import extension as automata
 
 EXAMPLES = settings(max_examples=examples(40), deadline=None)
 

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from semantics import FUNCTIONS, RELATIONS, meaning
 
-from moccasin_mzn.solvers.cpsat.families import all_handlers
+from moccasin_mzn.solvers.cpsat.registry import all_handlers
 from moccasin_mzn.solvers.cpsat.run import run
-from moccasin_mzn.solvers.flatzinc.options import parse_options
+from moccasin_mzn.solvers.flatzinc.execution import parse_options
 
 HANDLERS = all_handlers()
 

@@ -13,7 +13,7 @@ from fzn_support import COMMAND, ENVIRONMENT, NeverStop, solutions
 from moccasin_mzn.solvers.cpsat.run import CpSatSession
 from moccasin_mzn.solvers.cpsat.solver import Branching
 from moccasin_mzn.solvers.cpsat.translate import translate
-from moccasin_mzn.solvers.flatzinc.options import parse_options
+from moccasin_mzn.solvers.flatzinc.execution import parse_options
 from moccasin_mzn.solvers.flatzinc.parser import parse
 
 PLAIN = "var 0..5: x :: output_var; var 0..5: y :: output_var; var 0..9: s; constraint int_plus(x,y,s); solve satisfy;"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from fzn_support import compile_model
 
-from moccasin_mzn.solvers.flatzinc.intset import IntSet
 from moccasin_mzn.solvers.flatzinc.parser import parse
 from moccasin_mzn.solvers.flatzinc.shortcuts import Shortcuts
-from moccasin_mzn.solvers.flatzinc.syntax import Call, FlatZincSyntaxError, FloatSet, Text, UnsupportedError
+from moccasin_mzn.solvers.flatzinc.syntax import Call, FlatZincSyntaxError, FloatSet, IntSet, Text, UnsupportedError
 
 EVERYTHING = r"""% a comment; with "marks"
 predicate own(array [int,int] of int: a, set of int: s, var bool: b);

@@ -15,8 +15,8 @@ from few import few
 from fzn_support import COMMAND, ENVIRONMENT, compile_model, minizinc
 
 from moccasin_mzn.solvers.cpsat.configuration import CP_SAT, LIBRARY
-from moccasin_mzn.solvers.cpsat.families import all_handlers
 from moccasin_mzn.solvers.cpsat.floats.items import KNOWN
+from moccasin_mzn.solvers.cpsat.registry import all_handlers
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
 
 HARD = """
@@ -76,8 +76,8 @@ except BaseException:
 def run(options, stop): return 1
 """
 EXECUTES = """
-from moccasin_mzn.solvers.flatzinc.options import parse_options
-from moccasin_mzn.solvers.flatzinc.stopping import execute
+from moccasin_mzn.solvers.flatzinc.execution import parse_options
+from moccasin_mzn.solvers.flatzinc.execution import execute
 raise SystemExit(execute(parse_options(["model.fzn"]), "loads"))
 """
 

@@ -11,9 +11,9 @@ from fzn_support import NeverStop, solutions, solve
 
 from moccasin_mzn.solvers.cpsat.run import CpSatSession
 from moccasin_mzn.solvers.cpsat.translate import translate
-from moccasin_mzn.solvers.flatzinc.options import parse_options
+from moccasin_mzn.solvers.flatzinc.execution import parse_options
 from moccasin_mzn.solvers.flatzinc.parser import parse
-from moccasin_mzn.solvers.flatzinc.statistics import statistics_block
+from moccasin_mzn.solvers.flatzinc.stream import statistics_block
 
 BOX = "var 0..9: x :: output_var; var bool: b :: output_var; constraint int_le_imp(7,x,b);"
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from moccasin_mzn.solvers.flatzinc.parser import parse
-from moccasin_mzn.solvers.linear.check import Checker
 from moccasin_mzn.solvers.linear.program import translate
+from moccasin_mzn.solvers.linear.search import Checker
 
 
 def checker(text: str) -> Checker:

@@ -14,8 +14,7 @@ from test_linear_outcomes import Straw, answer, run  # noqa: F401  (a fixture)
 
 from moccasin_mzn.solvers.flatzinc.parser import parse
 from moccasin_mzn.solvers.linear.claims import Claims
-from moccasin_mzn.solvers.linear.exact import contradicts_itself, dual_bound, is_exact, proves_infeasible
-from moccasin_mzn.solvers.linear.objective import direct
+from moccasin_mzn.solvers.linear.objective import contradicts_itself, direct, dual_bound, is_exact, proves_infeasible
 from moccasin_mzn.solvers.linear.program import LinearProgram, linear_program
 
 # Costs of 10^9: minimise the cost of a cover, x0 + x1 >= 1 and so on.

@@ -12,8 +12,8 @@ import pytest
 
 from moccasin_mzn.solvers.linear import highs
 from moccasin_mzn.solvers.linear import run as runner
+from moccasin_mzn.solvers.linear.configuration import parse_options
 from moccasin_mzn.solvers.linear.engine import Ending, EngineError, Listener, RowWeights, Settings
-from moccasin_mzn.solvers.linear.options import parse_options
 from moccasin_mzn.solvers.linear.program import LinearProgram
 
 TEXT = "var 0..9: x :: output_var; var 0..9: y; constraint int_lin_le([-1,-1],[x,y],-3); solve {};"

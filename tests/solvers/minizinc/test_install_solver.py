@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from moccasin_mzn.solvers.flatzinc import install
+from moccasin_mzn.solvers.flatzinc import configuration as install
 
 SOLVERS = ["cp-sat", "highs", "scip"]
 

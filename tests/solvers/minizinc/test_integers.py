@@ -15,7 +15,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.minizinc.drivers import webassembly_driver
-from moccasin_mzn.solvers.minizinc.integers import LARGEST
+from moccasin_mzn.solvers.minizinc.solvers import LARGEST
 
 native = pytest.mark.skipif(shutil.which("minizinc") is None, reason="minizinc is not on PATH")
 webassembly = pytest.mark.skipif(

@@ -21,8 +21,7 @@ from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.cpsat.configuration import LIBRARY
 from moccasin_mzn.solvers.flatzinc.configuration import write_configuration
-from moccasin_mzn.solvers.minizinc.compile import compile_model
-from moccasin_mzn.solvers.minizinc.dzn import dzn_text
+from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import OWN, find_backend
 
 pytestmark = pytest.mark.usefixtures("minizinc")

@@ -1,7 +1,5 @@
-"""Published networks, layer by layer: a module for each, with `NETWORKS`: how to build a network without a
-batch, and what the catalogue tells of it."""
+"""Published networks, layer by layer. Each module has `NETWORKS`: how to build a network without a batch, and what
+the catalogue says of it."""
 
-MODULES = (
-    "vgg", "resnet", "mobilenet", "densenet", "nasnet", "pnasnet", "randomly_wired", "segmentation", "transformer",
-)  # fmt: skip
+MODULES = ("classification", "searched", "randomly_wired", "segmentation", "transformer")
 """The modules, in the order of the catalogue."""

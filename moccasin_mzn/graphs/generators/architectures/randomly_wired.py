@@ -6,10 +6,9 @@ from random import Random
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.generators import layers as nn
-from moccasin_mzn.graphs.generators.architecture import IMAGE, LABELS, Architecture, Parameter
 from moccasin_mzn.graphs.generators.architectures.blocks import Blocks
-from moccasin_mzn.graphs.generators.layer import Shape
-from moccasin_mzn.graphs.generators.network import INPUT, Network
+from moccasin_mzn.graphs.generators.layers import Shape
+from moccasin_mzn.graphs.generators.network import IMAGE, INPUT, LABELS, Architecture, Network, Parameter
 
 _HEAD_CHANNELS = 1280
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.generators import layers as nn
-from moccasin_mzn.graphs.generators.architecture import Architecture, Parameter, classes
 from moccasin_mzn.graphs.generators.architectures.blocks import add_norm_relu
-from moccasin_mzn.graphs.generators.architectures.vgg import VGG16_BLOCKS, add_vgg_blocks
-from moccasin_mzn.graphs.generators.network import INPUT, Network
+from moccasin_mzn.graphs.generators.architectures.classification import VGG16_BLOCKS, add_vgg_blocks
+from moccasin_mzn.graphs.generators.network import INPUT, Architecture, Network, Parameter, classes
 
 
 def fcn8(height: int = 416, width: int = 608, channels: int = 3, classes: int = 19) -> Network:

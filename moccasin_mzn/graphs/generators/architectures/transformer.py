@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.generators import layers as nn
-from moccasin_mzn.graphs.generators.architecture import Architecture, Parameter
-from moccasin_mzn.graphs.generators.network import INPUT, Network
+from moccasin_mzn.graphs.generators.network import INPUT, Architecture, Network, Parameter
 
 _EXPANSION = 4
 """Width of the hidden layer of a block's perceptron over the width of the network."""

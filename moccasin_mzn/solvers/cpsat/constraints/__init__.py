@@ -1,1 +1,1 @@
-"""The constraints, by family; importing a module of this package registers them, see `families`."""
+"""The constraints, by family; importing a module of this package registers them, see `registry.handler`."""

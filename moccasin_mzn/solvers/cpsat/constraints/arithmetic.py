@@ -8,7 +8,7 @@ from math import prod
 from moccasin_mzn.solvers.cpsat.builder import Builder, Term, constant
 from moccasin_mzn.solvers.cpsat.constraints.extremes import greatest_of, maximum_of
 from moccasin_mzn.solvers.cpsat.registry import Int, When, relation
-from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, LOWEST, IntSet
+from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, IntSet
 
 SMALL_TABLE = 50_000
 """The most rows with which a power is written as a table."""

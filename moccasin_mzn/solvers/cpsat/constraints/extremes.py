@@ -1,12 +1,12 @@
-"""The greatest and least of several integers."""
+"""The greatest and least of several integers, and array access by a variable index."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from moccasin_mzn.solvers.cpsat.builder import Builder, Term
-from moccasin_mzn.solvers.cpsat.registry import Int, Ints, Par, When, relation
-from moccasin_mzn.solvers.flatzinc.intset import LOWEST
+from moccasin_mzn.solvers.cpsat.builder import Builder, Term, constant
+from moccasin_mzn.solvers.cpsat.registry import Int, Ints, Par, Pars, When, relation
+from moccasin_mzn.solvers.flatzinc.syntax import LOWEST
 
 
 def maximum_of(builder: Builder, greatest: Term, terms: Sequence[Term], when: When) -> None:
@@ -63,7 +63,7 @@ def add_extreme(short: str, long: str, choose: Callable[..., int], sign: int) ->
     def of_all(builder: Builder, extreme: Int, terms: Ints, when: When) -> None:
         maximum_of(builder, extreme.times(sign), [term.times(sign) for term in terms], when)
 
-    def first_extreme(values: list, first: int) -> int:
+    def first_extreme(values: list[int], first: int) -> int:
         return first + values.index(choose(values))
 
     def not_arg(builder: Builder, terms: Ints, first: Par, index: Int, when: When) -> None:
@@ -82,3 +82,43 @@ def add_extreme(short: str, long: str, choose: Callable[..., int], sign: int) ->
 
 add_extreme("max", "maximum", max, 1)
 add_extreme("min", "minimum", min, -1)
+
+
+# --- Array access by a variable index, counted from 1 or from a given one; an index outside the array is false
+
+
+def _at(index: int, values: Sequence[int]) -> int:
+    """The element at an index that may lie outside, where any value does."""
+    return values[min(max(index, 1), len(values)) - 1] if values else 0
+
+
+@relation(
+    "array_var_int_element",
+    bools=dict.fromkeys(("array_var_bool_element", "array_bool_element"), ("Int", "Bools", "Bool")),
+    value=_at,
+)
+def array_var_int_element(builder: Builder, index: Int, terms: Ints, value: Int, when: When) -> None:
+    """terms[index] = value"""
+    if not terms:
+        return builder.false(when)
+    builder.linear((1,), (index,), (1, len(terms)), when)
+    proto = builder.new(when).element
+    builder.write(index.plus(-1), proto.linear_index)
+    builder.write(value, proto.linear_target)
+    builder.write_all(terms, proto.exprs)
+
+
+@relation("array_int_element", value=_at)
+def array_int_element(builder: Builder, index: Int, values: Pars, value: Int, when: When) -> None:
+    """values[index] = value"""
+    array_var_int_element(builder, index, [constant(number) for number in values], value, when)
+
+
+@relation(
+    "array_var_int_element_from",
+    bools={"array_var_bool_element_from": ("Par", "Int", "Bools", "Bool")},
+    value=lambda first, index, values: _at(index - first + 1, values),
+)
+def array_var_int_element_from(builder: Builder, first: Par, index: Int, terms: Ints, value: Int, when: When) -> None:
+    """terms[index] = value, counted from `first`"""
+    array_var_int_element(builder, index.plus(1 - first), terms, value, when)

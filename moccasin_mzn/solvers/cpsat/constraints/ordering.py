@@ -7,10 +7,10 @@ from itertools import pairwise
 from operator import le, lt
 
 from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term, as_term, constant
-from moccasin_mzn.solvers.cpsat.constraints.conditions import Clause, Condition, conjunction
+from moccasin_mzn.solvers.cpsat.constraints.comparison import Clause, Condition, conjunction
 from moccasin_mzn.solvers.cpsat.constraints.extremes import greatest_of
 from moccasin_mzn.solvers.cpsat.registry import Ints, Par, Pars, When, relation
-from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, LOWEST, IntSet
+from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST, IntSet
 
 MANY_LITERALS = 100_000
 """From so many literals `value has occurred` on, `seq_precede_chain` compares greatest values instead."""

@@ -1,11 +1,44 @@
-"""Resources over time: cumulative, disjunctive and reservoir."""
+"""Intervals of CP-SAT and resources over time: cumulative, disjunctive and reservoir; reads of what is retained."""
 
 from __future__ import annotations
 
-from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, ModelError, Term, constant
-from moccasin_mzn.solvers.cpsat.constraints.intervals import closed_interval, interval, positive
-from moccasin_mzn.solvers.cpsat.registry import Bools, Int, Ints, Par, Pars, When, relation
-from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, IntSet
+from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, ModelError, Term, as_term, constant
+from moccasin_mzn.solvers.cpsat.registry import Bool, Bools, Int, Ints, Par, Pars, When, relation
+from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, IntSet
+
+
+def positive(builder: Builder, length: Term) -> int:
+    """The literal `length > 0`."""
+    return builder.truth((1,), (length,), IntSet.of_range(1, HIGHEST))
+
+
+def closed_interval(builder: Builder, first: Term, last: Term, presence: int) -> int:
+    """The interval of the times first..last, both included, as long as `presence` is true."""
+    enforced = [] if presence == TRUE else [presence]
+    (earliest, latest_start), (earliest_end, latest) = builder.bounds(first), builder.bounds(last)
+    longest = latest - earliest + 1
+    if earliest == latest_start and earliest_end == latest and longest >= 1:
+        return interval(builder, first, constant(longest), last.plus(1), presence)
+    # Exactly as wide as the ends allow: a size too small would cut off solutions without a word.
+    size = builder.integer(1, max(longest, 1))
+    builder.suggest(size.variable, (first, last), lambda ends: max(1, min(ends[1] - ends[0] + 1, longest)))
+    builder.linear((1, 1, -1), (first, size, last.plus(1)), (0, 0), enforced)
+    if builder.unique and enforced:
+        builder.linear((1,), (size,), (1, 1), [~presence])
+    return interval(builder, first, size, last.plus(1), presence)
+
+
+def interval(builder: Builder, start: Term, size: Term, end: Term, presence: int) -> int:
+    """The index of an interval constraint; that start + size = end holds is up to the caller."""
+    index = builder.constraint_count()
+    proto = builder.new([] if presence == TRUE else [presence]).interval
+    builder.write(start, proto.start)
+    builder.write(size, proto.size)
+    builder.write(end, proto.end)
+    return index
+
+
+# --- Resources over time: cumulative, disjunctive and reservoir -----------------------------------------------
 
 
 @relation("fzn_cumulative")
@@ -116,3 +149,21 @@ def _resource(builder: Builder, tasks: list[tuple[int, Term]], capacity: Term, w
     builder.write(capacity, proto.capacity)
     proto.intervals.extend([interval for interval, _ in tasks])
     builder.write_all([height for _, height in tasks], proto.demands)
+
+
+# --- Reads of what is held for a time: of a value that several copies may give, one serves --------------------
+
+
+@relation("fzn_served_read")
+def served_read(
+    builder: Builder, takes_place: Bool, at: Int, serves: Bools, active: Bools, start: Ints, end: Ints, when: When
+) -> None:
+    """If a read takes place at event `at`, exactly one copy j serves it, active, with start[j] < at <= end[j]; if not,
+    none does. The literal that says which copy serves enforces all of that by itself."""
+    counted = [takes_place, *(literal for literal in serves if literal != FALSE)]
+    builder.linear([-1, *[1] * (len(counted) - 1)], [*map(as_term, counted)], (0, 0), when)
+    for literal, is_active, first, last in zip(serves, active, start, end, strict=True):
+        if literal != FALSE:
+            builder.clause([~literal, is_active], when)
+            builder.at_most(first.plus(1), at, [literal, *when])
+            builder.at_most(at, last, [literal, *when])

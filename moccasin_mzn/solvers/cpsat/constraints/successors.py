@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from moccasin_mzn.solvers.cpsat.builder import FALSE, TRUE, Builder, Term, as_term
-from moccasin_mzn.solvers.cpsat.constraints.boolean import bool_eq
+from moccasin_mzn.solvers.cpsat.constraints.comparison import bool_eq
 from moccasin_mzn.solvers.cpsat.registry import Ints, Par, When, relation
-from moccasin_mzn.solvers.flatzinc.intset import HIGHEST, LOWEST
+from moccasin_mzn.solvers.flatzinc.syntax import HIGHEST, LOWEST
 
 # Circuits
 

@@ -12,8 +12,7 @@ from fractions import Fraction
 from math import inf, isfinite
 
 from moccasin_mzn.solvers.cpsat.builder import ModelError
-from moccasin_mzn.solvers.cpsat.floats.forms import Form, fraction
-from moccasin_mzn.solvers.cpsat.floats.items import ONE, Call, Reading, Row
+from moccasin_mzn.solvers.cpsat.floats.items import ONE, Call, Form, Reading, Row, fraction
 from moccasin_mzn.solvers.flatzinc.syntax import Constraint, FlatZinc, FlatZincError, FloatSet, Variable
 
 Bounds = tuple[Fraction | float, Fraction | float]

@@ -10,13 +10,10 @@ from math import ceil, gcd, inf, lcm
 from typing import Any
 
 from moccasin_mzn.solvers.cpsat.builder import LIMIT
-from moccasin_mzn.solvers.cpsat.floats.definitions import Definitions
-from moccasin_mzn.solvers.cpsat.floats.differences import ELSEWHERE, fits_direction, refusal, step_of
-from moccasin_mzn.solvers.cpsat.floats.forms import Form, at_most, fraction, nearest_step
-from moccasin_mzn.solvers.cpsat.floats.items import ONE, Call, Ranges, Row
+from moccasin_mzn.solvers.cpsat.floats.definitions import ELSEWHERE, Definitions, fits_direction, refusal, step_of
+from moccasin_mzn.solvers.cpsat.floats.items import ONE, Call, Form, Ranges, Row, at_most, fraction, nearest_step
 from moccasin_mzn.solvers.cpsat.halves import find_halves
-from moccasin_mzn.solvers.flatzinc.intset import IntSet
-from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, UnsupportedError, Variable
+from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, IntSet, UnsupportedError, Variable
 
 FINEST = 2**50
 """Into how many steps at most an objective is divided whose own fractions are too small: as fine as sums of doubles."""
@@ -43,7 +40,7 @@ class Integral:
         content = self.source.parameters.get(element, element) if type(element) is str else element
         return self.forms[content] if type(content) is str else Form({}, Fraction(content))
 
-    def told(self, objective: int) -> Fraction:
+    def reported(self, objective: int) -> Fraction:
         """What an integer objective is in the source."""
         return Fraction(objective, self.unit)
 
@@ -102,7 +99,7 @@ class _Writer:
         self.units.update(dict.fromkeys(known.continuous, unit))
 
     def _name(self, base: str) -> str:
-        """Of the integer variable behind a base; one that counts steps has a name that no file can have."""
+        """Name the integer variable behind a base; one that counts steps has a name that no file can have."""
         return f"{base} steps" if base in self.units else base
 
     def _over_steps(self, form: Form) -> Form:

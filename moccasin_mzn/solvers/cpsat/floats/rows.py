@@ -12,11 +12,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from moccasin_mzn.solvers.cpsat.floats.bounds import FloatBounds
-from moccasin_mzn.solvers.cpsat.floats.forms import Form
-from moccasin_mzn.solvers.cpsat.floats.items import ONE, Reading, Row
+from moccasin_mzn.solvers.cpsat.floats.items import ONE, Form, Reading, Row
 from moccasin_mzn.solvers.cpsat.halves import IF_FALSE, IF_TRUE, Half, find_halves
+from moccasin_mzn.solvers.flatzinc.parser import Tokens
 from moccasin_mzn.solvers.flatzinc.syntax import Constraint, Expression, FlatZinc, FlatZincError
-from moccasin_mzn.solvers.flatzinc.tokens import Tokens
 
 AS_THEY_ARE = {
     *(f"{kind}_{name}" for kind in ("int", "float") for name in ("lin_le", "lin_eq", "le", "eq", "plus")),

@@ -1,0 +1,333 @@
+"""What a sweep asks and what a variant of the problem answers: budgets in, schedules and bounds out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from moccasin_mzn.api.frontier.points import FrontierPoint
+from moccasin_mzn.errors import InputError, JudgeError, RefutedError
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
+from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.search.conclusion import scope
+from moccasin_mzn.search.result import Progress, Result
+from moccasin_mzn.words import memory_text
+
+
+@dataclass(frozen=True)
+class Question:
+    """How short can a schedule within this budget be?"""
+
+    budget: int
+    seconds: float
+    """For the answer; fewer are fine."""
+    start: Any | None = None
+    """The best schedule known within the budget."""
+    enough: int | None = None
+    """A schedule of this duration needs no improvement: the bound from a larger budget."""
+    any_schedule: bool = False
+    """True: the first schedule is answer enough."""
+    near: Any | None = None
+    """With that: the schedule of least peak known, which is over the budget."""
+    attempt: int = 0
+    """How often this budget was asked for before: the search should go another way."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a search with one budget found and proved."""
+
+    schedules: tuple[tuple[Any, str], ...] = ()
+    """Each with who found it; each within the budget."""
+    bound: int | None = None
+    """No schedule within the budget is shorter."""
+    bound_source: str = ""
+    infeasible: bool = False
+    """Proven: there is none at all."""
+    interrupted: bool = False
+    """The user stopped the search."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The judge's account of a schedule."""
+
+    peak: int
+    duration: int
+
+
+Teller = Callable[[str], None]
+"""Gets a line of progress."""
+
+
+# --- What all variants of a sweep have in common --------------------------------------------------------------
+
+
+_SEEDS = 2**31
+
+
+@dataclass
+class Variant(ABC):
+    """A problem, and how to search: its budget is what is varied."""
+
+    problem: Any
+    """A `Problem` with any budget."""
+    options: Any
+    """`SearchOptions`, or those of one memory."""
+
+    @property
+    @abstractmethod
+    def compiled(self) -> tuple[CompiledSearch, ...]: ...
+
+    @property
+    @abstractmethod
+    def form(self) -> Any:
+        """The formulation that proofs are about, and that an answer to start from is a solution of."""
+
+    @property
+    @abstractmethod
+    def least(self) -> int:
+        """Proven: no answer fits less, in the graph's size unit."""
+
+    @property
+    @abstractmethod
+    def input_increase(self) -> int | None: ...
+
+    @abstractmethod
+    def known(self) -> tuple[tuple[Any, str], ...]:
+        """Answers that need no search, each with who made it."""
+
+    @abstractmethod
+    def at(self, budget: int) -> Any: ...
+
+    @abstractmethod
+    def peak_of(self, simulation: Any) -> int:
+        """The most memory that an answer needs where the budget is varied."""
+
+    @abstractmethod
+    def solved(self, problem: Any, options: Any, listener: Listener, start: Any) -> Result:
+        """One search, from an answer to start from if there is one."""
+
+    @property
+    def graph(self) -> ComputationGraph:
+        return self.problem.graph
+
+    @property
+    def peak(self) -> int:
+        """Of the input order, in the graph's size unit: the largest budget of interest."""
+        return self.problem.instance.baseline.peak
+
+    @property
+    def baseline(self) -> int:
+        """Duration of every node once, each where it takes least, in the graph's duration unit."""
+        return self.problem.least_value()
+
+    @property
+    def fixed(self) -> int:
+        """Fixed memory that budgets as people give them hold as well, in the graph's size unit."""
+        return self.problem.instance.fixed
+
+    @property
+    def swept(self) -> str:
+        return ""
+
+    @property
+    def scope(self) -> str:
+        """What proofs range over, to be read after "no schedule"."""
+        return scope(self.problem, self.form, self.options.solver)
+
+    def amount(self, budget: Budget | int | float | str) -> int:
+        """A budget as people give it, in the graph's size unit, without what fixed memory takes of it."""
+        return Budget.of(budget).resolve(self.peak + self.fixed) - self.fixed
+
+    def judge(self, schedule: Any, budget: int) -> Judged:
+        """Peak and duration of an answer.
+
+        Raises:
+            JudgeError: it is none, or is over the budget.
+        """
+        simulation = self.at(budget).judge(schedule)
+        if not simulation.feasible:
+            flaw = simulation.violations[0].message
+            raise JudgeError(f"the simulator rejects a {self.problem.noun} of the front: {flaw}")
+        return Judged(self.peak_of(simulation), simulation.duration)
+
+    def ask(self, question: Question) -> Answer:
+        """One search with this budget.
+
+        Raises:
+            InputError: see `solve`.
+        """
+        listener, problem = Listener(question), self.at(question.budget)
+        options = replace(self.options, time_limit=question.seconds, seed=self.seed(question))
+        try:
+            result = self.solved(problem, options, listener, self.start(problem, question.start))
+        except EnoughError:
+            return listener.answer()
+        return Answer(
+            ((result.answer, result.found_by),) if result.valid else (),
+            result.bound,
+            listener.bound_source if listener.bound == result.bound else "search",
+            result.status == "infeasible",
+            result.interrupted,
+        )
+
+    def seed(self, question: Question) -> int | None:
+        """Another one for every attempt."""
+        seed = self.options.seed
+        return ((seed or 0) + question.attempt) % _SEEDS if question.attempt else seed
+
+    def start(self, problem: Any, answer: Any | None) -> Any | None:
+        """An answer to start from, if the formulation has it as a solution."""
+        try:
+            return None if answer is None else self.form.check_start(problem, answer)
+        except InputError:
+            return None
+
+
+class EnoughError(Exception): ...
+
+
+@dataclass
+class Listener:
+    """Ends a search as soon as its schedule is as good as the question wants it, and remembers who found what."""
+
+    question: Question
+    latest: Progress | None = None
+    """The latest improvement with a schedule."""
+    bound: int = 0
+    bound_source: str = ""
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.bound > self.bound:
+            self.bound, self.bound_source = progress.bound, progress.source
+        if progress.answer is not None:
+            self.latest = progress
+            enough, value = self.question.enough, progress.value
+            if self.question.any_schedule or (enough is not None and value is not None and value <= enough):
+                raise EnoughError
+
+    def answer(self) -> Answer:
+        schedules = () if self.latest is None else ((self.latest.answer, self.latest.source),)
+        return Answer(schedules, self.bound, self.bound_source)
+
+
+# --- What all answers together say about every budget ---------------------------------------------------------
+
+# A schedule serves every budget from its peak on; a bound holds at every budget up to its own::
+#
+#     duration  |  s1 o------------------->
+#               |         s2 o------------>       least duration known at M: the lowest schedule that begins left of M
+#               |  <------------- b1
+#               |  <------------------- b2        best bound at M: the highest one that ends right of M
+#               +-------------M-----------> budget
+
+
+@dataclass(frozen=True)
+class Found:
+    """A schedule with the judge's account of it."""
+
+    peak: int
+    duration: int
+    schedule: Any
+    source: str
+    budget: int
+    """It was found with."""
+
+
+@dataclass(frozen=True)
+class Proven:
+    """A bound on the duration."""
+
+    budget: int
+    """The largest one it holds at."""
+    bound: int
+    source: str
+
+
+@dataclass
+class Knowledge:
+    """Schedules and bounds of one variant, those that say nothing new left out.
+
+    Raises:
+        JudgeError: from `learn`, for a schedule that the judge rejects, and for proofs that a schedule contradicts.
+    """
+
+    variant: Variant
+    found: list[Found] = field(default_factory=list)
+    """By ascending peak; durations descend."""
+    proven: list[Proven] = field(default_factory=list)
+    """By ascending budget; bounds descend."""
+    least: int = 0
+    """Proven: no schedule fits less."""
+    least_source: str = "working sets"
+
+    def __post_init__(self) -> None:
+        self.least = self.variant.least
+        for schedule, source in self.variant.known():
+            self._add(schedule, source, self.variant.peak)
+
+    def learn(self, budget: int, answer: Answer) -> None:
+        for schedule, source in answer.schedules:
+            self._add(schedule, source, budget)
+        if answer.infeasible and budget >= self.least:
+            self.least, self.least_source = budget + 1, answer.bound_source
+        elif answer.bound is not None and not answer.infeasible and answer.bound > self.bound(budget).bound:
+            kept = [one for one in self.proven if one.budget > budget or one.bound > answer.bound]
+            new = Proven(budget, answer.bound, answer.bound_source)
+            self.proven = sorted((*kept, new), key=lambda one: one.budget)
+        self._check()
+
+    def best(self, budget: int) -> Found | None:
+        return next((found for found in reversed(self.found) if found.peak <= budget), None)
+
+    def bound(self, budget: int) -> Proven:
+        floor = Proven(self.variant.peak, self.variant.baseline, "")
+        return next((proven for proven in self.proven if proven.budget >= budget), floor)
+
+    @property
+    def least_found(self) -> int | None:
+        return self.found[0].peak if self.found else None
+
+    def settled(self, budget: int) -> bool:
+        best = self.best(budget)
+        return budget < self.least or (best is not None and best.duration == self.bound(budget).bound)
+
+    def point(self, budget: int, seconds: float = 0.0) -> FrontierPoint:
+        """All that is known at a budget; its schedule judged again, at this budget."""
+        best, proven = self.best(budget), self.bound(budget)
+        elsewhere = f", at budget {self._amount(proven.budget)}" if proven.source and proven.budget != budget else ""
+        bound_source = f"{proven.source}{elsewhere}"
+        if best is None:
+            status = "infeasible" if budget < self.least else "unknown"
+            return FrontierPoint(budget, None, proven.bound, None, None, status, "", bound_source, seconds)
+        judged = self.variant.judge(best.schedule, budget)
+        source = best.source + (f", at budget {self._amount(best.budget)}" if best.budget != budget else "")
+        status = "optimal" if judged.duration == proven.bound else "feasible"
+        return FrontierPoint(
+            budget, judged.duration, proven.bound, judged.peak, best.schedule, status, source, bound_source, seconds
+        )
+
+    def _amount(self, budget: int) -> str:
+        return memory_text(budget, self.variant.graph.size_unit)
+
+    def _add(self, schedule: Any, source: str, budget: int) -> None:
+        judged = self.variant.judge(schedule, budget)
+        best = self.best(judged.peak)
+        if best is None or judged.duration < best.duration:
+            new = Found(judged.peak, judged.duration, schedule, source, budget)
+            kept = [one for one in self.found if one.peak < new.peak or one.duration < new.duration]
+            self.found = sorted((*kept, new), key=lambda one: one.peak)
+
+    def _check(self) -> None:
+        for one in self.found:
+            if one.peak < self.least:
+                claim = f"{self.least_source} claims that there is no schedule below a budget of {self.least}"
+                raise RefutedError(claim, f"a peak of {one.peak} of {one.source}")
+            proven = self.bound(one.peak)
+            if one.duration < proven.bound:
+                claim = f"{proven.source} claims that no schedule within {proven.budget} is shorter than {proven.bound}"
+                raise RefutedError(claim, f"{one.duration} of {one.source}")

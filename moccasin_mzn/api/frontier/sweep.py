@@ -1,0 +1,300 @@
+"""The sweep: which budgets to ask for, in which order, and for how long.
+
+The front is a falling staircase. Between two budgets it may be anywhere in a rectangle, so the next budget halves the
+largest one; where both durations are equal there is nothing to find out::
+
+    duration  |  a o------+         the front from a to b
+              |    |      |         is inside this
+              |    |      |         rectangle
+              |    +------o b       peak of b's schedule on the right
+              +---------------> budget
+
+Every answer serves other budgets too (see `knowledge`). Time that an answer did not need is left for the others, and
+what is still open at the end of the first pass gets the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from moccasin_mzn.api.frontier.points import Frontier
+from moccasin_mzn.api.frontier.questions import Knowledge, Question, Teller, Variant
+from moccasin_mzn.checks import check_time_limit
+from moccasin_mzn.clock import Deadline
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.search.result import percent_over
+from moccasin_mzn.solvers.minizinc.run import SolverError
+from moccasin_mzn.words import memory_text
+
+MOST_POINTS = 10_000
+LEAST_SHARE = 0.2
+"""Of the time, at most, to seek the least feasible budget."""
+FIRST_SHARE = 0.5
+"""Of the time: by then every point has had its first turn."""
+LONGER = 2
+"""Bounds are sought anew in every turn, so a later one takes at least this many times what the point has had before."""
+SHORTEST = 0.2
+"""Seconds: a shorter turn is not worth it."""
+UNUSED = 0.5
+"""A search that ends by itself with more than this part of its time unused has nothing more to say."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to find out.
+
+    Raises:
+        InputError: fewer than two points, or far too many; a time limit that is no positive number.
+    """
+
+    points: int = 20
+    """At most, the least feasible budget and the peak of the input order among them."""
+    seconds: float = 600.0
+    budgets: tuple[int, ...] = ()
+    """If any are given: these only; `points` is then of no meaning."""
+
+    def __post_init__(self) -> None:
+        if type(self.points) is not int or not 2 <= self.points <= MOST_POINTS:
+            raise InputError(f"points {shown(self.points)} is not an integer from 2 to {MOST_POINTS}")
+        check_time_limit(self.seconds)
+        object.__setattr__(self, "budgets", tuple(sorted(set(self.budgets))))
+
+
+def sweep(variant: Variant, plan: Plan, tell: Teller = lambda line: None, begin: float | None = None) -> Frontier:
+    """Find the front as well as time allows. An interrupt from the keyboard ends the sweep, not this function.
+
+    Args:
+        tell: gets a line of progress after each search.
+        begin: the time limit counts from here, by `time.monotonic()`; default: from now.
+
+    Raises:
+        JudgeError: a search returned what the judge rejects, or proved what a schedule contradicts.
+        InputError: the first search failed; later ones that fail are told and passed over.
+    """
+    deadline = Deadline(plan.seconds) if begin is None else Deadline(plan.seconds, begin)
+    return _Sweep(variant, plan, tell, deadline).run()
+
+
+@dataclass
+class _Sweep:
+    variant: Variant
+    plan: Plan
+    tell: Teller
+    deadline: Deadline
+    chosen: set[int] = field(default_factory=set)
+    """Budgets between the two ends."""
+    spent: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
+    """Seconds by budget."""
+    turns: Counter[int] = field(default_factory=Counter)
+    asked: int = 0
+    """Questions so far."""
+    ended: set[int] = field(default_factory=set)
+    """Budgets whose searches ended by themselves, without a proof."""
+    hopeless: set[int] = field(default_factory=set)
+    """Budgets where searches for any schedule did, without one."""
+
+    def __post_init__(self) -> None:
+        self.knowledge = Knowledge(self.variant)
+
+    def run(self) -> Frontier:
+        interrupted = False
+        try:
+            if not self.plan.budgets:
+                seek_least(self.knowledge, self.ask, lambda: self.remaining(LEAST_SHARE), False)
+            self.first_pass()
+            self.later_passes()
+        except KeyboardInterrupt:
+            interrupted = True
+        return self.frontier(interrupted)
+
+    def remaining(self, share: float = 1.0) -> float:
+        """Seconds until this share of the time is used up."""
+        return self.deadline.remaining(share) or 0.0
+
+    @property
+    def budgets(self) -> list[int]:
+        if self.plan.budgets:
+            return list(self.plan.budgets)
+        least = self.knowledge.least_found
+        ends = {self.variant.peak} if least is None else {self.variant.peak, least}
+        return sorted(ends | {budget for budget in self.chosen if least is None or budget > least})
+
+    # Passes
+
+    def first_pass(self) -> None:
+        """Every given budget once, or the ends and then where the front bends."""
+        if self.plan.budgets:
+            for number, budget in enumerate(self.plan.budgets):
+                if self.remaining() > SHORTEST:
+                    self.turn(budget, self.remaining(FIRST_SHARE) / (len(self.plan.budgets) - number))
+            return
+        for end in (self.budgets[0], self.variant.peak):
+            self.turn(end, self.remaining(FIRST_SHARE) / self.plan.points)
+        self.refine()
+
+    def refine(self) -> None:
+        """Ask between the points where most is open, until there are enough points."""
+        while len(self.budgets) < self.plan.points and self.remaining() > SHORTEST:
+            budget = self.widest()
+            if budget is None:
+                return
+            self.chosen.add(budget)
+            self.turn(budget, self.remaining(FIRST_SHARE) / (1 + self.plan.points - len(self.budgets)))
+
+    def widest(self) -> int | None:
+        """The middle of the largest rectangle; None if all are empty."""
+        largest, middle = 0, None
+        budgets = self.budgets
+        for left, right in zip(budgets, budgets[1:], strict=False):
+            high, low = self.knowledge.best(left), self.knowledge.best(right)
+            if high is None or low is None or low.peak - left < 2:
+                continue
+            area = (low.peak - left) * (high.duration - low.duration)
+            if area > largest:
+                largest, middle = area, (left + low.peak) // 2
+        return middle
+
+    def later_passes(self) -> None:
+        """What is open gets what is left of the time, fewest turns and smallest gaps first; then the least feasible
+        budget does."""
+        while self.remaining() > SHORTEST:
+            if not self.plan.budgets:
+                self.refine()
+            still_open = [b for b in self.budgets if not self.knowledge.settled(b) and b not in self.ended]
+            still_open.sort(key=lambda budget: (self.turns[budget], self.gap(budget), budget))
+            for number, budget in enumerate(still_open):
+                if self.remaining() > SHORTEST:
+                    share = self.remaining() / (len(still_open) - number)
+                    self.turn(budget, max(share, LONGER * self.spent[budget]))
+            if not still_open and not self.seek_more():
+                return
+
+    def seek_more(self) -> bool:
+        """Half of what is left of the time for the least feasible budget; False if that is known, or not asked for."""
+        if self.plan.budgets:
+            return False
+        asked, half = self.asked, self.deadline.part(0.5)
+        seek_least(self.knowledge, self.ask, lambda: half.remaining() or 0.0, hopeless=self.hopeless)
+        return self.asked > asked
+
+    def gap(self, budget: int) -> float:
+        """Between the best duration and the best bound; infinite without a schedule."""
+        best = self.knowledge.best(budget)
+        return math.inf if best is None else best.duration - self.knowledge.bound(budget).bound
+
+    # Questions
+
+    def turn(self, budget: int, seconds: float) -> None:
+        """Improve what is known at a budget, unless all is."""
+        best, seconds = self.knowledge.best(budget), max(SHORTEST, min(seconds, self.remaining()))
+        start, enough = None if best is None else best.schedule, self.knowledge.bound(budget).bound
+        self.ask(Question(budget, seconds, start=start, enough=enough, attempt=self.turns[budget]))
+        self.turns[budget] += 1
+
+    def ask(self, question: Question) -> None:
+        """Put a question, unless the answer is known, and learn from the answer.
+
+        Raises:
+            KeyboardInterrupt: the user stopped the search.
+        """
+        budget, begun = question.budget, self.deadline.elapsed()
+        if self.knowledge.settled(budget):
+            return
+        self.asked += 1
+        try:
+            answer = self.variant.ask(question)
+        except SolverError as error:
+            if self.asked == 1:
+                raise
+            self.ended.add(budget)
+            self.tell(f"{self.deadline.elapsed():8.1f} s  budget {self._amount(budget)}: {error}")
+            return
+        finally:
+            taken = self.deadline.elapsed() - begun
+            self.spent[budget] += taken
+        self.knowledge.learn(budget, answer)
+        if taken < UNUSED * question.seconds and not self.knowledge.settled(budget):
+            if not question.any_schedule:
+                self.ended.add(budget)
+            elif self.knowledge.best(budget) is None:
+                self.hopeless.add(budget)
+        self.tell(self.line(budget))
+        if answer.interrupted:
+            raise KeyboardInterrupt
+
+    # Answers
+
+    def line(self, budget: int) -> str:
+        point, base = self.knowledge.point(budget), self.variant.baseline
+        share = f" ({100 * budget / self.variant.peak:.2f} %)" if self.variant.peak else ""
+        text = f"{self.deadline.elapsed():8.1f} s  budget {self._amount(budget)}{share}  {point.status}"
+        if point.duration is not None:
+            text += f"  +{percent_over(point.duration, base):.3f} %  bound +{percent_over(point.bound, base):.3f} %"
+        return text
+
+    def _amount(self, budget: int) -> str:
+        return memory_text(budget, self.variant.graph.size_unit)
+
+    def frontier(self, interrupted: bool) -> Frontier:
+        variant, known = self.variant, self.knowledge
+        points = tuple(known.point(budget, round(self.spent[budget], 3)) for budget in self.budgets)
+        return Frontier(
+            variant.graph, points, variant.peak, variant.baseline, known.least, known.least_found, variant.scope,
+            variant.fixed, self.deadline.elapsed(), interrupted, variant.swept, variant.input_increase,
+        )  # fmt: skip
+
+
+# --- The least feasible budget --------------------------------------------------------------------------------
+
+#         proven none      nobody knows        found
+#     ---------------)[...x.......x........x[------------->  budget
+#                  least                  least found        x  searched in vain
+#
+# First the least peak is sought: between the highest budget searched in vain and the least peak found. Then the
+# proof: between the proven bound and the lowest budget searched in vain.
+
+
+TOLERANCE = 1 / 400
+"""As a share of the input order's peak: closer than that, two budgets are the same on a large graph."""
+SEARCHES = 6
+"""A single search gets this part of the time that is left, so that some may be in vain."""
+SHORTEST_PROBE = 0.5
+"""Seconds of a search, at least."""
+
+
+def seek_least(
+    knowledge: Knowledge, ask: Callable[[Question], None], remaining: Callable[[], float], prove: bool = True,
+    hopeless: Collection[int] = (),
+) -> None:  # fmt: skip
+    """Close in on the least feasible budget while there is time.
+
+    Args:
+        knowledge: where it is known so far.
+        ask: puts a question; the answer goes into `knowledge`.
+        remaining: seconds that are left for this.
+        prove: False: seek the least peak only, which is of more use and often sooner known.
+        hopeless: budgets searched in vain before, to which more time makes no difference.
+    """
+    vain = set(hopeless)
+    tolerance = max(1, int(TOLERANCE * knowledge.variant.peak))
+    while remaining() > 0:
+        budget = _next(knowledge, vain, tolerance, prove)
+        if budget is None:
+            return
+        least, seconds = knowledge.least, max(SHORTEST_PROBE, remaining() / SEARCHES)
+        near = knowledge.found[0].schedule if knowledge.found else None
+        ask(Question(budget, seconds, enough=knowledge.bound(budget).bound, any_schedule=True, near=near))
+        if knowledge.least == least and knowledge.best(budget) is None:
+            vain.add(budget)
+
+
+def _next(knowledge: Knowledge, vain: set[int], tolerance: int, prove: bool) -> int | None:
+    """The budget to search with next; None if it is known closely enough, or by no shorter searches."""
+    proven = knowledge.least - 1
+    found = knowledge.variant.peak + 1 if knowledge.least_found is None else knowledge.least_found
+    vain = {budget for budget in vain if proven < budget < found}
+    sides = [(max(vain, default=proven), found), (proven, min(vain, default=found))]
+    return next(((low + high) // 2 for low, high in sides[: 1 + prove] if high - low > tolerance), None)

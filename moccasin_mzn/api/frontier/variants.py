@@ -1,0 +1,274 @@
+"""Rematerialization in one memory as a variant for the sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from moccasin_mzn.api.frontier.questions import Answer, Listener, Question, Variant
+from moccasin_mzn.api.request import Given, Memories, model_of, plan_options
+from moccasin_mzn.api.solve import solve_instance, solve_on_platform
+from moccasin_mzn.bounds.least_budget import least_budget_bound
+from moccasin_mzn.clock import Deadline
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.formulations import Formulation, find_formulation
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.heuristics.compiled_searches import CompiledSearch, compiled_for
+from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.plans import PlanSimulation
+from moccasin_mzn.problem.judges.schedules import Simulation
+from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import Plan, plan_of_sequence
+from moccasin_mzn.search.conclusion import INPUT_ORDER, scope
+from moccasin_mzn.search.options import STOP, Options, SearchOptions
+from moccasin_mzn.search.result import Result
+from moccasin_mzn.strategies.retention import retained
+from moccasin_mzn.words import memory_text
+
+if TYPE_CHECKING:
+    from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+
+
+AT_ONCE, AT_ONCE_SHARE = 1.0, 0.2
+"""Seconds, at most, and part of the time in which searches for any schedule are settled where that is easy."""
+FITTING_SHARE = 0.7
+"""Of the time: until then such a search looks at memory alone."""
+
+
+@dataclass
+class Rematerialization(Variant):
+    """A graph with options of `solve`: the budget is what is varied. `of` makes it."""
+
+    problem: Instance
+    options: Options
+    input_increase: ClassVar[int] = 0
+
+    @classmethod
+    def of(
+        cls, graph: ComputationGraph, options: Options, *, order: str | PathLike[str] | Sequence[int] = "input",
+        max_computations: Any = None, count_fixed: bool = False,
+    ) -> Rematerialization:  # fmt: skip
+        """The arguments are those of `solve`.
+
+        Raises:
+            InputError: nonsense in any of them.
+        """
+        most = options.default_computations(max_computations)
+        built = Instance.build(graph, "100%", order=order, max_computations=most, count_fixed=count_fixed)
+        return cls(built, options)
+
+    @property
+    def compiled(self) -> tuple[CompiledSearch, ...]:
+        return compiled_for(self.problem.free_order)
+
+    @property
+    def form(self) -> Formulation:
+        return find_formulation("general") if self.problem.free_order else self.options.form
+
+    @property
+    def scope(self) -> str:
+        return scope(self.problem, self.options.form, self.options.solver)
+
+    @cached_property
+    def least(self) -> int:
+        return least_budget_bound(self.graph).memory
+
+    def known(self) -> tuple[tuple[Any, str], ...]:
+        return ((self.problem.order, INPUT_ORDER),)
+
+    def at(self, budget: int) -> Instance:
+        return replace(self.problem, budget=budget)
+
+    def peak_of(self, simulation: Simulation) -> int:
+        return simulation.peak
+
+    def solved(self, problem: Instance, options: Options, listener: Listener, start: Sequence[int] | None) -> Result:
+        return solve_instance(problem, options, listener, warm_start=start, flow_bounds=self._flow_bounds)
+
+    @cached_property
+    def _flow_bounds(self) -> FreeOrderBound | None:
+        """What flows prove for one budget helps with the others."""
+        if not self.problem.free_order and self.options.form.staged:
+            return None
+        from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+
+        return FreeOrderBound.of(self.graph)
+
+    def ask(self, question: Question) -> Answer:
+        """Solve it with this budget; where any schedule will do, by looking at memory alone as well.
+
+        Raises:
+            InputError: see `solve`.
+        """
+        instance, deadline = self.at(question.budget), Deadline(question.seconds)
+        if not question.any_schedule or instance.free_order or self.options.search == "off":
+            return super().ask(question)
+        answer = super().ask(replace(question, seconds=min(AT_ONCE, AT_ONCE_SHARE * question.seconds)))
+        if answer.schedules or answer.infeasible or answer.interrupted:
+            return answer
+        seed = self.seed(question) or 0
+        found = fitting_schedule(instance, seed, lambda: deadline.over(FITTING_SHARE), question.near)
+        if found is not None and self.start(instance, found) is not None:
+            return replace(answer, schedules=((found, "local search for memory"),))
+        rest = deadline.remaining()
+        return super().ask(replace(question, seconds=rest)) if rest else answer
+
+
+# --- Plans for several memories as a variant for the sweep ----------------------------------------------------
+
+# Less memory there never helps: a plan within a budget is one within any larger one, and a bound holds at all smaller
+# ones. Durations are swept; limits on energy and traffic stay as they are.
+
+
+SWEPT = 0
+"""Position of the memory whose budget is varied."""
+
+
+@dataclass
+class Plans(Variant):
+    """A problem of plans: the budget of its first memory is what is varied.
+
+    Raises:
+        InputError: the objective is not the duration.
+    """
+
+    problem: PlanProblem
+    formulation: PlanFormulation = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.problem.objective != "duration":
+            raise InputError(f"frontier: durations are swept, not {self.problem.objective}")
+
+    @property
+    def compiled(self) -> tuple[CompiledSearch, ...]:
+        return (*self.formulation.compiled, *compiled_for(self.problem.instance.free_order))
+
+    @property
+    def form(self) -> PlanFormulation:
+        any_order = self.formulation.in_any_order() if self.problem.instance.free_order else None
+        return any_order or self.formulation
+
+    @property
+    def swept(self) -> str:
+        """Whose budget is varied, and what the other memories have."""
+        memories, unit = self.problem.platform.memories, self.graph.size_unit
+        others = [
+            f"{place.name} with {'no budget' if place.budget is None else memory_text(place.budget, unit)}"
+            for m, place in enumerate(memories)
+            if m != SWEPT
+        ]
+        return f"memory in {memories[SWEPT].name}, beside {', '.join(others) or 'nothing'}"
+
+    @property
+    def least(self) -> int:
+        """No plan fits less: the largest working set of a node that cannot be computed in another memory."""
+        others = [place for m, place in enumerate(self.problem.platform.memories) if m != SWEPT]
+
+        def fits_elsewhere(v: int, need: int) -> bool:
+            return any(place.computes(v) and (place.budget is None or place.budget >= need) for place in others)
+
+        needs = enumerate(map(self.graph.working_set, range(len(self.graph.nodes))))
+        return max((need for v, need in needs if not fits_elsewhere(v, need)), default=0)
+
+    @property
+    def input_increase(self) -> int | None:
+        place, nodes = self.problem.platform.memories[SWEPT], range(len(self.graph.nodes))
+        return sum(place.cost(v)[0] for v in nodes) - self.baseline if all(map(place.computes, nodes)) else None
+
+    def amount(self, budget: Budget | int | float | str) -> int:
+        return max(0, super().amount(budget))
+
+    def known(self) -> tuple[tuple[Plan, str], ...]:
+        """The input order, if it is a plan in the memory that is swept."""
+        plan = plan_of_sequence(self.problem.instance.order, SWEPT)
+        feasible = self.at(self.peak).judge(plan).feasible
+        return ((plan, INPUT_ORDER),) if feasible else ()
+
+    def show(self, schedule: Plan, budget: int) -> dict[str, Any]:
+        """All that a file needs which `validate` judges."""
+        problem = self.at(budget)
+        told = problem.document(schedule, problem.judge(schedule), None)
+        return {name: told[name] for name in ("peaks", "energy", "traffic", "plan", "goal", "platform")}
+
+    def at(self, budget: int) -> PlanProblem:
+        platform = self.problem.platform
+        memories = list(platform.memories)
+        memories[SWEPT] = replace(memories[SWEPT], budget=budget)
+        return replace(self.problem, platform=replace(platform, memories=tuple(memories)))
+
+    def peak_of(self, simulation: PlanSimulation) -> int:
+        return simulation.peaks[SWEPT]
+
+    def solved(self, problem: PlanProblem, options: SearchOptions, listener: Listener, start: Plan | None) -> Result:
+        return solve_on_platform(problem, self.formulation, options, listener, warm_start=start)
+
+
+# --- What is swept, by the arguments of `moccasin_mzn.frontier` -----------------------------------------------
+
+
+def prepared_sweep(
+    given: Given, memories: Memories | None = None, adjusted: Callable[[Any], Any] = lambda options: options
+) -> Callable[..., Any]:
+    """Check arguments before any graph is read; the result makes a `Variant` of one, `order` and `count_fixed`.
+
+    Args:
+        given: all others, as for `asking.prepared`.
+        memories: what several of them ask; budgets of the first one are varied.
+        adjusted: makes the options that are used of those that are asked for.
+
+    Raises:
+        InputError: nonsense in an argument, or arguments that do not go together.
+    """
+    if memories is not None:
+        planning: SearchOptions = adjusted(plan_options(given))
+
+        def plans(graph: ComputationGraph, **problem: Any) -> Plans:
+            asked, formulation = memories(graph, **problem)
+            return Plans(asked, planning, formulation=formulation)
+
+        return plans
+    asked, counted = model_of({"if_none": STOP, **given})
+    options = adjusted(asked)
+
+    def schedules(graph: ComputationGraph, **problem: Any) -> Rematerialization:
+        most = counted(graph) if options.form.limited else None
+        return Rematerialization.of(graph, options, max_computations=most, **problem)
+
+    return schedules
+
+
+# --- Any schedule within a budget, however long: local search that looks at memory alone ----------------------
+
+# The local search of `heuristics` weighs duration against memory over the budget. Near the least feasible budget,
+# duration leads it away from the few schedules that fit. With durations of 0 nothing but memory counts;
+# recomputations that turn out needless within the budget are left out afterwards.
+
+
+def fitting_schedule(
+    instance: Instance, seed: int, stop: Callable[[], bool], near: Sequence[int] | None = None
+) -> tuple[int, ...] | None:
+    """A schedule within the budget, in stages of the input order and within C_v; None: none found until `stop()`.
+
+    Args:
+        instance: with an order of its own.
+        seed: of the random numbers.
+        near: a schedule over the budget to begin near, in stages of the input order as well.
+    """
+    from moccasin_mzn.heuristics.staged.search import LocalSearch  # here, because compiled code takes a while to load
+
+    weightless = replace(instance.graph, durations=(0,) * len(instance.graph.nodes))
+    found: list[tuple[int, ...]] = []
+    drafts = [] if near is None else [tuple(near)]
+    LocalSearch(replace(instance, graph=weightless), seed).run(
+        found.append, lambda: bool(found) or stop(), draft=lambda: drafts.pop() if drafts else None
+    )
+    if not found:
+        return None
+    shorter = retained(instance.graph, found[0], instance.budget, stop)
+    return shorter if first_out_of_stage(instance.order, shorter) is None else found[0]

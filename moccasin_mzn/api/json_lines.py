@@ -1,0 +1,57 @@
+"""The search as lines of JSON, for a program that reads along."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TextIO
+
+from moccasin_mzn.problem.problem import Problem
+from moccasin_mzn.search.result import Progress
+from moccasin_mzn.terminal import is_read
+
+
+class JsonLines:
+    """Writes one object a line, each as soon as it is known."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._left = False
+
+    def result(self, result: Any) -> None:
+        """Write the answer: the object that `solve --json` prints."""
+        self.write({"type": "result", **result.as_dict()})
+
+    def write(self, line: dict[str, Any], needed: bool = False) -> None:
+        """Write any object.
+
+        Raises:
+            KeyboardInterrupt: nobody reads any more, and this is `needed`: whoever asked has had enough. Once: what is
+                told at the end of a search that is interrupted does not interrupt it again.
+        """
+        self._out.write(json.dumps(line) + "\n")
+        self._out.flush()
+        if needed and not self._left and not is_read():
+            self._left = True
+            raise KeyboardInterrupt
+
+
+class JsonStream(JsonLines):
+    """`progress` for every improvement, at the end `result`."""
+
+    def __init__(self, problem: Problem, out: TextIO) -> None:
+        super().__init__(out)
+        self._problem = problem
+
+    def progress(self, progress: Progress, needed: bool = False) -> None:
+        """Write an improvement, with the answer, by ids and names, if it is a new one; see `write`."""
+        line = {
+            "type": "progress",
+            "seconds": round(progress.seconds, 3),
+            "phase": progress.phase,
+            **progress.figures,
+            "bound": progress.bound,
+            "source": progress.source,
+        }
+        if progress.answer is not None:
+            line |= self._problem.named(progress.answer)
+        self.write(line, needed)

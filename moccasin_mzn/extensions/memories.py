@@ -1,0 +1,382 @@
+"""Options about several memories, as people write them, and the problem that they ask for."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self
+
+from moccasin_mzn.checks import plain
+from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.extensions.devices.build import (
+    CopyCosts,
+    Device,
+    device_platform,
+    parse_device,
+    unknown_device,
+    with_slow_memory,
+)
+from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
+from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform, parse_cost
+from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.memory_model import refuse_workspaces
+from moccasin_mzn.option import flag, option
+from moccasin_mzn.problem.budget import Budget
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.plan_problem import PlanProblem
+from moccasin_mzn.problem.platform import Goal
+from moccasin_mzn.search.options import SearchOptions
+
+if TYPE_CHECKING:
+    from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+    from moccasin_mzn.graphs.graph import ComputationGraph
+    from moccasin_mzn.problem.plan_problem import PlanProblem
+
+
+TAKEN = frozenset((*(part.name for part in fields(SearchOptions)), "formulation", "max_computations", "warm_start"))
+"""Options of one memory that go with several."""
+SLOW, BOTH, DEVICES = "Slow memory", "With slow memory or devices", "Several devices"
+COSTS = {
+    "paging": {
+        "out_time": "page_out_time", "in_time": "page_in_time", "out_energy": "page_out_energy",
+        "in_energy": "page_in_energy", "power": "compute_power",
+    },
+    "copies": {"time": "copy_time", "latency": "copy_latency", "energy": "copy_energy"},
+}  # fmt: skip
+"""By the argument of `moccasin_mzn.solve`: names of costs there, and of the options."""
+_SPELLED = {f"{what}: {cost}": flag(name) for what, costs in COSTS.items() for cost, name in costs.items()}
+_SPELLED["paging"] = "--paging"
+
+
+@dataclass(frozen=True)
+class MemoryOptions:
+    """What there is besides one memory; None, False or empty: nothing is said of it.
+
+    Raises:
+        InputError: an option without the one that it is about.
+    """
+
+    paging: bool = option(
+        False, "", "There is slow memory to write outputs to and read them back from.", kind=bool, group=SLOW,
+        flags=("--paging", ""),
+    )  # fmt: skip
+    slow_memory: str | None = option(None, "BYTES|64GiB", "Capacity of slow memory.  [default: none]", group=SLOW)
+    page_out_time: str | None = option(
+        None, "X", "Duration of writing to slow memory per size unit; inf: not possible.", group=SLOW
+    )
+    page_in_time: str | None = option(None, "X", "The same of reading back.  [default: that of writing]", group=SLOW)
+    page_out_energy: str | None = option(None, "X", "Energy of writing per size unit.  [default: 0]", group=SLOW)
+    page_in_energy: str | None = option(None, "X", "The same of reading back.  [default: that of writing]", group=SLOW)
+    compute_power: str | None = option(None, "P", "Energy of computing per unit of duration.  [default: 1]", group=BOTH)
+    objective: str | None = option(
+        None, "duration|energy|traffic", "What is to be least.  [default: duration]", group=BOTH
+    )
+    max_duration: str | None = option(
+        None, "N|+5%", "With another objective: most duration, or increase of it.", group=BOTH
+    )
+    max_energy: str | None = option(None, "N", "Most energy.", group=BOTH)
+    max_traffic: str | None = option(None, "N", "Most that is copied between memories, in size units.", group=BOTH)
+    platform: Path | None = option(
+        None, "FILE", "Memories, links and goal as in the file of a plan, in place of all these.", kind=Path
+    )
+    device: tuple[str, ...] = option(
+        (), "NAME=BUDGET[:K]",
+        "A device and its memory, such as gpu=0.8; once for each, in place of --budget. K: that many times slower than "
+        "the graph's durations, inf: computes nothing.", multiple=True, group=DEVICES,
+    )  # fmt: skip
+    copy_time: str | None = option(
+        None, "X", "Duration of a copy between devices per size unit; inf: not possible.  [default: 0]", group=DEVICES
+    )
+    copy_latency: str | None = option(
+        None, "N", "Duration of each copy besides; inf: not possible.  [default: 0]", group=DEVICES
+    )
+    copy_energy: str | None = option(None, "X", "Energy of a copy per size unit.  [default: 0]", group=DEVICES)
+
+    def __post_init__(self) -> None:
+        for name in self.given():
+            if name in COSTS["copies"].values() and not self.device:
+                raise InputError(f"{flag(name)} is for --device")
+            if name.startswith(("page_", "slow_")) and not self.paging:
+                raise InputError(f"{flag(name)} is for --paging")
+        if not self.several and self.given():
+            raise InputError(f"{flag(next(iter(self.given())))} is for --paging or --device")
+
+    @classmethod
+    def taken_from(cls, options: dict[str, Any]) -> Self:
+        """Those of a command's options, which are removed from the others."""
+        return cls(**{part.name: options.pop(part.name) for part in fields(cls)})
+
+    def given(self) -> dict[str, Any]:
+        """What is said, by name."""
+        return {name: value for name, value in vars(self).items() if value not in (None, False, ())}
+
+    @property
+    def several(self) -> bool:
+        """Are there several memories?"""
+        return self.paging or bool(self.device) or self.platform is not None
+
+    def refuse_others(self, names: Iterable[str]) -> None:
+        """Refuse what is for one memory only.
+
+        Raises:
+            InputError: the first of these names that does not go with several.
+        """
+        for name in names:
+            if name not in TAKEN:
+                asked = "--device" if self.device else "--paging"
+                raise InputError(f"{flag(name)} is for one memory, it does not go with {asked}")
+
+    def problem(
+        self, graph: ComputationGraph, options: Mapping[str, Any], *, budget: Any, order: Any, count_fixed: bool = False
+    ) -> tuple[PlanProblem, PlanFormulation]:
+        """What is to be planned, and the formulation for it.
+
+        Args:
+            options: all others that are there, by name.
+            budget: of local memory; None with devices, each of which has its own.
+
+        Raises:
+            InputError: nonsense in an option, or options that do not go together.
+        """
+        from moccasin_mzn.problem.files.schedules import counts_of
+
+        form, most = options.get("formulation", "staged"), counts_of(options.get("max_computations", 2), graph)
+        if self.platform is not None:
+            return _problem_in_file(graph, order, self.platform, form, most)
+        if self.device and budget is not None:
+            raise InputError("--budget is for one memory: with --device each has its own")
+        if self.device and count_fixed:
+            raise InputError("--count-fixed is for one memory, it does not go with --device")
+        return asked_problem(
+            graph, budget, paging=self._costs("paging") if self.paging else None, slow_memory=self.slow_memory,
+            devices=self._devices() if self.device else None, copies=self._costs("copies"), goal=self._goal, form=form,
+            order=order, max_computations=most, count_fixed=count_fixed, spelled=_SPELLED,
+        )  # fmt: skip
+
+    def _costs(self, what: str) -> dict[str, str]:
+        asked = {cost: getattr(self, name) for cost, name in COSTS[what].items()}
+        return {cost: value for cost, value in asked.items() if value is not None}
+
+    def _devices(self) -> dict[str, Any]:
+        from moccasin_mzn.extensions.devices.build import exact, parse_device
+
+        power = Fraction(1) if self.compute_power is None else exact("--compute-power", self.compute_power)
+        devices: dict[str, Any] = {}
+        for text in self.device:
+            name, device = parse_device(text)
+            if name in devices:
+                raise InputError(f"device {name} is given twice")
+            devices[name] = replace(device, power=power)
+        return devices
+
+    def _goal(self, baseline_duration: int) -> Any:
+        """The `Goal`; an increase such as +5% is of the duration of the input order, every node computed once."""
+        from moccasin_mzn.problem.platform import Goal
+
+        limits = {
+            name: _limit(flag(name), value, baseline_duration if name == "max_duration" else None)
+            for name, value in self.given().items()
+            if name.startswith("max_")
+        }
+        return Goal(self.objective or "duration", **limits)
+
+
+def first_device_swept(devices: tuple[str, ...], budget: str = "inf") -> tuple[str, ...]:
+    """Devices with the first one, NAME or NAME:K, given `budget`, as that is what is varied.
+
+    Raises:
+        InputError: it has one.
+    """
+    if not devices:
+        return ()
+    name, told, slowness = devices[0].partition(":")
+    if "=" in name:
+        name = name.partition("=")[0]
+        raise InputError(f"device {name}: its budget is what is varied: give its name alone, --device {name}")
+    return (f"{name}={budget}{told}{slowness}", *devices[1:])
+
+
+def _problem_in_file(
+    graph: ComputationGraph, order: Any, path: Path, form: str, most: Any
+) -> tuple[PlanProblem, PlanFormulation]:
+    """A platform and a goal as a plan's file has them, and which formulation they are for.
+
+    Raises:
+        InputError: the file cannot be read or is broken.
+    """
+    from moccasin_mzn.extensions.devices.formulation import DevicesFormulation
+    from moccasin_mzn.extensions.paging.formulation import PagingFormulation
+    from moccasin_mzn.files import load_json
+    from moccasin_mzn.graphs.memory_model import refuse_workspaces
+    from moccasin_mzn.problem.files.plans import goal_in, platform_of
+    from moccasin_mzn.problem.instance import Instance
+    from moccasin_mzn.problem.plan_problem import PlanProblem
+
+    document = load_json(path)
+    if not isinstance(document, dict):
+        raise InputError(f"{path}: expected an object, got {shown(document)}")
+    with located(path):
+        platform, goal = platform_of(graph, document.get("platform")), goal_in(document.get("goal"))
+    paging = document.get("formulation") == PagingFormulation.name
+    if not paging:
+        refuse_workspaces(graph, "plans for several devices")
+    formulation = PagingFormulation(form) if paging else DevicesFormulation(form == "staged")
+    instance = Instance.build(graph, "100%", order=order, max_computations=most)
+    return PlanProblem(instance, platform, goal), formulation
+
+
+_LIMIT = re.compile(r"[0-9]{1,30}", re.ASCII)
+_PERCENT = re.compile(r"\+\s*([0-9]{1,6}(?:\.[0-9]{1,30})?)\s*%", re.ASCII)
+
+
+def _limit(option: str, text: str, base: int | None) -> int:
+    percent = _PERCENT.fullmatch(text.strip())
+    if percent is not None and base is not None:
+        return math.floor(base * (1 + Fraction(percent[1]) / 100))
+    if not _LIMIT.fullmatch(text.strip()):
+        more = "" if base is None else ", or an increase such as +5%"
+        raise InputError(f"{option} {shown(text)}: expected an integer of 0 or more{more}")
+    return int(text)
+
+
+# --- A problem of several memories, from what is said of paging and of devices --------------------------------
+
+
+Amount = Budget | int | float | Fraction | str
+"""Of memory, as `Budget.of` takes it."""
+
+
+def asked_problem(
+    graph: ComputationGraph,
+    budget: Amount | None,
+    *,
+    paging: PagingCosts | Mapping[str, Any] | None = None,
+    slow_memory: Amount | None = None,
+    devices: Mapping[str, Device | Amount | None] | None = None,
+    copies: CopyCosts | Mapping[str, Any] | None = None,
+    goal: Goal | str | Callable[[int], Goal] = "duration",
+    form: str = "staged",
+    order: str | PathLike[str] | Sequence[int] = "input",
+    max_computations: int | Sequence[int] | str | None = None,
+    count_fixed: bool = False,
+    spelled: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[PlanProblem, PlanFormulation]:
+    """What is to be planned, and the formulation for it; the arguments are those of `moccasin_mzn.solve`.
+
+    Args:
+        goal: or what makes one of the duration of the input order with every node computed once.
+        spelled: what people know the costs by, such as "paging: out_time", where that is something else.
+
+    Raises:
+        InputError: nonsense in an argument, or arguments that do not go together.
+    """
+    goal = Goal(goal) if isinstance(goal, str) else goal
+    costs = None if paging is None else paging_costs(paging, spelled)
+    if slow_memory is not None and costs is None:
+        raise InputError("slow memory goes with paging")
+    most = 2 if max_computations is None else max_computations
+    how: dict[str, Any] = {"order": order, "max_computations": most, "count_fixed": count_fixed}
+    if devices is None:
+        if budget is None:
+            raise InputError("budget: expected one, of local memory")
+        assert costs is not None
+        instance = Instance.build(graph, budget, **how)
+        capacity = capacity_of(slow_memory, instance.baseline.peak)
+        platform = paging_platform(graph, max(0, instance.budget), costs, capacity)
+        return PlanProblem(instance, platform, _goal(goal, instance)), PagingFormulation(form)
+    if budget is not None or count_fixed:
+        raise InputError(f"{'count fixed' if budget is None else 'budget'} is for one memory: each device has its own")
+    if form not in ("staged", "general"):
+        raise InputError(f"devices are formulated as staged or general, not as {form}")
+    refuse_workspaces(graph, "plans for several devices")
+    asked = {name: _device(name, given) for name, given in devices.items()}
+    for name, device in asked.items():  # where the graph names devices, another name is more likely misspelt than meant
+        if name not in (graph.device_durations or asked) and device.computes and device.slowness is None:
+            raise unknown_device(graph, name)
+    first = next((device.budget for device in asked.values()), None)
+    instance = Instance.build(graph, first or "100%", **how)
+    peak = instance.baseline.peak
+    platform = device_platform(graph, asked, _costs("copies", CopyCosts, copies or {}, spelled), peak)
+    if costs is not None:
+        out, back = (
+            None if time is None else CopyCosts(time, 0, energy)
+            for time, energy in ((costs.out_time, costs.out_energy), (costs.in_time, costs.in_energy))
+        )
+        platform = with_slow_memory(platform, capacity_of(slow_memory, peak), out, back)
+    return PlanProblem(instance, platform, _goal(goal, instance)), DevicesFormulation(form == "staged")
+
+
+def _goal(given: Goal | Callable[[int], Goal], instance: Instance) -> Goal:
+    return given if isinstance(given, Goal) else given(instance.baseline.duration)
+
+
+def _device(name: str, given: Device | Amount | None) -> Device:
+    if given is None or isinstance(given, Device):
+        return given or Device()
+    amount = plain(given)
+    return parse_device(f"{name}={amount}")[1] if isinstance(amount, str) else Device(Budget.of(amount))
+
+
+def paging_costs(
+    given: PagingCosts | Mapping[str, Any], spelled: Mapping[str, str] = MappingProxyType({})
+) -> PagingCosts:
+    """Costs of paging by name, as `moccasin_mzn.solve` takes them.
+
+    Raises:
+        InputError: nonsense in one of them, or none of writing.
+    """
+    return _costs("paging", PagingCosts, given, spelled)
+
+
+def capacity_of(given: Amount | None, peak: int) -> int | None:
+    """Of slow memory, in size units; None: as much as there may be.
+
+    Raises:
+        InputError: it is no amount of memory.
+    """
+    if given is None:
+        return None
+    return 0 if str(given).strip() == "0" else Budget.of(given).resolve(peak)
+
+
+def _costs(what: str, kind: Any, given: Any, spelled: Mapping[str, str]) -> Any:
+    """An object of costs, from a mapping of their names to exact numbers; None: nothing can be copied."""
+    if isinstance(given, kind):
+        return given
+    if not isinstance(given, Mapping):
+        raise InputError(f"{what} {shown(given)}: expected {kind.__name__} or a mapping of costs by name")
+    names = list(kind.__dataclass_fields__)
+    for name in given:
+        if name not in names:
+            raise InputError(f"{what}: unknown cost {shown(name)}, expected some of {', '.join(names)}")
+    label = {name: spelled.get(f"{what}: {name}", f"{what}: {name}") for name in names}
+    values = {name: _exact(label[name], value, name.endswith(("time", "latency"))) for name, value in given.items()}
+    if kind is CopyCosts:
+        latency = values.get("latency")
+        if isinstance(latency, Fraction):
+            raise InputError(f"{label['latency']} {given['latency']}: expected an integer of 0 or more")
+        return None if None in values.values() else CopyCosts(**values)
+    if "out_time" not in values:
+        told = spelled.get("paging", "paging"), label["out_time"].removeprefix("paging: ")
+        raise InputError("{}: give {}, the duration of writing per size unit (0 if it takes none)".format(*told))
+    back = {f"in_{cost}": values[f"out_{cost}"] for cost in ("time", "energy") if f"out_{cost}" in values}
+    return kind(**back | values)
+
+
+def _exact(what: str, value: Any, infinite: bool) -> Any:
+    """A number as people mean it, 0.1 as a tenth; None: "inf". Others are left to the checks of what they are for."""
+    value = plain(value)
+    if not isinstance(value, str | float):
+        return value
+    number = parse_cost(what, str(value))
+    if number is None and not infinite:
+        raise InputError(f"{what} inf: expected a number; a time of inf says that there is no link")
+    return int(number) if number is not None and number.denominator == 1 else number

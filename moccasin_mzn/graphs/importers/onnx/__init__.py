@@ -1,0 +1,1 @@
+"""Import of ONNX models: `file` reads a file, `network` makes a graph of it, `profile` measures its nodes."""

@@ -1,0 +1,229 @@
+"""TFLite models to computation graphs: a node for each operator, and one that reads all results at the end.
+
+Ids are positions of operators in the file, and `RESULTS`; sizes are bytes of all outputs of an operator, each but the
+last rounded up to `ALIGNMENT`; durations are multiply-adds of convolutions and matrix products, one for each byte put
+out of what copies, and one for each element of others. Weights and the inputs of the network are fixed memory, and so
+are weights that are unpacked: TensorFlow Lite does that once, see `unpacking`.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from moccasin_mzn.errors import InputError, located, missing, shown
+from moccasin_mzn.files import load_bytes
+from moccasin_mzn.graphs.graph import ComputationGraph
+
+SIZE_LIMIT = 2**31
+"""Most bytes of a file: the limit of the format."""
+ALIGNMENT = 16
+"""Bytes that offsets of tensors in the arena of TensorFlow Lite Micro are multiples of."""
+RESULTS = "results"
+"""The node that reads all outputs of the network, so that they are held to the end."""
+CHANCE = ("MULTINOMIAL", "RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL")
+"""Operators that put out something else when they are recomputed."""
+COPYING = frozenset(
+    """
+    BATCH_TO_SPACE_ND BROADCAST_TO CAST CONCATENATION DEPTH_TO_SPACE EXPAND_DIMS FILL GATHER GATHER_ND MIRROR_PAD PACK
+    PAD PADV2 RESHAPE REVERSE_V2 SLICE SPACE_TO_BATCH_ND SPACE_TO_DEPTH SPLIT SPLIT_V SQUEEZE STRIDED_SLICE TILE
+    TRANSPOSE UNPACK
+    """.split()  # noqa: SIM905
+)
+"""Operators that compute nothing."""
+_BITS = {
+    "FLOAT32": 32, "FLOAT16": 16, "INT32": 32, "UINT8": 8, "INT64": 64, "BOOL": 8, "INT16": 16, "COMPLEX64": 64,
+    "INT8": 8, "FLOAT64": 64, "COMPLEX128": 128, "UINT64": 64, "UINT32": 32, "UINT16": 16, "INT4": 4,
+}  # fmt: skip
+_DAMAGE = (struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError, UnicodeDecodeError)
+"""What the reader of flatbuffers raises where offsets lead nowhere."""
+
+
+def schema() -> Any:
+    """The module with the classes of the format.
+
+    Raises:
+        InputError: its package is missing.
+    """
+    try:
+        from ai_edge_litert import schema_py_generated
+    except ImportError:
+        raise missing("ai-edge-litert", "tflite") from None
+    return schema_py_generated
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that an import depends on."""
+    import importlib.metadata
+
+    return {"ai-edge-litert": importlib.metadata.version("ai-edge-litert")}
+
+
+def import_tflite(path: str | PathLike[str]) -> ComputationGraph:
+    """The graph of a TFLite model.
+
+    Raises:
+        InputError: see `read_model` and `graph_of`.
+    """
+    model = read_model(path)
+    with located(path):
+        return graph_of(model, Path(path).stem)
+
+
+def read_model(path: str | PathLike[str]) -> Any:
+    """A model as an object of the class `ModelT` of `schema`.
+
+    Raises:
+        InputError: the package, or the file, cannot be read; it is no TFLite model, or damaged; it has several
+            subgraphs or state, which no order but its own is known to keep.
+    """
+    classes = schema()
+    with located(path):
+        data = load_bytes(path, SIZE_LIMIT)
+        if data[4:8] != b"TFL3":
+            raise InputError("is no TFLite model")
+        try:
+            model = classes.ModelT.InitFromPackedBuf(data, 0)
+            count = len(model.subgraphs)
+            variable = count == 1 and any(tensor.isVariable for tensor in model.subgraphs[0].tensors)
+        except _DAMAGE:
+            raise InputError("is no TFLite model, or damaged") from None
+        if count != 1 or variable:
+            what = "a model with state" if variable else f"a model of {count} subgraphs"
+            raise InputError(f"{what} cannot be scheduled")
+    return model
+
+
+def graph_of(model: Any, name: str = "") -> ComputationGraph:
+    """The graph of a model; see the module.
+
+    Raises:
+        InputError: a tensor without a size, or that two operators put out; an operator that reads what a later one
+            puts out, or a tensor that is not there.
+    """
+    try:
+        subgraph = model.subgraphs[0]
+        maker, once = producers(model), unpacking(model)
+        ids = [at for at in range(len(subgraph.operators)) if at not in once]
+        operators, position = [subgraph.operators[at] for at in ids], {at: place for place, at in enumerate(ids)}
+        read = [*(inputs(operator) for operator in operators), [int(x) for x in subgraph.outputs]]
+        reads = [sorted({position[maker[x]] for x in found if maker.get(x) in position}) for found in read]
+        labels = [f"{operator_name(model, operator)} {at}" for at, operator in zip(ids, operators, strict=True)]
+        weights = {x for op in subgraph.operators for x in inputs(op) if maker.get(x) not in position}
+        return ComputationGraph(
+            nodes=(*ids, RESULTS),
+            durations=(*(_multiply_adds(model, operator) for operator in operators), 0),
+            sizes=(*(sum(_padded(model, operator)) for operator in operators), 0),
+            edges=tuple((u, v) for v, found in enumerate(reads) for u in found),
+            order=(*range(len(ids) + 1),), name=name, labels=(*labels, RESULTS), duration_unit="MAC", size_unit="byte",
+            computed_once=tuple(
+                place for place, operator in enumerate(operators) if operator_name(model, operator) in CHANCE
+            ),
+            fixed_memory={"inputs": sum(size_of(model, x) for x in subgraph.inputs),
+                          "parameters": sum(size_of(model, x) for x in weights - {*subgraph.inputs})},
+        )  # fmt: skip
+    except InputError:
+        raise
+    except _DAMAGE:
+        raise InputError("the model is damaged") from None
+
+
+def producers(model: Any) -> dict[int, int]:
+    """By tensor that an operator puts out: which one.
+
+    Raises:
+        InputError: two put out the same.
+    """
+    found: dict[int, int] = {}
+    for at, operator in enumerate(model.subgraphs[0].operators):
+        for x in outputs(operator):
+            if found.setdefault(x, at) != at:
+                raise InputError(f"operators {found[x]} and {at} put out the same tensor {x}")
+    return found
+
+
+def unpacking(model: Any) -> set[int]:
+    """Positions of the operators that unpack stored weights: from half precision, or sparse ones.
+
+    TensorFlow Lite and LiteRT compute them once and hold what they put out beside the arena; TensorFlow Lite Micro has
+    neither kind. Weights of 8 bits it dequantizes in each run, in the arena: these are operators as others are.
+    """
+    subgraph, found = model.subgraphs[0], set()
+    half, stored = schema().TensorType.FLOAT16, set(range(len(subgraph.tensors)))
+    stored -= {int(x) for x in subgraph.inputs} | producers(model).keys()
+    for at, operator in enumerate(subgraph.operators):
+        name, read = operator_name(model, operator), inputs(operator)
+        unpacks = name == "DENSIFY" or (name == "DEQUANTIZE" and subgraph.tensors[read[0]].type == half)
+        if unpacks and stored.issuperset(read):
+            found.add(at)
+            stored.update(outputs(operator))
+    return found
+
+
+def inputs(operator: Any) -> list[int]:
+    """The tensors that an operator reads, without those that it may have and has not."""
+    return [] if operator.inputs is None else [int(x) for x in operator.inputs if x >= 0]
+
+
+def outputs(operator: Any) -> list[int]:
+    """The tensors that an operator puts out."""
+    return [] if operator.outputs is None else [int(x) for x in operator.outputs if x >= 0]
+
+
+def output_offsets(model: Any, operator: Any) -> list[int]:
+    """Where each of its outputs lies in the memory of an operator's node."""
+    sizes = _padded(model, operator)
+    return [sum(sizes[:at]) for at in range(len(sizes))]
+
+
+def size_of(model: Any, x: int) -> int:
+    """Bytes of a tensor.
+
+    Raises:
+        InputError: it has no known size.
+    """
+    tensor = model.subgraphs[0].tensors[x]
+    kinds = {value: name for name, value in vars(schema().TensorType).items() if name.isupper()}
+    bits, shape = _BITS.get(kinds.get(tensor.type, "")), _shape(model, x)
+    if bits is None or any(side < 0 for side in shape):
+        raise InputError(f"tensor {x} ({shown(tensor.name)}): no size is known of {kinds.get(tensor.type)} {shape}")
+    return -(-math.prod(shape) * bits // 8)
+
+
+def operator_name(model: Any, operator: Any) -> str:
+    """Such as "CONV_2D"."""
+    code = model.operatorCodes[operator.opcodeIndex]
+    number = max(code.builtinCode, code.deprecatedBuiltinCode)
+    return next((name for name, value in vars(schema().BuiltinOperator).items() if value == number), str(number))
+
+
+def _padded(model: Any, operator: Any) -> list[int]:
+    *first, last = [size_of(model, x) for x in outputs(operator)] or [0]
+    return [-(-size // ALIGNMENT) * ALIGNMENT for size in first] + [last]
+
+
+def _shape(model: Any, x: int) -> list[int]:
+    shape = model.subgraphs[0].tensors[x].shape
+    return [] if shape is None else [int(side) for side in shape]
+
+
+def _multiply_adds(model: Any, operator: Any) -> int:
+    name, read = operator_name(model, operator), inputs(operator)
+    elements = sum(math.prod(_shape(model, x)) for x in outputs(operator))
+    shapes = [_shape(model, x) for x in read]
+    if name == "CONV_2D":
+        return elements * math.prod(shapes[1][1:])
+    if name == "DEPTHWISE_CONV_2D":
+        return elements * math.prod(shapes[1][1:3])
+    if name == "TRANSPOSE_CONV":
+        return math.prod(shapes[2]) * math.prod(shapes[1][:3])
+    if name in ("FULLY_CONNECTED", "BATCH_MATMUL"):
+        return elements * (shapes[1][-1] if name == "FULLY_CONNECTED" else shapes[0][-1])
+    if name in COPYING:
+        return sum(size_of(model, x) for x in outputs(operator))
+    if name in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
+        return elements * operator.builtinOptions.filterHeight * operator.builtinOptions.filterWidth
+    return elements

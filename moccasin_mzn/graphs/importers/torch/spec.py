@@ -1,0 +1,190 @@
+"""What is said about a network on a command line: where its factory is, and what its inputs look like."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.pages import Page
+
+if TYPE_CHECKING:
+    import torch
+
+
+DTYPES = (
+    "float32", "float64", "float16", "bfloat16", "complex64", "complex128", "int64", "int32", "int16", "int8", "uint8",
+    "bool",
+)  # fmt: skip
+"""Data types an input may have, by PyTorch's names; the first is the default."""
+DIMENSION_LIMIT = 2**40
+_MESSAGE_CHARACTERS = 300
+_INPUT = re.compile(r"(?:(?P<name>[^\W\d]\w*)=)?(?P<shape>[0-9]+(?:x[0-9]+)*)(?::(?P<dtype>[a-z0-9]+))?")
+_EXPECTED = "expected 8x3x224x224, 8x128:int64 or NAME=8x128:int64"
+
+
+@dataclass(frozen=True)
+class Input:
+    """One tensor the network is called with."""
+
+    shape: tuple[int, ...]
+    dtype: str = DTYPES[0]
+    name: str | None = None
+    """Name of the keyword argument; None: it is positional."""
+
+    @classmethod
+    def parse(cls, text: str) -> Input:
+        """Read `[NAME=]8x3x224x224[:dtype]`.
+
+        Raises:
+            InputError: it is none, a dimension is 0 or over 2**40, or the type is not one of `DTYPES`.
+        """
+        form = _INPUT.fullmatch(text) if isinstance(text, str) else None
+        if form is None:
+            raise InputError(f"input {shown(text)}: {_EXPECTED}")
+        digits = form["shape"].split("x")
+        if any(len(number) > len(str(DIMENSION_LIMIT)) for number in digits):
+            raise InputError(f"input {shown(text)}: a dimension is over {DIMENSION_LIMIT}")
+        shape = tuple(map(int, digits))
+        if not all(1 <= extent <= DIMENSION_LIMIT for extent in shape):
+            raise InputError(f"input {shown(text)}: dimensions are integers from 1 to {DIMENSION_LIMIT}")
+        dtype = form["dtype"] or DTYPES[0]
+        if dtype not in DTYPES:
+            raise InputError(f"input {shown(text)}: unknown type {dtype}, expected one of {', '.join(DTYPES)}")
+        return cls(shape, dtype, form["name"])
+
+    def __str__(self) -> str:
+        prefix = f"{self.name}=" if self.name else ""
+        suffix = f":{self.dtype}" if self.dtype != DTYPES[0] else ""
+        return f"{prefix}{'x'.join(map(str, self.shape))}{suffix}"
+
+
+def parse_inputs(texts: Sequence[str]) -> tuple[Input, ...]:
+    """Read all inputs; those with a name may stand anywhere.
+
+    Raises:
+        InputError: nonsense in one of them, or a name given twice.
+    """
+    if isinstance(texts, str):
+        raise InputError(f"inputs are {shown(texts)}, expected a sequence of texts, one for each input")
+    inputs = tuple(Input.parse(text) for text in texts)
+    names = [each.name for each in inputs if each.name is not None]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"input {name} is given twice")
+    return inputs
+
+
+def load_network(spec: str) -> torch.nn.Module:
+    """Import the module that `spec` names and call its factory. THIS RUNS THE MODULE'S CODE.
+
+    Args:
+        spec: `module:factory` or `path/to/file.py:factory`; the factory may have dots (`zoo.resnet18`). It is called
+            without arguments and returns a `torch.nn.Module`.
+
+    Raises:
+        InputError: no such form; whatever the module or its factory raises (but an interrupt from the keyboard); the
+            factory is not callable, or what it returns is no `torch.nn.Module`.
+    """
+    from torch import nn
+
+    with users_code(spec):
+        network = _function("network", spec, "factory", "a function that returns a torch.nn.Module")()
+    if not isinstance(network, nn.Module):
+        raise InputError(f"{spec} returned {shown(network)}, expected a torch.nn.Module")
+    return network
+
+
+def load_loss(spec: str) -> Callable[[Any, Any], Any]:
+    """A loss, called with the network's outputs and a target. THIS RUNS THE MODULE'S CODE.
+
+    Args:
+        spec: `module:function` or `path/to/file.py:function`, or the name of one in `torch.nn.functional`.
+
+    Raises:
+        InputError: see `load_network`.
+    """
+    from torch.nn import functional
+
+    if spec.isidentifier():
+        loss = getattr(functional, spec, None)
+        if not callable(loss):
+            raise InputError(f"loss {shown(spec)}: no function of torch.nn.functional, else expected module:function")
+        return loss
+    with users_code(spec):
+        return _function("loss", spec, "function", "a function of outputs and a target")
+
+
+def _function(what: str, spec: str, name: str, expected: str) -> Callable[..., Any]:
+    place, colon, function = spec.rpartition(":") if isinstance(spec, str) else ("", "", "")
+    names = function.split(".")
+    if not colon or not place or not all(name.isidentifier() for name in names):
+        message = f"{what} {shown(spec)}: expected module:{name} or path/to/file.py:{name}"
+        raise InputError(Page.PYTORCH.after(message))
+    found: Any = _module_in_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    for each in names:
+        found = getattr(found, each)
+    if not callable(found):
+        raise InputError(f"{spec} is {shown(found)}, expected {expected}")
+    return found
+
+
+@contextlib.contextmanager
+def users_code(where: str) -> Iterator[None]:
+    """While code of the user's runs: its output goes to stderr, and whatever it raises becomes one line.
+
+    The current directory is on the path, as it is for `python -m`. An interrupt from the keyboard goes through.
+    """
+    here = ""  # on Python's path, the current directory, whatever it is
+    sys.path.insert(0, here)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{where}: {type(error).__name__}: {one_line(error)}") from error
+    finally:
+        if here in sys.path:
+            sys.path.remove(here)
+
+
+def place(spec: str, inputs: Iterable[str]) -> str:
+    """A network and its inputs, as messages name them."""
+    return f"{spec} on {', '.join(inputs) or 'no input'}"
+
+
+def one_line(error: BaseException) -> str:
+    """The first line of an exception's message that says something, at most 300 characters of it."""
+    lines = [" ".join(line.split()) for line in str(error).splitlines()]
+    text = next(filter(None, lines), "no message")
+    text = "".join(character if character.isprintable() else "?" for character in text)
+    return text if len(text) <= _MESSAGE_CHARACTERS else f"{text[: _MESSAGE_CHARACTERS - 4]} ..."
+
+
+def _module_in_file(path: Path) -> ModuleType:
+    """Run a file as a module; the modules beside it can be imported by it, as when Python is given the file."""
+    name = f"moccasin_network_{path.stem}"  # not the bare stem, which may be the name of a module in use
+    form = importlib.util.spec_from_file_location(name, path)
+    assert form is not None and form.loader is not None  # as it ends in .py
+    module = importlib.util.module_from_spec(form)
+    sys.modules[name] = module  # dataclasses in it look their module up
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        form.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    finally:
+        if folder in sys.path:
+            sys.path.remove(folder)
+    return module

@@ -1,0 +1,72 @@
+"""Graphs in place or with workspaces: refused where memory is counted without, relaxed to graphs that need no more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from moccasin_mzn.errors import InputError
+from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
+from moccasin_mzn.graphs.wording import node_text
+from moccasin_mzn.pages import Page
+from moccasin_mzn.words import count_text, memory_text
+
+
+def refuse_in_place(graph: ComputationGraph, what: str) -> None:
+    """Check that no computation overwrites an input; `what`, in the plural, cannot count that.
+
+    Raises:
+        InputError: some do.
+    """
+    if graph.overwritable is not None:
+        raise InputError(Page.GRAPH_FILES.after(f"{what} know no execution in place: leave out --in-place"))
+
+
+def relaxed(graph: ComputationGraph) -> tuple[ComputationGraph, int]:
+    """A graph that does not run in place, and an amount: no schedule needs more memory in it than that of `graph`, at
+    any position, and the amount. So a bound on it, with budgets that are larger by the amount, is one on `graph`.
+
+    What a computation may spare is taken off its workspace, as if it always did, and the amount added to all of them,
+    so that none is negative. Of sizes so large that this is more than a graph may have, only the largest working sets
+    are left.
+    """
+    if graph.overwritable is None:
+        return graph, 0
+    rows = list(zip(graph.workspace_of, graph.spared, strict=True))
+    amount = max(0, *(spared - workspace for workspace, spared in rows))
+    workspaces = tuple(workspace - spared + amount for workspace, spared in rows)
+    if graph.total_size + max(workspaces) <= TOTAL_LIMIT and sum(workspaces) <= TOTAL_LIMIT:
+        return replace(graph, workspaces=workspaces, in_place=None, runs_in_place=False), amount
+    nothing = (0,) * len(rows)
+    return replace(graph, sizes=nothing, workspaces=tuple(_largest(graph)), in_place=None, runs_in_place=False), 0
+
+
+def _largest(graph: ComputationGraph) -> list[int]:
+    """For each node its working set, or 0 where those that are larger leave no room below `TOTAL_LIMIT`."""
+    left, kept = TOTAL_LIMIT, [0] * len(graph.nodes)
+    for v in sorted(range(len(kept)), key=lambda v: -graph.working_sets[v]):
+        if graph.working_sets[v] > left:
+            break
+        kept[v] = graph.working_sets[v]
+        left -= kept[v]
+    return kept
+
+
+# --- Refusing graphs with workspaces where memory is counted without them -------------------------------------
+
+
+def refuse_workspaces(graph: ComputationGraph, what: str) -> None:
+    """Check that no node has a workspace; `what`, in the plural, cannot count any.
+
+    Raises:
+        InputError: some have; the message tells how many, and the largest one.
+    """
+    if graph.workspaces is None:
+        return
+    largest = graph.largest_workspace()
+    having = count_text(sum(map(bool, graph.workspaces)), "node")
+    amount = memory_text(graph.workspaces[largest], graph.size_unit)
+    message = (
+        f"{what} know no workspaces, and {having} of the graph {'has' if having.startswith('1 ') else 'have'} one, "
+        f"the largest {amount} of node {node_text(graph, largest)}"
+    )
+    raise InputError(Page.GRAPH_FILES.after(message))

@@ -1,0 +1,224 @@
+"""What a search has found and proven so far, whoever found it. All threads of a search meet here.
+
+Nothing is believed that the simulator does not confirm: every answer is judged on arrival, and a bound above the value
+of an accepted answer is an error of whoever claims it.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from moccasin_mzn.errors import JudgeError, RefutedError
+from moccasin_mzn.formulations import Formulation
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.search.result import Progress, TracePoint
+
+WARM_START, INSTANT = "the warm start", "the instant bound"
+"""Who found an answer, and who proved something, where that takes no search."""
+
+
+@dataclass
+class Board:
+    """Best answer and best bound, with the time of each improvement. Safe to use from any thread.
+
+    Raises:
+        JudgeError: from `offer`, `improve_bound` and `refute`, for what the simulator contradicts.
+    """
+
+    problem: Any
+    """A `Problem`."""
+    begin: float
+    """By `time.monotonic()`; all seconds count from here."""
+    until_gap: float = 0.0
+    """The search may end at this gap, as a fraction of the value."""
+    formulation: PlanFormulation | None = None
+    """Answers are solutions of it; None: all that the judge accepts."""
+    answer: tuple[Any, ...] | None = None
+    simulation: Any = None
+    """The judge's account of `answer`."""
+    found_by: str = ""
+    """Who found it."""
+    found_at: float = 0.0
+    """When, in seconds."""
+    bound: int = 0
+    """Lower bound on the problem's objective, in its unit."""
+    bound_source: str = ""
+    """Who proved the bound; empty: it is that of every node computed once."""
+    infeasible_source: str = ""
+    """Who proved that there is no answer; empty if nobody has."""
+    claim: str = ""
+    """What a solver in doubles claims and nobody has proven; empty if none does."""
+    least_peak: int | None = None
+    """Of the sequences over the budget that came before any schedule, in the graph's size unit; None without any."""
+    floor: int = 0
+    """No schedule of the kind that is sought fits less; in the graph's size unit."""
+    trace: list[TracePoint] = field(default_factory=list)
+    news: queue.SimpleQueue[Progress] = field(default_factory=queue.SimpleQueue)
+    """What to tell whoever waits for the search, in their thread."""
+    ended: threading.Event = field(default_factory=threading.Event)
+    """Set as soon as there is nothing left to search for."""
+    _exact_bound: tuple[int, str] = (0, "")
+    """The best bound that is not in doubles, and who proved it."""
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self.bound = self.problem.least_value()
+        instant = self.formulation.instant_bound(self.problem) if self.formulation else 0
+        if instant > self.bound:
+            self.bound, self.bound_source = instant, INSTANT
+        self._exact_bound = self.bound, self.bound_source
+
+    @property
+    def instance(self) -> Instance:
+        """The problem's."""
+        return self.problem.instance
+
+    @property
+    def seconds(self) -> float:
+        """Since `begin`."""
+        return time.monotonic() - self.begin
+
+    @property
+    def value(self) -> Any:
+        """Of the best answer; None without one."""
+        return None if self.simulation is None else self.problem.value(self.simulation)
+
+    @property
+    def gap(self) -> Any:
+        """(value - bound) / value; None without an answer."""
+        if self.simulation is None:
+            return None
+        return (self.value - self.bound) / self.value if self.value else 0.0
+
+    def offer(self, answer: Sequence[Any], source: str, phase: str = "") -> Any:
+        """Take an answer for judgement, and keep it if it is the best, without what is at its end to no use.
+
+        Args:
+            source: who found it.
+            phase: in "peak" a schedule may be over the budget: it is reported, not kept. Else it is the objective.
+
+        Returns:
+            The judge's account of all of it.
+
+        Raises:
+            JudgeError: it is no answer, or is over the budget in another phase, or has less than the bound.
+        """
+        problem, simulation = self.problem, self.problem.judge(answer)
+        flaws = [v.message for v in simulation.violations if v.kind != "over-budget" or phase != "peak"]
+        if not flaws and self.formulation is not None:
+            flaws = [flaw for flaw in [self.formulation.out_of_scope(problem, tuple(answer))] if flaw is not None]
+        if flaws:
+            raise JudgeError(f"{source} returned a {problem.noun} that the simulator rejects: {flaws[0]}")
+        kept, account = problem.useful(answer), simulation
+        if len(kept) < len(answer):
+            account = problem.judge(kept)
+        with self._lock:
+            if account.feasible and (self.simulation is None or problem.value(account) < self.value):
+                self.answer, self.simulation, self.found_by = kept, account, source
+                self.found_at = self.seconds
+                self.claim = ""  # refuted
+                self._check()
+                self._note(phase, source, new=True)
+            elif phase == "peak":
+                self.note_peak(problem.figures(simulation), source)
+        return simulation
+
+    def take_warm_start(self, answer: Any, form: Formulation | PlanFormulation) -> None:
+        """Begin with an answer.
+
+        Raises:
+            InputError: it is not within budgets and limits, or no solution of the formulation.
+        """
+        self.offer(form.check_start(self.problem, answer), WARM_START)
+
+    def note_peak(self, figures: dict[str, Any], source: str) -> None:
+        """A sequence over the budget has this peak: told if it is the least, and as long as there is no schedule.
+
+        Args:
+            figures: of `Instance.figures`; its duration is of no interest.
+        """
+        with self._lock:
+            if self.simulation is None and (self.least_peak is None or figures["peak"] < self.least_peak):
+                self.least_peak = figures["peak"]
+                figures = {**figures, "duration": None}
+                self.news.put(Progress(self.seconds, "peak", None, self.bound, figures, source=source))
+
+    def raise_floor(self, floor: int) -> None:
+        """No schedule fits less than `floor`."""
+        with self._lock:
+            self.floor = max(self.floor, floor)
+
+    def improve_bound(self, bound: int, source: str, *, in_doubles: bool = False) -> None:
+        """No answer has less than `bound`.
+
+        Args:
+            in_doubles: a solver says so whose arithmetic is in doubles: an answer that refutes it is kept, not the
+                bound.
+
+        Raises:
+            JudgeError: there is one.
+        """
+        with self._lock:
+            if in_doubles and self.simulation is not None and bound > self.value:
+                return
+            if not in_doubles:
+                self._exact_bound = max(self._exact_bound, (bound, source))
+            if bound > self.bound:
+                self.bound, self.bound_source = bound, source
+                self._check()
+                self._note("", source)
+
+    def refute(self, source: str, *, in_doubles: bool = False) -> None:
+        """There is no answer at all. Of a solver in doubles this is worth nothing if there is one.
+
+        Raises:
+            JudgeError: there is one.
+        """
+        with self._lock:
+            if in_doubles and self.simulation is not None:
+                return
+            self.infeasible_source = source
+            self._check()
+            self.ended.set()
+
+    def note_claim(self, who: str, claim: str) -> None:
+        """A solver claims what it cannot prove: "infeasible", or, of the best answer, "optimal"."""
+        noun = self.problem.noun
+        what = {"infeasible": f"there is no {noun}", "optimal": f"no {noun} {self.problem.better}"}[claim]
+        with self._lock:
+            if claim == "optimal" or self.simulation is None:
+                self.claim = f"{who} claims that {what}, not provable in doubles"
+
+    def proved_by(self, status: str) -> str:
+        """Who settled a search that ended with this status; empty: nobody has."""
+        if status not in ("optimal", "infeasible"):
+            return ""
+        return self.infeasible_source or self.bound_source or INSTANT
+
+    def _check(self) -> None:
+        problem = self.problem
+        if self.simulation is not None and self.value < self.bound:
+            self.bound, self.bound_source = self._exact_bound  # what doubles said is refuted
+        claim = None
+        if self.simulation is not None and self.infeasible_source:
+            claim = f"{self.infeasible_source} claims that there is no {problem.noun}"
+        elif self.simulation is not None and self.value < self.bound:
+            claim = f"{self.bound_source} claims that no {problem.noun} {problem.better} than {self.bound}"
+        if claim is not None:
+            raise RefutedError(claim, f"{self.value} of {self.found_by}")
+
+    def _note(self, phase: str, source: str, new: bool = False) -> None:
+        problem, simulation = self.problem, self.simulation
+        self.trace.append(TracePoint(self.seconds, self.value, self.bound, source))
+        if simulation is not None or not problem.seeks_peak:
+            phase, answer = phase or problem.objective, self.answer if new else None
+            figures = problem.figures(simulation)
+            self.news.put(Progress(self.seconds, phase, self.value, self.bound, figures, answer, source))
+        if self.gap is not None and self.gap <= self.until_gap:
+            self.ended.set()

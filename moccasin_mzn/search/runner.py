@@ -1,0 +1,323 @@
+"""The searches of one call, each in a thread of its own, which meet on a board; the first proof ends all of them.
+
+::
+
+    Runner ── starts ──> every Searcher of a list that applies to the problem
+       │                     │ offers answers and bounds
+       │                     ▼
+       └── progress <──── Board: judged on arrival, the best is kept
+
+A searcher knows the runner, and nothing of the others but what these leave it in `Shared`. `searchers` has the list.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from moccasin_mzn.clock import POLL_SECONDS, Deadline
+from moccasin_mzn.errors import OutOfMemoryError, out_of_memory
+from moccasin_mzn.formulations.model_size import READS_PER_SECOND, reads_by_copies
+from moccasin_mzn.formulations.plan_formulation import PlanFormulation
+from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.conclusion import conclude
+from moccasin_mzn.search.options import SearchOptions
+from moccasin_mzn.search.processes.guarded import never
+from moccasin_mzn.search.result import Listener, Result, Seconds
+from moccasin_mzn.solvers.minizinc.run import Outcome, SolverError, version_told
+from moccasin_mzn.solvers.minizinc.solvers import Backend, check_integers, find_backend
+
+if TYPE_CHECKING:
+    from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound
+
+BEARABLE = SolverError, OutOfMemoryError
+"""Without what failed so the others go on, and what they find counts."""
+HEAD_START = 2.0
+"""Seconds that our own searches have before the model is set up: they often end it all by themselves."""
+LONGEST_WITHOUT_ANSWER = 10.0
+"""Seconds after which the model begins even without an answer to start from."""
+HEAD_START_SHARE, LONGEST_SHARE = 0.1, 0.3
+"""And neither is more than this share of the time limit."""
+LONELY_SECONDS = 30.0
+"""Without a time limit, endless searches end so long after the latest improvement if nothing else is going on."""
+GIVE_WAY = 5
+"""Steps of priority, of which each is a quarter more or less of a busy core."""
+MOMENT = 0.01
+"""Seconds: the least time limit of a search inside another one."""
+LONG = 1e9
+
+
+class Searcher(ABC):
+    """One of the searches of a call: an entry of the list of `searchers`."""
+
+    name: ClassVar[str]
+    """Also that of its thread, and who is credited for what it finds."""
+    is_model: ClassVar[bool] = False
+    """Is it the model itself, which runs even where no other search is wanted?"""
+    awaited: ClassVar[bool] = False
+    """While it goes on, the model waits for an answer to start from."""
+
+    @abstractmethod
+    def applies(self, runner: Runner) -> bool:
+        """Can it contribute to this problem?"""
+
+    @abstractmethod
+    def search(self, runner: Runner) -> None:
+        """Search until there is nothing left to do, or `runner.over()`.
+
+        Raises:
+            Exception: what ends the whole call, unless it is one of `BEARABLE`.
+        """
+
+    def endless(self, runner: Runner) -> bool:
+        """Does it not end by itself, so that nobody waits for it once it finds nothing more?"""
+        return False
+
+
+@dataclass
+class Shared:
+    """What searchers leave for each other."""
+
+    drafts: deque[tuple[int, ...]] = field(default_factory=lambda: deque(maxlen=8))
+    """Of the relaxation: sequences over the budget, but near good schedules, for the local search."""
+    settled: bool = False
+    """Does the local search let the bounds go first?"""
+    starts: deque[Sequence[int]] = field(default_factory=lambda: deque(maxlen=16))
+    """Sequences to start from that the annealing has not taken yet."""
+    all_starts: list[Sequence[int]] = field(default_factory=list)
+    orders_done: set[tuple[int, ...]] = field(default_factory=set)
+    """Orders along which a staged search has been."""
+    model_failed: bool = False
+    """Then staged searches go on without the model."""
+
+
+@dataclass(kw_only=True)
+class Runner:
+    """One call: its searches, and how it ended."""
+
+    board: Board
+    options: SearchOptions
+    form: Any
+    """A `Formulation` or a `PlanFormulation`."""
+    searchers: tuple[Searcher, ...]
+    without: frozenset[str] = frozenset()
+    """Names of searchers that are of no use."""
+    model_after: float = 0.0
+    """Seconds before which the model is not set up."""
+    enough: Callable[[], bool] = never
+    """Asked as often as the time: True ends it. So ends a search inside another one."""
+    flow_bounds: FreeOrderBound | None = None
+    """Of the graph, from an earlier search; None: they are begun anew."""
+    shared: Shared = field(default_factory=Shared)
+    backend: Backend | None = None
+    """None without the model."""
+    outcomes: list[Outcome] = field(default_factory=list)
+    """Of MiniZinc's runs."""
+    solution: dict[str, Any] = field(default_factory=dict)
+    """Data and arrays of the whole model's latest solution."""
+    notes: list[str] = field(default_factory=list)
+    """What was left undone, and why."""
+    interrupted: bool = False
+    errors: list[Exception] = field(default_factory=list)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    threads: list[tuple[Searcher, threading.Thread]] = field(default_factory=list)
+
+    # What searchers ask
+
+    @property
+    def instance(self) -> Instance:
+        """Graph, input order, budget and C_v."""
+        return self.board.instance
+
+    @property
+    def plans(self) -> bool:
+        """Is a plan for several memories sought, not a schedule of one?"""
+        return isinstance(self.form, PlanFormulation)
+
+    @property
+    def chooses_order(self) -> bool:
+        """Is the order to be chosen besides a schedule, by searches along orders?"""
+        return not self.plans and self.instance.free_order and self.form.staged
+
+    @property
+    def seed(self) -> int:
+        return self.options.seed or 0
+
+    @property
+    def deadline(self) -> Deadline:
+        """Of the whole call."""
+        return Deadline(self.options.time_limit, self.board.begin)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that are left, many without a time limit."""
+        remaining = self.deadline.remaining()
+        return LONG if remaining is None else remaining
+
+    @property
+    def remaining_limit(self) -> float | None:
+        """Seconds that are left, as the time limit of another search, which is never 0."""
+        remaining = self.deadline.remaining()
+        return None if remaining is None else max(MOMENT, remaining)
+
+    def over(self) -> bool:
+        """Is it time to end?"""
+        return self.board.ended.is_set() or self.stopping.is_set() or self.deadline.over() or self.enough()
+
+    def alive(self, name: str) -> bool:
+        """Does the searcher of this name still go on?"""
+        return any(thread.is_alive() for searcher, thread in self.threads if searcher.name == name)
+
+    def pause(self) -> None:
+        """Wait a moment, or until it is to end."""
+        self.stopping.wait(POLL_SECONDS)
+
+    def better_than(self, value: int | None) -> Any:
+        """The best answer there is, if it is better than that; else None."""
+        board = self.board
+        return None if board.simulation is None or (value is not None and board.value >= value) else board.answer
+
+    def wait_for_answer(self, forever: bool = False) -> None:
+        """Give the others a head start, longer while there is no answer and the model is large."""
+        head_start = self.deadline.share(HEAD_START_SHARE, HEAD_START)
+        compiling = reads_by_copies(self.instance) / READS_PER_SECOND
+        longest = min(self.deadline.share(LONGEST_SHARE, LONGEST_WITHOUT_ANSWER), HEAD_START + compiling)
+        while not self.over() and any(thread.is_alive() for each, thread in self.threads if each.awaited):
+            found = self.board.answer is not None
+            if self.board.seconds > (head_start if found else longest) and (found or not forever):
+                return
+            self.pause()
+
+    @staticmethod
+    def give_way() -> None:
+        """On Linux: let other threads go first, from this one and what it starts, where cores are too few for all."""
+        if sys.platform == "linux":  # where a priority is a thread's own
+            with contextlib.suppress(OSError):
+                thread = threading.get_native_id()
+                os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + GIVE_WAY)
+
+    # The call
+
+    def run(self, on_progress: Listener) -> None:
+        """Run all searches until one of them settles it, time is up or the user has had enough.
+
+        An interrupt from the keyboard, at whatever moment, ends the search with what is found.
+
+        Raises:
+            InputError: MiniZinc is missing or does not know the solver, or that has too narrow integers, even where
+                none of them is needed after all; a solver failed before there was an answer; or the judge contradicts
+                one.
+        """
+        try:
+            self._start()
+            while any(thread.is_alive() for _, thread in self.threads) and not self.over() and not self._lonely():
+                self._tell(on_progress, POLL_SECONDS)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        finally:
+            self._join()
+        self._tell(on_progress, None)
+        answered = self.board.answer is not None or bool(self.board.infeasible_source) or self.interrupted
+        for error in self.errors:  # an interrupt from the keyboard reaches the solver too
+            if not isinstance(error, BEARABLE) or not answered:
+                raise error
+
+    def _start(self) -> None:
+        if self.options.search != "only":
+            self.backend = find_backend(self.options.solver)
+            problem, form = self.board.problem, self.form
+            check_integers([self.backend], lambda: form.sums(form.data(problem)), problem.graph.nodes)
+        if self.over():
+            return
+        for searcher in self.searchers:
+            wanted = searcher.is_model or self.options.search != "off"
+            if wanted and searcher.name not in self.without and searcher.applies(self):
+                self._begin(searcher)
+
+    def _begin(self, searcher: Searcher) -> None:
+        thread = threading.Thread(target=self._guarded, args=(searcher,), name=searcher.name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as failure:
+            self.errors.append(out_of_memory(failure) or failure)
+            return
+        self.threads.append((searcher, thread))  # only now: an interrupt may come before it has begun
+
+    def _guarded(self, searcher: Searcher) -> None:
+        """An error in any thread ends the search and is raised in the caller's."""
+        try:
+            searcher.search(self)
+        except Exception as failure:
+            error = out_of_memory(failure) or failure
+            self.errors.append(error)
+            if not isinstance(error, BEARABLE):  # without the solver the others go on
+                self.stopping.set()
+
+    def _lonely(self) -> bool:
+        """Is what is left endless, and of no more use?"""
+        alive = [searcher for searcher, thread in self.threads if thread.is_alive()]
+        return bool(alive) and all(searcher.endless(self) for searcher in alive) and self._stale()
+
+    def _stale(self) -> bool:
+        """Without a time limit: is the latest improvement long ago? A search nearing the budget may take its time."""
+        board = self.board
+        if self.options.time_limit is not None or (board.answer is None and board.problem.seeks_peak):
+            return False
+        return board.seconds > (board.trace[-1].seconds if board.trace else 0.0) + LONELY_SECONDS
+
+    def _tell(self, on_progress: Listener, patience: float | None) -> None:
+        """Pass news on; wait for the first so long, or, for None, pass on only what is there."""
+        try:
+            progress = self.board.news.get(timeout=patience) if patience else self.board.news.get_nowait()
+            while True:
+                on_progress(progress)
+                progress = self.board.news.get_nowait()
+        except queue.Empty:
+            pass
+
+    def _join(self) -> None:
+        self.stopping.set()
+        while True:
+            try:
+                for _, thread in self.threads:
+                    thread.join()
+                return
+            except KeyboardInterrupt:
+                self.interrupted = True
+
+    # The answer
+
+    def result(self) -> Result:
+        """What is found and proven."""
+        board = self.board
+        status, reason = conclude(board, self.form, self._ending())
+        flatten = sum(outcome.flatten_seconds for outcome in self.outcomes)
+        spent = sum(outcome.seconds for outcome in self.outcomes)
+        return Result(
+            board.problem, self.form, self.options.solver, status, reason, board.answer, board.simulation,
+            board.bound, Seconds(flatten=flatten, solve=spent - flatten, total=board.seconds), self.interrupted,
+            tuple(board.trace), tuple(self.notes), solution=self.solution or None, claim=board.claim,
+            driver=self.backend.driver_title if self.backend else None,
+            solver_version=version_told(self.backend, self.outcomes),
+            failure=str(self.errors[0]) if self.errors else "", found_by=board.found_by,
+            proved_by=board.proved_by(status),
+        )  # fmt: skip
+
+    def _ending(self) -> str:
+        """How the search ended if not by a proof."""
+        if self.interrupted:
+            return "before the user stopped the search"
+        if self.errors:
+            return f"before the solver failed: {self.errors[0]}"
+        remaining = self.deadline.remaining()
+        gave_up = f"before the {'search' if self.plans else 'solver'} gave up"
+        return "within the time limit" if remaining is not None and remaining < 1 else gave_up

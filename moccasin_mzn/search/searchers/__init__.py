@@ -1,0 +1,15 @@
+"""The searches that there are. A new one is a module with `SEARCHERS`, a tuple of objects, and a name in `MODULES`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from moccasin_mzn.search.runner import Searcher
+
+MODULES = ("given_order", "any_order", "along", "model")
+"""In the order in which searches start."""
+
+
+def searchers() -> tuple[Searcher, ...]:
+    """All of them; which apply is for each to say."""
+    return tuple(one for module in MODULES for one in import_module(f"{__name__}.{module}").SEARCHERS)

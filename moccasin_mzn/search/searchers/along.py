@@ -1,0 +1,189 @@
+"""Staged searches inside another search: along the input order, or orders of first computations that others found.
+
+Their schedules are schedules in any order; what they prove holds along their order alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import ClassVar
+
+from moccasin_mzn.formulations.warm_start import first_out_of_stage
+from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.search.board import Board
+from moccasin_mzn.search.conclusion import RELAXATION
+from moccasin_mzn.search.options import Options
+from moccasin_mzn.search.result import Progress
+from moccasin_mzn.search.runner import Runner, Searcher
+from moccasin_mzn.search.searchers.any_order import PATIENCE, PATIENCE_SHARE, is_small, slice_of
+from moccasin_mzn.solvers.minizinc.run import SolverError
+
+STAGED, INPUT_ORDER, ORDERS = "staged search", "input order", "orders"
+FIRST_SHARE = 0.3
+"""Of the time limit, for the staged search along the input order before other orders have their turn."""
+LEAST_FIRST, CLOSE = 5.0, 0.9
+"""The search along the input order is left behind if others, after its share and so many seconds, add less than this
+part of what it adds to the duration."""
+LATER_SHARE = 0.15
+"""Of the time limit, for the staged search along an order of the best schedule."""
+
+
+class AlongStages(Searcher):
+    """For the general formulation: what `staged` does, whose schedules are schedules of any order."""
+
+    name: ClassVar[str] = STAGED
+    awaited: ClassVar[bool] = True
+
+    def applies(self, runner: Runner) -> bool:
+        return not runner.plans and not runner.form.staged
+
+    def search(self, runner: Runner) -> None:
+        assert isinstance(runner.options, Options)
+        options = replace(
+            runner.options, formulation="staged", until_gap=0.0, time_limit=runner.remaining_limit
+        )  # fmt: skip
+        search_along(runner, runner.instance.order, options, STAGED)
+
+
+class AlongInputOrder(Searcher):
+    """Along the input order, as long as others do not leave it behind: a free order is no worse than a given one.
+
+    Its model waits where a proof has the cores.
+    """
+
+    name: ClassVar[str] = INPUT_ORDER
+
+    def applies(self, runner: Runner) -> bool:
+        return runner.chooses_order
+
+    def endless(self, runner: Runner) -> bool:
+        return True
+
+    def search(self, runner: Runner) -> None:
+        def overtaken(board: Board) -> bool:
+            return _left_behind(runner, board)
+
+        asked = None if _only_order(runner) else overtaken
+        _along(runner, runner.instance.order, runner.remaining_limit, asked, _patience(runner))
+
+
+class AlongOrders(Searcher):
+    """Along the order of first computations of the best schedule, again and again; without one, those of the drafts."""
+
+    name: ClassVar[str] = ORDERS
+
+    def applies(self, runner: Runner) -> bool:
+        return runner.chooses_order
+
+    def endless(self, runner: Runner) -> bool:
+        return True
+
+    def search(self, runner: Runner) -> None:
+        begin, first, patience = time.monotonic(), slice_of(runner, FIRST_SHARE), _patience(runner)
+        while not runner.over():
+            waited = time.monotonic() - begin
+            turn = patience + (first if runner.alive(INPUT_ORDER) else 0.0)
+            order = _next_order(runner) if waited > turn else None
+            if order is not None:
+                _along(runner, order, slice_of(runner, LATER_SHARE))
+            runner.pause()
+
+
+def search_along(
+    runner: Runner, order: tuple[int, ...], options: Options, source: str,
+    overtaken: Callable[[Board], bool] | None = None, model_after: float = 0.0,
+) -> Board:  # fmt: skip
+    """The staged search along an order, inside a runner, which takes its schedules; what it has found and proven.
+
+    It ends with that, or when it cannot contribute any more.
+
+    Args:
+        overtaken: asked about its board, whether others have left it behind; None: they never do.
+
+    Raises:
+        SolverError: the solver failed before this search found anything.
+    """
+    instance = replace(runner.instance, order=order, free_order=False)
+    board, known = Board(instance, time.monotonic()), runner.board.answer
+    if known is not None and first_out_of_stage(order, known) is None:
+        board.offer(known, source)
+
+    def enough() -> bool:
+        settled = board.value is not None and board.bound >= board.value
+        return runner.over() or settled or (overtaken is not None and overtaken(board))
+
+    def take(progress: Progress) -> None:
+        if progress.answer is not None:
+            runner.board.offer(progress.answer, f"{source}, {progress.source}")
+        elif progress.value is None:
+            runner.board.note_peak(progress.figures, f"{source}, {progress.source}")
+
+    Runner(
+        board=board, options=options, form=options.form, searchers=runner.searchers, model_after=model_after,
+        enough=enough,
+    ).run(take)  # fmt: skip
+    return board
+
+
+def _along(
+    runner: Runner, order: tuple[int, ...], seconds: float | None, overtaken: Callable[[Board], bool] | None = None,
+    model_after: float = 0.0,
+) -> None:  # fmt: skip
+    """`search_along` one order, unless that fits as it is; without the model once that has failed."""
+    shared, options = runner.shared, runner.options
+    assert isinstance(options, Options)
+    shared.orders_done.add(order)
+    if simulate(runner.instance.graph, order).peak <= runner.instance.budget:
+        runner.board.offer(order, ORDERS)
+        return
+    search = "only" if shared.model_failed else options.search
+    options = replace(options, time_limit=seconds, until_gap=0.0, search=search)
+    try:
+        board = search_along(runner, order, options, ORDERS, overtaken, model_after)
+    except SolverError as error:
+        runner.errors.append(error)
+        shared.model_failed = True
+        return
+    if _only_order(runner):
+        _take_proof(runner, board)
+
+
+def _take_proof(runner: Runner, board: Board) -> None:
+    """Of a search along the only order there is, what is proven of all schedules with these first computations."""
+    if board.bound_source == RELAXATION:
+        runner.board.improve_bound(board.bound, RELAXATION)
+    if board.infeasible_source == RELAXATION:
+        runner.board.refute(RELAXATION)
+
+
+def _left_behind(runner: Runner, board: Board) -> bool:
+    """Are others, when their turn has come, far ahead of the search along the input order, whose board this is?"""
+    best, own, least = runner.board.value, board.value, runner.instance.baseline.duration
+    if best is None or board.seconds < max(LEAST_FIRST, slice_of(runner, FIRST_SHARE)):
+        return False
+    return own is None or best - least < CLOSE * (own - least)
+
+
+def _only_order(runner: Runner) -> bool:
+    """Is there no other order than the input order?"""
+    edges = set(runner.instance.graph.edges)
+    return all(pair in edges for pair in pairwise(runner.instance.order))
+
+
+def _next_order(runner: Runner) -> tuple[int, ...] | None:
+    """That of the best schedule, or, while there is none, of a draft, if the staged search has not been there."""
+    best = runner.board.answer
+    near = [best] if best is not None else list(runner.shared.all_starts)
+    orders = (tuple(dict.fromkeys(sequence)) for sequence in near)
+    return next((order for order in orders if order not in runner.shared.orders_done), None)
+
+
+def _patience(runner: Runner) -> float:
+    """Seconds for which a proof that may be quick precedes staged searches with the model."""
+    return min(PATIENCE, slice_of(runner, PATIENCE_SHARE)) if is_small(runner) else 0.0
+
+
+SEARCHERS = (AlongStages(), AlongInputOrder(), AlongOrders())
