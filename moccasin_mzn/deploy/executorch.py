@@ -48,7 +48,7 @@ class MemoryPlanning:
         require("executorch", "executorch")
 
     def __call__(
-        self, alignment: int, specs: Any, graph_module: Any, graph_signature: Any, extra_padding: int = 0
+        self, alignment: int, specs: object, graph_module: object, graph_signature: object, extra_padding: int = 0
     ) -> list[int]:
         """Place tensors, as `MemoryPlanningPass` asks for it.
 

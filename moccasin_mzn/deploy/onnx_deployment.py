@@ -188,7 +188,7 @@ def _check_external(model: onnx.ModelProto, folder: Path, new_folder: Path | Non
         raise InputError(f"weights in external files ({some_of(external)}): write the new model beside this one")
 
 
-def _claimed(document: Any, source: Source) -> ClaimedSchedule:
+def _claimed(document: object, source: Source) -> ClaimedSchedule:
     """What the file of a schedule says.
 
     Raises:

@@ -176,11 +176,11 @@ def _late(graph: onnx.GraphProto, order: Sequence[int]) -> str | None:
     return title(graph.node[expected[-1]])
 
 
-def equal(one: Sequence[Any], other: Sequence[Any]) -> bool:
+def equal(one: Sequence[object], other: Sequence[object]) -> bool:
     """Are these outputs the same, bit for bit?"""
     import numpy
 
-    def same(a: Any, b: Any) -> bool:
+    def same(a: object, b: object) -> bool:
         if isinstance(a, numpy.ndarray) and isinstance(b, numpy.ndarray):
             alike = a.dtype == b.dtype and a.shape == b.shape
             return alike and (bool((a == b).all()) if a.dtype == object else a.tobytes() == b.tobytes())

@@ -30,13 +30,13 @@ MANY = 1000
 _ID_LIMIT = 2**63
 
 
-def as_tuple(name: str, values: Any, expected: str = "a sequence") -> tuple[Any, ...]:
+def as_tuple(name: str, values: object, expected: str = "a sequence") -> tuple[Any, ...]:
     """`values`, anything with values one after the other but a text, as a tuple of Python's own; `name` and what is
     `expected` are for the message."""
     return plain_values(sequence(values, name, expected))
 
 
-def pairs(values: Any) -> tuple[Any, ...]:
+def pairs(values: object) -> tuple[Any, ...]:
     """Edges, which may be lists, or rows of an array, as tuples."""
     edges = sequence(values, "edges", "a sequence")
     if set(map(type, edges)) <= {tuple} and set(map(type, chain.from_iterable(edges))) <= {int}:
@@ -91,7 +91,10 @@ def check_workspaces(
 
 
 def check_in_place(
-    nodes: tuple[NodeId, ...], sizes: tuple[int, ...], edges: tuple[tuple[int, int], ...], given: tuple[Any, ...] | None
+    nodes: tuple[NodeId, ...],
+    sizes: tuple[int, ...],
+    edges: tuple[tuple[int, int], ...],
+    given: tuple[object, ...] | None,
 ) -> tuple[tuple[int, ...], ...] | None:
     """For each node inputs that its output may overwrite, none of them smaller; None where there are none."""
     if given is None:
@@ -117,7 +120,7 @@ def check_in_place(
     return rows
 
 
-def check_computed_once(nodes: tuple[NodeId, ...], given: tuple[Any, ...]) -> tuple[int, ...]:
+def check_computed_once(nodes: tuple[NodeId, ...], given: tuple[object, ...]) -> tuple[int, ...]:
     """Positions of nodes, none of them twice, ascending."""
     seen = set()
     for v in given:
@@ -130,7 +133,7 @@ def check_computed_once(nodes: tuple[NodeId, ...], given: tuple[Any, ...]) -> tu
 
 
 def check_optional(
-    nodes: tuple[NodeId, ...], what: str, values: tuple[Any, ...] | None, kind: type, expected: str
+    nodes: tuple[NodeId, ...], what: str, values: tuple[object, ...] | None, kind: type, expected: str
 ) -> None:
     """Check what is given to all nodes, or to none (None)."""
     if values is None:
@@ -142,7 +145,7 @@ def check_optional(
             raise InputError(f"node {node}: {what} is {shown(value)}, expected {expected}")
 
 
-def check_fixed_memory(amounts: Any) -> dict[str, int]:
+def check_fixed_memory(amounts: object) -> dict[str, int]:
     """Ints >= 0 by printable names, in all no more than `TOTAL_LIMIT`; as a dict."""
     if not isinstance(amounts, Mapping):
         raise InputError(f"fixed_memory is {shown(amounts)}, expected amounts by what they hold")
@@ -157,7 +160,7 @@ def check_fixed_memory(amounts: Any) -> dict[str, int]:
     return amounts
 
 
-def check_device_durations(nodes: tuple[NodeId, ...], given: Any) -> dict[str, tuple[int | None, ...]]:
+def check_device_durations(nodes: tuple[NodeId, ...], given: object) -> dict[str, tuple[int | None, ...]]:
     """By printable names, for each node an int >= 0 or None, in all no more than `TOTAL_LIMIT`; as tuples."""
     if not isinstance(given, Mapping):
         raise InputError(f"device_durations is {shown(given)}, expected durations by device")
@@ -181,7 +184,7 @@ def by_device(nodes: Sequence[Any], given: Sequence[Any]) -> dict[str, tuple[Any
     return {device: tuple(durations[device] for durations in given) for device in (given[0] if given else ())}
 
 
-def check_texts(**texts: Any) -> None:
+def check_texts(**texts: object) -> None:
     """Texts by the name of their field."""
     for what, text in texts.items():
         if type(text) is not str:

@@ -13,7 +13,7 @@ from moccasin_mzn.graphs.formats import kinds_text
 ATTRIBUTE = "made_by"
 
 
-def made_by(command: str, versions: Mapping[str, str] | None = None, **facts: Any) -> dict[str, Any]:
+def made_by(command: str, versions: Mapping[str, str] | None = None, **facts: object) -> dict[str, Any]:
     """What made a graph.
 
     Args:

@@ -6,19 +6,17 @@ carry `source` and `target`. There is no order: every topological order of these
 
 from __future__ import annotations
 
-from typing import Any
-
 from moccasin_mzn.graphs.formats.reader import Reader, first_node, graph_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 
-def matches(document: Any) -> bool:
+def matches(document: object) -> bool:
     """True if the first node has a `cost_ram` or `cost_cpu`, which no other dialect uses."""
     node = first_node(document)
     return node is not None and ("cost_ram" in node or "cost_cpu" in node)
 
 
-def parse(document: dict[str, Any]) -> ComputationGraph:
+def parse(document: dict[str, object]) -> ComputationGraph:
     """The graph in a document of this dialect.
 
     The unit of `cost_cpu` is not stated in the files: floating-point operations in some, measured times in others.

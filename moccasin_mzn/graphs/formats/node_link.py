@@ -56,7 +56,7 @@ VERSION = 1
 _OWN_KEYS = ("name", "order", "duration_unit", "size_unit", "fixed_memory", "computed_once")
 
 
-def matches(document: Any) -> bool:
+def matches(document: object) -> bool:
     """True if the document says it has this format, or its first node has one of this format's own keys."""
     if isinstance(document, dict) and "format" in document:
         return True
@@ -64,7 +64,7 @@ def matches(document: Any) -> bool:
     return node is not None and "id" in node and ("duration" in node or "size" in node)
 
 
-def parse(document: dict[str, Any]) -> ComputationGraph:
+def parse(document: dict[str, object]) -> ComputationGraph:
     """The graph in a document of this format.
 
     Raises:

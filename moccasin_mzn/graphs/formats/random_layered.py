@@ -6,19 +6,17 @@ the keys "0" (tail) and "1" (head); `graph.order` is the input topological order
 
 from __future__ import annotations
 
-from typing import Any
-
 from moccasin_mzn.graphs.formats.reader import Reader, first_node, graph_of
 from moccasin_mzn.graphs.graph import ComputationGraph
 
 
-def matches(document: Any) -> bool:
+def matches(document: object) -> bool:
     """True if the first node has an `out_cost`, which no other dialect uses."""
     node = first_node(document)
     return node is not None and "out_cost" in node
 
 
-def parse(document: dict[str, Any]) -> ComputationGraph:
+def parse(document: dict[str, object]) -> ComputationGraph:
     """The graph in a document of this dialect; its drawing positions and tag names are not kept.
 
     Raises:

@@ -32,13 +32,13 @@ class Reader:
 Object = dict[str, Any]
 
 
-def first_node(document: Any) -> Object | None:
+def first_node(document: object) -> Object | None:
     """The first object under "nodes", or None if the document has none: what dialects are told apart by."""
     nodes = document.get("nodes") if isinstance(document, dict) else None
     return nodes[0] if isinstance(nodes, list) and nodes and isinstance(nodes[0], dict) else None
 
 
-def attributes_json(value: Any) -> str:
+def attributes_json(value: object) -> str:
     """Attributes of a graph as JSON.
 
     Raises:

@@ -213,7 +213,7 @@ def _labels(found: TextGraph) -> tuple[str, ...] | None:
     )
 
 
-def _of_all(found: TextGraph, key: str, parse: Callable[[str, str], Any]) -> tuple[Any, ...]:
+def _of_all(found: TextGraph, key: str, parse: Callable[[str, str], object]) -> tuple[Any, ...]:
     """What all nodes have under `key`, or none has; `parse` is told what to call it in messages."""
     if not any(key in values for values in found.nodes.values()):
         return ()

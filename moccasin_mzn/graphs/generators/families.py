@@ -80,7 +80,7 @@ def check_edges(count: int) -> None:
         raise InputError(f"{shown(count)} edges are over the limit of {EDGE_LIMIT}")
 
 
-def check_integer(what: str, value: Any, least: int) -> None:
+def check_integer(what: str, value: object, least: int) -> None:
     """Raise an `InputError` unless `value` is an integer of `least` or more."""
     if type(value) is not int or value < least:
         raise InputError(f"{what} is {shown(value)}, expected an integer of {least} or more")

@@ -6,7 +6,6 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.graphs.generators.layers import Layer, Output, Shape
@@ -197,7 +196,7 @@ class Architecture:
         return input[0], input[1], input[2]
 
 
-def unknown(what: str, name: str, known: Mapping[str, Any]) -> str:
+def unknown(what: str, name: str, known: Mapping[str, object]) -> str:
     """What to say of a name that nobody knows."""
     near = difflib.get_close_matches(str(name).lower(), known, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""

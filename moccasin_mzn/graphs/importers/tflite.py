@@ -173,7 +173,7 @@ def outputs(operator: Any) -> list[int]:
     return [] if operator.outputs is None else [int(x) for x in operator.outputs if x >= 0]
 
 
-def output_offsets(model: Any, operator: Any) -> list[int]:
+def output_offsets(model: object, operator: object) -> list[int]:
     """Where each of its outputs lies in the memory of an operator's node."""
     sizes = _padded(model, operator)
     return [sum(sizes[:at]) for at in range(len(sizes))]
@@ -200,7 +200,7 @@ def operator_name(model: Any, operator: Any) -> str:
     return next((name for name, value in vars(schema().BuiltinOperator).items() if value == number), str(number))
 
 
-def _padded(model: Any, operator: Any) -> list[int]:
+def _padded(model: object, operator: object) -> list[int]:
     *first, last = [size_of(model, x) for x in outputs(operator)] or [0]
     return [-(-size // ALIGNMENT) * ALIGNMENT for size in first] + [last]
 

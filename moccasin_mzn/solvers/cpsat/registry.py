@@ -98,7 +98,7 @@ def relation(
 
 
 def function(
-    *names: str, value: Callable[..., Any] | None = None, target: int = -1
+    *names: str, value: Callable[..., object] | None = None, target: int = -1
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a constraint that exists in one form only, without `when`; `value` and `target` as in `Handler`."""
 

@@ -20,7 +20,7 @@ VariableChoice = helper.DecisionStrategyProto.VariableSelectionStrategy
 ValueChoice = helper.DecisionStrategyProto.DomainReductionStrategy
 
 
-def complaint(model: Any) -> str:
+def complaint(model: object) -> str:
     """Why CP-SAT refuses a model; empty if it does not."""
     return helper.CpSatHelper.validate_model(model)
 

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 
-def _flag(flag: str, default: Any, help_text: str, **reading: Any) -> Any:
+def _flag(flag: str, default: object, help_text: str, **reading: object) -> Any:
     """A field that a flag sets; `reading` as for argparse, without any it is a switch."""
     reading = reading or {"action": "store_true"}
     return field(default=default, metadata={"flag": flag, "help": help_text, "default": default, **reading})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -62,7 +62,13 @@ def relax(program: LinearProgram, settings: Settings) -> RowWeights:
 
 
 def _solve(
-    program: LinearProgram, kind: int, parameters: Any, start: Any, log: Any, registration: Any, tell: Any
+    program: LinearProgram,
+    kind: int,
+    parameters: object,
+    start: object,
+    log: object,
+    registration: object,
+    tell: object,
 ) -> result_pb2.SolveResultProto:
     from ortools.math_opt import parameters_pb2
     from ortools.math_opt.core.python import solver

@@ -179,7 +179,7 @@ def _dispatch(
 class _Job(threading.Thread):
     """Runs a coroutine in an event loop of its own, until it ends or is cancelled."""
 
-    def __init__(self, coroutine: Callable[[], Coroutine[Any, Any, None]], put: Callable[[Event], None]) -> None:
+    def __init__(self, coroutine: Callable[[], Coroutine[object, object, None]], put: Callable[[Event], None]) -> None:
         super().__init__(name="minizinc", daemon=True)
         self._coroutine = coroutine
         self._put = put
@@ -294,7 +294,7 @@ def _listening(instance_class: type) -> type:
     class ListeningInstance(instance_class):
         has_output_item = False
 
-        def _parse_stream_obj(self, obj: dict[str, Any], statistics: dict[str, Any]) -> tuple[Any, ...]:
+        def _parse_stream_obj(self, obj: dict[str, object], statistics: dict[str, object]) -> tuple[Any, ...]:
             parsed = super()._parse_stream_obj(obj, statistics)
             if obj["type"] == "statistics":
                 self.heard(parsed[2])

@@ -70,7 +70,7 @@ class _Operator:
         """Is this input given?"""
         return at < len(self.node.input) and bool(self.node.input[at])
 
-    def attribute(self, name: str, default: Any = None) -> Any:
+    def attribute(self, name: str, default: object = None) -> Any:
         """An attribute."""
         for attribute in self.node.attribute:
             if attribute.name == name:

@@ -286,7 +286,7 @@ class _Accountant:
         return writes
 
     def _writer(
-        self, node: fx.Node, group: Sequence[int], reads: list[_Value], tensors: list[Any] | None, side: bool = False
+        self, node: fx.Node, group: Sequence[int], reads: list[_Value], tensors: list[object] | None, side: bool = False
     ) -> Operation:
         """The operation of a traced node that makes these tensors, a group of its outputs."""
         numbers = ", ".join(map(str, group))

@@ -192,14 +192,14 @@ def elements_of(tensors: Iterable[Any] | None) -> int | None:
     return None if tensors is None else known_total(_integer(tensor.numel()) for tensor in tensors)
 
 
-def storage_bytes(value: Any) -> int:
+def storage_bytes(value: object) -> int:
     """Bytes of all the memory that a tensor is a view of; 0 if it is no tensor."""
     import torch
 
     return (_integer(value.untyped_storage().nbytes()) or 0) if isinstance(value, torch.Tensor) else 0
 
 
-def _integer(extent: Any) -> int | None:
+def _integer(extent: object) -> int | None:
     if type(extent) is int:
         return extent
     hint = getattr(getattr(extent, "node", None), "hint", None)
@@ -210,7 +210,7 @@ def _argument(node: fx.Node, at: int, name: str) -> Any:
     return node.args[at] if at < len(node.args) else node.kwargs.get(name)
 
 
-def _nodes_in(argument: Any) -> list[fx.Node]:
+def _nodes_in(argument: object) -> list[fx.Node]:
     from torch import fx
     from torch.utils._pytree import tree_leaves
 
@@ -305,7 +305,7 @@ def _window(given: Mapping[str, Any], made: Any, number: int | None) -> int:
     return length + 1 if given.get("periodic", True) and length > 1 else 0
 
 
-def _reserve(given: Mapping[str, Any], made: Sequence[Any], number: int | None) -> int:
+def _reserve(given: Mapping[str, object], made: Sequence[object], number: int | None) -> int:
     """What cuDNN keeps for the backward pass besides the statistics, of which fake tensors know nothing."""
     import torch
 
@@ -336,7 +336,7 @@ _FREE = {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_em
 """They take memory and write nothing."""
 
 
-def flops(node: fx.Node, replaced: Mapping[int, Any] | None = None) -> int | None:
+def flops(node: fx.Node, replaced: Mapping[int, object] | None = None) -> int | None:
     """FLOPs of a traced operation, 2 for a multiply-add, by the formulas of `torch.utils.flop_counter` and those below.
 
     Args:
@@ -363,7 +363,7 @@ def is_free(node: fx.Node) -> bool:
     return schema is not None and schema.name in _FREE
 
 
-def _formula(target: Any) -> Callable[..., int] | None:
+def _formula(target: object) -> Callable[..., int] | None:
     import torch
     from torch.utils.flop_counter import flop_registry
 
@@ -408,7 +408,7 @@ def _trilinear(
     return math.prod(pair) + 2 * math.prod(torch.broadcast_shapes(pair, expanded(third, expand3)))
 
 
-def _value(argument: Any) -> Any:
+def _value(argument: object) -> Any:
     from torch import fx
 
     return argument.meta.get("val") if isinstance(argument, fx.Node) else argument

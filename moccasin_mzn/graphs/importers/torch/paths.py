@@ -54,11 +54,11 @@ class Paths:
     def forward(self) -> Iterator[None]:
         from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-        def enter(module: Any, _: Any) -> None:
+        def enter(module: object, _: object) -> None:
             self._end_stretch()
             self._stack.append(self._paths.get(id(module), self._stack[-1]))
 
-        def leave(_module: Any, _inputs: Any, _outputs: Any) -> None:
+        def leave(_module: object, _inputs: object, _outputs: object) -> None:
             self._end_stretch()
             self._stack.pop()
 
@@ -80,7 +80,7 @@ class Paths:
             at = bisect_right(self._ends, node._sequence_nr())
             path = self._of[at] if at < len(self._of) else ""
 
-            def begin(_: Any, path: str = path) -> None:
+            def begin(_: object, path: str = path) -> None:
                 mark_path(current[0])
                 current[0] = path
 

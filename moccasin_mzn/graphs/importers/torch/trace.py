@@ -147,7 +147,7 @@ def fake_state(network: torch.nn.Module, device: str | None = "cpu") -> Iterator
 
 
 @contextlib.contextmanager
-def other_state(network: torch.nn.Module, other: Callable[[Any], Any]) -> Iterator[None]:
+def other_state(network: torch.nn.Module, other: Callable[[object], object]) -> Iterator[None]:
     """Meanwhile the network has other parameters and buffers, made of its own; tied ones stay tied."""
     made: dict[int, Any] = {}
     places = [
@@ -219,11 +219,13 @@ def _account(traced: Traced) -> Accounted:
     return account(traced)
 
 
-def _bytes(tensors: Iterable[Any]) -> int:
+def _bytes(tensors: Iterable[object]) -> int:
     return known_total(map(tensor_bytes, tensors)) or 0
 
 
-def _fixed_memory(network: torch.nn.Module, inputs: tuple[list[Any], dict[str, Any]], optimizer: str) -> dict[str, int]:
+def _fixed_memory(
+    network: torch.nn.Module, inputs: tuple[list[object], dict[str, object]], optimizer: str
+) -> dict[str, int]:
     parameters = list(network.parameters())
     trained = _bytes(tensor for tensor in parameters if tensor.requires_grad)
     fixed = {
@@ -305,7 +307,7 @@ def trace_training(network: torch.nn.Module, inputs: Sequence[Any], named: Mappi
     )
 
 
-def _loss(outputs: Any) -> torch.Tensor:
+def _loss(outputs: object) -> torch.Tensor:
     """The first output if that is a scalar, else the sum of all; only outputs that depend on a parameter count."""
     import torch
     from torch.utils._pytree import tree_leaves
@@ -335,7 +337,7 @@ def _backward(nodes: Sequence[fx.Node]) -> frozenset[str]:
 # --- The forward pass of a PyTorch network, by `torch.export` -------------------------------------------------
 
 
-def trace_inference(network: torch.nn.Module, inputs: Sequence[Any], named: Mapping[str, Any]) -> Traced:
+def trace_inference(network: torch.nn.Module, inputs: Sequence[object], named: Mapping[str, object]) -> Traced:
     """Export a network, then trace the exported program once more, down to the operators that a CPU executes.
 
     The second step is needed for the memory: what is one operator to `torch.export`, such as
@@ -360,7 +362,7 @@ def trace_inference(network: torch.nn.Module, inputs: Sequence[Any], named: Mapp
             exported = torch.export.export(network, tuple(inputs), dict(named), strict=False)
         placeholders = [node for node in exported.graph.nodes if node.op == "placeholder"]
 
-        def run(*tensors: Any) -> list[Any]:
+        def run(*tensors: object) -> list[Any]:
             results = _walker(exported.graph_module).run(*tensors)
             return [result for result in results if isinstance(result, torch.Tensor)]
 

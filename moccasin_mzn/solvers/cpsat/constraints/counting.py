@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import eq, ge, gt, le, lt, ne
-from typing import Any
 
 from moccasin_mzn.solvers.cpsat.builder import FALSE, Builder, Term, as_term, constant
 from moccasin_mzn.solvers.cpsat.constraints.comparison import (
@@ -28,7 +27,7 @@ MANY_LITERALS = 100_000
 """From so many literals `term = value` on, constraints that can be stated without them are."""
 
 
-def add_count(name: str, compare: Callable[[int, int], bool], **functional: Any) -> None:
+def add_count(name: str, compare: Callable[[int, int], bool], **functional: object) -> None:
     """Register fzn_count_NAME: count compares to the number of terms that equal value."""
     rules = {"holds": lambda values, value, count: compare(count, values.count(value)), **functional}
 

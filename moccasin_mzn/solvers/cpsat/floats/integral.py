@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil, gcd, inf, lcm
-from typing import Any
 
 from moccasin_mzn.solvers.cpsat.builder import LIMIT
 from moccasin_mzn.solvers.cpsat.floats.definitions import ELSEWHERE, Definitions, fits_direction, refusal, step_of
@@ -142,7 +141,7 @@ class _Writer:
         pairs = zip(call.arguments, each, strict=True)
         return [self._argument(argument, unit, call.item.position) for argument, unit in pairs]
 
-    def _argument(self, argument: Any, unit: int, position: int) -> Expression:
+    def _argument(self, argument: object, unit: int, position: int) -> Expression:
         if isinstance(argument, Form):
             return self._counted(argument, unit, position)
         if isinstance(argument, Ranges):
