@@ -150,6 +150,7 @@ def test_never_above_brute_force_often(most, start):
     assert sum(exact) >= 695
 
 
+@pytest.mark.full
 def test_stages_that_matter_to_the_linear_relaxation(shared):
     """Few stages say as much as all local maxima of memory do, and more."""
     stages = Stages.of(published(shared, "G2", "117472"))

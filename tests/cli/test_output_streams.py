@@ -67,7 +67,7 @@ def test_a_reader_who_has_had_enough_is_no_error(graph, words):
     assert ended(1, "unread", *words.replace("G", str(graph)).split()) == (0, None, "")
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("how", HOWS)
 def test_nobody_reads_complaints(graph, how):
     status, out, _ = ended(2, how, *QUICK, graph, "--json")

@@ -185,6 +185,7 @@ def test_what_another_package_offers_is_checked(entry, loaded, message):
     assert find_formulation("staged").name == "staged"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("code", "message"),
     [

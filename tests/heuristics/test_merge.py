@@ -129,6 +129,7 @@ def test_a_merger_finds_what_is_better_than_all_it_knows_or_nothing():
     assert again is None or (fits(again) and extra(again) < extra(merged))
 
 
+@pytest.mark.full
 def test_a_search_with_mergers_repeats_itself():
     durations = [optima_of(chain(), 8)[0].duration for _ in range(2)]
     assert durations[0] == durations[1] is not None

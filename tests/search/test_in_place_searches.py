@@ -92,6 +92,7 @@ def test_bounds_on_the_peak_of_orders_are_below_all_orders(first_seed):
         assert found.peak == simulate(graph, found.order).peak <= simulate(graph, graph.input_order()).peak
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", few(range(20), keep=1))
 def test_local_search_finds_schedules_that_only_fit_in_place(seed):
     case = drawn(seed)

@@ -39,6 +39,7 @@ def runs(nodes, percents, methods=("m",), **more):
     ]
 
 
+@pytest.mark.full
 def test_graphs_with_three_budgets_or_more_have_a_row_each():
     rows = [run for nodes in (40, 10, 30, 20) for run in runs(nodes, (75, 90, 80, 85))]
     rows += runs(15, (90, 80), ("other", "m")) + runs(25, range(60, 70))

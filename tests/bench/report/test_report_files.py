@@ -89,6 +89,7 @@ def compared(store):
     return document(runs, (), [own, free, replace(own, digest="another", duration=once)]), own
 
 
+@pytest.mark.full
 def test_what_is_best_known_stands_beside(compared):
     made, own = compared
     overview, details = (next(of for of in blocks(made, Table) if of.name == name) for name in ("overview", "details"))
