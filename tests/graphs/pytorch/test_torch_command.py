@@ -55,7 +55,7 @@ def test_scaled_durations(command, tmp_path):
         (["nosuch:f", "--input", "3"], "nosuch:f: ModuleNotFoundError: No module named 'nosuch'"),
         ([*TRANSFORMER, "--profile", "1", "--scale", "1G"], "--profile measures time, --scale estimates it"),
         ([*TRANSFORMER, "--optimizer", "adam"], "optimizer adam needs training"),
-        ([*TRANSFORMER, "--unknown-size", "much"], "unknown size 'much': expected stop or an integer >= 0"),
+        ([*TRANSFORMER, "--unknown-size", "much"], "--unknown-size 'much': expected stop, bytes, or NAME=BYTES"),
         ([TRANSFORMER[0], "--input", "2y16"], "input '2y16': expected 8x3x224x224"),
         ([TRANSFORMER[0]], "Missing option '--input'"),
     ],
