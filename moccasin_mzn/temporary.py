@@ -84,5 +84,5 @@ def _hold(lock: int) -> None:
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _is_own(entry: os.DirEntry) -> bool:
+def _is_own(entry: os.DirEntry[str]) -> bool:
     return entry.stat(follow_symlinks=False).st_uid == os.getuid()

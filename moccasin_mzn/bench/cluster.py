@@ -11,6 +11,7 @@ import logging
 import queue
 import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any
 
 import psutil
 
@@ -59,9 +60,9 @@ def run_all(
     with _client(scheduler, workers, runs) as client:
         if scheduler is not None:
             _check_resources(client, scheduler, runs)
-        done: queue.SimpleQueue[Future] = queue.SimpleQueue()
+        done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
         token = secrets.token_hex(4)  # so that nothing is taken for a run of somebody else
-        waiting: dict[str, tuple[Run, Future]] = {}  # a future that is dropped is forgotten by the scheduler
+        waiting: dict[str, tuple[Run, Future[Any]]] = {}  # a future that is dropped is forgotten by the scheduler
         try:
             for at, run in enumerate(runs):
                 key = f"run-{run.key}-{token}"
@@ -94,7 +95,7 @@ def _execute_here(run: Run) -> Outcome | None:
     return execute(run, forgotten)
 
 
-def _next(done: queue.SimpleQueue[Future], client: Client, tell: Callable[[str], None]) -> Future:
+def _next(done: queue.SimpleQueue[Future[Any]], client: Client, tell: Callable[[str], None]) -> Future[Any]:
     told = False
     while True:
         try:
@@ -105,7 +106,7 @@ def _next(done: queue.SimpleQueue[Future], client: Client, tell: Callable[[str],
                 told = True
 
 
-def _outcome(future: Future) -> Outcome | str:
+def _outcome(future: Future[Any]) -> Outcome | str:
     """What came of a run, or why it could not be done."""
     try:
         return future.result() or "it was stopped"

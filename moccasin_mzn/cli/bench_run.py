@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -223,7 +223,7 @@ def _effort(run: Run) -> float:
     return run.row["time_limit"] * run.row["threads"]
 
 
-def _told(row: dict) -> str:
+def _told(row: dict[str, Any]) -> str:
     words = [row["status"]]
     if row["valid"]:
         words.append(f"arena {row['arena']:,}" if row["tdi_percent"] is None else f"+{row['tdi_percent']:.3f} %")

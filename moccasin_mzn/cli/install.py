@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -39,7 +40,7 @@ def install_solver(removing: bool, folder: Path | None) -> int:
     return EXIT_FOUND
 
 
-def _tell_use(configurations: list[dict]) -> None:
+def _tell_use(configurations: list[dict[str, Any]]) -> None:
     from moccasin_mzn.solvers.flatzinc import configuration as install
 
     if not install.minizinc_is_there():

@@ -65,7 +65,7 @@ def check_schedule(instance: Instance, sequence: Sequence[int], simulation: Simu
     return "{}: CORRECT: duration {}, peak {}".format(form.checker, *figures)
 
 
-def check_solution(checker: str, solution: Mapping[str, Value], correct: re.Pattern = _VERDICT) -> str:
+def check_solution(checker: str, solution: Mapping[str, Value], correct: re.Pattern[str] = _VERDICT) -> str:
     """The verdict, in one line, of a model's checker on a solution as a solver left it, with the data of its model; as
     for `run_checker`, but a CheckError if it is not what `correct` matches."""
     verdict = run_checker(checker, solution)

@@ -42,7 +42,7 @@ from moccasin_mzn.formulations.retention import Intervals, as_intervals, decode,
 from moccasin_mzn.graphs.memory_model import refuse_in_place
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
-from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.judges.schedules import Simulation, simulate
 from moccasin_mzn.words import count_text
 
 EXIT = -1
@@ -305,7 +305,7 @@ class Incumbent:
             raise InputError("incumbent: the sequence is not in stages of the input order")
 
     @cached_property
-    def _simulation(self):
+    def _simulation(self) -> Simulation:
         return simulate(self.instance.graph, self.sequence)
 
     @property

@@ -98,7 +98,9 @@ class PlanProblem:
         instance = self.instance.by_position()
         return replace(self, instance=instance, platform=replace(self.platform, graph=instance.graph))
 
-    def document(self, answer: Plan | None, simulation: PlanSimulation | None, arenas: PlanArenas | None) -> dict:
+    def document(
+        self, answer: Plan | None, simulation: PlanSimulation | None, arenas: PlanArenas | None
+    ) -> dict[str, Any]:
         told = {**self.figures(simulation), **dict.fromkeys(("recomputations", "copies", "plan", "intervals"))}
         if answer is not None and simulation is not None:
             offsets = None if arenas is None else arenas.offsets(simulation.intervals)

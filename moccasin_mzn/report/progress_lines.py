@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from typing import Any, TextIO
 
 from moccasin_mzn.graphs.wording import total_text
 from moccasin_mzn.problem.problem import Problem
@@ -42,7 +42,7 @@ class ProgressLines(Lines):
         """`named`: each line says who made it, as in a race; those of plans always do."""
         super().__init__(out)
         self._problem, self._named = problem, named or not problem.seeks_peak
-        self._last: tuple = ()
+        self._last: tuple[Any, ...] = ()
 
     def __call__(self, progress: Progress) -> None:
         """Print the line, or hold it back if one was printed just before."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -97,7 +98,7 @@ def scope_of(run: pd.Series) -> Scope | None:
 
 def conflicts(runs: Runs) -> tuple[Conflict, ...]:
     """All bounds that a schedule of the same problem refutes, each pair of methods and scopes once."""
-    found: dict[tuple, Conflict] = {}
+    found: dict[tuple[Any, ...], Conflict] = {}
     for problem, group in runs.runs.groupby("problem", sort=True):
         told = [(run["method"], scope, run) for _, run in group.iterrows() if (scope := scope_of(run)) is not None]
         for prover, scope, run in told:

@@ -130,7 +130,7 @@ def _handle(mark: Mark, places: Sequence[float]) -> Line2D:
     return line
 
 
-def _settings() -> AbstractContextManager:
+def _settings() -> AbstractContextManager[Any]:
     defaults = {name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith("backend")}
     return matplotlib.rc_context({**defaults, **_SETTINGS})
 

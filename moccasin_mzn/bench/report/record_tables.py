@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pandas as pd
 
@@ -83,7 +84,7 @@ def circumstance_table(runs: Runs) -> Table:
     for method in runs.methods:
         group = runs.runs[runs.runs["method"] == method]
 
-        def told(column: str, group=group) -> str:
+        def told(column: str, group: Any = group) -> str:
             return ", ".join(sorted({str(value) for value in group[column] if value and str(value) != "nan"})) or "-"
 
         what = told("strategy") if method not in runs.models else " ".join(

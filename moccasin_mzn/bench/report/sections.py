@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,7 +30,7 @@ from moccasin_mzn.bench.report.marks import marks_for
 from moccasin_mzn.bench.report.portfolio import Portfolio, best_counts, portfolio
 from moccasin_mzn.bench.report.portfolio_tables import portfolio_table, quality_table
 from moccasin_mzn.bench.report.runs import Runs
-from moccasin_mzn.bench.report.summary import summaries
+from moccasin_mzn.bench.report.summary import Summary, summaries
 from moccasin_mzn.bench.report.text import bytes_text, list_text, seconds_text
 from moccasin_mzn.words import count_text
 
@@ -56,12 +57,12 @@ class Analysis:
         return BestKnown.of(self.runs, self.best_known)
 
     @cached_property
-    def marks(self) -> dict:
+    def marks(self) -> dict[str, Any]:
         """How each method is drawn."""
         return marks_for(self.runs.methods)
 
     @cached_property
-    def summaries(self) -> dict:
+    def summaries(self) -> dict[tuple[int, str], Summary]:
         """A summary for each problem and method."""
         return summaries(self.runs)
 

@@ -107,10 +107,12 @@ class Blocks:
     def _there(self, j: int, u: int) -> tuple[tuple[Variable, bool], ...]:
         return (("again", j, u), True), (("held", j - 1, u), True)
 
-    def _clause(self, rule: tuple, *ones: tuple[Variable, bool]) -> Row:
+    def _clause(self, rule: tuple[Any, ...], *ones: tuple[Variable, bool]) -> Row:
         return Row(rule, dict.fromkeys(ones, 1), 1)
 
-    def _budget(self, rule: tuple, kind: str, among: Sequence[int] | set[int], *unless: tuple[Variable, bool]) -> Row:
+    def _budget(
+        self, rule: tuple[Any, ...], kind: str, among: Sequence[int] | set[int], *unless: tuple[Variable, bool]
+    ) -> Row:
         (_, j, v), size = rule, self.graph.sizes
         own = {v, *self.graph.predecessors[v]}
         terms = {((kind, j, u), False): size[u] for u in among if u not in own and size[u]}

@@ -78,7 +78,8 @@ class Merger:
         self.sets = [best, *[one for one in self.sets if one != best][1 - self.number :]]
         self.new, choices = 0, self._choices()
         if len(choices) > MOST_CHOICES or self._duration(choices) > LARGEST:
-            return self._adapt(-1)
+            self._adapt(-1)
+            return None
         solved = branch(
             program_of(self.problem, choices), least=0, most=self._duration(best) - 1, deadline=Deadline(),
             seed=self.draw.randrange(2**31), on_bound=ignore, stop=lambda _: stop(), presolve=True, work=WORK,

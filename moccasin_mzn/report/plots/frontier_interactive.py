@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from typing import Any
 
 from plotly.graph_objects import Figure, Scatter
 
@@ -63,7 +64,7 @@ def _regions(picture: FrontierPicture) -> list[Scatter]:
     return regions
 
 
-def _steps(steps: Steps, name: str, line: dict) -> Scatter:
+def _steps(steps: Steps, name: str, line: dict[str, Any]) -> Scatter:
     return Scatter(x=steps.edges, y=[*steps.values, steps.values[-1]], mode="lines", hoverinfo="skip", name=name,
                    line={**line, "shape": "hv"})  # fmt: skip
 

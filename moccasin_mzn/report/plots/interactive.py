@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator
+from typing import Any
 
 from plotly.graph_objects import Bar as BarTrace
 from plotly.graph_objects import Figure, Scatter
@@ -150,7 +151,7 @@ def _profiles(picture: Picture, panel: Panel, scale: MemoryScale) -> Iterator[Sc
                       name=f"budget {picture.amount(panel.budget)}")  # fmt: skip
 
 
-def _steps(profile: Profile, scale: MemoryScale, name: str, line: dict, **style: str) -> Scatter:
+def _steps(profile: Profile, scale: MemoryScale, name: str, line: dict[str, Any], **style: str) -> Scatter:
     values = [memory / scale.step for memory in profile.memory]
     return Scatter(x=profile.edges, y=[*values, values[-1]], mode="lines", hoverinfo="skip",
                    name=name, line={**line, "shape": "hv"}, **style)  # fmt: skip

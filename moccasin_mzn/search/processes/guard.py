@@ -84,7 +84,7 @@ class Tree:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(process.pid, os.WNOHANG)
 
-    def kill(self, process: subprocess.Popen) -> None:
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
         """Kill every descendant, and those started meanwhile."""
         end = time.monotonic() + KILL_SECONDS
         while time.monotonic() < end:
@@ -146,7 +146,7 @@ class Guard:
         usage = {"cpu_seconds": self.tree.cpu_seconds(), "memory_peak": self.tree.memory_peak}
         return {"how": how, "exit_status": status, **usage}
 
-    def _start(self, folder: str) -> subprocess.Popen:
+    def _start(self, folder: str) -> subprocess.Popen[bytes]:
         """Start the command, in a session of its own, with a folder for its temporary files.
 
         Raises:
@@ -182,7 +182,7 @@ class Guard:
         self.alone = True
         self.wake.set()
 
-    def _watch(self, process: subprocess.Popen, begin: float) -> str:
+    def _watch(self, process: subprocess.Popen[bytes], begin: float) -> str:
         """Wait for the end of the command, or of the guard's patience; how it came."""
         hard_limit, memory_limit = self.settings["hard_limit"], self.settings["memory_limit"]
         told, look_next = None, 0.0

@@ -135,7 +135,7 @@ def allowed_cores() -> frozenset[int]:
     return frozenset(process.cpu_affinity()) if hasattr(process, "cpu_affinity") else frozenset()
 
 
-def _start_guard(mark: str, settings: Mapping[str, Any], command: Sequence[str]) -> subprocess.Popen:
+def _start_guard(mark: str, settings: Mapping[str, Any], command: Sequence[str]) -> subprocess.Popen[str]:
     """Start the guard in a session of its own, which Ctrl-C in a terminal does not reach."""
     program = [sys.executable, "-P", "-m", "moccasin_mzn.search.processes.guard", json.dumps(settings)]
     return subprocess.Popen(
@@ -154,7 +154,7 @@ def _start_guard(mark: str, settings: Mapping[str, Any], command: Sequence[str])
 class _Talk:
     """The lines between the guard and this process."""
 
-    guard: subprocess.Popen
+    guard: subprocess.Popen[str]
     token: str
     on_line: Callable[[str], None]
     on_error_line: Callable[[str], None]
@@ -234,7 +234,7 @@ class _Talk:
             self.guard.stdin.flush()
 
 
-def _finish(guard: subprocess.Popen, mark: str, folder: str, lost: bool) -> None:
+def _finish(guard: subprocess.Popen[str], mark: str, folder: str, lost: bool) -> None:
     """Wait for the end of the guard, whatever it takes; if it has left without a report, sweep up what it left."""
     interrupt: KeyboardInterrupt | None = None
     assert guard.stdin is not None

@@ -270,6 +270,9 @@ def test_shipped_files_are_what_the_script_writes(make_data):
         "execution.svg",
         "smoke_progress.svg",
         "smoke_proofs.svg",
+        "paper_intervals.svg",
+        "paper_stages.svg",
+        "paper_example.dzn",
     }
     folders = ("best_known/", "minimalloc/")
     other |= {"instances/README.md", "best_known.csv", "run_plan.c"}
