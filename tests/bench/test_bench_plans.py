@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from bench_support import runs_of, write
 
-from moccasin_mzn.bench.execute import _attempt, _schedule, execute
+from moccasin_mzn.bench.execute import _attempt, _judged_arena, _schedule, execute
 from moccasin_mzn.bench.graphs import parsed, unpacked
 from moccasin_mzn.bench.plan_methods import plan_problem
 from moccasin_mzn.bench.store import Store, check_row
@@ -89,7 +89,7 @@ def reported(folder, command, outcomes):
 def judged(run, row):
     """The judge's account of a plan in a store, on the platform that the experiment asks for."""
     graph = parsed(unpacked(run.graph))
-    problem = plan_problem(run.options, graph, row["budget"], "input", count_fixed=False)
+    problem, _ = plan_problem(run.method.options, graph, row["budget"], "input", count_fixed=False)
     document = {"plan": json.loads(row["schedule"]), "platform": platform_document(problem.platform)}
     claimed = claimed_plan(json.loads(json.dumps({**document, "goal": goal_document(problem.goal)})), graph)
     return problem, judge_plan(problem.platform, claimed.plan, problem.goal)
@@ -164,8 +164,10 @@ def test_buffers_are_allocated_judged_recorded_and_reported(tmp_path, command):
 def test_an_arena_is_judged_by_what_is_asked(tmp_path):
     (tmp_path / "b.csv").write_text("id,lower,upper,size\na,0,3,4\nb,2,5,3\nc,4,6,4\n")
     (run,) = (run for run in runs_of(write(tmp_path, HEAD + BUFFERS)) if run.row["method"] == "allocate")
-    row = execute(replace(run, options={**run.options, "alignment": 5})).row
-    assert (row["status"], row["valid"], row["arena"]) == ("optimal", False, None)
+    other = replace(run, method=replace(run.method, options={**run.method.options, "alignment": 5}))
+    text = unpacked(run.graph)
+    row = _judged_arena(other, _attempt(run, text, never), text)
+    assert (row["valid"], row.get("arena")) == (False, None) and execute(run).row["valid"]
     (tmp_path / "b.csv").write_text("id,lower,upper\n")
     with pytest.raises(InputError, match='b.csv: column "size" is missing'):
         runs_of(write(tmp_path, HEAD + BUFFERS))
