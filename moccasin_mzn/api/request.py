@@ -88,7 +88,7 @@ class Request:
         """The request as a worker reads it, see the module; a graph of any size takes one pass."""
         instance, options, start = self.problem.instance, self.options, self.start
         strategy = options.strategy.name if isinstance(options, StrategyOptions) and options.strategy else None
-        told: dict[str, Any] = {
+        document: dict[str, Any] = {
             **{name: getattr(instance, name) for name in _OF_INSTANCES},
             "max_computations": instance.counts,
             "in_place": instance.graph.runs_in_place,
@@ -100,14 +100,14 @@ class Request:
         }
         if isinstance(self.problem, PlanProblem):
             assert self.formulation is not None
-            told["memories"] = {
+            document["memories"] = {
                 "formulation": self.formulation.name,
                 "staged": self.formulation.staged,
                 "platform": platform_document(self.problem.platform),
                 "goal": goal_document(self.problem.goal),
             }
-            told["start"] = None if start is None else [[each.node, each.memory, each.source] for each in start]
-        text = json.dumps(told)
+            document["start"] = None if start is None else [[each.node, each.memory, each.source] for each in start]
+        text = json.dumps(document)
         return f'{{"graph": {graph_text(replace(instance.graph, attributes={}))}, {text[1:]}'
 
     @classmethod
@@ -187,7 +187,7 @@ def prepared(
     alignment: int | None = None,
     spelled: Callable[[str], str] = lambda name: name.replace("_", " "),
 ) -> Prepare:
-    """Check arguments before any graph is read; the result makes the question of one.
+    """Check arguments before any graph is read; the result makes the request for one.
 
     Args:
         given: all others.

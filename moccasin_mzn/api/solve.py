@@ -158,16 +158,19 @@ def solve_instance(
     if warm_start is not None:
         record.offer(warm_start, WARM_START)
     with Trials(record, options) as trials:
-        result = _searched(record, options, on_progress or ignore, flow_bounds)
+        result = _searched(record, options.form, options, on_progress or ignore, flow_bounds)
         return trials.conclude(result)
 
 
 def _searched(
-    board: Board, options: Options, on_progress: Listener, flow_bounds: FreeOrderBound | None
-) -> Result:  # fmt: skip
+    board: Board, form: Any, options: SearchOptions, on_progress: Listener, flow_bounds: FreeOrderBound | None = None
+) -> Result:
+    """By searches of this process, or, of several solvers, by a race."""
     if len(options.solvers) > 1:
-        return _race(board, options.form, options, on_progress)
-    runner = Runner(board=board, options=options, form=options.form, searchers=searchers(), flow_bounds=flow_bounds)
+        from moccasin_mzn.api.race.race import race
+
+        return race(board, form, options, on_progress)
+    runner = Runner(board=board, options=options, form=form, searchers=searchers(), flow_bounds=flow_bounds)
     runner.run(on_progress)
     return runner.result()
 
@@ -222,17 +225,7 @@ def solve_plan(
         check_solvers(options.solvers)
     if impossible is not None:
         return no_plan(record, formulation, options, impossible)
-    if len(options.solvers) > 1:
-        return _race(record, formulation, options, on_progress or ignore)
-    runner = Runner(board=record, options=options, form=formulation, searchers=searchers())
-    runner.run(on_progress or ignore)
-    return runner.result()
-
-
-def _race(record: Board, form: Any, options: SearchOptions, on_progress: Listener) -> Result:
-    from moccasin_mzn.api.race.race import race
-
-    return race(record, form, options, on_progress)
+    return _searched(record, formulation, options, on_progress or ignore)
 
 
 def solve_on_platform(

@@ -52,10 +52,10 @@ def execute(run: Run, stop: Callable[[], bool] = never) -> Outcome | None:
     """Do a run, whatever comes of it; None once `stop`, which is polled, says so."""
     started = datetime.now(UTC).isoformat(timespec="seconds")
     text = unpacked(run.graph)
-    attempt = _attempt(run, text, stop)
+    graph = None if run.allocates else parsed(text)
+    attempt = _attempt(run, text if graph is None else graph, stop)
     if attempt.ending.how == "stopped":
         return None
-    graph = None if run.allocates else parsed(text)
     status, reason = _status(run, attempt)
     ending, result = attempt.ending, attempt.result or {}
     row = {
@@ -76,10 +76,10 @@ def execute(run: Run, stop: Callable[[], bool] = never) -> Outcome | None:
     return _storable(Outcome(row, tuple(trace)))
 
 
-def _attempt(run: Run, text: str, stop: Callable[[], bool]) -> Attempt:
+def _attempt(run: Run, given: ComputationGraph | str, stop: Callable[[], bool]) -> Attempt:
     """What a process has to say to the run; or what is refused before there is one."""
     try:
-        request = run.request(text)
+        request = run.request(given)
     except InputError as error:
         ending = Ending("exited", 2, f"error: {error}", 0.0, 0.0, 0)
         return Attempt(None, (), None, ending, error.as_dict())

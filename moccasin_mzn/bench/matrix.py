@@ -13,12 +13,13 @@ from pathlib import Path
 
 from moccasin_mzn.api.request import AllocationRequest, Request
 from moccasin_mzn.bench.experiment import Experiment
-from moccasin_mzn.bench.graphs import BenchGraph, parsed
+from moccasin_mzn.bench.graphs import BenchGraph
 from moccasin_mzn.bench.methods import Method
 from moccasin_mzn.bench.plan_methods import extension_words, for_graph, plan_problem, question
 from moccasin_mzn.bench.rows import Row, empty_row
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations import models
+from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
 
@@ -53,16 +54,16 @@ class Run:
         """The input order: "input" or "topological"; "free": to be chosen."""
         return str(self.method.options.get("order", "input"))
 
-    def request(self, text: str) -> Request | AllocationRequest:
-        """What is asked of the graph, or the buffers, in a file of this text.
+    def request(self, given: ComputationGraph | str) -> Request | AllocationRequest:
+        """What is asked of the graph, or of buffers, which are a CSV.
 
         Raises:
             InputError: see `Method.request`.
         """
         seed = self.row["seed"]
-        if self.allocates:
-            return self.method.allocation(text, seed)
-        return self.method.request(parsed(text), self.row["budget"], seed, self.count_fixed)
+        if isinstance(given, str):
+            return self.method.allocation(given, seed)
+        return self.method.request(given, self.row["budget"], seed, self.count_fixed)
 
     @property
     def label(self) -> str:

@@ -179,7 +179,7 @@ def test_plans_are_judged_by_what_is_asked(tmp_path):
     (run,) = runs_of(write(tmp_path, HEAD + quick))
     text = unpacked(run.graph)
     other = replace(run, method=replace(run.method, options={**run.method.options, "slow_memory": "0"}))
-    row = _schedule(other, _attempt(run, text, never), parsed(text))
+    row = _schedule(other, _attempt(run, parsed(text), never), parsed(text))
     assert row["value"] is not None and not row["valid"] and row["gap_percent"] is None
 
 
