@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.words import nearest
+from moccasin_mzn.formatting import nearest
 
 Given = ParamSpec("Given")
 Answered = TypeVar("Answered")

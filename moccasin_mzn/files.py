@@ -12,11 +12,15 @@ import shutil
 import tempfile
 import zlib
 from os import PathLike
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown
-from moccasin_mzn.pages import Page
 
+Json: TypeAlias = Any
+"""A JSON value that has not been checked yet: whoever reads it checks each part, see `graphs.checks`."""
+JsonObject: TypeAlias = dict[str, Any]
+"""A JSON object: its values are JSON values, by key."""
 SIZE_LIMIT = 2**30
 """Largest file read, in bytes: a graph of 100,000 nodes and a million edges takes 41 MB."""
 _PIECE = 2**24
@@ -79,7 +83,7 @@ def _unpacked(data: bytes) -> bytes:
     return text
 
 
-def load_json(path: str | PathLike[str], page: Page | None = None) -> Any:
+def load_json(path: str | PathLike[str], page: Page | None = None) -> Json:
     """The JSON value in a file; strict: no NaN, no infinity, no key twice in one object.
 
     Args:
@@ -93,7 +97,7 @@ def load_json(path: str | PathLike[str], page: Page | None = None) -> Any:
         return parse_json(text, path)
 
 
-def parse_json(text: str, path: str | PathLike[str]) -> Any:
+def parse_json(text: str, path: str | PathLike[str]) -> Json:
     """The JSON value in `text`, which was read from `path`; see `load_json`."""
     if not text.strip():
         raise InputError(f"{path}: the file is empty")
@@ -187,7 +191,7 @@ def _refuse_constant(name: str) -> None:
     raise InputError(f"{name} is not a JSON number")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Json]]) -> JsonObject:
     result = dict(pairs)
     if len(result) < len(pairs):
         seen: set[str] = set()

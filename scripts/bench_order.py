@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import argparse
 
+from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.heuristics.orders.least_peak import OrderProgress, least_peak_order
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.words import memory_text
 
 _HEADINGS = ("graph", "nodes", "edges", "input peak", "least peak %", "bound %", "s best", "s", "found by", "bound by")
 

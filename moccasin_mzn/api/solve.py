@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.api.request import AllocationRequest, Request, StrategyOptions
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
@@ -22,7 +23,6 @@ from moccasin_mzn.extensions.addresses.arrange import solve_with_addresses
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready, seconds_spent
-from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.buffers import parse_buffers
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import judge

@@ -20,7 +20,7 @@ from moccasin_mzn.bench.execute import Outcome, execute
 from moccasin_mzn.bench.matrix import Run
 from moccasin_mzn.bench.worker import held_signals
 from moccasin_mzn.errors import InputError, missing
-from moccasin_mzn.words import count_text
+from moccasin_mzn.formatting import count_text
 
 try:
     import dask

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TextIO
 
 from moccasin_mzn.bench.compare import Row
+from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.problem.budget import Budget
-from moccasin_mzn.words import count_text, memory_text
 
 _WIDTHS = {"contender": 34, "status": 12}
 """Of columns with longer texts than headings."""

@@ -20,6 +20,7 @@ from moccasin_mzn.bench.matrix import Run
 from moccasin_mzn.bench.plan_methods import plan_problem, several_memories
 from moccasin_mzn.bench.rows import INTEGER_BITS, TRACE_VALUES, Row
 from moccasin_mzn.errors import InputError, NotApplicableError
+from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.arena import Arena
 from moccasin_mzn.problem.files.buffers import parse_buffers
@@ -29,7 +30,6 @@ from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.validate import validate_plan, validate_schedule
 from moccasin_mzn.search.processes.guarded import Ending, never
 from moccasin_mzn.search.result import percent_over
-from moccasin_mzn.words import count_text, memory_text
 
 _KILLED = {"time": "out-of-time", "memory": "out-of-memory"}
 _REASON_CHARACTERS = 500

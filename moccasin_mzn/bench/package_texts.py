@@ -9,8 +9,8 @@ from moccasin_mzn.bench.package import CHECKER_FILE, FORMULATION, MODEL_FILE, Gr
 from moccasin_mzn.bench.package import models as package_models
 from moccasin_mzn.bench.rows import Row
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.formulations.catalogue import find_formulation
-from moccasin_mzn.words import count_text
 
 _PROBLEM = """\
 A computation graph has nodes with a duration and the size of their output. A node is computed after the nodes whose

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.files import load_text
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.problem.budget import UNITS
-from moccasin_mzn.words import count_text
 
 BUDGET_TOLERANCE = 0.005
 """A published budget in GiB with three digits is the one meant if it is this close, as a share."""

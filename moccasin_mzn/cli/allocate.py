@@ -40,10 +40,10 @@ def allocate(
     """
     from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
     from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
+    from moccasin_mzn.formatting import over_text
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.arena import check_alignment
     from moccasin_mzn.problem.files.buffers import buffers_text, read_buffers
-    from moccasin_mzn.words import over_text
 
     begin = time.monotonic()
     check_time_limit(time_limit)
@@ -71,7 +71,7 @@ def allocate(
 
 
 def _tell(arena: Arena, bound: int, status: str, seconds: float) -> None:
-    from moccasin_mzn.words import count_text
+    from moccasin_mzn.formatting import count_text
 
     click.echo(f"{count_text(len(arena.buffers), 'buffer')}, most memory at a time {arena.peak:,}")
     click.echo(f"arena {arena.size:,}, fragmentation {arena.fragmentation_percent:.3f} %, no arena is below {bound:,}")

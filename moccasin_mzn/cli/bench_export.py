@@ -9,7 +9,7 @@ import click
 from moccasin_mzn.cli.common import EXIT_FOUND
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.words import count_text
+from moccasin_mzn.formatting import count_text
 
 FORMATS = ("csv", "parquet", "mzn-bench", "aslib")
 

@@ -12,7 +12,7 @@ from moccasin_mzn.cli.common import EXIT_FOUND
 from moccasin_mzn.cli.making import command_line
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.words import count_text
+from moccasin_mzn.formatting import count_text
 
 
 @command()

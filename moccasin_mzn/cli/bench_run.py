@@ -17,8 +17,8 @@ import click
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.terminal import own_stderr, stopped_by_signals
-from moccasin_mzn.words import count_text
 
 if TYPE_CHECKING:
     from moccasin_mzn.bench.execute import Outcome

@@ -9,7 +9,7 @@ import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH
 from moccasin_mzn.cli.strict import command
-from moccasin_mzn.pages import Page
+from moccasin_mzn.doc_links import Page
 
 
 @command("check-certificate")

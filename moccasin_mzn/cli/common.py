@@ -14,8 +14,8 @@ import click
 from cloup import option
 
 from moccasin_mzn.cli.outputs import Job, write_files
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.pages import Page
 from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE
 from moccasin_mzn.cli.deploying import ALIGNMENT, EFFORT, asked, files_read, output, schedule_of, searching
 from moccasin_mzn.cli.outputs import check_outputs
 from moccasin_mzn.cli.strict import command
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.pages import Page
 
 
 @command(name="c-header")
@@ -32,9 +32,9 @@ def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **opt
     from moccasin_mzn.deploy.c_header import c_header as header_of
     from moccasin_mzn.deploy.source import placed, plan_in, planned
     from moccasin_mzn.files import replace_file
+    from moccasin_mzn.formatting import count_text
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.search.options import Effort
-    from moccasin_mzn.words import count_text
 
     effort = Effort(*(options[name] for name in EFFORT))
     check_outputs({"--output": output}, files_read(options, plan=plan))

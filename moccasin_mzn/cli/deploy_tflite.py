@@ -32,11 +32,11 @@ def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, 
     from moccasin_mzn.deploy.source import placed, planned
     from moccasin_mzn.deploy.tflite_model import planned_model
     from moccasin_mzn.files import replace_file
+    from moccasin_mzn.formatting import count_text
     from moccasin_mzn.graphs.importers.tflite import ALIGNMENT as LEAST
     from moccasin_mzn.graphs.importers.tflite import graph_of, read_model
     from moccasin_mzn.problem.files.plan_format import read_runtime_plan
     from moccasin_mzn.search.options import Effort
-    from moccasin_mzn.words import count_text
 
     effort, step = Effort(*(options[name] for name in EFFORT)), alignment or LEAST
     check_outputs({"--output": output}, files_read(options, model=model, plan=plan))

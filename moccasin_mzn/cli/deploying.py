@@ -12,9 +12,9 @@ from cloup import option_group
 
 from moccasin_mzn.cli.common import BUDGET, COUNT_FIXED, MAX_COMPUTATIONS, ORDER_OR_FREE, progress_lines
 from moccasin_mzn.cli.typed import added, typed
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.option import flag
-from moccasin_mzn.pages import Page
 
 if TYPE_CHECKING:
     from moccasin_mzn.api.request import Request

@@ -255,7 +255,7 @@ def missing_of(sizes: tuple[str, ...], duration: str, repeats: int | None) -> Mi
 
 def _amount(text: str) -> int:
     """Bytes, as 65536 or 64KiB."""
-    from moccasin_mzn.words import BYTE_STEPS
+    from moccasin_mzn.formatting import BYTE_STEPS
 
     for step, unit in (*BYTE_STEPS, (1, "")):
         number = text.removesuffix(unit)

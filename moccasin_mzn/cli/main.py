@@ -31,8 +31,8 @@ from moccasin_mzn.cli.running import run_
 from moccasin_mzn.cli.solve import solve
 from moccasin_mzn.cli.strict import group
 from moccasin_mzn.cli.validate import validate
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, out_of_memory, require_address_space
-from moccasin_mzn.pages import Page
 
 LEAST_ADDRESS_SPACE = 200 * 2**20
 """In bytes."""

@@ -10,8 +10,8 @@ import click
 from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_FOUND, GRAPH, ORDER
 from moccasin_mzn.cli.outputs import check_outputs
 from moccasin_mzn.cli.strict import command
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, located
-from moccasin_mzn.pages import Page
 
 
 @command()

@@ -10,7 +10,7 @@ from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH
 from moccasin_mzn.cli.making import OUTPUT, write_made, write_text
 from moccasin_mzn.cli.outputs import check_apart
 from moccasin_mzn.cli.strict import command
-from moccasin_mzn.words import count_text
+from moccasin_mzn.formatting import count_text
 
 
 @command()

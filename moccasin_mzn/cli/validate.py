@@ -14,9 +14,9 @@ from moccasin_mzn.cli.common import COUNT_FIXED, EXIT_BAD_INPUT, EXIT_FOUND, EXI
 from moccasin_mzn.cli.outputs import check_outputs, write_files
 from moccasin_mzn.cli.strict import command
 from moccasin_mzn.cli.typed import added, typed
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.option import flag
-from moccasin_mzn.pages import Page
 from moccasin_mzn.search.options import own_options
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _validate_best_known(table: Path) -> int:
 
 
 def _figures(graph: ComputationGraph, simulation: Simulation, budget: int | None) -> str:
-    from moccasin_mzn.words import duration_text, memory_text
+    from moccasin_mzn.formatting import duration_text, memory_text
 
     within = "no budget" if budget is None else f"budget {memory_text(budget, graph.size_unit)}"
     duration = duration_text(simulation.duration, graph.duration_unit)
@@ -146,7 +146,7 @@ def _figures(graph: ComputationGraph, simulation: Simulation, budget: int | None
 
 def _tell(figures: str, violations: Sequence[Violation], more_lines: Sequence[str]) -> int:
     """The verdict, what it covers, and notes; the exit status."""
-    from moccasin_mzn.words import count_text
+    from moccasin_mzn.formatting import count_text
 
     click.echo(f"invalid: {violations[0].message}" if violations else f"valid: {figures}")
     if len(violations) > 1:
@@ -182,10 +182,10 @@ def _of_another(document: Any, graph: ComputationGraph) -> list[str]:
 
 
 def _validate_plan(claimed: ClaimedPlan, budget: str | None, document: Any) -> int:
+    from moccasin_mzn.formatting import memory_text
     from moccasin_mzn.graphs.wording import total_text
     from moccasin_mzn.problem.platform import OBJECTIVES
     from moccasin_mzn.problem.validate import arenas_of_plan, judged_arenas, validate_plan
-    from moccasin_mzn.words import memory_text
 
     if budget is not None:
         raise InputError("--budget: a plan is judged by the budgets of its memories, which its file tells")

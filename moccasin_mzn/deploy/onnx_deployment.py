@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.deploy.onnx_rewriting import rewritten
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown, some_of
 from moccasin_mzn.files import load_json
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -20,7 +21,6 @@ from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize, optim
 from moccasin_mzn.graphs.importers.onnx.runtime import plain_options, runtime, with_weights
 from moccasin_mzn.graphs.importers.program import Missing
 from moccasin_mzn.graphs.reduction import Reduction, reduce_graph
-from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.plans import is_plan
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule, claimed_schedule
 from moccasin_mzn.problem.judges.schedules import Simulation, simulate

@@ -5,12 +5,12 @@ from __future__ import annotations
 from os import PathLike
 
 from moccasin_mzn.clock import Deadline
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import explained, located
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
 from moccasin_mzn.files import load_text, parse_json
 from moccasin_mzn.heuristics.compiled_searches import ready
-from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.arena import Buffer
 from moccasin_mzn.problem.files.plan_format import runtime_plan
 from moccasin_mzn.problem.files.schedules import check_version, is_versioned

@@ -7,12 +7,12 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.formulations.checkmate import Checkmate
 from moccasin_mzn.formulations.formulation import Formulation, Growth, Variant
 from moccasin_mzn.formulations.moccasin import Moccasin
 from moccasin_mzn.formulations.models import included
-from moccasin_mzn.pages import Page
 
 GROUP = "moccasin_mzn.formulations"
 _CHECKMATE: dict[str, Any] = {

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.formulations.formulation import Formulation
 from moccasin_mzn.formulations.models import included, includes
 from moccasin_mzn.formulations.presolve import ModelData
@@ -19,7 +20,6 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.linear.isolated import RelaxationError, program_text
 from moccasin_mzn.solvers.minizinc.compile import compile_model, dzn_text
 from moccasin_mzn.solvers.minizinc.solvers import LARGEST, NARROW_TITLES, find_backend, too_wide
-from moccasin_mzn.words import count_text, memory_text
 
 MODEL, DATA = "model.mzn", "data.dzn"
 """In a folder that stands by itself; its checker is named as the MiniZinc IDE looks for it."""

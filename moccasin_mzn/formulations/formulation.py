@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.formulations import models
 from moccasin_mzn.formulations.models import models_folder
 from moccasin_mzn.formulations.presolve import ModelData
@@ -22,7 +23,6 @@ from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.option import Option
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.minizinc.solvers import Sum
-from moccasin_mzn.words import count_text
 
 _PRESOLVED = ("max_computations", "input_order_memory", "earliest_stage", "latest_stage", "critical_stage")
 """Items of the `.dzn` file that are fields of `ModelData` and have defaults."""

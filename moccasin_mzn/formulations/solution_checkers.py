@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.formatting import duration_text, memory_text
 from moccasin_mzn.formulations import encode, find_formulation, models_folder
 from moccasin_mzn.formulations.presolve import presolve
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.solvers.minizinc.compile import Value, dzn_text, printed
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
-from moccasin_mzn.words import duration_text, memory_text
 
 _VERDICT = re.compile(r"CORRECT: duration (\d+), peak (\d+)")
 

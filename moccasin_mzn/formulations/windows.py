@@ -37,13 +37,13 @@ from functools import cached_property
 import numpy as np
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.formulations.presolve import ModelData, Stages, reduced
 from moccasin_mzn.formulations.retention import Intervals, as_intervals, decode, unused_event
 from moccasin_mzn.graphs.memory_model import refuse_in_place
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import Simulation, simulate
-from moccasin_mzn.words import count_text
 
 EXIT = -1
 """In place of a position in `graph.nodes`: the node that stands for all reads after the window."""

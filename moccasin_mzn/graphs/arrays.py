@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.words import count_text
 
 Array = np.ndarray
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.checks import plain, plain_values, sequence
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.words import count_text
+from moccasin_mzn.formatting import count_text
 
 if TYPE_CHECKING:
     from numpy import ndarray

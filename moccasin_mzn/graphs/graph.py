@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.checks import sequence
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.checks import (
     MANY,
     TOTAL_LIMIT,
@@ -33,7 +34,6 @@ from moccasin_mzn.graphs.checks import (
     ends_of,
     pairs,
 )
-from moccasin_mzn.words import count_text
 
 __all__ = ["TOTAL_LIMIT", "ComputationGraph", "NodeId", "WorkingSet"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
-from moccasin_mzn.pages import Page
-from moccasin_mzn.words import count_text, memory_text
 
 
 def refuse_in_place(graph: ComputationGraph, what: str) -> None:

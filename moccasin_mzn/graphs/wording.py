@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moccasin_mzn.words import count_text, duration_text, memory_text
+from moccasin_mzn.formatting import count_text, duration_text, memory_text
 
 if TYPE_CHECKING:
     from moccasin_mzn.graphs.graph import ComputationGraph

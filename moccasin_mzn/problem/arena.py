@@ -24,9 +24,9 @@ from typing import Any
 
 from moccasin_mzn.checks import plain, sequence
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.problem.buffer import TOTAL_LIMIT, Buffer, pieces_of
 from moccasin_mzn.problem.judges.arenas import Box, Flaw, flaws
-from moccasin_mzn.words import count_text
 
 
 class ArenaError(InputError):

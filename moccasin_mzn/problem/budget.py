@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 from moccasin_mzn.checks import plain
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.pages import Page
 
 _PREFIXES = {"k": 1, "m": 2, "g": 3, "t": 4}
 UNITS = {"": 1, "b": 1}

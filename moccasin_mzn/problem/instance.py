@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.checks import as_tuple
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import relaxed
@@ -21,7 +22,6 @@ from moccasin_mzn.problem.files.schedules import read_order
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.judges.schedules import Simulation, judge, simulate
 from moccasin_mzn.problem.platform import Plan, Platform
-from moccasin_mzn.words import count_text, memory_text
 
 AUTO_COMPUTATIONS = 8
 """So many computations per node are rarely used up."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from moccasin_mzn.formatting import count_text, memory_text, over_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.memory_model import refuse_in_place, refuse_workspaces
 from moccasin_mzn.graphs.wording import node_text, total_text
@@ -22,7 +23,6 @@ from moccasin_mzn.problem.instance import Instance, pruned_plan
 from moccasin_mzn.problem.judges.plans import PlacedInterval, PlanSimulation, judge_plan
 from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal, Plan, Platform
-from moccasin_mzn.words import count_text, memory_text, over_text
 
 
 @dataclass(frozen=True)

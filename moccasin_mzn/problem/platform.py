@@ -19,10 +19,10 @@ from functools import cached_property
 
 from moccasin_mzn.checks import plain
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.checks import TOTAL_LIMIT, as_tuple
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
-from moccasin_mzn.words import count_text
 
 OBJECTIVES = ("duration", "energy", "traffic")
 """Totals of a plan, in the order in which they are told."""

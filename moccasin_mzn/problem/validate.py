@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import some_of
+from moccasin_mzn.formatting import count_text, duration_text, exact_memory_text, memory_text, over_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
-from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.plans import ClaimedPlan
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule
 from moccasin_mzn.problem.judges.arenas import flaws
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.judges.schedules import Interval, Simulation, Violation, in_order, judge, simulate
-from moccasin_mzn.words import count_text, duration_text, exact_memory_text, memory_text, over_text
 
 Key = TypeVar("Key", bound=tuple[int, ...])
 """Of an interval: its node, where it is, its start."""

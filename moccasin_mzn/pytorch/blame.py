@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from moccasin_mzn.bounds.least_budget import held_in_stages, least_budget_bound
+from moccasin_mzn.formatting import count_text, exact_memory_text, memory_text
 from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.pytorch.accumulating import ACCUMULATED
 from moccasin_mzn.pytorch.computations import Computation, Root
 from moccasin_mzn.pytorch.joint import where
 from moccasin_mzn.pytorch.problem import Accumulation, Planned
-from moccasin_mzn.words import count_text, exact_memory_text, memory_text
 
 _NAMED = 3
 """So many of the tensors in memory are named in a message."""

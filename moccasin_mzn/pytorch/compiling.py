@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.api.solve import solve_instance
+from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.graphs.importers.torch.trace import quiet, require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
@@ -38,7 +39,6 @@ from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError, compilation_err
 from moccasin_mzn.pytorch.sequences import meant
 from moccasin_mzn.search.options import Options
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.words import memory_text
 
 if TYPE_CHECKING:
     from torch import fx

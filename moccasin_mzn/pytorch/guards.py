@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from moccasin_mzn.pages import Page
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.pytorch.call import Form, Structure
 from moccasin_mzn.pytorch.joint import BUFFER, INPUT, PARAMETER, Joint, Placeholder
 from moccasin_mzn.pytorch.refusal import PlanError

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.environment import own_environment
 from moccasin_mzn.graphs.importers.torch.graph import REPEATS, member_shares
 from moccasin_mzn.graphs.importers.torch.memory import Member
 from moccasin_mzn.graphs.importers.torch.nodes import (
@@ -31,7 +32,6 @@ from moccasin_mzn.graphs.importers.torch.nodes import (
     viewed_argument,
     with_mask,
 )
-from moccasin_mzn.own_code import own_environment
 from moccasin_mzn.pytorch.devices import CPU, device_of
 from moccasin_mzn.pytorch.operator_worker import (
     Argument,

@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.graphs.importers.torch.nodes import allocated_tensors
 from moccasin_mzn.graphs.importers.torch.trace import quiet, require_torch
 from moccasin_mzn.problem.budget import Budget
@@ -23,7 +24,6 @@ from moccasin_mzn.pytorch.known_schedules import KnownSchedule, KnownSchedules
 from moccasin_mzn.pytorch.liveness import peaks
 from moccasin_mzn.pytorch.operator_costs import OperatorCost, OperatorCosts
 from moccasin_mzn.pytorch.refusal import NoPlanError, compilation_error
-from moccasin_mzn.words import memory_text
 
 if TYPE_CHECKING:
     from torch import fx

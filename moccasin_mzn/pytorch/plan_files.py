@@ -10,12 +10,12 @@ from dataclasses import asdict, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located
 from moccasin_mzn.extensions.paging.build import LOCAL, SLOW
 from moccasin_mzn.files import load_json, replace_file
 from moccasin_mzn.graphs.importers.torch.spec import one_line
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
-from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.schedules import TORCH_FORMAT, VERSION, check_torch_version
 from moccasin_mzn.problem.platform import Action
 from moccasin_mzn.pytorch.call import TENSOR, Form, Step, Structure

@@ -13,6 +13,7 @@ from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.importers.torch.trace import require_torch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.instance import Instance
@@ -32,7 +33,6 @@ from moccasin_mzn.pytorch.refusal import NoPlanError, PlanError
 from moccasin_mzn.pytorch.step_costs import EagerStep, eager_step_or_none, runtime_of, share_and_overhead
 from moccasin_mzn.pytorch.tracing import Traced
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.words import count_text, memory_text
 
 if TYPE_CHECKING:
     import torch

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
-from moccasin_mzn.pages import Page
 
 
 class PlanError(InputError):

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from moccasin_mzn.api.frontier.points import Frontier
 from moccasin_mzn.bench.compare import Row
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, require
 from moccasin_mzn.extensions.addresses.allocate import Allocation
+from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text, total_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering
-from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.problem.platform import Plan
 from moccasin_mzn.report.plots.files import page_of, write_picture
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 from moccasin_mzn.report.plots.picture import Picture
 from moccasin_mzn.search.result import Result as Found
-from moccasin_mzn.words import count_text, memory_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame

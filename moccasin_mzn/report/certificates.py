@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from moccasin_mzn.formatting import count_text, duration_text, memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.certificates import Proven
-from moccasin_mzn.words import count_text, duration_text, memory_text
 
 
 def certificate_lines(graph: ComputationGraph, proven: Proven) -> Iterator[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.search.result import percent_over
-from moccasin_mzn.words import count_text, memory_text
 
 if TYPE_CHECKING:
     from moccasin_mzn.deploy.onnx_deployment import Deployment

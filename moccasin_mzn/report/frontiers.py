@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TextIO
 
 from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
+from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.wording import graph_text
 from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
-from moccasin_mzn.words import count_text, memory_text
 
 _HEADINGS = ("budget", "% of peak", "TDI %", "bound %", "gap %", "status", "s")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, TextIO
 
+from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering, OrderProgress
 from moccasin_mzn.report.progress_lines import Lines
 from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
-from moccasin_mzn.words import memory_text
 
 _AT_ONCE = 10
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.graphs.wording import total_text
 from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.search.result import Result
-from moccasin_mzn.words import memory_text
 
 
 def plan_rows(result: Result) -> Iterator[tuple[str, str, str]]:

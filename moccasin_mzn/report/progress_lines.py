@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, TextIO
 
+from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.wording import total_text
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.report.tables import console
 from moccasin_mzn.search.result import Progress, percent_over
-from moccasin_mzn.words import count_text, memory_text
 
 _SECONDS_BETWEEN_LINES = 0.25
 

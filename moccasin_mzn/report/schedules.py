@@ -9,17 +9,17 @@ from rich.console import Console
 from rich.text import Text
 
 from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound
+from moccasin_mzn.doc_links import Page
+from moccasin_mzn.formatting import count_text, duration_text, memory_text
 from moccasin_mzn.formulations.complexity import ModelSize
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text, node_text
-from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
 from moccasin_mzn.report.plans import events, plan_rows
 from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
 from moccasin_mzn.search.catalogue import Entry
 from moccasin_mzn.search.result import NOT_TRIED, Result, percent_over
-from moccasin_mzn.words import count_text, duration_text, memory_text
 
 if TYPE_CHECKING:
     from moccasin_mzn.graphs.generators.network import Architecture

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from moccasin_mzn.formatting import count_text, memory_text, over_text
 from moccasin_mzn.formulations import Formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.wording import node_text
@@ -15,7 +16,6 @@ from moccasin_mzn.search.options import SearchOptions
 from moccasin_mzn.search.result import Result, Seconds
 from moccasin_mzn.solvers.minizinc.run import Outcome
 from moccasin_mzn.solvers.minizinc.solvers import Backend, Sum
-from moccasin_mzn.words import count_text, memory_text, over_text
 
 LOCAL_SEARCH, RELAXATION = "local search", "relaxation"
 FLOW_COVERS = "flow covers"

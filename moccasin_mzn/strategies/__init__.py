@@ -9,8 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.pages import Page
 
 if TYPE_CHECKING:
     from moccasin_mzn.strategies.strategy import Strategy

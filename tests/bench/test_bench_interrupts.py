@@ -11,7 +11,7 @@ import pytest
 from bench_support import BenchProcess, write
 
 from moccasin_mzn.bench.store import Store
-from moccasin_mzn.own_code import own_environment
+from moccasin_mzn.environment import own_environment
 
 LONG = """
 name = "long"

@@ -8,9 +8,9 @@ import os
 import pytest
 
 from moccasin_mzn.bounds.certificates.document import certificate, certificate_text, prove
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.judges.certificates import Trust
 
 # x is read at the beginning and at the end: within 8 it is computed again

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from few import few
 
+from moccasin_mzn.doc_links import Page
+from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import FORMULATIONS
 from moccasin_mzn.graphs.formats import read_graph
-from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.judges.schedules import judge
 from moccasin_mzn.search.catalogue import entries
 from moccasin_mzn.strategies import strategies
-from moccasin_mzn.words import memory_text
 
 ROOT = Path(__file__).resolve().parents[2]
 UNET = str(ROOT / "data" / "unet_training.json")

@@ -27,11 +27,11 @@ GROUND_FILES = {
     "extras",
     "files",
     "option",
-    "own_code",
-    "pages",
+    "environment",
+    "doc_links",
     "temporary",
     "terminal",
-    "words",
+    "formatting",
 }
 JUDGES_IMPORT = {
     GROUND: None,

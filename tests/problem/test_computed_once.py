@@ -16,11 +16,11 @@ from solving import solve
 from strategies import graphs
 
 import moccasin_mzn
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.reduction import reduce_graph
-from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.instance import AUTO_COMPUTATIONS, Instance
 
 # at c, with a held for d, it is 9; with x and a computed again 8, at b

@@ -9,12 +9,12 @@ from typing import Any
 
 from moccasin_mzn.api.frontier.points import FrontierPoint
 from moccasin_mzn.errors import InputError, JudgeError, RefutedError
+from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.search.conclusion import scope
 from moccasin_mzn.search.result import Progress, Result
-from moccasin_mzn.words import memory_text
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from moccasin_mzn.api.frontier.questions import Knowledge, Question, Teller, Var
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.search.result import percent_over
 from moccasin_mzn.solvers.minizinc.run import SolverError
-from moccasin_mzn.words import memory_text
 
 MOST_POINTS = 10_000
 LEAST_SHARE = 0.2

@@ -14,6 +14,7 @@ from moccasin_mzn.api.solve import solve_instance, solve_on_platform
 from moccasin_mzn.bounds.least_budget import least_budget_bound
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import Formulation, find_formulation
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.formulations.warm_start import first_out_of_stage
@@ -29,7 +30,6 @@ from moccasin_mzn.search.conclusion import INPUT_ORDER, scope
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.strategies.retention import retained
-from moccasin_mzn.words import memory_text
 
 if TYPE_CHECKING:
     from moccasin_mzn.bounds.flow_covers.bound import FreeOrderBound

@@ -14,10 +14,10 @@ import psutil
 
 from moccasin_mzn.api.process import Attempt, run_request
 from moccasin_mzn.api.request import Request
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.search.conclusion import SEARCH
 from moccasin_mzn.search.options import STOP, Options, SearchOptions
 from moccasin_mzn.search.result import RacerResult
-from moccasin_mzn.words import count_text
 
 START_SECONDS = 0.3
 """From the start of a process until its own clock runs."""

@@ -9,7 +9,7 @@ from moccasin_mzn.bench.report.document import Cell, Row, Table
 from moccasin_mzn.bench.report.portfolio import Portfolio, best_counts
 from moccasin_mzn.bench.report.summary import Spread
 from moccasin_mzn.bench.report.text import percent, seconds_text
-from moccasin_mzn.words import count_text
+from moccasin_mzn.formatting import count_text
 
 
 def portfolio_table(result: Portfolio, attempted: int) -> Table:

@@ -32,7 +32,7 @@ from moccasin_mzn.bench.report.portfolio_tables import portfolio_table, quality_
 from moccasin_mzn.bench.report.runs import Runs
 from moccasin_mzn.bench.report.summary import Summary, summaries
 from moccasin_mzn.bench.report.text import bytes_text, list_text, seconds_text
-from moccasin_mzn.words import count_text
+from moccasin_mzn.formatting import count_text
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from moccasin_mzn.bench.report.summary import Spread
-from moccasin_mzn.words import BYTE_STEPS
+from moccasin_mzn.formatting import BYTE_STEPS
 
 
 def percent(value: float) -> str:

@@ -12,6 +12,7 @@ from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.addresses import ADDRESSES
 from moccasin_mzn.extensions.addresses.search import search_arena
+from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import models_folder
 from moccasin_mzn.heuristics.compiled_searches import ready
 from moccasin_mzn.problem.arena import Arena, bound_of, buffers_in, check_buffers, check_capacity, steps
@@ -19,7 +20,6 @@ from moccasin_mzn.problem.buffer import Buffer, pieces_of
 from moccasin_mzn.solvers.minizinc.compile import dzn_text
 from moccasin_mzn.solvers.minizinc.run import Limits, Listener, Outcome, run_model
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
-from moccasin_mzn.words import memory_text
 
 MOST_MODELLED = 300
 """The model of the least arena is not tried for more buffers, or, where these have gaps, pieces of them."""

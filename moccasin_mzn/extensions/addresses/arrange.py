@@ -28,6 +28,7 @@ from moccasin_mzn.extensions.addresses.allocate import least_arena
 from moccasin_mzn.extensions.addresses.joint import MOST_COMPUTATIONS, solve_jointly
 from moccasin_mzn.extensions.addresses.release import Reserved, Window, near_by, released, runs, windows
 from moccasin_mzn.extensions.addresses.search import search_arena
+from moccasin_mzn.formatting import memory_text, over_text
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT
 from moccasin_mzn.heuristics.compiled_searches import compiled_for, ready
 from moccasin_mzn.problem.arena import Arena, Buffer, check_buffers
@@ -36,7 +37,6 @@ from moccasin_mzn.problem.judges.schedules import Simulation
 from moccasin_mzn.problem.plan_problem import buffers_of
 from moccasin_mzn.search.result import Result
 from moccasin_mzn.solvers.minizinc.run import Limits
-from moccasin_mzn.words import memory_text, over_text
 
 MOMENT = 0.1
 """Seconds for a step where none are left."""

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.extensions.addresses.arrange import Arrangement
+from moccasin_mzn.formatting import over_text
 from moccasin_mzn.problem.arena import Arena, check_buffers
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem, buffers_of
 from moccasin_mzn.problem.platform import Plan
 from moccasin_mzn.search.result import Listener, Progress, Result, ignore
-from moccasin_mzn.words import over_text
 
 FIRST_SHARE, ALLOCATION_SHARE = 0.5, 0.05
 """Of the time limit: for the first search, and for the allocation in one memory."""

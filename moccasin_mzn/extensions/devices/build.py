@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from moccasin_mzn.checks import plain
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.budget import Budget
 from moccasin_mzn.problem.platform import Link, Memory, Platform, scaled
 

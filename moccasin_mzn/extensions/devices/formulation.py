@@ -19,6 +19,7 @@ from moccasin_mzn.extensions.devices.data import (
     encode,
     stages_of_plan,
 )
+from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import models_folder
 from moccasin_mzn.formulations.formulation import header
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
@@ -28,7 +29,6 @@ from moccasin_mzn.problem.judges.plans import PlanSimulation
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import OBJECTIVES, Plan
 from moccasin_mzn.solvers.minizinc.solvers import Sum
-from moccasin_mzn.words import memory_text
 
 NO_INCUMBENT = PlacedIntervals()
 

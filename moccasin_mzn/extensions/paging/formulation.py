@@ -23,6 +23,7 @@ from moccasin_mzn.extensions.paging.data import (
     local_instance,
     totals_of,
 )
+from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.formulations import Intervals, find_formulation, models_folder
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.formulations.presolve import presolve
@@ -35,7 +36,6 @@ from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
 from moccasin_mzn.problem.stages import Stages
 from moccasin_mzn.solvers.minizinc.solvers import Sum
-from moccasin_mzn.words import memory_text
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from os import PathLike
 from typing import Any
 
 from moccasin_mzn.arguments import checked
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located
 from moccasin_mzn.files import load_text, parse_json
 from moccasin_mzn.graphs.formats.node_link import write_graph
 from moccasin_mzn.graphs.formats.reader import Reader
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.pages import Page
 
 __all__ = ["kinds_text", "read_graph", "write_graph"]
 

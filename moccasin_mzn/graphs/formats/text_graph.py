@@ -24,10 +24,10 @@ from typing import Any
 
 from moccasin_mzn.errors import InputError, located, shown, some_of
 from moccasin_mzn.files import load_text, parse_json, replace_file
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.checks import by_device
 from moccasin_mzn.graphs.formats.reader import attributes_json, overwritable, resolve_list
 from moccasin_mzn.graphs.graph import TOTAL_LIMIT, ComputationGraph, NodeId
-from moccasin_mzn.words import count_text
 
 TEXT_LIMIT = 2**25
 """Most characters of a GraphML file: 50,000 nodes with 400,000 edges have 29 million, and the worst texts of this

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown, some_of
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
-from moccasin_mzn.pages import Page
-from moccasin_mzn.words import count_text
 
 _NAMED = 5
 """So many nodes of a kind of trouble are named in a message."""

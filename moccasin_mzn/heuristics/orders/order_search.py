@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from moccasin_mzn.clock import Deadline
 from moccasin_mzn.errors import JudgeError
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.arrays import GraphArrays, graph_arrays
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.heuristics.compiled_searches import ignore
@@ -18,7 +19,6 @@ from moccasin_mzn.heuristics.orders.cut_bound import CutBound
 from moccasin_mzn.heuristics.orders.precedence_bound import Forced, PrecedenceBound, promising
 from moccasin_mzn.heuristics.orders.windows import improve_order
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.words import count_text
 
 WINDOW_WIDTH = 64
 """Of beams in windows."""

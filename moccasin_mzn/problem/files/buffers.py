@@ -24,12 +24,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import load_text
-from moccasin_mzn.pages import Page
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.problem.arena import check_alignment, check_capacity, given_flaw
 from moccasin_mzn.problem.buffer import Buffer, Gap
-from moccasin_mzn.words import count_text
 
 _NAMES = {"buffer": "id", "buffer_id": "id", "begin": "lower", "start": "lower", "end": "upper"}
 _NEEDED, _OPTIONAL = ("id", "lower", "upper", "size"), ("alignment", "hint", "gaps", "offset")

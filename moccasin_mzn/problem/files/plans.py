@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import load_json
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.schedules import amount, check_version, positions
 from moccasin_mzn.problem.judges.plans import PlacedInterval
 from moccasin_mzn.problem.platform import OBJECTIVES, Action, Goal, Link, Memory, Plan, Platform

@@ -9,13 +9,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained, located, shown
 from moccasin_mzn.files import load_json, load_text, parse_json
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.formats.reader import column, objects
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.judges.schedules import Interval
-from moccasin_mzn.words import count_text
 
 
 @dataclass(frozen=True)

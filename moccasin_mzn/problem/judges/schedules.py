@@ -43,9 +43,9 @@ from itertools import accumulate
 from typing import Any
 
 from moccasin_mzn.errors import shown
+from moccasin_mzn.formatting import memory_text, over_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import node_text
-from moccasin_mzn.words import memory_text, over_text
 
 
 @dataclass(frozen=True)

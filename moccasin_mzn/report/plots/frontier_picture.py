@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
-from moccasin_mzn.words import count_text, duration_text, memory_text
+from moccasin_mzn.formatting import count_text, duration_text, memory_text
 
 _MARGIN = 0.03
 """Of the width and of the height, beside what is drawn."""

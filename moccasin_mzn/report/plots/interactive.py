@@ -10,11 +10,11 @@ from plotly.graph_objects import Bar as BarTrace
 from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
 
+from moccasin_mzn.formatting import duration_text
 from moccasin_mzn.report.plots.colours import AFTER, BEFORE, BUDGET, COLOURS, INK, KINDS, MARKS, PALE
 from moccasin_mzn.report.plots.names import MemoryScale, clean, row_name
 from moccasin_mzn.report.plots.page import page
 from moccasin_mzn.report.plots.picture import Bar, Panel, Picture, Profile
-from moccasin_mzn.words import duration_text
 
 _ALL_NAMED = 70  # nodes
 _NAME_PIXELS, _INTERVAL_PIXELS, _MEMORY_PIXELS = 14, 400, 340

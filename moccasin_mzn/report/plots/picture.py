@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.judges.schedules import Simulation, Violation, simulate
 from moccasin_mzn.problem.platform import Memory, Plan, Platform, plan_of_sequence
 from moccasin_mzn.search.result import percent_over
-from moccasin_mzn.words import count_text, memory_text
 
 AXES = ("event", "stage")
 

@@ -21,8 +21,8 @@ from typing import IO, Any
 import psutil
 
 from moccasin_mzn.clock import POLL_SECONDS
+from moccasin_mzn.environment import own_environment
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.own_code import own_environment
 
 GRACE_SECONDS = 5.0
 """How long a command that is asked to end may take before it is killed."""

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, explained
-from moccasin_mzn.pages import Page
 
 if TYPE_CHECKING:
     import minizinc

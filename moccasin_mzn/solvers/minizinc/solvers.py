@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moccasin_mzn.doc_links import Page
+from moccasin_mzn.environment import python_path
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.own_code import python_path
-from moccasin_mzn.pages import Page
 from moccasin_mzn.solvers.cpsat.configuration import CP_SAT
 from moccasin_mzn.solvers.flatzinc.configuration import Configuration, OwnSolver, write_configuration
 from moccasin_mzn.solvers.linear.configuration import ENGINES

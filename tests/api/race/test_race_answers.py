@@ -18,11 +18,12 @@ from moccasin_mzn.api.process import Attempt
 from moccasin_mzn.api.race.race import _Race
 from moccasin_mzn.api.race.racer import run_racer
 from moccasin_mzn.cli.main import run
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, JudgeError
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.search.board import Board
 from moccasin_mzn.search.conclusion import known_at_once
@@ -31,7 +32,6 @@ from moccasin_mzn.search.processes.guarded import Ending
 from moccasin_mzn.solvers.cpsat.configuration import LIBRARY
 from moccasin_mzn.solvers.minizinc.run import SolverError
 from moccasin_mzn.solvers.minizinc.solvers import find_backend
-from moccasin_mzn.words import count_text
 
 SKIP = ComputationGraph(
     ("x", "a", "b", "c", "z"), (5, 1, 1, 1, 1), (2, 1, 7, 1, 1), ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))

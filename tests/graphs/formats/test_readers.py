@@ -11,11 +11,11 @@ from hypothesis import given
 from strategies import graphs
 
 from moccasin_mzn import files as jsonfile
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.formats.node_link import graph_text, parse
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.files.schedules import read_order, read_schedule
 from moccasin_mzn.problem.judges.schedules import Interval
 

@@ -23,10 +23,10 @@ from cases import draw_case, least_duration
 from few import few
 from solving import solve
 
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.pages import Page
 from moccasin_mzn.solvers.minizinc.drivers import (
     HOW_TO_INSTALL,
     bundle_folders,

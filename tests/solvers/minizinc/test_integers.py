@@ -8,11 +8,11 @@ import pytest
 from few import few
 from solving import solve
 
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.formulations import find_formulation
 from moccasin_mzn.graphs.formats import write_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.pages import Page
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.solvers.minizinc.drivers import webassembly_driver
 from moccasin_mzn.solvers.minizinc.solvers import LARGEST

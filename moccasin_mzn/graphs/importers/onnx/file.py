@@ -16,13 +16,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from moccasin_mzn.environment import own_environment
 from moccasin_mzn.errors import InputError, located
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.importers.onnx.model import model_bytes, packages
 from moccasin_mzn.graphs.importers.onnx.network import Network, network_of
 from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize, check_numbers, optimized
 from moccasin_mzn.graphs.importers.program import Missing, Operation, Program, program_graph
-from moccasin_mzn.own_code import own_environment
 
 
 @dataclass(frozen=True)

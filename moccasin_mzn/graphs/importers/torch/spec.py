@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.pages import Page
 
 if TYPE_CHECKING:
     import torch

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from moccasin_mzn.formatting import count_text, duration_text, exact_memory_text, memory_text, over_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text, node_text, total_text
 from moccasin_mzn.problem.files.schedules import ClaimedSchedule
@@ -14,7 +15,6 @@ from moccasin_mzn.problem.validate import validate_schedule
 from moccasin_mzn.search.apply_strategy import apply
 from moccasin_mzn.search.conclusion import known_at_once
 from moccasin_mzn.strategies import find_strategy
-from moccasin_mzn.words import count_text, duration_text, exact_memory_text, memory_text, over_text
 
 MIB = 2**20
 GRAPH = ComputationGraph(
