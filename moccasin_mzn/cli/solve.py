@@ -142,7 +142,7 @@ def solve(
     files += pictures(plot, lambda: _picture(result))
     proof = file_jobs((certificate, lambda: _certificate_text(result, options["time_limit"])))
     all_written = write_files(proof)  # of an answer, and of there being none
-    status = told(result, result.valid, files, as_json, stream, print_result, problem.noun)
+    status = told(result, result.valid, files, as_json, stream, print_result)
     return status if accepted and all_written else EXIT_BAD_INPUT
 
 
@@ -184,7 +184,5 @@ def _certificate_text(result: Result, time_limit: float | None) -> str:
 def _picture(result: Result) -> Picture:
     from moccasin_mzn.report.plots.picture import Picture
 
-    problem, instance = result.problem, result.instance
-    if problem.noun == "plan":
-        return Picture(problem.platform, result.plan, instance.order)
-    return Picture.of_schedule(instance.graph, result.sequence, instance.order, instance.budget)
+    problem = result.problem
+    return Picture(problem.platform, problem.as_plan(result.answer or ()), problem.instance.order)

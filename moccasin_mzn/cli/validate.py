@@ -103,6 +103,7 @@ def _validate_arrays(
     from moccasin_mzn.formulations.exporting import decoded, read_solution
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.files.plan_format import versioned
+    from moccasin_mzn.problem.problem import answer_document
 
     if budget is None:
         raise InputError("--budget: with --arrays give that of the export")
@@ -111,7 +112,7 @@ def _validate_arrays(
     with located("stdin" if str(printed) == "-" else printed):
         sequence = decoded(instance, form, read_solution(text))
     simulation = instance.judge(sequence)
-    told = instance.document(sequence, simulation, None)
+    told = answer_document(instance, sequence, simulation, None)
     document = versioned(instance.graph, sequence, told) if simulation.feasible else told
     if not write_files(file_jobs((output, lambda: json.dumps(document) + "\n"))):
         return EXIT_BAD_INPUT

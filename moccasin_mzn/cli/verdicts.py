@@ -1,4 +1,4 @@
-"""What the solution checkers say of an answer, in MiniZinc."""
+"""What the solution checkers, in MiniZinc, find out about an answer."""
 
 from __future__ import annotations
 
@@ -14,31 +14,21 @@ def verdicts(result: Result) -> list[str]:
     Raises:
         InputError: one of them rejects it, or MiniZinc is missing or fails.
     """
-    return _of_plan(result) if result.problem.noun == "plan" else _of_schedule(result)
-
-
-def _of_schedule(result: Result) -> list[str]:
     from moccasin_mzn.extensions.addresses.allocate import check_arena
+    from moccasin_mzn.formulations import in_any_order
+    from moccasin_mzn.formulations.plan_formulation import PlanFormulation
     from moccasin_mzn.formulations.solution_checkers import check_schedule, check_solution
+    from moccasin_mzn.problem.plan_problem import PlanProblem
 
-    verdicts = [check_schedule(result.instance, result.sequence, result.simulation)]
+    problem, solution = result.problem, result.solution
+    if isinstance(problem, PlanProblem):
+        form = in_any_order(result.formulation) if problem.instance.free_order else result.formulation
+        assert isinstance(form, PlanFormulation)
+        lines = form.checked(problem, result.plan, result.simulation, solution)
+    else:
+        lines = [check_schedule(result.instance, result.sequence, result.simulation)]
+        lines += [] if solution is None else [check_solution(result.formulation.checker, solution)]
     if result.arenas is not None and result.valid:
-        verdicts.append(check_arena(result.arenas, result.instance.budget, result.instance.graph.size_unit))
-    if result.solution is not None:
-        verdicts.append(check_solution(result.formulation.checker, result.solution))
-    return verdicts
-
-
-def _of_plan(result: Result) -> list[str]:
-    formulation, problem = result.formulation, result.problem
-    if problem.instance.free_order:
-        formulation = formulation.in_any_order()
-    verdicts = formulation.checked(problem, result.plan, result.simulation, result.solution)
-    if result.arenas is not None:
-        from moccasin_mzn.extensions.addresses.allocate import check_arena
-
-        unit = problem.graph.size_unit
-        for place, arena in zip(problem.platform.memories, result.arenas.arenas, strict=True):
-            limit = arena.size if place.budget is None else place.budget
-            verdicts.append(f"{check_arena(arena, limit, unit)}, in {place.name}")
-    return verdicts
+        for arena, limit, where in problem.arenas_with_limits(result.arenas):
+            lines.append(check_arena(arena, limit, problem.graph.size_unit) + where)
+    return lines

@@ -18,6 +18,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text, total_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering
 from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Plan
 from moccasin_mzn.report.plots.files import page_of, write_picture
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
@@ -110,7 +111,7 @@ class Result(Answer):
 
     @property
     def _several(self) -> bool:
-        return self.details.problem.noun == "plan"
+        return isinstance(self.details.problem, PlanProblem)
 
     @property
     def graph(self) -> ComputationGraph:
@@ -227,12 +228,10 @@ class Result(Answer):
         Raises:
             InputError: there is none, the drawing library is not installed, or the file cannot be written.
         """
-        problem, instance, answer = self.details.problem, self.details.instance, self.details.answer
+        problem, answer = self.details.problem, self.details.answer
         if answer is None:
-            raise InputError(Page.INFEASIBLE.after(f"plot: there is no {problem.noun}: {self.reason}"))
-        if self._several:
-            return _drawn(Picture(problem.platform, answer, instance.order, by=by), path)
-        return _drawn(Picture.of_schedule(instance.graph, answer, instance.order, instance.budget, by), path)
+            raise InputError(Page.INFEASIBLE.after(f"plot: there is no schedule: {self.reason}"))
+        return _drawn(Picture(problem.platform, problem.as_plan(answer), problem.instance.order, by), path)
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,6 +6,7 @@ from typing import Any, TextIO
 
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.wording import total_text
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.problem import Problem
 from moccasin_mzn.report.tables import console
 from moccasin_mzn.search.result import Progress, percent_over
@@ -39,9 +40,9 @@ class ProgressLines(Lines):
     """Prints a line for each new incumbent or bound that changes what a person reads, at most a few per second."""
 
     def __init__(self, problem: Problem, out: TextIO, named: bool = False) -> None:
-        """`named`: each line says who made it, as in a race; those of plans always do."""
+        """`named`: each line says who made it, as in a race; those of several memories always do."""
         super().__init__(out)
-        self._problem, self._named = problem, named or not problem.seeks_peak
+        self._problem, self._named = problem, named or isinstance(problem, PlanProblem)
         self._last: tuple[Any, ...] = ()
 
     def __call__(self, progress: Progress) -> None:
@@ -52,7 +53,7 @@ class ProgressLines(Lines):
             return
         turning_point = self._last[:1] != state[:1] or (seeking and progress.peak <= self._problem.instance.budget)
         self._last = state
-        text = self._of_schedule(progress) if self._problem.seeks_peak else self._of_plan(progress)
+        text = self._of_plan(progress) if isinstance(self._problem, PlanProblem) else self._of_schedule(progress)
         self._tell(progress.seconds, text + (f"  {progress.source}" if self._named else ""), turning_point)
 
     def _of_schedule(self, progress: Progress) -> str:
@@ -74,5 +75,5 @@ class ProgressLines(Lines):
     def _of_plan(self, progress: Progress) -> str:
         """What it takes of the objective."""
         what, graph = self._problem.objective, self._problem.graph
-        incumbent = "no plan yet" if progress.value is None else f"{what} {total_text(graph, what, progress.value)}"
+        incumbent = "no schedule yet" if progress.value is None else f"{what} {total_text(graph, what, progress.value)}"
         return f"{incumbent}  bound {total_text(graph, what, progress.bound)}"

@@ -16,6 +16,7 @@ from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text, node_text
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.schedules import simulate
+from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.report.plans import events, plan_rows
 from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
 from moccasin_mzn.search.catalogue import Entry
@@ -36,17 +37,16 @@ _ASCII_BLOCKS = " .:-=+*#@"
 
 def print_result(result: Result, out: TextIO) -> None:
     """The answer as a table, and which nodes are recomputed or copied where."""
-    to, schedules = console(out), result.problem.noun == "schedule"
-    headings = ("", "input order", result.problem.noun)
-    table = plain_table(graph_text(result.problem.graph), headings, left=("",))
-    for row in _rows(result) if schedules else plan_rows(result):
+    to, several = console(out), isinstance(result.problem, PlanProblem)
+    table = plain_table(graph_text(result.problem.graph), ("", "input order", "schedule"), left=("",))
+    for row in plan_rows(result) if several else _rows(result):
         table.add_row(*row)
     print_table(to, table)
-    if result.found and schedules:
+    if result.found and not several:
         _print_profiles(to, result)
     print_lines(to, _ending(result))
     if result.found:
-        (_print_recomputed if schedules else _print_events)(to, result)
+        (_print_events if several else _print_recomputed)(to, result)
 
 
 def _rows(result: Result) -> Iterator[tuple[str, str, str]]:

@@ -27,7 +27,7 @@ class SearchLines(Lines):
 
     def __call__(self, progress: Progress) -> None:
         """Print the line, or hold it back if one was printed just before."""
-        text = "no plan yet"
+        text = "no schedule yet"
         if progress.phase != "peak" and progress.value is not None:
             gap = 100 * (progress.value - progress.bound) / progress.value if progress.value else 0.0
             text = f"a plan with {_plan_text(progress.figures)}, gap {gap:.3f} %"
@@ -38,7 +38,7 @@ class SearchLines(Lines):
 
 def _plan_text(figures: Mapping[str, Any]) -> str:
     """What a plan does; `figures` are of `Problem.figures`."""
-    if "recomputations" in figures:
+    if "peaks" not in figures:
         return f"{count_text(figures['recomputations'], 'computation')} done again"
     peaks = tuple(figures["peaks"].values())
     return f"{memory_text(peaks[SLOW], 'byte')} in slow memory"

@@ -84,7 +84,7 @@ from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.formulations.plan_formulation import PlanProblem
 from moccasin_mzn.search.options import SearchOptions
-from moccasin_mzn.api.solve import solve_on_platform
+from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn import solve
 from moccasin_mzn.strategies import find_strategy
 from moccasin_mzn.search.apply_strategy import apply
@@ -104,7 +104,7 @@ instance = Instance.build(graph, 0.85)
 warm = solve(graph, 0.85, time_limit=0.5, search="only").positions
 assert solve(graph, 0.85, warm_start=warm, time_limit=0.5, search="only").valid
 problem = PlanProblem(instance, paging_platform(graph, instance.budget, PagingCosts()))
-assert solve_on_platform(problem, PagingFormulation(), SearchOptions(time_limit=1.5, search="only")).found
+assert solve_problem(problem, PagingFormulation(), SearchOptions(time_limit=1.5, search="only")).found
 for name in ("dtr", "dtr-eq", "dtr-local"):
     apply(instance, find_strategy(name))
 least_peak_order(graph, time_limit=1)

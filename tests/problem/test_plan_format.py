@@ -19,6 +19,7 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanArenas, PlanProblem, buffers_of
 from moccasin_mzn.problem.platform import plan_of_sequence
+from moccasin_mzn.problem.problem import answer_document
 from moccasin_mzn.problem.runtime_plan import RuntimePlan
 
 
@@ -35,14 +36,14 @@ def schedule_document(graph, sequence, placed=True, step=1):
     instance = Instance.build(graph, 10**6, max_computations="unlimited")
     simulation = instance.judge(sequence)
     arena = stacked(buffers_of(graph, simulation), step) if placed else None
-    return versioned(graph, sequence, {"graph": graph.name, **instance.document(sequence, simulation, arena)})
+    return versioned(graph, sequence, {"graph": graph.name, **answer_document(instance, sequence, simulation, arena)})
 
 
 def plan_document(placed=True):
     problem = PlanProblem(Instance.build(DIAMOND, 100), platform())
     simulation = judge_plan(problem.platform, PLAN)
     arenas = PlanArenas(tuple(stacked(buffers_of(DIAMOND, simulation, m), 4) for m in (0, 1))) if placed else None
-    return versioned(DIAMOND, PLAN, problem.document(PLAN, simulation, arenas))
+    return versioned(DIAMOND, PLAN, answer_document(problem, PLAN, simulation, arenas))
 
 
 def by_schema(document):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from platform_support import LOCAL, PLAN, SLOW, A, B, C, D, compute, platform, read, write
 from strategies import any_sequences, graphs
 
+from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import PlacedInterval, judge_plan
-from moccasin_mzn.problem.judges.schedules import judge
-from moccasin_mzn.problem.platform import Action, Goal, Memory, Platform, plan_of_sequence
+from moccasin_mzn.problem.platform import Action, Goal
 
 
 def test_figures_of_the_plan_in_the_drawing():
@@ -91,8 +93,9 @@ def test_an_unread_copy_is_held_at_its_own_position_only():
 def test_one_memory_is_what_simulate_says(graph, drawn):
     sequence = drawn.draw(any_sequences(graph))
     budget = drawn.draw(st.integers(0, 3000))
-    expected = judge(graph, sequence, budget)
-    found = judge_plan(Platform(graph, (Memory("only", budget, graph.durations),)), plan_of_sequence(sequence))
+    problem = replace(Instance.build(graph, 1), budget=budget)
+    expected = problem.judge(sequence)
+    found = judge_plan(problem.platform, problem.as_plan(sequence))
     assert found.memory == (expected.memory,)
     assert (found.peaks, found.duration, found.energy) == ((expected.peak,), expected.duration, expected.duration)
     assert [(of.node, of.start, of.end) for of in found.intervals] == [

@@ -9,7 +9,7 @@ from plan_graphs import crossed_graph, paging_problem, u_graph
 from solving import solve
 
 from moccasin_mzn.api.race.racer import Racer
-from moccasin_mzn.api.solve import solve_plan
+from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import Instance
@@ -76,9 +76,9 @@ def test_a_strategy():
 
 def test_credit_of_plans():
     options = SearchOptions(search="off", threads=1, seed=0, time_limit=60)
-    found, proved = credit(solve_plan(paging_problem(u_graph(), 6), PagingFormulation(), options))
+    found, proved = credit(solve_problem(paging_problem(u_graph(), 6), PagingFormulation(), options))
     assert found == "cp-sat" and proved in ("cp-sat", INSTANT)
-    assert credit(solve_plan(paging_problem(crossed_graph(), 11), PagingFormulation(), options)) == ("", INSTANT)
+    assert credit(solve_problem(paging_problem(crossed_graph(), 11), PagingFormulation(), options)) == ("", INSTANT)
 
 
 def test_a_racer_with_searches_of_its_own_is_not_its_solver():

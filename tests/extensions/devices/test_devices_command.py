@@ -58,7 +58,7 @@ def test_devices_and_slow_memory(command, graph):
 def test_no_plan(command, graph):
     status, _, err = command("solve", graph, "--device", "gpu=4", "--device", "cpu=4")
     assert status == 1
-    assert err.splitlines()[-1].startswith("no plan: node d alone needs 6")
+    assert err.splitlines()[-1].startswith("no schedule: node d alone needs 6")
 
 
 @pytest.mark.full

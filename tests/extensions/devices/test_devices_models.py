@@ -13,7 +13,7 @@ from device_cases import best, best_staged, draw_problem
 from device_runs import proven
 from few import few
 
-from moccasin_mzn.api.solve import solve_plan
+from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn.extensions.devices.data import decode, devices_data, encode
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
@@ -126,7 +126,7 @@ def test_slow_memory_is_paging(seed):
     instance = Instance(case.graph, case.graph.input_order(), case.budget, (case.max_computations,) * n)
     problem = PlanProblem(instance, platform)
     status, value = proven(problem, staged=False)
-    paging = solve_plan(problem, PagingFormulation("general"), SearchOptions(threads=1, seed=0, search="off"))
+    paging = solve_problem(problem, PagingFormulation("general"), SearchOptions(threads=1, seed=0, search="off"))
     assert (paging.status, paging.value) == (status, value)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from paging_cases import best, draw_problem
 
-from moccasin_mzn.api.solve import solve_plan
+from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn.bounds.cover import cover_bound
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
@@ -71,7 +71,7 @@ def test_the_cheaper_way_counts(cost, expected):
 
 
 def test_it_proves_what_the_search_finds():
-    result = solve_plan(u_of_six(1), PagingFormulation(), SearchOptions(search="only", seed=0, time_limit=20))
+    result = solve_problem(u_of_six(1), PagingFormulation(), SearchOptions(search="only", seed=0, time_limit=20))
     assert (result.status, result.value, result.bound) == ("optimal", 32, 32)
     assert "in stages of the input order" in result.reason
 
@@ -84,4 +84,4 @@ def test_other_platforms_are_refused():
     problem = u_of_six(1)
     alone = Platform(problem.platform.graph, problem.platform.memories[:1])
     with pytest.raises(InputError, match="memories local: paging is for one that computes and, second, one that does"):
-        solve_plan(replace(problem, platform=alone), PagingFormulation(), SearchOptions(search="only", seed=0))
+        solve_problem(replace(problem, platform=alone), PagingFormulation(), SearchOptions(search="only", seed=0))

@@ -57,7 +57,8 @@ def test_no_plan_is_an_answer(command, graph):
     status, _, err = command("solve", graph, "--budget", "5", "--paging", "--page-out-time", "1")
     assert status == 1
     assert (
-        "no plan: node n" in err and "alone needs 6 for its inputs and its output, 1 over the largest budget 5" in err
+        "no schedule: node n" in err
+        and "alone needs 6 for its inputs and its output, 1 over the largest budget 5" in err
     )
 
 

@@ -11,7 +11,7 @@ from cases import draw_case
 from few import few
 from paging_cases import best, draw_problem
 
-from moccasin_mzn.api.solve import solve_plan
+from moccasin_mzn.api.solve import solve_problem
 from moccasin_mzn.extensions.paging.build import PagingCosts, paging_platform
 from moccasin_mzn.extensions.paging.data import decode_plan, encode_plan
 from moccasin_mzn.extensions.paging.formulation import PagingFormulation
@@ -37,10 +37,10 @@ def cases(quick) -> list:
 
 
 def check(problem: PlanProblem, form: str, options: SearchOptions) -> None:
-    """Compare one call of `solve_plan` with the oracle."""
+    """Compare one call of `solve_problem` with the oracle."""
     found = best(problem, form)
     expected = None if found is None else found.totals[OBJECTIVES.index(problem.goal.objective)]
-    result = solve_plan(problem, PagingFormulation(form), options)
+    result = solve_problem(problem, PagingFormulation(form), options)
     assert (result.status, result.value) == ("infeasible" if expected is None else "optimal", expected)
     if result.found:
         assert judge_plan(problem.platform, result.plan, problem.goal).feasible
@@ -100,7 +100,7 @@ def test_what_the_oracle_says_of_costs(seed):
 def test_proofs_are_monotone_in_the_cost(seed):
     results = []
     for cost in (Fraction(0), Fraction(1, 4), Fraction(1), None):
-        result = solve_plan(paging_problem(seed, cost), PagingFormulation(), ALONE)
+        result = solve_problem(paging_problem(seed, cost), PagingFormulation(), ALONE)
         assert result.status in ("optimal", "infeasible")
         results.append(result.value)
     if results[-1] is not None:
@@ -143,7 +143,7 @@ def test_scarce_slow_memory_is_kept_to():
     for capacity in (0, 2):
         where = paging_platform(graph, 6, PagingCosts(Fraction(1, 2), Fraction(1, 2)), capacity)
         problem = PlanProblem(instance, where)
-        result = solve_plan(problem, PagingFormulation(), ALONE)
+        result = solve_problem(problem, PagingFormulation(), ALONE)
         assert result.status == "optimal"
         assert result.simulation.peaks[1] <= capacity
         values[capacity] = result.value
