@@ -16,9 +16,8 @@ from typing import Any
 import psutil
 
 from moccasin_mzn.api.race.racer import usable_cores
-from moccasin_mzn.bench.execute import Outcome, execute
+from moccasin_mzn.bench.execute import Outcome, execute, held_signals
 from moccasin_mzn.bench.matrix import Run
-from moccasin_mzn.bench.worker import held_signals
 from moccasin_mzn.errors import InputError, missing
 from moccasin_mzn.formatting import count_text
 
@@ -167,7 +166,7 @@ def _local(workers: int, runs: Sequence[Run]) -> dict[str, object]:
         "threads_per_worker": offer["threads"],
         "resources": offer,
         "memory_limit": 0,  # of the worker itself: runs have limits of their own
-        "preload": "moccasin_mzn.bench.worker",
+        "preload": "moccasin_mzn.bench.execute",
         "host": "127.0.0.1",
         "dashboard_address": "127.0.0.1:0",
         "scheduler_kwargs": {"dashboard": False},

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import platform
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
+from multiprocessing import resource_tracker
 from typing import Any
 
 import psutil
 
 from moccasin_mzn.api.process import Attempt, run_request
-from moccasin_mzn.bench.graphs import parsed, unpacked
-from moccasin_mzn.bench.matrix import Run
-from moccasin_mzn.bench.plan_methods import plan_problem, several_memories
+from moccasin_mzn.bench.matrix import Run, parsed, unpacked
+from moccasin_mzn.bench.methods import plan_problem, several_memories
 from moccasin_mzn.bench.rows import INTEGER_BITS, TRACE_VALUES, Row
 from moccasin_mzn.errors import InputError, NotApplicableError
 from moccasin_mzn.formatting import count_text, memory_text
@@ -206,3 +208,27 @@ def machine() -> str:
         model = next(names, model)
     memory = psutil.virtual_memory().total / 2**30
     return f"{model}, {count_text(psutil.cpu_count(), 'core')}, {memory:.0f} GiB"
+
+
+# --- What dask loads first in each worker of this machine (see `cluster._local`) ------------------------------
+
+
+HELD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name))
+"""Signals of a terminal, which are for `bench run` alone: it stops its workers in good order."""
+
+
+@contextlib.contextmanager
+def held_signals() -> Iterator[None]:
+    """Hold back the terminal's signals, in this process until the end of the block, in those it starts for good."""
+    resource_tracker.ensure_running()  # else the first child starts it, which lets signals through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def dask_setup(worker: object) -> None:
+    """Leave the terminal's process group, and take signals again, also for the runs that this worker will start."""
+    os.setpgid(0, 0)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)

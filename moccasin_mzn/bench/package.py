@@ -1,8 +1,4 @@
-"""An experiment's instances as a package for others: a model in one file, graded `.dzn`, and what is known of each.
-
-Instances are the experiment's graphs within its budgets, graded by the fewest seconds in which one of its methods
-proved the optimum. Those chosen are spread evenly over all grades that there are.
-"""
+"""What runs of a store know of each instance: the best schedule and bound, who has them, and who proved it when."""
 
 from __future__ import annotations
 
@@ -11,21 +7,89 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import distribution
 from itertools import groupby
 
 from moccasin_mzn.bench.export import distinct_names
-from moccasin_mzn.bench.graphs import BenchGraph, instance_within
-from moccasin_mzn.bench.known import Known, known_of
-from moccasin_mzn.bench.rows import Row
+from moccasin_mzn.bench.matrix import BenchGraph, instance_within
+from moccasin_mzn.bench.rows import Row, took
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.formatting import count_text
 from moccasin_mzn.formulations.catalogue import find_formulation
 from moccasin_mzn.formulations.exporting import CHECKER, MODEL, data_text, standalone
 from moccasin_mzn.formulations.presolve import ModelData
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.search.board import INSTANT
 from moccasin_mzn.solvers.minizinc.solvers import too_wide
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Of one instance, in the graph's duration unit."""
+
+    duration: int | None
+    """Of the shortest schedule; None: there is none."""
+    found_by: str
+    bound: int | None
+    """None: nothing is proven."""
+    proved_by: str
+    """Who proved the bound."""
+    infeasible: bool
+    """Is it proven that there is no schedule?"""
+    seconds: Mapping[str, float | None]
+    """To the proof, by method, of its median seed; None: not within its limit."""
+
+    @property
+    def proven(self) -> bool:
+        """Is no schedule shorter?"""
+        return self.duration is not None and self.bound is not None and self.bound >= self.duration
+
+
+def findings_of(rows: Sequence[Row], traces: Mapping[str, Sequence[Row]]) -> Findings:
+    """What runs on one instance, whose proofs range over the same schedules, know together.
+
+    Args:
+        traces: of each run, by key.
+    """
+    schedules = [row for row in rows if row["valid"] and row["duration"] is not None]
+    best = min(schedules, key=lambda row: row["duration"], default=None)
+    bounded = [row for row in rows if row["duration_bound"] is not None]
+    tight = max(bounded, key=lambda row: row["duration_bound"], default=None)
+    duration = None if best is None else best["duration"]
+    bound = None if tight is None else tight["duration_bound"]
+    instant = tight is not None and bound == tight["baseline_duration"]
+    return Findings(
+        duration, "" if best is None else _who(best, traces, "duration"),
+        bound, "" if tight is None else INSTANT if instant else _who(tight, traces, "bound"),
+        any(row["status"] == "infeasible" for row in rows), _seconds(rows),
+    )  # fmt: skip
+
+
+def _who(row: Row, traces: Mapping[str, Sequence[Row]], what: str) -> str:
+    """Who was the first to have the best duration or bound of a run; its method, where no trace says so."""
+    final = row["duration" if what == "duration" else "duration_bound"]
+    sources = (point["source"] for point in traces.get(row["key"], ()) if point[what] == final)
+    return next(sources, None) or row["method"]
+
+
+def _seconds(rows: Sequence[Row]) -> dict[str, float | None]:
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        proven = row["status"] in ("optimal", "infeasible")
+        found.setdefault(row["method"], []).append(took(row) if proven else float("inf"))
+    medians = {method: sorted(all_seeds)[len(all_seeds) // 2] for method, all_seeds in found.items()}
+    return {method: None if median == float("inf") else median for method, median in medians.items()}
+
+
+# --- An experiment's instances as a package for others: a model in one file, graded `.dzn`, and what is known
+# of each
+
+# Instances are the experiment's graphs within its budgets, graded by the fewest seconds in which one of its methods
+# proved the optimum. Those chosen are spread evenly over all grades that there are.
+
 
 FORMULATION = "staged"
 MODEL_FILE, CHECKER_FILE = "moccasin.mzn", "moccasin.mzc.mzn"
@@ -54,7 +118,7 @@ class Graded:
     """Likewise."""
     instance: Instance
     data: ModelData
-    known: Known
+    known: Findings
     seconds: float | None
     """Of the first method that grades to prove the optimum; None: none of them did."""
 
@@ -100,7 +164,7 @@ def graded(
     found, left_out = [], Counter[str]()
     for label, budget, digest, amount in places(rows):
         of_it = {row["key"]: row for row in done if (row["graph_digest"], row["budget_amount"]) == (digest, amount)}
-        known = known_of(list(of_it.values()), traces)
+        known = findings_of(list(of_it.values()), traces)
         instance = instance_within(by_label[label], amount, most)
         data = find_formulation(FORMULATION).data(instance)
         reason = _unfit(instance, data, known)
@@ -117,7 +181,7 @@ def places(rows: Iterable[Row]) -> list[tuple[str, str, str, int]]:
     return list(dict.fromkeys((row["graph"], row["budget"], row["graph_digest"], row["budget_amount"]) for row in rows))
 
 
-def _unfit(instance: Instance, data: ModelData, known: Known) -> str:
+def _unfit(instance: Instance, data: ModelData, known: Findings) -> str:
     """Why an instance is not for a package; empty: it is."""
     if instance.baseline.peak <= instance.budget:
         return "the input order fits"
@@ -218,3 +282,191 @@ def grading_methods(rows: Sequence[Row], asked: str | None) -> list[str]:
         raise InputError(f"--grade-by {shown(asked)}: expected one of {', '.join(map(shown, searches))}")
     alone = [method for method, search in searches.items() if search == "off"]
     return [asked] if asked is not None else alone or list(searches)
+
+
+# --- The words of a package: its README, its licence, and an entry of CSPLib ----------------------------------
+
+
+_PROBLEM = """\
+A computation graph has nodes with a duration and the size of their output. A node is computed after the nodes whose
+outputs it reads, and these outputs must be in memory while it is computed. A schedule is a sequence of computations. An
+output that was dropped from memory can be had again by computing its node again, at most C times in all. The memory
+that is held at any time must be within a budget; the sum of the durations of all computations is to be least. Without a
+budget every node is computed once. It is the problem of tensor rematerialization: training a neural network in less
+memory than its activations need, by computing some of them again."""
+_MODEL = """\
+Each computation has a retention interval, from its computation to the last read of its output, and a boolean that says
+whether it takes place; intervals fit the budget as one cumulative constraint. Nodes are computed for the first time in
+the order in which they are numbered, and are computed again only in stages between these."""
+_README = """\
+# Tensor rematerialization
+
+{problem}
+
+{about}
+
+`{model}` is the model, from the paper cited below with redundant constraints of moccasin_mzn, and needs nothing but
+MiniZinc's library. `{checker}` checks solutions and shares nothing with it.
+
+    minizinc --solver SOLVER {model} {checker} {first}
+
+## Instances
+
+{instances}
+
+## Source
+
+{cite}
+
+Licence: MIT, see `LICENSE`. Author: moccasin_mzn.
+"""
+_BARE = """\
+# Instances
+
+Data of `{model}`, see [models](../../models/README.md); in the folder of the models:
+
+    minizinc --solver SOLVER {model} {checker} ../data/instances/{first}
+
+{instances}
+"""
+_INSTANCES = """\
+Grades are the fewest seconds in which one of these proved the optimum, compilation included; unsolved: none did.
+
+{methods}
+
+Durations and budgets are those of the model; a budget is also told as a share of what the order of the nodes needs
+without recomputation. `{known}` says who found and who proved what; who is no solver is a search or a bound of
+moccasin_mzn.
+
+{table}
+
+Made by: `{command}`"""
+_CITATION = (
+    "Bartan, Li, Teague, Lott, Dilkina: Moccasin: Efficient Tensor Rematerialization for Neural Networks, "
+    "Proceedings of the 40th International Conference on Machine Learning, 2023."
+)
+_SPECIFICATION = """\
+---
+Title:    Tensor rematerialization
+Proposer: moccasin_mzn
+Category: Scheduling and related problems
+---
+
+{problem}
+
+The problem and the model are those of cite{{{key}}}.
+
+{about}
+
+An instance gives the nodes, numbered in an order in which they can be computed, their durations and sizes, the edges,
+the budget and C.
+"""
+_KEY = "bartan2023moccasin"
+_BIB = """\
+@inproceedings{{{key},
+  title = {{Moccasin: Efficient Tensor Rematerialization for Neural Networks}},
+  author = {{Bartan, Burak and Li, Haoming and Teague, Harris and Lott, Christopher and Dilkina, Bistra}},
+  booktitle = {{Proceedings of the 40th International Conference on Machine Learning}},
+  series = {{Proceedings of Machine Learning Research}},
+  volume = {{202}},
+  pages = {{1826--1837}},
+  year = {{2023}},
+  url = {{https://proceedings.mlr.press/v202/bartan23a.html}}
+}}
+"""
+KNOWN_FILE = "best_known.csv"
+_METADATA = "---\nTitle: {title}\nType: MiniZinc\n---\n"
+
+
+def package_files(
+    package: Package, methods: Sequence[str], grading: Sequence[Row], *, whole: bool = True, csplib: bool = False
+) -> dict[str, str]:
+    """All files, by path.
+
+    Args:
+        methods: those that grade.
+        grading: their rows of the store.
+        whole: True for a package that stands alone; False for the instances alone, for a folder beside that of the
+            models and below the table of best-known values.
+        csplib: True to add an entry of CSPLib.
+    """
+    texts, data = models(), package.data()
+    told = _INSTANCES.format(
+        methods="\n".join(_told(method, grading) for method in methods), table=_table(package, methods),
+        command=package.command, known=KNOWN_FILE if whole else f"../{KNOWN_FILE}",
+    )  # fmt: skip
+    entry = _csplib(texts, data, _table(package, methods)) if csplib else {}
+    return {
+        **(texts if whole else {}), **data, **({KNOWN_FILE: package.best_known()} if whole else {}),
+        "README.md": _readme(package.files[0], told, whole),
+        **({"LICENSE": _licence()} if whole else {}),
+        **{f"csplib/{name}": text for name, text in entry.items()},
+    }  # fmt: skip
+
+
+def _readme(first: str, instances: str, whole: bool) -> str:
+    form = find_formulation(FORMULATION)
+    if not whole:
+        model, checker = form.file.name, form.checker_file.name
+        return _BARE.format(model=model, checker=checker, first=first, instances=instances)
+    return _README.format(
+        problem=_PROBLEM, about=_MODEL, model=MODEL_FILE, checker=CHECKER_FILE, first=first, instances=instances,
+        cite=_CITATION,
+    )  # fmt: skip
+
+
+def _told(method: str, rows: Sequence[Row]) -> str:
+    """A method: its solver, limit and threads, and the machines."""
+    own = [row for row in rows if row["method"] == method]
+    solver = next((row["solver_version"] for row in own if row["solver_version"]), own[0]["solver"])
+    solver += ", with some constraints natively" if own[0]["solver"] == "cp-sat" else ""
+    machines = "; ".join(sorted({row["machine"] for row in own if row["machine"]}))
+    effort = f"{own[0]['time_limit']:g} s at most, {count_text(own[0]['threads'], 'thread')}"
+    return f"- {method}: {solver}, {effort}; {machines}"
+
+
+def _table(package: Package, methods: Sequence[str]) -> str:
+    """The instances in Markdown."""
+    headings = ["instance", "n", "m", "budget", "of peak", "C", "grade", "best known", "bound", "by", "proved by",
+                *(f"{method}, s" for method in methods)]  # fmt: skip
+    rows = [[name, *_cells(one, methods)] for name, one in zip(package.files, package.instances, strict=True)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [headings, ["---"] * len(headings), *rows])
+
+
+def _cells(one: Graded, methods: Sequence[str]) -> list[str]:
+    instance, known = one.instance, one.known
+    seconds = (known.seconds.get(method) for method in methods)
+    return [
+        f"{len(instance.graph.nodes)}", f"{len(instance.graph.edges)}", f"{one.data.budget}",
+        f"{instance.budget / instance.baseline.peak:.3f}", f"{max(instance.max_computations)}", grade_text(one.grade),
+        _number(one.duration), _number(one.bound), known.found_by or "-",
+        known.proved_by if known.proven else "-", *("-" if took is None else f"{took:.1f}" for took in seconds),
+    ]  # fmt: skip
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _licence() -> str:
+    """LICENSE, that of this package.
+
+    Raises:
+        InputError: it was not installed with its licence.
+    """
+    text = distribution("moccasin_mzn").read_text("licenses/LICENSE")
+    if text is None:
+        raise InputError("this installation of moccasin_mzn has lost its LICENSE")
+    return text
+
+
+def _csplib(models: Mapping[str, str], data: Mapping[str, str], table: str) -> dict[str, str]:
+    titles = {MODEL_FILE: "Retention intervals in stages", CHECKER_FILE: "Solution checker"}
+    return {
+        "specification.md": _SPECIFICATION.format(problem=_PROBLEM, about=_MODEL, key=_KEY),
+        **{f"models/{name}": text for name, text in models.items()},
+        **{f"models/{name}.metadata": _METADATA.format(title=titles.get(name, "")) for name in models},
+        **{f"data/{name}": text for name, text in data.items()},
+        "references/references.bib": _BIB.format(key=_KEY),
+        "results/best_known.inline.md": f"Best known, and seconds to a proof:\n\n{table}\n",
+    }

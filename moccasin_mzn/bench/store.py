@@ -14,16 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from moccasin_mzn.errors import InputError, missing, require, shown
-
-try:
-    import sqlalchemy
-    from sqlalchemy import Column, MetaData, Table, event
-    from sqlalchemy.exc import DBAPIError, IntegrityError
-    from sqlalchemy.pool import NullPool
-except ImportError:
-    raise missing("sqlalchemy", "bench") from None
-
 from moccasin_mzn.bench.rows import (
     ADDED,
     COLUMNS,
@@ -35,9 +25,19 @@ from moccasin_mzn.bench.rows import (
     VERSION,
     Row,
 )  # fmt: skip
+from moccasin_mzn.errors import InputError, missing, require, shown
 
 if TYPE_CHECKING:
     import pandas
+
+
+try:
+    import sqlalchemy
+    from sqlalchemy import Column, MetaData, Table, event
+    from sqlalchemy.exc import DBAPIError, IntegrityError
+    from sqlalchemy.pool import NullPool
+except ImportError:
+    raise missing("sqlalchemy", "bench") from None
 
 APPLICATION = 0x4D6F6342
 """What SQLite's header says a store is: "MocB"."""
@@ -324,3 +324,44 @@ def _frame(rows: Sequence[Row], columns: Mapping[str, type]) -> pandas.DataFrame
     frame = pandas.DataFrame(rows, columns=list(columns))
     empty = [name for name, form in columns.items() if form in (int, float) and frame[name].isna().all()]
     return frame.astype(dict.fromkeys(empty, float))
+
+
+# --- At most one writer at a time: a lock that ends with its process, however that ends -----------------------
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, by a file `path`.lock beside it, which is removed afterwards.
+
+    Raises:
+        InputError: another process holds it; or the folder cannot be written to.
+    """
+    import fcntl  # where there is none (Windows), nothing else of this package imports it
+
+    name = f"{os.path.realpath(path)}.lock"
+    while True:
+        try:
+            descriptor = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be locked: {error.strerror or error}") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise InputError(f"{path}: another `bench run` is writing to this store") from None
+        if _is_still(name, descriptor):  # else its holder has removed it between the two
+            break
+        os.close(descriptor)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        os.close(descriptor)
+
+
+def _is_still(name: str, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(name), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

@@ -17,8 +17,7 @@ from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
     from moccasin_mzn.bench.best_known import Known
-    from moccasin_mzn.bench.graphs import BenchGraph
-    from moccasin_mzn.bench.matrix import Run
+    from moccasin_mzn.bench.matrix import BenchGraph, Run
 
 
 @command("best-known")
@@ -38,8 +37,7 @@ def best_known(
     Each question starts from the schedule that is known, and nothing is ever replaced by anything worse. What is
     found is in the table as soon as it is certified; after an interruption the same command goes on.
     """
-    from moccasin_mzn.bench.best_known import merged, read_table, summary
-    from moccasin_mzn.bench.improving import improve
+    from moccasin_mzn.bench.best_known import improve, merged, read_table, summary
     from moccasin_mzn.search.options import STOP, Options
 
     rows = read_table(table) if table.exists() else []

@@ -22,8 +22,7 @@ FORMATS = ("csv", "parquet", "mzn-bench", "aslib")
 @click.option("--experiment", metavar="NAME", help="For aslib: whose runs, if there are several in STORE.")
 def export(store: Path, output: Path, form: str | None, experiment: str | None) -> int:
     """Write the results in STORE as tables, in the layout of MiniZinc's mzn-bench, or as a scenario of ASlib."""
-    from moccasin_mzn.bench.aslib import export_aslib
-    from moccasin_mzn.bench.export import export_mzn_bench, export_tables
+    from moccasin_mzn.bench.export import export_aslib, export_mzn_bench, export_tables
     from moccasin_mzn.bench.store import Store
 
     if form is None:

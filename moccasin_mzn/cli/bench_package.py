@@ -64,8 +64,15 @@ def package(
     experiment's methods of the staged formulation, first; after an interruption the same command goes on.
     """
     from moccasin_mzn.bench.export import empty_folder
-    from moccasin_mzn.bench.package import Package, chosen, grade_text, graded, grading_methods, is_of_package
-    from moccasin_mzn.bench.package_texts import package_files
+    from moccasin_mzn.bench.package import (
+        Package,
+        chosen,
+        grade_text,
+        graded,
+        grading_methods,
+        is_of_package,
+        package_files,
+    )
     from moccasin_mzn.bench.store import Store
     from moccasin_mzn.files import replace_file
 
@@ -86,7 +93,7 @@ def package(
     if not candidates:
         raise InputError(f"{experiment}: there is no instance for a package")
     made = Package(chosen(candidates, count), command_line())
-    texts = package_files(made, methods, grading, models=models, csplib=csplib)
+    texts = package_files(made, methods, grading, whole=models, csplib=csplib)
     for name, text in texts.items():
         (output / name).parent.mkdir(parents=True, exist_ok=True)
         replace_file(output / name, text)

@@ -22,8 +22,7 @@ from moccasin_mzn.terminal import own_stderr, stopped_by_signals
 
 if TYPE_CHECKING:
     from moccasin_mzn.bench.execute import Outcome
-    from moccasin_mzn.bench.graphs import BenchGraph
-    from moccasin_mzn.bench.matrix import Run
+    from moccasin_mzn.bench.matrix import BenchGraph, Run
     from moccasin_mzn.bench.store import Store
     from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -60,8 +59,7 @@ def run(
 def planned(experiment: Path, folders: Sequence[Path]) -> tuple[list[BenchGraph], list[Run]]:
     """The graphs of an experiment, which are looked for in these folders too, and its runs."""
     from moccasin_mzn.bench.experiment import read_experiment
-    from moccasin_mzn.bench.graphs import load_graphs
-    from moccasin_mzn.bench.matrix import matrix
+    from moccasin_mzn.bench.matrix import load_graphs, matrix
 
     description = read_experiment(experiment)
     for folder in folders:
@@ -74,8 +72,7 @@ def planned(experiment: Path, folders: Sequence[Path]) -> tuple[list[BenchGraph]
 
 def run_missing(runs: Sequence[Run], path: Path, scheduler: str | None = None, workers: int = 1) -> int:
     """Run what a store does not have of these runs of one experiment; the exit status."""
-    from moccasin_mzn.bench.lock import locked
-    from moccasin_mzn.bench.store import Store
+    from moccasin_mzn.bench.store import Store, locked
 
     with locked(path), Store.create(path) as opened:
         opened.add_graphs({one.row["graph_digest"]: one.graph for one in runs})
@@ -148,7 +145,7 @@ def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, worke
         click.echo(f"{store.path}: {len(runs) - len(missing)} of {count_text(len(runs), 'run')} done already")
     progress = _Progress(store, len(runs), missing)
     if missing:
-        from moccasin_mzn.bench.worker import held_signals
+        from moccasin_mzn.bench.execute import held_signals
 
         try:
             if scheduler is None:

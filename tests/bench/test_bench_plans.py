@@ -11,8 +11,8 @@ import pytest
 from bench_support import runs_of, write
 
 from moccasin_mzn.bench.execute import _attempt, _judged_arena, _schedule, execute
-from moccasin_mzn.bench.graphs import parsed, unpacked
-from moccasin_mzn.bench.plan_methods import plan_problem
+from moccasin_mzn.bench.matrix import parsed, unpacked
+from moccasin_mzn.bench.methods import plan_problem
 from moccasin_mzn.bench.store import Store, check_row
 from moccasin_mzn.cli.bench_run import _told
 from moccasin_mzn.errors import InputError

@@ -12,8 +12,7 @@ import pytest
 from bench_support import write
 
 from moccasin_mzn.bench.best_known import graph_of, instance_of, read_table
-from moccasin_mzn.bench.known import Known, known_of
-from moccasin_mzn.bench.package import Graded, chosen, data_files, grade_text, is_of_package, places
+from moccasin_mzn.bench.package import Graded, Known, chosen, data_files, grade_text, is_of_package, known_of, places
 from moccasin_mzn.bench.rows import empty_row
 from moccasin_mzn.cli.bench_run import generated, planned
 from moccasin_mzn.formulations.catalogue import find_formulation

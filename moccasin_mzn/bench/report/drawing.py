@@ -1,4 +1,9 @@
-"""What is drawn on a pair of axes. Each function takes numbers that are computed elsewhere."""
+"""Colours, dashes and markers: one set for each method, the same in all figures.
+
+The colours are those of Okabe and Ito (Color Universal Design, 2008), which readers with any colour vision can tell
+apart, without yellow and black, which vanish on light and dark pages. Dashes and markers tell methods apart without
+colour.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +16,65 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from moccasin_mzn.bench.report.curves import Curve, Steps
 from moccasin_mzn.bench.report.document import Mark
-from moccasin_mzn.bench.report.growth import FLOOR, PowerLaw
-from moccasin_mzn.bench.report.marks import INK, VIRTUAL_BEST
+from moccasin_mzn.bench.report.statistics import Curve, Steps
+
+INK = "#1a1b1c"
+"""Of text and axes; a page may replace it by its own."""
+FAINT = "#c6c7c8"
+"""Of grids, likewise."""
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#888888")
+_MARKERS = ("o", "s", "D", "v", "P", "X", "<", ">", "p", "h", "d")
+_DASHES = ((), (4, 1.5), (1.2, 1.2), (6, 1.5, 1.2, 1.5), (3, 1, 1, 1, 1, 1))
+
+VIRTUAL_BEST = Mark(INK, (2.5, 1.2), "")
+PUBLISHED = {"moccasin": Mark(INK, (), "*", True), "checkmate": Mark(INK, (), "d", True)}
+"""By family of published figures: those that are drawn."""
+
+
+def marks_for(methods: Sequence[str]) -> dict[str, Mark]:
+    """A mark for each method, by its place; colours come again with other dashes and markers."""
+    marks = {}
+    for place, method in enumerate(methods):
+        turn = place // len(COLORS)
+        dashes = _DASHES[(place + turn) % len(_DASHES)]
+        marks[method] = Mark(COLORS[place % len(COLORS)], dashes, _MARKERS[place % len(_MARKERS)])
+    return marks
+
+
+# --- How the time to the best schedule grows with the number of nodes: a power law, fitted as a line in log-
+# log
+
+
+LEAST_SIZES = 3
+"""A line through fewer different sizes says nothing."""
+FLOOR = 0.01
+"""Shorter times count as this many seconds: they are not measured."""
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """seconds = factor * nodes ** exponent, by least squares of logarithms."""
+
+    exponent: float
+    factor: float
+
+    def at(self, nodes: np.ndarray) -> np.ndarray:
+        """Seconds for each number of nodes."""
+        return self.factor * np.asarray(nodes, dtype=float) ** self.exponent
+
+
+def fit(nodes: Sequence[float], seconds: Sequence[float]) -> PowerLaw | None:
+    """The power law through points; None if they have fewer than `LEAST_SIZES` different numbers of nodes."""
+    sizes, times = np.asarray(nodes, dtype=float), np.maximum(np.asarray(seconds, dtype=float), FLOOR)
+    if len(np.unique(sizes)) < LEAST_SIZES:
+        return None
+    exponent, offset = np.polyfit(np.log10(sizes), np.log10(times), 1)
+    return PowerLaw(float(exponent), float(10**offset))
+
+
+# --- What is drawn on a pair of axes. Each function takes numbers that are computed elsewhere -----------------
+
 
 _EARLIEST = 0.1
 """Left end of time axes at the least, in seconds."""

@@ -12,14 +12,21 @@ import pandas as pd
 
 from moccasin_mzn.bench.published import FAMILY_TITLES, Published, number_of
 from moccasin_mzn.bench.report import drawing
-from moccasin_mzn.bench.report.curves import Steps, bounds, durations, increases, median_gaps, shares_within
 from moccasin_mzn.bench.report.document import Figure, Mark, Panel
-from moccasin_mzn.bench.report.growth import LEAST_SIZES, PowerLaw, fit
-from moccasin_mzn.bench.report.marks import PUBLISHED, VIRTUAL_BEST
+from moccasin_mzn.bench.report.drawing import LEAST_SIZES, PUBLISHED, VIRTUAL_BEST, PowerLaw, fit
 from moccasin_mzn.bench.report.portfolio import virtual_best
-from moccasin_mzn.bench.report.proofs import FASTEST, performance_profiles
-from moccasin_mzn.bench.report.result_tables import Lines, Summaries
+from moccasin_mzn.bench.report.results import Lines, Summaries
 from moccasin_mzn.bench.report.runs import Runs
+from moccasin_mzn.bench.report.statistics import (
+    FASTEST,
+    Steps,
+    bounds,
+    durations,
+    increases,
+    median_gaps,
+    performance_profiles,
+    shares_within,
+)
 
 Marks = Mapping[str, Mark]
 MOST_COLUMNS = 5

@@ -13,25 +13,19 @@ import pandas as pd
 
 from moccasin_mzn.bench.best_known import Known
 from moccasin_mzn.bench.published import Published, line_for
-from moccasin_mzn.bench.report import (
-    ablation,
-    ablation_table,
-    agreement,
-    extension_tables,
-    figures,
-    proofs,
-    record_tables,
-    result_tables,
-)
-from moccasin_mzn.bench.report.best_known import BestKnown
-from moccasin_mzn.bench.report.curves import final_gaps, upper_median
-from moccasin_mzn.bench.report.document import Document, Figure, Section, Table
-from moccasin_mzn.bench.report.marks import marks_for
-from moccasin_mzn.bench.report.portfolio import Portfolio, best_counts, portfolio
-from moccasin_mzn.bench.report.portfolio_tables import portfolio_table, quality_table
+from moccasin_mzn.bench.report import ablation, figures
+from moccasin_mzn.bench.report import ablation as ablation_table
+from moccasin_mzn.bench.report import records as agreement
+from moccasin_mzn.bench.report import records as record_tables
+from moccasin_mzn.bench.report import results as extension_tables
+from moccasin_mzn.bench.report import results as result_tables
+from moccasin_mzn.bench.report import statistics as proofs
+from moccasin_mzn.bench.report.document import Document, Figure, Section, Table, bytes_text, list_text, seconds_text
+from moccasin_mzn.bench.report.drawing import marks_for
+from moccasin_mzn.bench.report.portfolio import Portfolio, best_counts, portfolio, portfolio_table, quality_table
+from moccasin_mzn.bench.report.results import BestKnown
 from moccasin_mzn.bench.report.runs import Runs
-from moccasin_mzn.bench.report.summary import Summary, summaries
-from moccasin_mzn.bench.report.text import bytes_text, list_text, seconds_text
+from moccasin_mzn.bench.report.statistics import Summary, final_gaps, summaries, upper_median
 from moccasin_mzn.formatting import count_text
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 from report_frames import row, runs_of
 
-from moccasin_mzn.bench.report.agreement import Scope, conflicts, scope_counts, shared_problems
+from moccasin_mzn.bench.report.records import Scope, conflicts, scope_counts, shared_problems
 
 
 @pytest.mark.parametrize(

@@ -12,25 +12,27 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from report_frames import LIMIT, row, runs_of
 
-from moccasin_mzn.bench.report.curves import (
+from moccasin_mzn.bench.report.drawing import COLORS, ProgressLine, fit, marks_for, progress_range
+from moccasin_mzn.bench.report.portfolio import best_counts, portfolio, virtual_best
+from moccasin_mzn.bench.report.runs import option_of, read_runs
+from moccasin_mzn.bench.report.statistics import (
     Curve,
     Steps,
     best_seconds,
     bounds,
+    common_ground,
     durations,
     final_gaps,
     gap_steps,
     median_curve,
+    par2,
+    performance_profiles,
+    proof_seconds,
     shares_within,
+    summarize,
+    time_limits,
     upper_median,
 )
-from moccasin_mzn.bench.report.drawing import ProgressLine, progress_range
-from moccasin_mzn.bench.report.growth import fit
-from moccasin_mzn.bench.report.marks import COLORS, marks_for
-from moccasin_mzn.bench.report.portfolio import best_counts, portfolio, virtual_best
-from moccasin_mzn.bench.report.proofs import common_ground, par2, performance_profiles, proof_seconds, time_limits
-from moccasin_mzn.bench.report.runs import option_of, read_runs
-from moccasin_mzn.bench.report.summary import summarize
 from moccasin_mzn.errors import InputError
 
 SECONDS = pd.DataFrame(

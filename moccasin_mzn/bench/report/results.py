@@ -1,16 +1,66 @@
-"""The paper's table with our columns: at a glance, and in full."""
+"""What is best known of the problems of an experiment, beside what its methods found."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
+import pandas as pd
+
+from moccasin_mzn.bench.best_known import Known
 from moccasin_mzn.bench.published import BUDGET_TOLERANCE, FAMILY_TITLES, Published, families_of
-from moccasin_mzn.bench.report.best_known import BestKnown
-from moccasin_mzn.bench.report.document import Cell, Group, Row, Table
-from moccasin_mzn.bench.report.runs import Problem, Runs
-from moccasin_mzn.bench.report.summary import Spread, Summary
-from moccasin_mzn.bench.report.text import amount, percent, seconds_text, spread_text
+from moccasin_mzn.bench.report.document import Cell, Group, Row, Table, amount, percent, seconds_text, spread_text
+from moccasin_mzn.bench.report.runs import PROOFS, Problem, Runs, option_of
+from moccasin_mzn.bench.report.statistics import Spread, Summary
+from moccasin_mzn.problem.instance import FREE
+
+_INPUT = "input"
+
+
+@dataclass(frozen=True)
+class BestKnown:
+    """Lines of a table of best-known values, for problems of an experiment."""
+
+    lines: Mapping[tuple[int, str], Known]
+    """By position of the problem and order: that of the shortest schedule, whatever C is."""
+    orders: Mapping[str, str]
+    """Of first computations, by method."""
+
+    @classmethod
+    def of(cls, runs: Runs, known: Sequence[Known]) -> BestKnown:
+        """Matched by the graph's digest and the budget's amount."""
+        found: dict[tuple[int, str], Known] = {}
+        columns = zip(runs.runs["problem"], runs.runs["graph_digest"], runs.runs["budget_amount"], strict=True)
+        for problem, digest, budget in dict.fromkeys(columns):
+            for row in known:
+                if (row.digest, row.amount) == (digest, budget) and row.duration is not None:
+                    other = found.get((problem, row.order))
+                    if other is None or (other.duration or 0) > row.duration:
+                        found[problem, row.order] = row
+        commands = dict(zip(runs.runs["method"], runs.runs["command"], strict=True))
+        orders = {method: FREE if option_of(text, "--order") == FREE else _INPUT for method, text in commands.items()}
+        return cls(found, orders)
+
+    def text(self, problem: int) -> str:
+        """TDI in percent, with an asterisk if no schedule is shorter; that of a free order in brackets, if better."""
+        own, free = (self.lines.get((problem, order)) for order in (_INPUT, FREE))
+        texts = [f"{row.tdi_percent:.3f}{'*' * (row.status == 'optimal')}" if row else "" for row in (own, free)]
+        if free is None or (own is not None and (own.duration or 0) <= (free.duration or 0)):
+            return texts[0] or "-"
+        return f"{texts[0]} ({texts[1]})".strip()
+
+    def over(self, problem: int, method: str, summaries: Mapping[tuple[int, str], Summary]) -> str:
+        """By how many percentage points the median of a method is over what is known in its order."""
+        row = self.lines.get((problem, self.orders.get(method, _INPUT)))
+        tdi = summaries[problem, method].tdi
+        return "-" if row is None or row.tdi_percent is None or tdi is None else f"{tdi.median - row.tdi_percent:+.3f}"
+
+
+# --- The paper's table with our columns: at a glance, and in full ---------------------------------------------
+
 
 Summaries = Mapping[tuple[int, str], Summary]
 Lines = Sequence[Published | None]
@@ -154,3 +204,51 @@ def _least(spreads: Sequence[Spread | None]) -> float | None:
 
 def _family(name: str) -> str:
     return FAMILY_TITLES.get(name, name)
+
+
+# --- What plans for several memories, and arenas, came to -----------------------------------------------------
+
+
+def extension_table(runs: Runs) -> Table | None:
+    """A row for the best run of each method on each problem that one has several memories, or arenas, for; None without
+    any."""
+    frame, order = runs.runs, {method: place for place, method in enumerate(runs.methods)}
+    asked = frame[frame["problem"].isin(frame[(frame["extension"] != "") | frame["arena"].notna()]["problem"])]
+    ranked = asked.assign(rank=asked["value"].where(asked["found"]), place=asked["method"].map(order))
+    best = ranked.sort_values("rank", kind="stable").drop_duplicates(["problem", "method"])
+    caption = (
+        "The best run of each method: what was to be least, its total and what is proven of it. Peaks and budgets are "
+        "in the graph's own unit, as arenas are; actions: how often something is computed in a memory, or copied."
+    )
+    groups = [
+        (runs.problems[int(problem)].title, [_cells(run) for _, run in group.iterrows()])
+        for problem, group in best.sort_values(["problem", "place"]).groupby("problem")
+    ]
+    return Table.of("extensions", caption, groups=groups) if groups else None
+
+
+def _cells(run: pd.Series) -> Row:
+    memories = json.loads(run["memories"] or "{}")
+    arenas = {name: (of["arena"], of["peak"]) for name, of in memories.items() if of["arena"] is not None}
+    if not memories and pd.notna(run["arena"]):
+        arenas = {"": (int(run["arena"]), int(run["peak"]))}
+    over = [percent(100 * (size / peak - 1) if peak else 0.0) for size, peak in arenas.values()]
+    tdi, gap = (percent(run[name]) if pd.notna(run[name]) else "-" for name in ("tdi_percent", "gap_percent"))
+    value, bound = (amount(run[name] if pd.notna(run[name]) else None) for name in ("value", "bound"))
+    rooms = (f"{name}: {amount(of['peak'])} / {amount(of['budget'])}" for name, of in memories.items())
+    sizes = (f"{name}: {amount(size)}" if name else amount(size) for name, (size, _) in arenas.items())
+    return {
+        "method": run["method"], "least": run["objective"], "value": Cell(value if run["found"] else "-"),
+        "bound": Cell(bound), "gap %": Cell(gap), "TDI %": Cell(tdi if run["valid"] else "-"),
+        "memories: peak / budget": "; ".join(rooms) or "-", "arena": Cell("; ".join(sizes) or "-"),
+        "over the peak %": Cell("; ".join(over) or "-"), "actions": _actions(run["schedule"]),
+        "status": Cell(run["status"], quiet=run["status"] not in PROOFS, left=True),
+    }  # fmt: skip
+
+
+def _actions(text: str) -> str:
+    told: Counter[str] = Counter()
+    for action in json.loads(text or "[]"):
+        if isinstance(action, dict):
+            told[f"in {action['in']}" if "compute" in action else f"{action['from']} to {action['to']}"] += 1
+    return ", ".join(f"{count:,} {what}" for what, count in told.items()) or "-"
