@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE
-from moccasin_mzn.cli.strict import command
+from moccasin_mzn.cli.options import command
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.terminal import own_stderr, stopped_by_signals
@@ -93,7 +93,7 @@ def generated(words: Sequence[str]) -> ComputationGraph:
     """The graph that `generate` makes."""
     import io
 
-    from moccasin_mzn.cli.generate import generate
+    from moccasin_mzn.cli.graphs import generate
     from moccasin_mzn.graphs.formats import read_graph
 
     with tempfile.TemporaryDirectory() as folder:
@@ -154,7 +154,7 @@ def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, worke
                 import numba  # noqa: F401
 
                 from moccasin_mzn.bench.cluster import run_all
-                from moccasin_mzn.cli.compiling import searches
+                from moccasin_mzn.cli.install import searches
                 from moccasin_mzn.heuristics.compiled_searches import ready
             if scheduler is None:
                 ready(*searches())  # once, not in all runs at the same time

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moccasin_mzn.cli.making import MODE, OPTIMIZER, OUTPUT, SCALE, integers, tell_assumed, write_made
-from moccasin_mzn.cli.outputs import check_apart
-from moccasin_mzn.cli.strict import group
+from moccasin_mzn.cli.common import check_apart
+from moccasin_mzn.cli.graphs import MODE, OPTIMIZER, OUTPUT, SCALE, integers, tell_assumed, write_made
+from moccasin_mzn.cli.options import group
 from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, IN_PLACE, ORDER
-from moccasin_mzn.cli.strict import command
+from moccasin_mzn.cli.options import added, command, typed
 from moccasin_mzn.errors import InputError
 
 
@@ -108,3 +109,74 @@ def _tell_features(
             value = found[feature.name]
             table.add_row(feature.name, f"{value:,}" if isinstance(value, int) else f"{value:.4f}", feature.meaning)
         print_table(console(sys.stdout), table)
+
+
+# --- The command `complexity` ---------------------------------------------------------------------------------
+
+
+@command()
+@GRAPH
+@click.option("--budget", default="0.8", show_default=True, metavar="0.8|80%|BYTES|1.5GiB",
+              help="Most memory: presolve and redundant constraints depend on it.")  # fmt: skip
+@click.option("--max-computations", default="2", show_default=True, metavar="C|auto|FILE",
+              help="How often a node may be computed, where the formulation limits it.")  # fmt: skip
+@ORDER
+@added(*typed("model", "like"))
+@click.option("--solver", default="cp-sat", show_default=True, metavar="NAME", help="For whom the models are compiled.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line on stdout.")
+def complexity(
+    graph: Path, budget: str, max_computations: str, order: str, model: str | None, like: str | None, solver: str,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """Count variables and constraints of each formulation of GRAPH after flattening, beside their order of growth."""
+    from moccasin_mzn.formulations.complexity import sizes
+    from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.problem.budget import Budget
+    from moccasin_mzn.problem.files.schedules import parse_count, read_counts
+    from moccasin_mzn.problem.instance import Instance
+    from moccasin_mzn.report.schedules import print_sizes
+    from moccasin_mzn.search.options import own_models
+    from moccasin_mzn.solvers.minizinc.solvers import find_backend
+
+    amount, most, backend = Budget.parse(budget), parse_count(max_computations), find_backend(solver)
+    computation_graph = read_graph(graph)
+    counts = read_counts(most, computation_graph) if isinstance(most, Path) else most
+    instance = Instance.build(computation_graph, amount, order=order, max_computations=counts)
+    found = sizes(instance, backend, [form for _, form in own_models([model] if model else [], like)])
+    if as_json:
+        for size in found:
+            click.echo(json.dumps(size.as_dict()))
+    else:
+        print_sizes(instance, list(found), sys.stdout)
+    return EXIT_FOUND
+
+
+# --- The command `list` ---------------------------------------------------------------------------------------
+
+
+@command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+def list_methods(as_json: bool) -> int:
+    """List formulations, strategies and solvers, and what each guarantees; without MiniZinc there are no solvers."""
+    from moccasin_mzn.report.schedules import print_catalogue
+    from moccasin_mzn.search.catalogue import entries
+    from moccasin_mzn.solvers.minizinc.solvers import solver_list
+
+    solvers, problem = [], ""
+    try:
+        solvers = solver_list()
+    except InputError as error:
+        problem = str(error)
+    if as_json:
+        told = {
+            "methods": [asdict(entry) for entry in entries()],
+            "solvers": [solver.name for solver in solvers],
+            "solver_versions": [asdict(solver) for solver in solvers],
+            **({"no_solvers": problem} if problem else {}),
+        }
+        click.echo(json.dumps(told))
+    else:
+        print_catalogue(entries(), solvers, sys.stdout)
+        if problem:
+            click.echo(f"--solver, for formulations: none; {problem}")
+    return EXIT_FOUND

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from cloup import option, option_group
 
-from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE
-from moccasin_mzn.cli.outputs import check_outputs
-from moccasin_mzn.cli.strict import group
-from moccasin_mzn.cli.typed import typed
+from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, check_outputs
+from moccasin_mzn.cli.options import group, typed
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.option import flag
 from moccasin_mzn.pytorch.accumulating import GRADIENTS

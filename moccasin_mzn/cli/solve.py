@@ -1,4 +1,4 @@
-"""The command `solve`."""
+"""What the solution checkers say of an answer, in MiniZinc."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from moccasin_mzn.cli.common import (
     IN_PLACE,
     MAX_COMPUTATIONS,
     ORDER_OR_FREE,
+    check_outputs,
     file_jobs,
     json_line,
     pictures,
     progress_lines,
     told,
     with_verdicts,
+    write_files,
 )
-from moccasin_mzn.cli.outputs import check_outputs, write_files
-from moccasin_mzn.cli.strict import command
-from moccasin_mzn.cli.typed import grouped, typed
+from moccasin_mzn.cli.options import command, grouped, typed
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions
 from moccasin_mzn.option import flag
@@ -38,6 +38,45 @@ from moccasin_mzn.terminal import stopped_by_signals
 if TYPE_CHECKING:
     from moccasin_mzn.report.plots.picture import Picture
     from moccasin_mzn.search.result import Result
+
+
+def verdicts(result: Result) -> list[str]:
+    """One line of each checker that accepts the answer.
+
+    Raises:
+        InputError: one of them rejects it, or MiniZinc is missing or fails.
+    """
+    return _of_plan(result) if result.problem.noun == "plan" else _of_schedule(result)
+
+
+def _of_schedule(result: Result) -> list[str]:
+    from moccasin_mzn.extensions.addresses.allocate import check_arena
+    from moccasin_mzn.formulations.solution_checkers import check_schedule, check_solution
+
+    verdicts = [check_schedule(result.instance, result.sequence, result.simulation)]
+    if result.arenas is not None and result.valid:
+        verdicts.append(check_arena(result.arenas, result.instance.budget, result.instance.graph.size_unit))
+    if result.solution is not None:
+        verdicts.append(check_solution(result.formulation.checker, result.solution))
+    return verdicts
+
+
+def _of_plan(result: Result) -> list[str]:
+    formulation, problem = result.formulation, result.problem
+    if problem.instance.free_order:
+        formulation = formulation.in_any_order()
+    verdicts = formulation.checked(problem, result.plan, result.simulation, result.solution)
+    if result.arenas is not None:
+        from moccasin_mzn.extensions.addresses.allocate import check_arena
+
+        unit = problem.graph.size_unit
+        for place, arena in zip(problem.platform.memories, result.arenas.arenas, strict=True):
+            limit = arena.size if place.budget is None else place.budget
+            verdicts.append(f"{check_arena(arena, limit, unit)}, in {place.name}")
+    return verdicts
+
+
+# --- The command `solve` --------------------------------------------------------------------------------------
 
 
 @command()
@@ -96,7 +135,6 @@ def solve(
     from moccasin_mzn.api.json_lines import JsonStream
     from moccasin_mzn.api.request import prepared
     from moccasin_mzn.api.solve import answer
-    from moccasin_mzn.cli.verdicts import verdicts
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.budget import Budget

@@ -1,4 +1,4 @@
-"""The command `allocate`."""
+"""The command `order`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,61 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moccasin_mzn.cli.common import EXIT_BAD_INPUT, EXIT_FOUND, EXIT_NONE, file_jobs
-from moccasin_mzn.cli.outputs import check_outputs, write_files
-from moccasin_mzn.cli.strict import command
-from moccasin_mzn.cli.typed import effort
+from moccasin_mzn.cli.common import (
+    EXIT_BAD_INPUT,
+    EXIT_FOUND,
+    EXIT_NONE,
+    GRAPH,
+    ORDER,
+    check_outputs,
+    file_jobs,
+    write_files,
+)
+from moccasin_mzn.cli.options import command, effort
 from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
     from moccasin_mzn.problem.arena import Arena
+
+
+@command()
+@GRAPH
+@ORDER
+@click.option("--time-limit", type=float, default=60.0, show_default=True, metavar="SECONDS",
+              help="Ends earlier with a proof.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Random seed of the search.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE",
+              help="Write the order as a JSON list of ids, which --order reads.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
+def order(graph: Path, order: str, time_limit: float, seed: int, output: Path | None, as_json: bool) -> int:
+    """Find an order of GRAPH of least peak memory that computes every node once, and a bound on all such orders.
+
+    Ctrl-C ends the search and keeps the best order found.
+    """
+    from moccasin_mzn.graphs.formats import read_graph
+    from moccasin_mzn.heuristics.orders.least_peak import least_peak_order
+    from moccasin_mzn.problem.instance import chosen_order
+    from moccasin_mzn.problem.judges.schedules import simulate
+    from moccasin_mzn.report.orders import OrderLines, ordering_dict, print_ordering
+
+    check_outputs({"--output": output}, {"the graph": graph, "the order": order})
+    computation_graph = read_graph(graph)
+    start = chosen_order(computation_graph, order)
+    input_peak = simulate(computation_graph, start).peak
+    lines = OrderLines(input_peak, sys.stderr)
+    with stopped_by_signals():
+        found = least_peak_order(computation_graph, time_limit=time_limit, seed=seed, on_progress=lines, start=start)
+    lines.flush()
+    told = ordering_dict(computation_graph, input_peak, found)
+    all_written = write_files(file_jobs((output, lambda: json.dumps(told["order"]) + "\n")))
+    if as_json:
+        click.echo(json.dumps(told))
+    else:
+        print_ordering(computation_graph, input_peak, found, sys.stdout)
+    return EXIT_FOUND if all_written else EXIT_BAD_INPUT
+
+
+# --- The command `allocate` -----------------------------------------------------------------------------------
 
 
 @command()
@@ -63,14 +110,14 @@ def allocate(
     if as_json:
         sys.stdout.write(json.dumps({**allocation.document(capacity), "seconds": seconds}) + "\n")
     else:
-        _tell(arena, allocation.bound, allocation.status, seconds)
+        _print_arena(arena, allocation.bound, allocation.status, seconds)
     if not enough and capacity is not None:
         click.echo(f"no arena: {arena.size:,} is {over_text(arena.size, capacity, 'unit', 'the capacity')}", err=True)
         return EXIT_NONE
     return EXIT_FOUND if all_written else EXIT_BAD_INPUT
 
 
-def _tell(arena: Arena, bound: int, status: str, seconds: float) -> None:
+def _print_arena(arena: Arena, bound: int, status: str, seconds: float) -> None:
     from moccasin_mzn.formatting import count_text
 
     click.echo(f"{count_text(len(arena.buffers), 'buffer')}, most memory at a time {arena.peak:,}")

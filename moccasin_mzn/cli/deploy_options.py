@@ -1,4 +1,4 @@
-"""What the commands `deploy ...` share: options, and the search for a schedule where none is given."""
+"""Options that the commands `deploy ...` share, and the search for a schedule where none is given."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from cloup import option_group
 
 from moccasin_mzn.cli.common import BUDGET, COUNT_FIXED, MAX_COMPUTATIONS, ORDER_OR_FREE, progress_lines
-from moccasin_mzn.cli.typed import added, typed
+from moccasin_mzn.cli.options import added, typed
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.option import flag
