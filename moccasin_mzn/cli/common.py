@@ -157,7 +157,7 @@ def progress_lines(request: Request, also: Listener | None = None) -> Iterator[L
     Args:
         also: gets what the lines tell.
     """
-    from moccasin_mzn.report.progress_lines import ProgressLines
+    from moccasin_mzn.report.tables import ProgressLines
 
     lines = ProgressLines(request.problem, sys.stderr, named=len(getattr(request.options, "solvers", ())) > 1)
 

@@ -232,7 +232,7 @@ def _write(deployed: Deployment, model: Path, output: Path) -> None:
 def _tell(
     deployed: Deployment, made: Result | None, found: Comparison | None, output: Path | None, as_json: bool
 ) -> None:
-    from moccasin_mzn.report.deployments import comparison_lines, deployment_dict, deployment_line, schedule_line
+    from moccasin_mzn.report.runtimes import comparison_lines, deployment_dict, deployment_line, schedule_line
 
     for note in deployed.notes:
         click.echo(f"note: {note}", err=True)

@@ -51,9 +51,8 @@ def plot(
     from moccasin_mzn.problem.files.plans import is_plan, read_plan
     from moccasin_mzn.problem.files.schedules import read_schedule
     from moccasin_mzn.problem.instance import Instance, chosen_order
-    from moccasin_mzn.report.plots.files import write_picture
+    from moccasin_mzn.report.plots.files import render_text, write_picture
     from moccasin_mzn.report.plots.picture import AXES, Picture, check_axis
-    from moccasin_mzn.report.plots.text import render
 
     check_outputs({"--plot": output}, {"the graph": graph, "the schedule": schedule, "the order": order})
     check_axis(by)
@@ -73,7 +72,7 @@ def plot(
         else:
             picture = Picture.of_schedule(computation_graph, claimed.sequence, positions, amount, by)
     if output is None:
-        click.echo(render(picture), nl=False)
+        click.echo(render_text(picture), nl=False)
     else:
         write_picture(output, picture)
     return EXIT_FOUND

@@ -33,7 +33,7 @@ from moccasin_mzn.terminal import is_read, stopped_by_signals
 if TYPE_CHECKING:
     from moccasin_mzn.api.frontier.points import Frontier
     from moccasin_mzn.api.request import Memories
-    from moccasin_mzn.report.frontier_files import Shower
+    from moccasin_mzn.report.frontiers import Shower
     from moccasin_mzn.search.options import Options, SearchOptions
 
 
@@ -132,8 +132,7 @@ def _tell(
     found: Frontier, output: Path | None, table: Path | None, plot: Path | None, as_json: bool, shower: Shower | None
 ) -> bool:  # fmt: skip
     """Write and print the answer; True if all files are written."""
-    from moccasin_mzn.report.frontier_files import csv_text, json_text
-    from moccasin_mzn.report.frontiers import print_frontier
+    from moccasin_mzn.report.frontiers import csv_text, json_text, print_frontier
     from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
 
     files = file_jobs((output, lambda: json_text(found, shower)), (table, lambda: csv_text(found, shower)))

@@ -91,7 +91,7 @@ def torch(
     from moccasin_mzn.graphs.importers.torch.trace import require_torch
     from moccasin_mzn.pytorch.refusal import NoPlanError
     from moccasin_mzn.pytorch.side_by_side import side_by_side
-    from moccasin_mzn.report.side_by_side import print_side_by_side, side_by_side_dict, verdict
+    from moccasin_mzn.report.runtimes import print_side_by_side, side_by_side_dict, verdict
 
     code = spec.rpartition(":")[0]
     check_outputs(
@@ -189,7 +189,7 @@ def _searched(model: nn.Module, loss: Any, inputs: tuple[Input, ...], device: st
 
     from moccasin_mzn.pytorch.planning import plan
     from moccasin_mzn.pytorch.side_by_side import at_random
-    from moccasin_mzn.report.side_by_side import SearchLines
+    from moccasin_mzn.report.runtimes import SearchLines
 
     made = [
         (each.name, at_random(torch.empty(each.shape, dtype=getattr(torch, each.dtype), device=device)))

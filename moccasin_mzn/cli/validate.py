@@ -223,7 +223,7 @@ def check_certificate(graph: Path, file: Path, as_json: bool) -> int:
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.judges.certificates import CertificateError
     from moccasin_mzn.problem.judges.certificates import check_certificate as check
-    from moccasin_mzn.report.certificates import certificate_lines, proven_dict
+    from moccasin_mzn.report.schedules import certificate_lines, proven_dict
 
     computation_graph = read_graph(graph)
     try:

@@ -296,7 +296,7 @@ class FrontierResult(Answer):
 
     def records(self) -> list[dict[str, Any]]:
         """The points by ascending budget."""
-        from moccasin_mzn.report.frontier_files import CSV_COLUMNS, as_dict
+        from moccasin_mzn.report.frontiers import CSV_COLUMNS, as_dict
 
         points = as_dict(self.details, lambda schedule, budget: {})["points"]
         return [{column: point[column] for column in CSV_COLUMNS if column != "sequence"} for point in points]

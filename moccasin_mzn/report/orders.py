@@ -8,8 +8,7 @@ from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering, OrderProgress
-from moccasin_mzn.report.progress_lines import Lines
-from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
+from moccasin_mzn.report.tables import Lines, console, plain_table, print_lines, print_table
 
 _AT_ONCE = 10
 

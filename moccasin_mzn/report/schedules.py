@@ -1,7 +1,8 @@
-"""What a person sees: progress lines while the search runs, and tables at its end."""
+"""What a person sees of a plan in the table of the answer, and what is computed again or copied."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -13,10 +14,11 @@ from moccasin_mzn.doc_links import Page
 from moccasin_mzn.formatting import count_text, duration_text, memory_text
 from moccasin_mzn.formulations.complexity import ModelSize
 from moccasin_mzn.graphs.graph import ComputationGraph
-from moccasin_mzn.graphs.wording import graph_text, node_text
+from moccasin_mzn.graphs.wording import graph_text, node_text, total_text
 from moccasin_mzn.problem.instance import Instance
+from moccasin_mzn.problem.judges.certificates import Proven
 from moccasin_mzn.problem.judges.schedules import simulate
-from moccasin_mzn.report.plans import events, plan_rows
+from moccasin_mzn.problem.platform import OBJECTIVES
 from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
 from moccasin_mzn.search.catalogue import Entry
 from moccasin_mzn.search.result import NOT_TRIED, Result, percent_over
@@ -25,6 +27,66 @@ if TYPE_CHECKING:
     from moccasin_mzn.graphs.generators.network import Architecture
     from moccasin_mzn.problem.arena import Arena
     from moccasin_mzn.solvers.minizinc.solvers import KnownSolver
+
+
+def plan_rows(result: Result) -> Iterator[tuple[str, str, str]]:
+    """What it is, of the input order, and of the plan."""
+    graph, baseline = result.problem.graph, result.problem.instance.baseline
+    for m, memory in enumerate(result.problem.platform.memories):
+        budget = "no budget" if memory.budget is None else memory_text(memory.budget, graph.size_unit)
+        yield f"budget, {memory.name}", "", budget
+        if result.found:
+            before = memory_text(baseline.peak, graph.size_unit) if m == 0 else ""
+            yield f"peak, {memory.name}", before, memory_text(result.simulation.peaks[m], graph.size_unit)
+    if result.found:
+        yield from _totals(result)
+        yield from _arenas(result)
+        yield "judged by the simulator", "", "valid"
+
+
+def _totals(result: Result) -> Iterator[tuple[str, str, str]]:
+    graph, goal, simulation = result.problem.graph, result.problem.goal, result.simulation
+    for what in OBJECTIVES:
+        before = total_text(graph, what, result.problem.instance.baseline.duration) if what == "duration" else ""
+        yield what, before, total_text(graph, what, simulation.total(what))
+        if what == "duration":
+            yield "duration increase (TDI)", "", f"{result.tdi_percent:.3f} %"
+    yield "recomputations", "", f"{result.problem.recomputations(simulation):,}"
+    for name, count in result.problem.copies(simulation).items():
+        yield f"copies {name}", "", f"{count:,}"
+    yield f"bound on the {goal.objective}", "", total_text(graph, goal.objective, result.bound)
+    yield "gap", "", f"{result.gap_percent:.3f} %"
+    for what in OBJECTIVES:
+        if goal.limit(what) is not None:
+            yield f"limit on the {what}", "", total_text(graph, what, goal.limit(what))
+
+
+def _arenas(result: Result) -> Iterator[tuple[str, str, str]]:
+    arenas = () if result.arenas is None else result.arenas.arenas
+    for place, arena in zip(result.problem.platform.memories, arenas, strict=False):
+        yield f"arena, {place.name}", "", memory_text(arena.size, result.problem.graph.size_unit)
+        least = ", proven least" if arena.is_least else ""
+        yield f"fragmentation, {place.name}", "", f"{arena.fragmentation_percent:.3f} %{least}"
+
+
+def events(result: Result) -> dict[int, list[str]]:
+    """What happens to each node beside its first computation."""
+    memories = result.problem.platform.memories
+    found: dict[int, list[str]] = {}
+    computed = set()
+    for t, action in enumerate(result.plan, 1):
+        v, name = action.node, memories[action.memory].name
+        if action.source is not None:
+            found.setdefault(v, []).append(f"{memories[action.source].name} -> {name} at {t}")
+        elif v in computed:
+            found.setdefault(v, []).append(f"again in {name} at {t}")
+        else:
+            computed.add(v)
+    return found
+
+
+# --- What a person sees: progress lines while the search runs, and tables at its end --------------------------
+
 
 _NODES_SHOWN = 20
 _FEW = 10
@@ -301,3 +363,65 @@ def print_networks(networks: Iterable[Architecture], out: TextIO) -> None:
         parameters = ", ".join(f"{parameter.name}={parameter.default}" for parameter in network.parameters)
         table.add_row(network.name, network.title, network.source, shape, parameters)
     print_table(console(out), table)
+
+
+# --- What a certificate proves, in words ----------------------------------------------------------------------
+
+
+def certificate_lines(graph: ComputationGraph, proven: Proven) -> Iterator[str]:
+    """The schedule, what is proven, and what is taken on trust, in a line each."""
+    least = graph.total_duration
+    budget = f"budget {memory_text(proven.budget, graph.size_unit)}"
+    if proven.duration is not None:
+        duration = duration_text(proven.duration, graph.duration_unit)
+        yield f"schedule: duration {duration}, {_increase(proven.duration - least, least)} more, within the {budget}"
+    cases = f"{count_text(proven.inequalities, 'inequality', 'inequalities')}, {count_text(proven.leaves, 'case')}"
+    yield f"proven: {_claim(graph, proven, budget)}, {proven.scope} ({cases})"
+    for one in proven.trusted:
+        if one.bound is None:
+            yield f"trusted: {one.by}: no schedule fits, {one.scope}"
+        else:
+            bound = duration_text(one.bound, graph.duration_unit)
+            yield f"trusted: {one.by}: no schedule is shorter than {bound}, {one.scope}"
+
+
+def proven_dict(graph: ComputationGraph, proven: Proven) -> dict[str, Any]:
+    """The same as JSON."""
+    trusted = [vars(one) for one in proven.trusted]
+    return {
+        **vars(proven),
+        "trusted": trusted,
+        "gap_percent": _gap(proven),
+        "certified": _share(graph, proven),
+    }
+
+
+def _claim(graph: ComputationGraph, proven: Proven, budget: str) -> str:
+    if proven.bound is None:
+        return f"infeasible: no schedule fits the {budget}"
+    if proven.bound == proven.duration:
+        return "optimal: no schedule is shorter"
+    bound = duration_text(proven.bound, graph.duration_unit)
+    if proven.duration is None:
+        return f"no schedule within the {budget} is shorter than {bound}"
+    share = math.floor(10_000 * (_share(graph, proven) or 0.0)) / 100  # 100 only where it is all
+    return f"no schedule is shorter than {bound}: gap {_gap(proven):.3g} %, {share:.2f} % of what recomputation adds"
+
+
+def _gap(proven: Proven) -> float | None:
+    """As in `Result`."""
+    if proven.duration is None or proven.bound is None:
+        return None
+    return 100 * (proven.duration - proven.bound) / proven.duration if proven.duration else 0.0
+
+
+def _share(graph: ComputationGraph, proven: Proven) -> float | None:
+    """The part of what the schedule adds to every node once that is proven to be needed."""
+    if proven.duration is None or proven.bound is None:
+        return None
+    added = proven.duration - graph.total_duration
+    return (proven.bound - graph.total_duration) / added if added else 1.0
+
+
+def _increase(part: int, whole: int) -> str:
+    return f"{100 * part / whole if whole else 0.0:.4f} %"

@@ -1,20 +1,4 @@
-"""What a picture of a schedule or a plan shows, as plain numbers: nothing here draws.
-
-Every position of the plan has a piece of the horizontal axis, from `edges[p - 1]` to `edges[p]`. By event all
-pieces are equally wide. By stage all stages are, and share their width among their positions; stage k ends with the
-k-th first computation (Bartan et al., ICML 2023, section 2.3)::
-
-    position      1   2   3   4   5          sequence a b c b d, of which the second b is a recomputation
-    by event    [ a | b | c | b | d ]        pieces 0.5..1.5, 1.5..2.5, ...
-    stage         1   2   3 |   4
-    by stage    [ a | b | c |b|d]            pieces 0.5..1.5, ..., 3.5..4.0, 4.0..4.5
-
-The memory of the input order is drawn on the same axis, so that both profiles can be compared: its k-th computation has
-the width of stage k, that is of everything the schedule does for its k-th first computation.
-
-A schedule is a plan for one memory. Each memory of a plan has a panel of its own, all on one axis; a copy begins a bar
-in one panel, and is marked in the other where it is read.
-"""
+"""What the colours of a picture are and mean."""
 
 from __future__ import annotations
 
@@ -24,12 +8,101 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from moccasin_mzn.errors import InputError, shown
-from moccasin_mzn.formatting import count_text, memory_text
+from moccasin_mzn.formatting import BYTE_STEPS, count_text, memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.wording import node_text
 from moccasin_mzn.problem.judges.plans import PlanSimulation, judge_plan
 from moccasin_mzn.problem.judges.schedules import Simulation, Violation, simulate
 from moccasin_mzn.problem.platform import Memory, Plan, Platform, plan_of_sequence
 from moccasin_mzn.search.result import percent_over
+
+KINDS = {
+    "only": "computed once",
+    "first": "recomputed later: first copy",
+    "again": "recomputed copy",
+    "copied": "copied from another memory",
+}
+"""What the colours of bars mean; see `picture.Bar.kind`."""
+COLOURS = {"only": "#9DB4C8", "first": "#0072B2", "again": "#D55E00", "copied": "#009E73"}
+"""Distinct to the colour-blind (after Okabe and Ito) and in grey."""
+BEFORE, AFTER, BUDGET, INK, PALE = "#9A9A9A", "#0072B2", "#000000", "#333333", "#D5E4F0"
+MARKS = {"again": ("recomputation", "again"), "in": ("copied in", "copied"), "out": ("copied out", "copied")}
+"""What is marked, see `picture.Panel.marks`: in words, and the kind whose colour it has."""
+
+
+# --- Names of nodes and scales of memory, as pictures need them: short, in characters that every file format
+# can hold
+
+
+_LONGEST = 28
+
+
+@dataclass(frozen=True)
+class MemoryScale:
+    """A memory axis: amounts are divided by `step` and are then in `unit`."""
+
+    step: int
+    unit: str
+
+    @classmethod
+    def of(cls, largest: int, unit: str) -> MemoryScale:
+        """The scale for amounts up to `largest` in the graph's size unit."""
+        if unit != "byte":
+            return cls(1, "" if unit == "unit" else unit)
+        return next((cls(step, name) for step, name in BYTE_STEPS if largest >= step), cls(1, "B"))
+
+    @property
+    def title(self) -> str:
+        """The title of the axis."""
+        return f"memory, {self.unit}" if self.unit else "memory"
+
+
+def clean(text: str) -> str:
+    """`text` in one line, without characters that XML cannot hold."""
+    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
+
+
+def row_name(graph: ComputationGraph, v: int) -> str:
+    """The id of a node with its label, cut where it gets too long."""
+    name = clean(node_text(graph, v))
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
+def spread(rows: Sequence[int], distance: float, last: int) -> dict[int, float]:
+    """Places for names beside the ascending `rows`: in 0..`last`, at least `distance` apart, close to their rows.
+
+    Returns:
+        The place of each row; where there is no room for all, of evenly chosen ones.
+    """
+    most = max(1, int(last / distance) + 1)
+    if len(rows) > most:
+        rows = [rows[k * len(rows) // most] for k in range(most)]
+    places: list[float] = []
+    for k, row in enumerate(rows):  # down, but leaving room for those below
+        lowest = last - (len(rows) - 1 - k) * distance
+        places.append(min(max(row, places[-1] + distance if places else 0.0), lowest))
+    return dict(zip(rows, places, strict=True))
+
+
+# --- What a picture of a schedule or a plan shows, as plain numbers: nothing here draws -----------------------
+
+# Every position of the plan has a piece of the horizontal axis, from `edges[p - 1]` to `edges[p]`. By event all
+# pieces are equally wide. By stage all stages are, and share their width among their positions; stage k ends with the
+# k-th first computation (Bartan et al., ICML 2023, section 2.3)::
+#
+#     position      1   2   3   4   5          sequence a b c b d, of which the second b is a recomputation
+#     by event    [ a | b | c | b | d ]        pieces 0.5..1.5, 1.5..2.5, ...
+#     stage         1   2   3 |   4
+#     by stage    [ a | b | c |b|d]            pieces 0.5..1.5, ..., 3.5..4.0, 4.0..4.5
+#
+# The memory of the input order is drawn on the same axis, so that both profiles can be compared: its k-th computation
+# has
+# the width of stage k, that is of everything the schedule does for its k-th first computation.
+#
+# A schedule is a plan for one memory. Each memory of a plan has a panel of its own, all on one axis; a copy begins a
+# bar
+# in one panel, and is marked in the other where it is read.
+
 
 AXES = ("event", "stage")
 
