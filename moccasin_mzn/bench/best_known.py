@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.bench.matrix import graph_digest
+from moccasin_mzn.bench.rows import Row
 from moccasin_mzn.bounds.certificates.document import certificate_text
 from moccasin_mzn.errors import InputError, located, shown
-from moccasin_mzn.files import load_json, load_text, replace_file
+from moccasin_mzn.files import JsonObject, load_json, load_text, replace_file
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.instance import FREE, Instance
@@ -121,7 +121,7 @@ COLUMNS = (
 _INTEGERS = ("amount", "once", "duration", "bound", "certified")
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return "" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
@@ -160,7 +160,7 @@ def read_table(path: Path) -> list[Known]:
 
 
 def _known(cells: dict[str, str]) -> Known:
-    values: dict[str, Any] = {field.name: cells[field.name] for field in fields(Known)}
+    values: Row = {field.name: cells[field.name] for field in fields(Known)}
     if None in cells or None in cells.values():
         raise InputError(f"expected {len(COLUMNS)} fields")
     for name in _INTEGERS:
@@ -286,7 +286,7 @@ def _differences(row: Known, proven: Proven) -> Iterator[str]:
         yield f"it proves {row.certified}, more than the bound of {row.bound}"
 
 
-def _flaws(row: Known, instance: Instance, document: dict[str, Any]) -> Iterator[str]:
+def _flaws(row: Known, instance: Instance, document: JsonObject) -> Iterator[str]:
     """Of the schedule, by the judge."""
     if document["schedule"] is None:
         return
@@ -302,7 +302,7 @@ def _flaws(row: Known, instance: Instance, document: dict[str, Any]) -> Iterator
             yield f"{instance.graph.nodes[v]} is computed {sequence.count(v)} times"
 
 
-def with_schedule(document: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def with_schedule(document: JsonObject, other: JsonObject) -> JsonObject:
     """A certificate with the schedule of another one of the same question, if that is shorter."""
     if other["duration"] is None or (document["duration"] is not None and document["duration"] <= other["duration"]):
         return document
@@ -359,11 +359,11 @@ def improve(
     return table_of
 
 
-def _found(row: Known, result: Result, document: dict[str, Any], graph: Any) -> Known:
+def _found(row: Known, result: Result, document: JsonObject, graph: ComputationGraph) -> Known:
     """The line as this search alone would have it."""
     proven = check_certificate(graph, document)
     word = next(iter(trusted(result)), None)
-    values: dict[str, Any] = {"certified": proven.bound, "certified_scope": proven.scope}
+    values: Row = {"certified": proven.bound, "certified_scope": proven.scope}
     if word is None or proven.bound is None or (word.bound is not None and word.bound <= proven.bound):
         values |= {"bound": proven.bound, "scope": proven.scope, "proved_by": CERTIFICATE}
     else:
@@ -372,7 +372,7 @@ def _found(row: Known, result: Result, document: dict[str, Any], graph: Any) -> 
     return replace(row, duration=proven.duration, found_by=found_by, **values)
 
 
-def _trusted(row: Known) -> list[dict[str, Any]]:
+def _trusted(row: Known) -> list[JsonObject]:
     """What a certificate leaves to trust."""
     if row.bound == row.certified:
         return []

@@ -11,7 +11,7 @@ import logging
 import queue
 import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import psutil
 
@@ -28,6 +28,7 @@ try:
 except ImportError:
     raise missing("distributed", "bench") from None
 
+_Future: TypeAlias = "Future[Outcome | None]"
 ALLOWED_FAILURES = 20
 """So many workers may be lost with the same run before it is given up."""
 CONNECT_SECONDS = 5
@@ -59,9 +60,9 @@ def run_all(
     with _client(scheduler, workers, runs) as client:
         if scheduler is not None:
             _check_resources(client, scheduler, runs)
-        done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+        done: queue.SimpleQueue[_Future] = queue.SimpleQueue()
         token = secrets.token_hex(4)  # so that nothing is taken for a run of somebody else
-        waiting: dict[str, tuple[Run, Future[Any]]] = {}  # a future that is dropped is forgotten by the scheduler
+        waiting: dict[str, tuple[Run, _Future]] = {}  # a future that is dropped is forgotten by the scheduler
         try:
             for at, run in enumerate(runs):
                 key = f"run-{run.key}-{token}"
@@ -94,7 +95,7 @@ def _execute_here(run: Run) -> Outcome | None:
     return execute(run, forgotten)
 
 
-def _next(done: queue.SimpleQueue[Future[Any]], client: Client, tell: Callable[[str], None]) -> Future[Any]:
+def _next(done: queue.SimpleQueue[_Future], client: Client, tell: Callable[[str], None]) -> _Future:
     told = False
     while True:
         try:
@@ -105,7 +106,7 @@ def _next(done: queue.SimpleQueue[Future[Any]], client: Client, tell: Callable[[
                 told = True
 
 
-def _outcome(future: Future[Any]) -> Outcome | str:
+def _outcome(future: _Future) -> Outcome | str:
     """What came of a run, or why it could not be done."""
     try:
         return future.result() or "it was stopped"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, TextIO
+from typing import TextIO
 
 from moccasin_mzn.api.solve import solve_instance
 from moccasin_mzn.bench.published import Published, line_for
 from moccasin_mzn.errors import InputError, NotApplicableError, shown
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.formulations import formulations
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -29,7 +30,7 @@ class Contender:
     label: str
     family: str
     """Whose published column is its own: "moccasin", "checkmate", "rounding"; empty: nobody's."""
-    options: dict[str, Any] = field(default_factory=dict)
+    options: JsonObject = field(default_factory=dict)
     """Of the model; empty for a strategy, whose name is the label."""
     max_computations: int | str | None = None
 
@@ -76,7 +77,7 @@ class Row:
     published: tuple[str, str, str] = ("", "", "")
     """TDI in percent, peak and seconds in the paper, as printed there; empty where it has none."""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """The object that `compare --json` prints for it."""
         result = self.result
         return {

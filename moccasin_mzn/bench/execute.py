@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from multiprocessing import resource_tracker
-from typing import Any
 
 import psutil
 
@@ -22,6 +21,7 @@ from moccasin_mzn.bench.matrix import Run, parsed, unpacked
 from moccasin_mzn.bench.methods import plan_problem, several_memories
 from moccasin_mzn.bench.rows import INTEGER_BITS, TRACE_VALUES, Row
 from moccasin_mzn.errors import InputError, NotApplicableError
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.problem.arena import Arena
@@ -47,7 +47,7 @@ class Outcome:
     """What the store gets of one run."""
 
     row: Row
-    trace: tuple[dict[str, Any], ...]
+    trace: tuple[Row, ...]
 
 
 def execute(run: Run, stop: Callable[[], bool] = never) -> Outcome | None:
@@ -163,7 +163,7 @@ def _judged_arena(run: Run, attempt: Attempt, text: str) -> Row:
     return {"valid": True, **found, "gap_percent": gap, "schedule": json.dumps(offsets, separators=_DENSE)}
 
 
-def _judged_schedule(run: Run, told: dict[str, Any], graph: ComputationGraph) -> Row:
+def _judged_schedule(run: Run, told: JsonObject, graph: ComputationGraph) -> Row:
     claimed = claimed_schedule({**told, "sequence": list(told["sequence"])}, graph)
     claimed = replace(claimed, alignment=run.method.alignment)
     simulation = simulate(graph, claimed.sequence)
@@ -177,7 +177,7 @@ def _judged_schedule(run: Run, told: dict[str, Any], graph: ComputationGraph) ->
     }
 
 
-def _judged_plan(run: Run, told: dict[str, Any], graph: ComputationGraph) -> Row:
+def _judged_plan(run: Run, told: JsonObject, graph: ComputationGraph) -> Row:
     """Within the budgets and limits of what was asked, whatever the run says of them."""
     problem = plan_problem(run.method.options, graph, str(run.row["budget_amount"]), run.order, count_fixed=False)[0]
     asked = {"platform": platform_document(problem.platform), "goal": goal_document(problem.goal)}

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moccasin_mzn.bench.features import STEPS, features
 from moccasin_mzn.bench.matrix import instance_within, parsed, unpacked
 from moccasin_mzn.bench.rows import COLUMNS, TRACE_COLUMNS, Row, took
 from moccasin_mzn.bench.store import Store
 from moccasin_mzn.errors import InputError, require, shown
-from moccasin_mzn.files import check_writable, replace_file
+from moccasin_mzn.files import JsonObject, check_writable, replace_file
 from moccasin_mzn.problem.files.schedules import USUAL_COUNT
 from moccasin_mzn.problem.instance import Instance
 
@@ -141,7 +141,7 @@ def _run_name(row: Row) -> str:
     return f"{_plain(row['experiment'])}-" + ("once" if row["seed"] is None else f"seed-{row['seed']}")
 
 
-def _standard(row: Row, status: str) -> dict[str, Any]:
+def _standard(row: Row, status: str) -> JsonObject:
     model = " ".join(filter(None, (row["formulation"] or row["strategy"], row["extension"])))
     return {
         "problem": f"{row['family'] or 'rematerialization'}, {model}",
@@ -152,7 +152,7 @@ def _standard(row: Row, status: str) -> dict[str, Any]:
     }
 
 
-def _solutions(row: Row, trace: list[Row]) -> Iterator[dict[str, Any]]:
+def _solutions(row: Row, trace: list[Row]) -> Iterator[JsonObject]:
     """A document for each schedule; mzn-bench reads the objective of each."""
     points = [point for at, point in enumerate(trace) if point["duration"] is not None
               and (at == 0 or trace[at - 1]["duration"] != point["duration"])]  # fmt: skip
@@ -169,7 +169,7 @@ def _status(row: Row) -> str:
     return "SATISFIED" if row["valid"] and status in ("UNKNOWN", "ERROR") else status
 
 
-def _statistics(row: Row) -> dict[str, Any]:
+def _statistics(row: Row) -> JsonObject:
     found = {
         **_standard(row, _status(row)),
         "time": row["seconds"],
@@ -186,7 +186,7 @@ def _statistics(row: Row) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None or name in ("objective", "flatTime")}
 
 
-def _either(row: Row, name: str, of_old: str) -> Any:
+def _either(row: Row, name: str, of_old: str) -> object:
     """A value that rows of old stores have under another name."""
     return row[of_old] if row[name] is None else row[name]
 
@@ -310,7 +310,7 @@ class _Scenario:
         (most,) = same if len(same) == 1 else (str(USUAL_COUNT),)
         return instance_within(parsed(unpacked(self.graphs[digest])), budget, most)
 
-    def _description(self) -> dict[str, Any]:
+    def _description(self) -> JsonObject:
         names = [feature.name for those in STEPS.values() for feature in those]
         seeded = {row["method"] for row in self.rows if row["seed"] is not None}
         limits = {row["memory_limit"] for row in self.rows} - {None}
@@ -339,10 +339,10 @@ class _Scenario:
         (name,) = distinct_names([self.rows[0]["experiment"]])
         return name
 
-    def _runs(self) -> list[list[Any]]:
+    def _runs(self) -> list[list[object]]:
         """Every method on every instance, at least once."""
         seeds = sorted({row["seed"] for row in self.rows} - {None})
-        found: dict[tuple[Any, ...], list[Any]] = {}
+        found: dict[tuple[tuple[str, int], str, int], list[object]] = {}
         for row in self.rows:
             seconds, status = took(row), RUN_STATUS[row["status"]]
             status = "timeout" if status == "ok" and seconds > self.cutoff else status
@@ -355,13 +355,13 @@ class _Scenario:
         lines = sorted(found.items(), key=lambda one: (self.names[one[0][0]], self.methods[one[0][1]], one[0][2]))
         return [[self.names[key], turn, self.methods[method], *told] for (key, method, turn), told in lines]
 
-    def _folds(self) -> list[list[Any]]:
+    def _folds(self) -> list[list[object]]:
         """All budgets of a graph are in one fold: what is learnt of one tells of the others."""
         digests = sorted({digest for digest, _ in self.names}, key=lambda one: hashlib.sha256(one.encode()).digest())
         fold = {digest: place % FOLDS + 1 for place, digest in enumerate(digests)}
         return [[name, 1, fold[digest]] for (digest, _), name in self.names.items()]
 
-    def _arff(self, relation: str, attributes: Mapping[str, str], lines: Iterable[Sequence[Any]]) -> str:
+    def _arff(self, relation: str, attributes: Mapping[str, str], lines: Iterable[Sequence[object]]) -> str:
         every = {"instance_id": "STRING", "repetition": "NUMERIC", **attributes}
         declared = "".join(f"@ATTRIBUTE {name} {kind}\n" for name, kind in every.items())
         data = "".join(",".join(map(str, line)) + "\n" for line in lines)

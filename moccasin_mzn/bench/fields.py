@@ -6,9 +6,9 @@ import contextlib
 import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import Json
 
 _MISSING = object()
 
@@ -17,7 +17,7 @@ _MISSING = object()
 class Fields:
     """The keys of one table, with its place in the file for messages."""
 
-    values: Mapping[str, Any]
+    values: Mapping[str, Json]
     where: str
     """Such as "methods[2]"; empty for the top of the file."""
 
@@ -40,7 +40,7 @@ class Fields:
             hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
             raise InputError(f"{self.key(name)}: unknown key, {hint}")
 
-    def text(self, name: str, default: Any = _MISSING) -> str:
+    def text(self, name: str, default: Json = _MISSING) -> str:
         """A string of one line that is not empty."""
         return self._get(name, default, "a string of one line that is not empty", _is_text)
 
@@ -48,12 +48,12 @@ class Fields:
         """true or false."""
         return self._get(name, default, "true or false", lambda value: type(value) is bool)
 
-    def seconds(self, name: str, default: Any = _MISSING) -> float:
+    def seconds(self, name: str, default: Json = _MISSING) -> float:
         """A positive number of seconds, of a few years at most."""
         expected = "a positive number of seconds, 1e8 at most"
         return float(self._get(name, default, expected, lambda value: _is_a(value, int, float) and 0 < value <= 1e8))
 
-    def count(self, name: str, default: Any = _MISSING) -> int:
+    def count(self, name: str, default: Json = _MISSING) -> int:
         """An integer from 1, of 31 bits at most."""
         return self._get(name, default, "a positive integer", lambda value: _is_a(value, int) and 1 <= value < 2**31)
 
@@ -62,13 +62,13 @@ class Fields:
         rows = self._list(name, [], f"a list of tables, [[{name}]]", lambda row: _is_a(row, dict))
         return [Fields(row, f"{self.key(name)}[{at}]") for at, row in enumerate(rows)]
 
-    def texts(self, name: str, default: Any = _MISSING) -> tuple[str, ...]:
+    def texts(self, name: str, default: Json = _MISSING) -> tuple[str, ...]:
         """A list of strings, or one of them alone."""
         if _is_text(self.values.get(name)):
             return (self.values[name],)
         return tuple(self._list(name, default, "a list of strings that are not empty", _is_text))
 
-    def integers(self, name: str, default: Any = _MISSING) -> tuple[int, ...]:
+    def integers(self, name: str, default: Json = _MISSING) -> tuple[int, ...]:
         """A list of integers that are all different."""
         value = tuple(self._list(name, default, "a list of integers", lambda one: _is_a(one, int)))
         if len(set(value)) < len(value):
@@ -83,10 +83,10 @@ class Fields:
         except InputError as error:
             raise InputError(f"{self.key(name)}: {error}") from None
 
-    def _list(self, name: str, default: Any, expected: str, fits: Callable[[Any], bool]) -> Any:
+    def _list(self, name: str, default: Json, expected: str, fits: Callable[[Json], bool]) -> Json:
         return self._get(name, default, expected, lambda value: _is_a(value, list) and all(map(fits, value)))
 
-    def _get(self, name: str, default: Any, expected: str, fits: Callable[[Any], bool]) -> Any:
+    def _get(self, name: str, default: Json, expected: str, fits: Callable[[Json], bool]) -> Json:
         value = self.values.get(name, default)
         if value is _MISSING:
             raise InputError(f"{self.key(name)}: missing, expected {expected}")
@@ -95,9 +95,9 @@ class Fields:
         return value
 
 
-def _is_a(value: Any, *forms: type) -> bool:
+def _is_a(value: object, *forms: type) -> bool:
     return type(value) in forms  # True is an int elsewhere
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return type(value) is str and value.strip() == value and value != "" and value.isprintable()

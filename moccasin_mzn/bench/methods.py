@@ -15,14 +15,15 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from moccasin_mzn.api.request import AllocationRequest, Request, StrategyOptions, plan_options
 from moccasin_mzn.bench.fields import Fields
+from moccasin_mzn.bench.rows import Row
 from moccasin_mzn.checks import check_time_limit
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.extensions.devices.build import exact
 from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
+from moccasin_mzn.files import Json, JsonObject
 from moccasin_mzn.formulations.plan_formulation import PlanFormulation
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.option import flag, options_of, words_of
@@ -39,7 +40,7 @@ FLAGS = ("paging", "addresses")
 _RELATIVE = ("page_out_time", "page_in_time", "copy_time")
 _PLACES = 12
 """Decimals of a relative time."""
-Values = Mapping[str, Any]
+Values = Mapping[str, Json]
 """Options of a method, by their names in the file."""
 
 
@@ -54,7 +55,7 @@ def several_memories(options: Values) -> bool:
     return _memories(options, "100%").several
 
 
-def how_to_plan(options: Values, **effort: Any) -> SearchOptions:
+def how_to_plan(options: Values, **effort: object) -> SearchOptions:
     """How a method for several memories searches.
 
     Raises:
@@ -79,7 +80,7 @@ def plan_problem(
     return memories.problem(graph, others, budget=whole, order=order, count_fixed=count_fixed)
 
 
-def for_graph(options: Values, graph: ComputationGraph) -> dict[str, Any]:
+def for_graph(options: Values, graph: ComputationGraph) -> JsonObject:
     """The options with times that are relative to the graph as numbers.
 
     Raises:
@@ -272,7 +273,7 @@ class Method:
         """What a run asks of buffers, a CSV."""
         return AllocationRequest(buffers, self.alignment, self.time_limit, self.threads, seed or 0)
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> Row:
         """What the row of a run says about it: options as resolved, None for those that mean nothing here."""
         if self.allocates:
             return {"extension": extension_text(self.options), "objective": ARENA}
@@ -291,16 +292,16 @@ class Method:
             **told,
         }
 
-    def _resolve(self, seed: int) -> tuple[SearchOptions, Any]:
-        most: Any = self.options.get("max_computations")
+    def _resolve(self, seed: int) -> tuple[SearchOptions, Json]:
+        most: Json = self.options.get("max_computations")
         if most is not None and not (most == "auto" or type(most) is int):
             raise InputError(f"max_computations {shown(most)}: expected an integer or auto")
         most = None if most is None else parse_count(str(most))
-        effort: dict[str, Any] = {"time_limit": self.time_limit, "threads": self.threads, "seed": seed}
+        effort: JsonObject = {"time_limit": self.time_limit, "threads": self.threads, "seed": seed}
         if self.several:
             return how_to_plan(self.options, **effort), 2 if most is None else most
         apart = ("order", "max_computations", *EXTENSIONS)
-        given: dict[str, Any] = {name: value for name, value in self.options.items() if name not in apart}
+        given: JsonObject = {name: value for name, value in self.options.items() if name not in apart}
         if "until_gap" in given:
             given["until_gap"] = str(given["until_gap"])
         options = Options.of({**given, **effort})
@@ -318,7 +319,7 @@ def read_methods(fields: Fields, top: Fields, folder: Path) -> Iterator[Method]:
     """
     named = "strategy" in fields.values
     fields.only((*_OWN_KEYS, "strategy", ALLOCATE, *MODEL_OPTIONS), _REFUSED)
-    effort: dict[str, Any] = {
+    effort: JsonObject = {
         "time_limit": fields.seconds("time_limit", top.seconds("time_limit", 60)),
         "threads": fields.count("threads", 1 if named else top.count("threads", 1)),
         "seeds": fields.integers("seeds", () if named else top.integers("seeds", (1,))),
@@ -340,9 +341,9 @@ def read_methods(fields: Fields, top: Fields, folder: Path) -> Iterator[Method]:
             raise InputError(f"{fields.where} ({label}): {error}") from None
 
 
-def _choices(fields: Fields) -> dict[str, tuple[Any, ...]]:
+def _choices(fields: Fields) -> dict[str, tuple[Json, ...]]:
     """All values of each option; patterns of strategies resolved."""
-    choices: dict[str, tuple[Any, ...]] = {}
+    choices: dict[str, tuple[Json, ...]] = {}
     for name, value in fields.values.items():
         if name in _OWN_KEYS:
             continue
@@ -360,20 +361,20 @@ def _choices(fields: Fields) -> dict[str, tuple[Any, ...]]:
     return choices
 
 
-def _is_word(value: Any) -> bool:
-    return _is_text(value) and not value.startswith("-")
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and _is_text(value) and not value.startswith("-")
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return type(value) is str and value.isprintable() and value.strip() != ""
 
 
-def _is_number_or_word(value: Any) -> bool:
+def _is_number_or_word(value: object) -> bool:
     return type(value) in (int, float) or _is_word(value)
 
 
 _SWITCHES = [name for name, one in _OF_MODELS.items() if one.kind is bool]
-_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+_KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     **dict.fromkeys(MODEL_OPTIONS, ("a string", _is_word)),
     **dict.fromkeys(set(EXTENSIONS) - {"objective", "device"}, ("a number or a string", _is_number_or_word)),
     **dict.fromkeys((*_SWITCHES, *FLAGS), ("true or false", lambda value: type(value) is bool)),
@@ -387,7 +388,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 """Of each option what its value has to be, in words, and whether one is."""
 
 
-def _is_pattern(value: Any) -> bool:
+def _is_pattern(value: object) -> bool:
     return isinstance(value, str) and any(sign in value for sign in "*?[")
 
 
@@ -400,7 +401,7 @@ def _matching(pattern: str) -> list[str]:
     return found
 
 
-def _label(fields: Fields, options: Mapping[str, Any], several: set[str]) -> str:
+def _label(fields: Fields, options: Values, several: set[str]) -> str:
     """The label of the table, or what the options say, and the values of those with several."""
     if "label" in fields.values:
         return " ".join([fields.text("label"), *(_word(name, options[name]) for name in options if name in several)])
@@ -411,7 +412,7 @@ def _label(fields: Fields, options: Mapping[str, Any], several: set[str]) -> str
     return " ".join([begin, *(_word(name, options[name]) for name in others)])
 
 
-def _word(name: str, value: Any) -> str:
+def _word(name: str, value: Json) -> str:
     if name == "model":
         return Path(value).stem
     if name in _SWITCHES:

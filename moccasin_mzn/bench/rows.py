@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from moccasin_mzn.files import JsonObject
 
 COLUMNS: dict[str, type] = {
     "key": str, "experiment": str, "graph": str, "family": str, "graph_digest": str, "nodes": int, "edges": int,
@@ -80,7 +80,7 @@ STATUSES = (
     "not-applicable", "error", "out-of-memory", "out-of-time", "crashed",
 )  # fmt: skip
 
-Row = dict[str, Any]
+Row = JsonObject
 """A line of a table: a value for each of its columns."""
 
 

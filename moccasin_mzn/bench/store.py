@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from moccasin_mzn.bench.rows import (
@@ -26,9 +26,12 @@ from moccasin_mzn.bench.rows import (
     Row,
 )  # fmt: skip
 from moccasin_mzn.errors import InputError, missing, require, shown
+from moccasin_mzn.files import Json
 
 if TYPE_CHECKING:
     import pandas
+    from sqlalchemy.engine.interfaces import DBAPIConnection
+    from sqlalchemy.pool import ConnectionPoolEntry
 
 
 try:
@@ -43,7 +46,7 @@ APPLICATION = 0x4D6F6342
 """What SQLite's header says a store is: "MocB"."""
 BUSY_SECONDS = 60
 
-_TYPES: dict[type, Any] = {
+_TYPES = {
     str: sqlalchemy.Text, int: sqlalchemy.BigInteger, float: sqlalchemy.Float, bool: sqlalchemy.Boolean,
     bytes: sqlalchemy.LargeBinary,
 }  # fmt: skip
@@ -51,7 +54,9 @@ _METADATA = MetaData()
 
 
 def _table(name: str, columns: Mapping[str, type], primary: Sequence[str]) -> Table:
-    parts = [Column(key, _TYPES[form], primary_key=key in primary) for key, form in columns.items()]
+    parts: list[Column[object]] = [
+        Column(key, _TYPES[form], primary_key=key in primary) for key, form in columns.items()
+    ]
     return Table(name, _METADATA, *parts)
 
 
@@ -109,7 +114,7 @@ class Store:
             connection.exec_driver_sql("PRAGMA journal_mode = WAL")  # readers while one writes
         return store
 
-    def add(self, run: Mapping[str, Any], trace: Sequence[Mapping[str, Any]] = ()) -> None:
+    def add(self, run: Mapping[str, Json], trace: Sequence[Mapping[str, Json]] = ()) -> None:
         """Write a run and its trace, in one transaction.
 
         Args:
@@ -151,7 +156,7 @@ class Store:
         with self._connected() as connection:
             return set(connection.scalars(sqlalchemy.select(RUNS.c.key)))
 
-    def adopt(self, runs: Sequence[Mapping[str, Any]]) -> int:
+    def adopt(self, runs: Sequence[Mapping[str, Json]]) -> int:
         """Give runs that are done, by key, the labels they have in `runs`; those that are not done are passed over.
 
         A run that was done for another experiment keeps its line, and gets a second one for the experiment of `runs`.
@@ -268,7 +273,7 @@ class Store:
             connection.commit()
 
 
-def check_row(run: Mapping[str, Any]) -> None:
+def check_row(run: Mapping[str, Json]) -> None:
     """Check a line of `runs`.
 
     Raises:
@@ -282,7 +287,7 @@ def check_row(run: Mapping[str, Any]) -> None:
         raise InputError(f"run {run['key']}: status {shown(run['status'])}, valid {shown(run['valid'])}")
 
 
-def _check_values(values: Mapping[str, Any], columns: Mapping[str, type], what: str) -> None:
+def _check_values(values: Mapping[str, Json], columns: Mapping[str, type], what: str) -> None:
     if set(values) != set(columns):
         odd = sorted(set(values) ^ set(columns))
         raise InputError(f"{what}: columns missing or unknown: {', '.join(odd)}")
@@ -294,11 +299,11 @@ def _check_values(values: Mapping[str, Any], columns: Mapping[str, type], what: 
             raise InputError(f"{what}: {name} is {shown(values[name])}, too large for SQLite")
 
 
-def _is_line(run: Mapping[str, Any]) -> sqlalchemy.ColumnElement[bool]:
+def _is_line(run: Mapping[str, Json]) -> sqlalchemy.ColumnElement[bool]:
     return (RUNS.c.key == run["key"]) & (RUNS.c.experiment == run["experiment"])
 
 
-def _place(run: Mapping[str, Any]) -> tuple[Any, ...]:
+def _place(run: Mapping[str, Json]) -> tuple[object, ...]:
     return tuple(run[name] for name in ("experiment", "graph", "budget", "method", "seed"))
 
 
@@ -311,7 +316,7 @@ def _engine(path: Path) -> sqlalchemy.Engine:
     engine = sqlalchemy.create_engine(url, poolclass=NullPool, connect_args={"timeout": BUSY_SECONDS})
 
     @event.listens_for(engine, "connect")
-    def _(connection: Any, _record: Any) -> None:
+    def _(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
         connection.execute("PRAGMA synchronous = FULL")
 
     return engine

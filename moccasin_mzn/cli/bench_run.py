@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,6 +23,7 @@ from moccasin_mzn.terminal import own_stderr, stopped_by_signals
 if TYPE_CHECKING:
     from moccasin_mzn.bench.execute import Outcome
     from moccasin_mzn.bench.matrix import BenchGraph, Run
+    from moccasin_mzn.bench.rows import Row
     from moccasin_mzn.bench.store import Store
     from moccasin_mzn.graphs.graph import ComputationGraph
 
@@ -220,7 +221,7 @@ def _effort(run: Run) -> float:
     return run.row["time_limit"] * run.row["threads"]
 
 
-def _told(row: dict[str, Any]) -> str:
+def _told(row: Row) -> str:
     words = [row["status"]]
     if row["valid"]:
         words.append(f"arena {row['arena']:,}" if row["tdi_percent"] is None else f"+{row['tdi_percent']:.3f} %")

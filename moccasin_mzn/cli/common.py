@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TextIO, TypeGuard
 
 import click
 from cloup import option
@@ -19,8 +19,11 @@ from moccasin_mzn.errors import InputError
 from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
+    from moccasin_mzn.api.json_lines import JsonStream
     from moccasin_mzn.api.request import Request
-    from moccasin_mzn.search.result import Listener, Progress
+    from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
+    from moccasin_mzn.report.plots.picture import Picture
+    from moccasin_mzn.search.result import Listener, Progress, Result
 
 
 _WORDS = ("input", "topological", "free", "auto")
@@ -30,7 +33,7 @@ Job = tuple[Path, Callable[[], None]]
 """A file, and what writes it, whole or not at all; raises `InputError` where it cannot."""
 
 
-def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Any]) -> None:
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, object]) -> None:
     """Refuse before any work outputs that cannot be written, and those in whose place there is something to lose.
 
     Args:
@@ -52,7 +55,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Any])
             check_writable(path)
 
 
-def check_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Any]) -> None:
+def check_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, object]) -> None:
     """Refuse outputs in whose place there is something to lose.
 
     Args:
@@ -94,7 +97,7 @@ def write_files(jobs: Sequence[Job]) -> bool:
     return all_done
 
 
-def _may_be_file(given: Any) -> bool:
+def _may_be_file(given: object) -> TypeGuard[str | Path]:
     return isinstance(given, Path) or (isinstance(given, str) and given not in _WORDS and not given.isdecimal())
 
 
@@ -172,8 +175,8 @@ def progress_lines(request: Request, also: Listener | None = None) -> Iterator[L
 
 
 def told(
-    result: Any, good: bool, files: Sequence[Job], as_json: bool, stream: Any,
-    print_result: Callable[[Any, Any], None], what: str = "schedule",
+    result: Result, good: bool, files: Sequence[Job], as_json: bool, stream: JsonStream | None,
+    print_result: Callable[[Result, TextIO], None], what: str = "schedule",
 ) -> int:  # fmt: skip
     """Write the answer if it is good, and print it; the exit status.
 
@@ -200,7 +203,7 @@ def told(
     return EXIT_FOUND if all_written else EXIT_BAD_INPUT
 
 
-def with_verdicts(result: Any, verdicts: Callable[[], Sequence[str]]) -> tuple[Any, bool]:
+def with_verdicts(result: Result, verdicts: Callable[[], Sequence[str]]) -> tuple[Result, bool]:
     """The result with what solution checkers say of it, and whether they all accept it: one that rejects it, or a
     MiniZinc that fails, is told on stderr, and takes no answer along."""
     try:
@@ -210,7 +213,7 @@ def with_verdicts(result: Any, verdicts: Callable[[], Sequence[str]]) -> tuple[A
         return result, False
 
 
-def json_line(result: Any) -> str:
+def json_line(result: Result) -> str:
     """What --json prints of a result, and --output writes."""
     return json.dumps(result.as_dict()) + "\n"
 
@@ -225,7 +228,7 @@ def file_jobs(*files: tuple[Path | None, Callable[[], str | bytes]]) -> list[Job
     return [job(path, content) for path, content in files if path is not None]
 
 
-def pictures(path: Path | None, picture: Callable[[], Any]) -> list[Job]:
+def pictures(path: Path | None, picture: Callable[[], Picture | FrontierPicture]) -> list[Job]:
     """What draws a `Picture`, if that is asked for; it is made only then."""
 
     def draw() -> None:

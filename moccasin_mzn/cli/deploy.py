@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,7 +23,7 @@ from moccasin_mzn.cli.importing import (
     missing_of,
     source_of,
 )
-from moccasin_mzn.cli.options import group
+from moccasin_mzn.cli.options import OptionValue, group
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 
@@ -47,7 +47,7 @@ def deploy() -> None:
 @click.option("--prefix", default="plan", show_default=True, metavar="NAME", help="Of all names in it.")
 @ALIGNMENT
 @searching(default="60, for offsets alone 10")
-def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **options: Any) -> int:
+def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **options: OptionValue) -> int:
     """Write PLAN as a header of C99 and C++: offsets, sizes, reads of each step as constant arrays.
 
     PLAN is what `solve --output` writes; offsets that it has not are searched for. Or a graph, with --budget, which is
@@ -94,7 +94,7 @@ def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **opt
 @output("The new model.")
 @ALIGNMENT
 @searching(default="60, for offsets alone 10")
-def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, **options: Any) -> int:
+def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, **options: OptionValue) -> int:
     """Write the TFLite MODEL with its operators in the order of PLAN, and with PLAN's offsets for TFLite Micro.
 
     PLAN is what `solve --output` writes for the graph that `import tflite` makes of MODEL; without it a plan is
@@ -164,7 +164,7 @@ def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, 
 def onnx(
     model: Path, schedule: Path | None, output: Path, dims: tuple[str, ...], views: str, workspaces: bool,
     keep_results: bool, fold: str, optimize: str, unknown_size: tuple[str, ...], unknown_duration: str, reduced: bool,
-    in_place: bool, check: bool, inputs: Path | None, as_json: bool, **options: Any,
+    in_place: bool, check: bool, inputs: Path | None, as_json: bool, **options: OptionValue,
 ) -> int:  # fmt: skip
     """The ONNX file MODEL, rewritten to follow SCHEDULE: operators in its order, each as often as it is there.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Container
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from cloup import option_group
 
 from moccasin_mzn.cli.common import BUDGET, COUNT_FIXED, MAX_COMPUTATIONS, ORDER_OR_FREE, progress_lines
-from moccasin_mzn.cli.options import added, typed
+from moccasin_mzn.cli.options import Decorator, OptionValues, added, typed
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.option import flag
@@ -33,14 +33,14 @@ ALIGNMENT = click.option(
 )  # fmt: skip
 
 
-def output(help_text: str) -> Callable[[Any], Any]:
+def output(help_text: str) -> Decorator:
     """The option --output, without which there is nothing to do."""
     return click.option(
         "--output", "-o", type=click.Path(path_type=Path), required=True, metavar="FILE", help=help_text
     )  # fmt: skip
 
 
-def searching(*problem: Any, default: str = "60", seed: str = "Random seed of all searches.") -> Callable[[Any], Any]:
+def searching(*problem: Decorator, default: str = "60", seed: str = "Random seed of all searches.") -> Decorator:
     """Adds the options of a search for a schedule, which are those of `solve`.
 
     Args:
@@ -57,7 +57,7 @@ def searching(*problem: Any, default: str = "60", seed: str = "Random seed of al
     )  # fmt: skip
 
 
-def asked(options: dict[str, Any], alignment: int | None = None, others: Container[str] = ()) -> Ask | None:
+def asked(options: OptionValues, alignment: int | None = None, others: Container[str] = ()) -> Ask | None:
     """What makes the request of a graph; None without --budget: there is no search.
 
     Args:
@@ -97,7 +97,7 @@ def schedule_of(graph: ComputationGraph, ask: Ask) -> Result | None:
     return None
 
 
-def files_read(options: dict[str, Any], **others: Path | None) -> dict[str, Any]:
+def files_read(options: OptionValues, **others: Path | None) -> dict[str, object]:
     """What must not be overwritten, by what it is."""
     named = {f"the {what}": path for what, path in others.items()}
     return {**named, "the order": options["order"], "a limit of computations": options["max_computations"]}

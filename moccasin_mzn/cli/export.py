@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 import click
 from cloup import option, option_group
@@ -21,7 +20,7 @@ from moccasin_mzn.cli.common import (
     write_files,
 )
 from moccasin_mzn.cli.graphs import command_line
-from moccasin_mzn.cli.options import command, typed
+from moccasin_mzn.cli.options import OptionValue, command, typed
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, located
 from moccasin_mzn.search.options import own_options
@@ -62,14 +61,16 @@ def plot(
     positions, several = chosen_order(computation_graph, order), is_plan(load_json(schedule, Page.PLAN_FORMAT))
     if several and budget is not None:
         raise InputError("--budget: a plan is drawn with the budgets of its memories, which its file tells")
-    claimed: Any = (read_plan if several else read_schedule)(schedule, computation_graph)
-    amount = None if several else claimed.budget
-    if budget is not None:
-        amount = Instance.build(computation_graph, budget, order=positions, count_fixed=count_fixed).budget
-    with located(schedule):
-        if several:
-            picture = Picture(claimed.platform, claimed.plan, positions, by)
-        else:
+    if several:
+        plan = read_plan(schedule, computation_graph)
+        with located(schedule):
+            picture = Picture(plan.platform, plan.plan, positions, by)
+    else:
+        claimed = read_schedule(schedule, computation_graph)
+        amount = claimed.budget
+        if budget is not None:
+            amount = Instance.build(computation_graph, budget, order=positions, count_fixed=count_fixed).budget
+        with located(schedule):
             picture = Picture.of_schedule(computation_graph, claimed.sequence, positions, amount, by)
     if output is None:
         click.echo(render_text(picture), nl=False)
@@ -102,7 +103,9 @@ def plot(
     option("--format", "program", type=click.Choice(["mps", "lp"]),
            help="Write a mixed-integer program into the file instead, for the formulations that are one."),
 )  # fmt: skip
-def export(graph: Path, output: Path, fzn: bool, solver: str | None, program: str | None, **options: Any) -> int:
+def export(
+    graph: Path, output: Path, fzn: bool, solver: str | None, program: str | None, **options: OptionValue
+) -> int:
     """Write GRAPH and a budget as files that plain MiniZinc solves, and say how.
 
     `validate --arrays` reads what MiniZinc prints, decodes it and judges it.

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -25,7 +25,7 @@ from moccasin_mzn.cli.common import (
     pictures,
     write_files,
 )
-from moccasin_mzn.cli.options import added, command, effort, grouped, typed
+from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, effort, grouped, typed
 from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
 from moccasin_mzn.search.options import own_options
 from moccasin_mzn.terminal import is_read, stopped_by_signals
@@ -60,7 +60,7 @@ _Options = TypeVar("_Options", "Options", "SearchOptions")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
 def frontier(
     graph: Path, points: int, budgets: tuple[str, ...], time_limit: float, plot: Path | None, output: Path | None,
-    table: Path | None, as_json: bool, **options: Any,
+    table: Path | None, as_json: bool, **options: OptionValue,
 ) -> int:  # fmt: skip
     """Find the least duration of GRAPH for budgets from the least feasible one to the peak of the input order.
 
@@ -95,7 +95,7 @@ def frontier(
     return (EXIT_FOUND if found.found else EXIT_NONE) if all_written else EXIT_BAD_INPUT
 
 
-def _memories(given: dict[str, Any], asked: MemoryOptions) -> Memories | None:
+def _memories(given: OptionValues, asked: MemoryOptions) -> Memories | None:
     """What is asked of several memories, of which the first one's budget is varied; None: there is one."""
     if not asked.several:
         return None

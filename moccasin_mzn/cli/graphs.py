@@ -7,14 +7,15 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, check_apart
-from moccasin_mzn.cli.options import command, group
+from moccasin_mzn.cli.options import OptionValue, command, group
 from moccasin_mzn.errors import InputError, shown
+from moccasin_mzn.files import Json
 from moccasin_mzn.formatting import count_text
 from moccasin_mzn.graphs.generators.network import NONE, OPTIMIZERS
 from moccasin_mzn.terminal import is_read
@@ -98,7 +99,7 @@ def command_line() -> str:
     return shlex.join(["python", "-m", "moccasin_mzn", *reversed(names), *words])
 
 
-def _option(option: click.Parameter, value: Any) -> list[str]:
+def _option(option: click.Parameter, value: OptionValue) -> list[str]:
     if isinstance(option, click.Option) and option.is_flag:
         return [option.opts[-1] if value else option.secondary_opts[-1]]
     name = option.opts[0]
@@ -108,7 +109,7 @@ def _option(option: click.Parameter, value: Any) -> list[str]:
 
 
 def write_made(
-    graph: ComputationGraph, output: Path | None, versions: Mapping[str, str] | None = None, **facts: Any
+    graph: ComputationGraph, output: Path | None, versions: Mapping[str, str] | None = None, **facts: Json
 ) -> int:
     """Write a graph with the record of how it was made, an older record within it, and tell its counts; exit status.
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from moccasin_mzn.cli.common import check_apart
 from moccasin_mzn.cli.graphs import MODE, OPTIMIZER, OUTPUT, SCALE, integers, tell_assumed, write_made
-from moccasin_mzn.cli.options import group
+from moccasin_mzn.cli.options import OptionValue, OptionValues, group
 from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from moccasin_mzn.graphs.graph import ComputationGraph
+    from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
     from moccasin_mzn.graphs.importers.program import Missing
+
+    Measure = Callable[[int], Mapping[NodeId, int]]
+    Finish = Callable[[ComputationGraph, Measure | None], ComputationGraph]
 
 FILE = click.argument("file", type=click.Path(path_type=Path))
 UNKNOWN_SIZE = click.option(
@@ -124,7 +127,7 @@ def onnx(
     if optimize != Optimize.NONE:
         used.update(of_runtime())
 
-    def measure(count: int) -> dict[Any, int]:
+    def measure(count: int) -> Mapping[NodeId, int]:
         from moccasin_mzn.graphs.importers.onnx.profile import profile_onnx
 
         used.update(of_runtime())
@@ -175,10 +178,10 @@ def torch(
     finish = _finishing(repeats, scale)
     missing = missing_of(unknown_size, unknown_duration, repeats)
 
-    def measure(count: int) -> dict[Any, int]:
+    def measure(count: int) -> Mapping[NodeId, int]:
         from moccasin_mzn.graphs.importers.torch.graph import measure as measured
 
-        return measured(trace, repeats=count)
+        return dict(measured(trace, repeats=count).items())
 
     with contextlib.chdir("."):  # back to this folder, wherever the module's code goes
         trace = trace_network(spec, inputs, training=not inference, optimizer=optimizer)
@@ -191,7 +194,7 @@ def torch(
 @FILE
 @_amounts
 @OUTPUT
-def graphml(file: Path, output: Path | None, **amounts: Any) -> int:
+def graphml(file: Path, output: Path | None, **amounts: OptionValue) -> int:
     """GraphML, whose nodes have durations and sizes, integers, as attributes."""
     from moccasin_mzn.graphs.formats.graphml import read_graphml
 
@@ -202,7 +205,7 @@ def graphml(file: Path, output: Path | None, **amounts: Any) -> int:
 @FILE
 @_amounts
 @OUTPUT
-def dot(file: Path, output: Path | None, **amounts: Any) -> int:
+def dot(file: Path, output: Path | None, **amounts: OptionValue) -> int:
     """A digraph in Graphviz's DOT, whose nodes have durations and sizes, integers, as attributes."""
     from moccasin_mzn.graphs.formats.dot import read_dot
 
@@ -210,7 +213,7 @@ def dot(file: Path, output: Path | None, **amounts: Any) -> int:
 
 
 def _of_graph_file(
-    read: Callable[..., ComputationGraph], file: Path, amounts: dict[str, Any], output: Path | None
+    read: Callable[..., ComputationGraph], file: Path, amounts: OptionValues, output: Path | None
 ) -> int:
     source = source_of(file, output)
     graph = read(file, **amounts)
@@ -218,7 +221,7 @@ def _of_graph_file(
     return write_made(graph, output, source=source)
 
 
-def _finishing(repeats: int | None, scale: str | None) -> Any:
+def _finishing(repeats: int | None, scale: str | None) -> Finish:
     """What turns a graph's durations into time, if anything; its options are checked now."""
     from moccasin_mzn.graphs.importers.program import parse_peak, profiled, scaled
 
@@ -226,8 +229,8 @@ def _finishing(repeats: int | None, scale: str | None) -> Any:
         raise InputError("--profile measures time, --scale estimates it: give one of them")
     peak = None if scale is None else parse_peak(scale)
 
-    def finish(graph: ComputationGraph, measure: Any) -> ComputationGraph:
-        if repeats is not None:
+    def finish(graph: ComputationGraph, measure: Measure | None) -> ComputationGraph:
+        if repeats is not None and measure is not None:
             return profiled(graph, measure(repeats))
         return graph if peak is None else scaled(graph, peak)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND
 from moccasin_mzn.cli.options import command
 from moccasin_mzn.errors import InputError
+from moccasin_mzn.files import JsonObject
 
 if TYPE_CHECKING:
     from moccasin_mzn.heuristics.compiled_searches import CompiledSearch
@@ -43,7 +44,7 @@ def install_solver(removing: bool, folder: Path | None) -> int:
     return EXIT_FOUND
 
 
-def _tell_use(configurations: list[dict[str, Any]]) -> None:
+def _tell_use(configurations: list[JsonObject]) -> None:
     from moccasin_mzn.solvers.flatzinc import configuration as install
 
     if not install.minizinc_is_there():

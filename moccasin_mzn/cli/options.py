@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 import cloup
@@ -13,16 +13,26 @@ import cloup
 from moccasin_mzn.option import Option, flag, options_of
 from moccasin_mzn.search.options import Effort, model_options
 
+if TYPE_CHECKING:
+    from click.parser import _OptionParser
+
+OptionValue: TypeAlias = Any
+"""The value of an option, as click gives it to a command: text, number, bool, path, None, or a tuple of them."""
+OptionValues: TypeAlias = dict[str, OptionValue]
+"""Values of options, by the names of a command's parameters."""
+Decorator: TypeAlias = Callable[[OptionValue], OptionValue]
+"""A decorator of click: it makes a command of a function, or adds an option to one."""
+
 
 class StrictCommand(cloup.Command):
     """A command. Click alone takes the last of several values without a word."""
 
-    def make_parser(self, ctx: click.Context) -> Any:
-        """Click's parser, which tells every option in the order given."""
+    def make_parser(self, ctx: click.Context) -> _OptionParser:
+        """Return click's parser, which here refuses an option that is given twice."""
         parser = super().make_parser(ctx)
         parse = parser.parse_args
 
-        def parse_args(args: list[str]) -> tuple[dict[str, Any], list[str], list[click.Parameter]]:
+        def parse_args(args: list[str]) -> tuple[OptionValues, list[str], list[click.Parameter]]:
             values, rest, given = parse(args)
             _refuse_twice(ctx, given)
             return values, rest, given
@@ -49,20 +59,20 @@ class StrictGroup(StrictCommand, cloup.Group):
     command_class = StrictCommand
 
 
-command: Callable[..., Any] = partial(click.command, cls=StrictCommand)
-group: Callable[..., Any] = partial(click.group, cls=StrictGroup)
+command: Callable[..., Decorator] = partial(click.command, cls=StrictCommand)
+group: Callable[..., Decorator] = partial(click.group, cls=StrictGroup)
 
 
 # --- Options of commands, made of the fields of frozen dataclasses --------------------------------------------
 
 
-def typed(*names: str, **changes: Any) -> list[Callable[[Any], Any]]:
+def typed(*names: str, **changes: OptionValue) -> list[Decorator]:
     """The options of models of these names, for a group; `changes` are of what click is told of them."""
     known = model_options()
     return [_option(name, known[name], **changes) for name in names]
 
 
-def effort(limit: str | None = None, /, **defaults: Any) -> Callable[[Any], Any]:
+def effort(limit: str | None = None, /, **defaults: OptionValue) -> Decorator:
     """Adds --time-limit, --threads and --seed to a command.
 
     Args:
@@ -75,18 +85,18 @@ def effort(limit: str | None = None, /, **defaults: Any) -> Callable[[Any], Any]
                    for name, one in options_of(Effort).items()))  # fmt: skip
 
 
-def grouped(kind: type) -> Callable[[Any], Any]:
+def grouped(kind: type) -> Decorator:
     """Adds all options of a class to a command, under their headings."""
-    groups: dict[str, list[Callable[[Any], Any]]] = {}
+    groups: dict[str, list[Decorator]] = {}
     for name, one in options_of(kind).items():
         groups.setdefault(one.group, []).append(_option(name, one, **({} if one.group else {"hidden": True})))
     return added(*(cloup.option_group(title, *those) for title, those in groups.items() if title), *groups.get("", ()))
 
 
-def added(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def added(*options: Decorator) -> Decorator:
     """Adds all of them to a command, in this order."""
 
-    def decorated(command: Any) -> Any:
+    def decorated(command: Callable[..., int]) -> Callable[..., int]:
         for one in reversed(options):
             command = one(command)
         return command
@@ -94,8 +104,8 @@ def added(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return decorated
 
 
-def _option(name: str, one: Option, **changes: Any) -> Callable[[Any], Any]:
-    told: dict[str, Any] = {"help": one.help, **changes}
+def _option(name: str, one: Option, **changes: OptionValue) -> Decorator:
+    told: OptionValues = {"help": one.help, **changes}
     if one.kind is bool:
         on, off = one.flags
         told = {"default": None, **told} if off else {"is_flag": True, **told}

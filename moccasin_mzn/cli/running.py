@@ -6,27 +6,27 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from cloup import option, option_group
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, check_outputs
-from moccasin_mzn.cli.options import group, typed
+from moccasin_mzn.cli.options import OptionValue, OptionValues, group, typed
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.option import flag
 from moccasin_mzn.pytorch.accumulating import GRADIENTS
 from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from moccasin_mzn.graphs.importers.torch.spec import Input
     from moccasin_mzn.pytorch.planning import Plan
 
-    _Called = tuple[Plan, Sequence[Any], Mapping[str, Any]]
+    _Called = tuple[Plan, Sequence[Tensor], Mapping[str, Tensor]]
 
 _OPTIONS = {"inputs": "--input"}
 """Of parameters with other names."""
@@ -75,7 +75,7 @@ def run_() -> None:
 )  # fmt: skip
 def torch(
     spec: str, loss: str | None, evaluation: bool, device: str, onednn: bool, plan_file: Path | None, save: Path | None,
-    steps: int, optimizer: str, as_json: bool, **asked: Any,
+    steps: int, optimizer: str, as_json: bool, **asked: OptionValue,
 ) -> int:  # fmt: skip
     """A PyTorch module: FACTORY() of the Python module (or FILE.py:FACTORY) returns it.
 
@@ -121,7 +121,7 @@ def torch(
     return EXIT_NONE if beside.equal is False else EXIT_FOUND
 
 
-def _checked(plan_file: Path | None, asked: dict[str, Any]) -> tuple[Input, ...]:
+def _checked(plan_file: Path | None, asked: OptionValues) -> tuple[Input, ...]:
     """What the network is called with, of a plan that is to be sought.
 
     Raises:
@@ -183,7 +183,9 @@ def _placed(model: nn.Module, device: str) -> nn.Module:
         raise InputError(f"device {shown(device)}: {one_line(error)}") from None
 
 
-def _searched(model: nn.Module, loss: Any, inputs: tuple[Input, ...], device: str, asked: dict[str, Any]) -> _Called:
+def _searched(
+    model: nn.Module, loss: Callable[..., Tensor] | None, inputs: tuple[Input, ...], device: str, asked: OptionValues
+) -> _Called:
     """A plan for these inputs; and the inputs, positional and by name."""
     import torch
 
@@ -205,7 +207,7 @@ def _searched(model: nn.Module, loss: Any, inputs: tuple[Input, ...], device: st
     return found, args, kwargs
 
 
-def _read(path: Path, model: nn.Module, loss: Any) -> _Called:
+def _read(path: Path, model: nn.Module, loss: Callable[..., Tensor] | None) -> _Called:
     """A plan from a file, and inputs of the forms that it is for."""
     import torch
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from cloup import option, option_group
@@ -28,7 +28,7 @@ from moccasin_mzn.cli.common import (
     with_verdicts,
     write_files,
 )
-from moccasin_mzn.cli.options import command, grouped, typed
+from moccasin_mzn.cli.options import OptionValue, command, grouped, typed
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions
 from moccasin_mzn.option import flag
@@ -124,7 +124,7 @@ def _of_plan(result: Result) -> list[str]:
 def solve(
     graph: Path | None, budget: str | None, order: str, count_fixed: bool, in_place: bool, strategy: str | None,
     check: bool, output: Path | None, plot: Path | None, as_json: bool, json_stream: bool, addresses: bool,
-    alignment: int | None, buffers: Path | None, certificate: Path | None, **options: Any,
+    alignment: int | None, buffers: Path | None, certificate: Path | None, **options: OptionValue,
 ) -> int:  # fmt: skip
     """Find the shortest schedule of GRAPH within a memory budget, and prove it.
 

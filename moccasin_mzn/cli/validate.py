@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,9 +22,10 @@ from moccasin_mzn.cli.common import (
     file_jobs,
     write_files,
 )
-from moccasin_mzn.cli.options import added, command, typed
+from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, typed
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, located, shown
+from moccasin_mzn.files import Json
 from moccasin_mzn.option import flag
 from moccasin_mzn.search.options import own_options
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
               help="In place of GRAPH and SCHEDULE: a table of best-known values, certificates too.")  # fmt: skip
 def validate(
     graph: Path | None, schedule: Path | None, budget: str | None, order: str, count_fixed: bool, in_place: bool,
-    arrays: bool, output: Path | None, best_known: Path | None, **model: Any,
+    arrays: bool, output: Path | None, best_known: Path | None, **model: OptionValue,
 ) -> int:  # fmt: skip
     """Judge SCHEDULE of GRAPH, wherever it was made: exit status 0 if it is valid, else 1 and the first violation.
 
@@ -103,7 +104,7 @@ def validate(
 
 
 def _validate_arrays(
-    graph: Path, printed: Path, budget: str | None, problem: dict[str, Any], model: dict[str, Any], output: Path | None,
+    graph: Path, printed: Path, budget: str | None, problem: OptionValues, model: OptionValues, output: Path | None,
     in_place: bool,
 ) -> int:  # fmt: skip
     """Decode the last solution that MiniZinc printed, and judge it."""
@@ -166,7 +167,7 @@ def _tell(figures: str, violations: Sequence[Violation], more_lines: Sequence[st
     return EXIT_NONE if violations else EXIT_FOUND
 
 
-def _of_format(document: Any, graph: ComputationGraph) -> tuple[Violation, ...]:
+def _of_format(document: Json, graph: ComputationGraph) -> tuple[Violation, ...]:
     """What is wrong with all else that a plan for runtimes says, where the judge finds nothing wrong."""
     from moccasin_mzn.problem.files.plan_format import runtime_plan
     from moccasin_mzn.problem.files.schedules import is_versioned
@@ -180,7 +181,7 @@ def _of_format(document: Any, graph: ComputationGraph) -> tuple[Violation, ...]:
     return ()
 
 
-def _of_another(document: Any, graph: ComputationGraph) -> list[str]:
+def _of_another(document: Json, graph: ComputationGraph) -> list[str]:
     """A note if the file says that it is of another graph."""
     from moccasin_mzn.problem.judges.certificates import graph_digest
 
@@ -190,7 +191,7 @@ def _of_another(document: Any, graph: ComputationGraph) -> list[str]:
     return [f"note: the schedule is of another graph, {shown(document.get('graph'))}; this is {shown(graph.name)}"]
 
 
-def _validate_plan(claimed: ClaimedPlan, budget: str | None, document: Any) -> int:
+def _validate_plan(claimed: ClaimedPlan, budget: str | None, document: Json) -> int:
     from moccasin_mzn.formatting import memory_text
     from moccasin_mzn.graphs.wording import total_text
     from moccasin_mzn.problem.platform import OBJECTIVES

@@ -13,8 +13,9 @@ from moccasin_mzn.bench.compare import Row
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, require
 from moccasin_mzn.extensions.addresses.allocate import Allocation
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
-from moccasin_mzn.graphs.graph import ComputationGraph
+from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
 from moccasin_mzn.graphs.wording import graph_text, total_text
 from moccasin_mzn.heuristics.orders.least_peak import Ordering
 from moccasin_mzn.problem.judges.schedules import simulate
@@ -73,7 +74,7 @@ class Answer(ABC):
         """What a person reads, by what it is."""
 
     @abstractmethod
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[JsonObject]:
         """The rows of `to_frame`."""
 
     def to_frame(self) -> DataFrame:
@@ -128,7 +129,7 @@ class Result(Answer):
         return self.details.valid
 
     @property
-    def sequence(self) -> list[Any] | None:
+    def sequence(self) -> list[NodeId] | None:
         """Ids of the nodes in the order of computing them, in whatever memory; None without an answer."""
         if self.plan is not None:
             return [self.graph.nodes[action.node] for action in self.plan if action.source is None]
@@ -210,7 +211,7 @@ class Result(Answer):
         told |= {} if arena is None else {"arena": arena.size}
         return {what: (amount, self.details.instance.budget) for what, amount in told.items()}
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[JsonObject]:
         """Retention intervals: node, memory if there are several, first and last step, offset if there are addresses,
         and size."""
         sizes = dict(zip(self.graph.nodes, self.graph.sizes, strict=True))
@@ -245,7 +246,7 @@ class OrderResult(Answer):
     details: Ordering
 
     @property
-    def sequence(self) -> list[Any]:
+    def sequence(self) -> list[NodeId]:
         """Ids of the nodes in the order."""
         return [self.graph.nodes[v] for v in self.details.order]
 
@@ -272,7 +273,7 @@ class OrderResult(Answer):
             "seconds": f"{details.seconds:.2f}",
         }
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[JsonObject]:
         """Each node with the memory in use while it is computed."""
         memory = simulate(self.graph, self.positions).memory
         return [{"node": node, "memory": now} for node, now in zip(self.sequence, memory, strict=True)]
@@ -294,7 +295,7 @@ class FrontierResult(Answer):
             "seconds": f"{front.seconds:.2f}",
         }
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[JsonObject]:
         """The points by ascending budget."""
         from moccasin_mzn.report.frontiers import CSV_COLUMNS, as_dict
 
@@ -336,7 +337,7 @@ class AllocationResult(Answer):
             "bound": f"{self.bound:,}",
         }
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[JsonObject]:
         """The buffers with their lifespans, half-open, and offsets."""
         arena = self.details.arena
         return [{**vars(b), "offset": offset} for b, offset in zip(arena.buffers, arena.offsets, strict=True)]
@@ -356,7 +357,7 @@ class ComparisonResult(Answer):
             told[f"{row.contender.label}, {row.budget}"] = increase + row.note
         return told
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[JsonObject]:
         """One of each contender at each budget."""
         return [row.as_dict() for row in self.rows]
 

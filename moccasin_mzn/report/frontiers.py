@@ -6,9 +6,10 @@ import csv
 import io
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
 from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
+from moccasin_mzn.files import Json, JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.graphs.wording import graph_text
 from moccasin_mzn.report.tables import console, plain_table, print_lines, print_table
@@ -18,11 +19,11 @@ CSV_COLUMNS = (
     "peak", "pareto", "source", "bound_source", "seconds", "sequence",
 )  # fmt: skip
 
-Shower = Callable[[Any, int], dict[str, Any]]
+Shower = Callable[[Json, int], JsonObject]
 """What a JSON object says of a schedule and the budget it is for."""
 
 
-def as_dict(frontier: Frontier, shower: Shower | None = None) -> dict[str, Any]:
+def as_dict(frontier: Frontier, shower: Shower | None = None) -> JsonObject:
     """The object that `frontier --json` prints: keys as in that of `solve --json`, node ids as in the file. `shower` is
     for schedules that are not sequences of positions; what it says goes into the object of the point."""
     graph = frontier.graph
@@ -65,18 +66,18 @@ def csv_text(frontier: Frontier, shower: Shower | None = None) -> str:
 def _ids(frontier: Frontier) -> Shower:
     nodes = frontier.graph.nodes
 
-    def show(sequence: Sequence[int], budget: int) -> dict[str, Any]:
+    def show(sequence: Sequence[int], budget: int) -> JsonObject:
         return {"sequence": [nodes[v] for v in sequence]}
 
     return show
 
 
-def _points(frontier: Frontier, shower: Shower) -> list[dict[str, Any]]:
+def _points(frontier: Frontier, shower: Shower) -> list[JsonObject]:
     chosen = frontier.pareto()
     return [_point(frontier, point, point in chosen, shower) for point in frontier.points]
 
 
-def _point(frontier: Frontier, point: FrontierPoint, pareto: bool, shower: Shower) -> dict[str, Any]:
+def _point(frontier: Frontier, point: FrontierPoint, pareto: bool, shower: Shower) -> JsonObject:
     bounded = point.status != "infeasible"
     return {
         "budget": point.budget,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TextIO
+from typing import TextIO
 
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import memory_text
 from moccasin_mzn.graphs.graph import ComputationGraph
 from moccasin_mzn.graphs.wording import graph_text
@@ -54,7 +55,7 @@ def print_ordering(graph: ComputationGraph, input_peak: int, found: Ordering, ou
     print_lines(to, (f"{found.status}: {what}", proof))
 
 
-def ordering_dict(graph: ComputationGraph, input_peak: int, found: Ordering) -> dict[str, Any]:
+def ordering_dict(graph: ComputationGraph, input_peak: int, found: Ordering) -> JsonObject:
     """All figures and the order, as ids, for JSON."""
     return {
         "graph": graph.name,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from moccasin_mzn.extensions.paging.build import SLOW
+from moccasin_mzn.files import Json, JsonObject
 from moccasin_mzn.formatting import count_text, memory_text
 from moccasin_mzn.pytorch.accumulating import ACCUMULATED
 from moccasin_mzn.report.tables import Lines, console, plain_table, print_lines, print_table
@@ -39,7 +40,7 @@ class SearchLines(Lines):
         self._tell(progress.seconds, text, at_once=False)
 
 
-def _plan_text(figures: Mapping[str, Any]) -> str:
+def _plan_text(figures: Mapping[str, Json]) -> str:
     """What a plan does; `figures` are of `Problem.figures`."""
     if "recomputations" in figures:
         return f"{count_text(figures['recomputations'], 'computation')} done again"
@@ -86,7 +87,7 @@ def verdict(beside: SideBySide) -> str:
     return f"not equal after {steps}: {those}; the largest difference is {beside.largest_difference:.3g}{hint}"
 
 
-def side_by_side_dict(found: Plan, beside: SideBySide) -> dict[str, Any]:
+def side_by_side_dict(found: Plan, beside: SideBySide) -> JsonObject:
     """All figures, for JSON: memory in bytes, time in seconds, increases of the time as fractions."""
     return {
         "status": found.status,
@@ -159,7 +160,7 @@ def _order(found: Comparison) -> str:
     return f"not that of the schedule: ONNX Runtime moves {found.late}, or takes it apart"
 
 
-def deployment_dict(deployed: Deployment, made: Result | None, found: Comparison | None) -> dict[str, Any]:
+def deployment_dict(deployed: Deployment, made: Result | None, found: Comparison | None) -> JsonObject:
     """The same for programs; what was not searched for, or not measured, is left out."""
     told = {
         "operators": deployed.nodes,

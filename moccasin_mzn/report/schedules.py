@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
 from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound
 from moccasin_mzn.doc_links import Page
+from moccasin_mzn.files import JsonObject
 from moccasin_mzn.formatting import count_text, duration_text, memory_text
 from moccasin_mzn.formulations.complexity import ModelSize
 from moccasin_mzn.graphs.graph import ComputationGraph
@@ -227,13 +229,13 @@ def _print_recomputed(to: Console, result: Result) -> None:
         to.print("no node is recomputed")
         return
     nodes, computations = count_text(len(recomputed), "node"), count_text(len(result.sequence), "computation")
-    rows = [
-        (
-            v, str(result.sequence.index(v) + 1), "\n".join(map(str, positions)),
+    rows = {
+        v: (
+            str(result.sequence.index(v) + 1), "\n".join(map(str, positions)),
             "\n".join(node_text(graph, result.sequence[p]) for p in positions if p < len(result.sequence)),
         )
         for v, positions in recomputed.items()
-    ]  # fmt: skip
+    }  # fmt: skip
     headings = ("first at", "again at", "before")
     _print_nodes(to, graph, f"{nodes} recomputed, {computations} in all", headings, rows)
 
@@ -246,16 +248,16 @@ def _print_events(to: Console, result: Result) -> None:
         return
     nodes, actions = count_text(len(found), "node"), count_text(len(result.plan), "action")
     title = f"{nodes} recomputed or copied, {actions} in all"
-    rows = [(v, "\n".join(told)) for v, told in found.items()]
+    rows = {v: ("\n".join(lines),) for v, lines in found.items()}
     _print_nodes(to, result.problem.graph, title, ("actions",), rows)
 
 
 def _print_nodes(
-    to: Console, graph: ComputationGraph, title: str, headings: tuple[str, ...], rows: Sequence[tuple[Any, ...]]
+    to: Console, graph: ComputationGraph, title: str, headings: tuple[str, ...], rows: Mapping[int, tuple[str, ...]]
 ) -> None:
-    """A table of nodes, the first of each row; of many those that come first."""
+    """Print a table with a row for each node, of many nodes the first ones; `rows` has the last cells of each."""
     table = plain_table(title, ("node", "size", "duration", *headings), left=("node", headings[-1]))
-    for v, *cells in rows[:_NODES_SHOWN]:
+    for v, cells in islice(rows.items(), _NODES_SHOWN):
         size, duration = graph.sizes[v], graph.durations[v]
         amounts = memory_text(size, graph.size_unit), duration_text(duration, graph.duration_unit)
         table.add_row(node_text(graph, v), *amounts, *cells)
@@ -385,7 +387,7 @@ def certificate_lines(graph: ComputationGraph, proven: Proven) -> Iterator[str]:
             yield f"trusted: {one.by}: no schedule is shorter than {bound}, {one.scope}"
 
 
-def proven_dict(graph: ComputationGraph, proven: Proven) -> dict[str, Any]:
+def proven_dict(graph: ComputationGraph, proven: Proven) -> JsonObject:
     """The same as JSON."""
     trusted = [vars(one) for one in proven.trusted]
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich import box
 from rich.cells import cell_len
@@ -106,7 +106,7 @@ class ProgressLines(Lines):
         """`named`: each line says who made it, as in a race; those of plans always do."""
         super().__init__(out)
         self._problem, self._named = problem, named or not problem.seeks_peak
-        self._last: tuple[Any, ...] = ()
+        self._last: tuple[object, ...] = ()
 
     def __call__(self, progress: Progress) -> None:
         """Print the line, or hold it back if one was printed just before."""

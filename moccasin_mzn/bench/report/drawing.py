@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -278,9 +277,10 @@ def _rise(axes: Axes, mark: Mark, places: np.ndarray, values: np.ndarray, end: f
 
 
 def _step(axes: Axes, mark: Mark, seconds: np.ndarray, values: np.ndarray, markers: bool = False) -> None:
-    marked: dict[str, Any] = {"marker": mark.marker, "markersize": 3.5, "markevery": 0.17}
-    marker = marked if markers and mark.marker else {}
-    axes.step(seconds, values, where="post", color=mark.color, dashes=mark.dashes, linewidth=1.3, **marker)
+    axes.step(
+        seconds, values, where="post", color=mark.color, dashes=mark.dashes, linewidth=1.3,
+        marker=(mark.marker if markers else "") or "None", markersize=3.5, markevery=0.17,
+    )  # fmt: skip
 
 
 def log_time(axes: Axes, first: float, last: float) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -99,7 +98,7 @@ def scope_of(run: pd.Series) -> Scope | None:
 
 def conflicts(runs: Runs) -> tuple[Conflict, ...]:
     """All bounds that a schedule of the same problem refutes, each pair of methods and scopes once."""
-    found: dict[tuple[Any, ...], Conflict] = {}
+    found: dict[tuple[object, ...], Conflict] = {}
     for problem, group in runs.runs.groupby("problem", sort=True):
         told = [(run["method"], scope, run) for _, run in group.iterrows() if (scope := scope_of(run)) is not None]
         for prover, scope, run in told:
@@ -225,7 +224,7 @@ def circumstance_table(runs: Runs) -> Table:
     for method in runs.methods:
         group = runs.runs[runs.runs["method"] == method]
 
-        def told(column: str, group: Any = group) -> str:
+        def told(column: str, group: pd.DataFrame = group) -> str:
             return ", ".join(sorted({str(value) for value in group[column] if value and str(value) != "nan"})) or "-"
 
         what = told("strategy") if method not in runs.models else " ".join(

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -173,7 +172,7 @@ def _problems(runs: pd.DataFrame) -> tuple[tuple[Problem, ...], list[int]]:
         columns = ("nodes", "edges", "budget_amount", "baseline_peak", "baseline_duration")
         found[key] = Problem(label, budget, *(_usual(group[column]) for column in columns))
 
-    def rank(key: tuple[str, str, str]) -> tuple[Any, ...]:
+    def rank(key: tuple[str, str, str]) -> tuple[object, ...]:
         problem = found[key]
         return problem.nodes or 0, _natural(problem.label), -(problem.budget_amount or 0), key
 
@@ -198,6 +197,6 @@ def _usual(values: pd.Series) -> int | None:
     return int(known.mode().iloc[0]) if len(known) else None
 
 
-def _natural(text: str) -> tuple[Any, ...]:
+def _natural(text: str) -> tuple[object, ...]:
     """Sorts numbers inside names by their value."""
     return tuple((int(part), "") if part.isdigit() else (-1, part.lower()) for part in re.split(r"(\d+)", text)), text

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,16 @@ from moccasin_mzn.bench.report import records as record_tables
 from moccasin_mzn.bench.report import results as extension_tables
 from moccasin_mzn.bench.report import results as result_tables
 from moccasin_mzn.bench.report import statistics as proofs
-from moccasin_mzn.bench.report.document import Document, Figure, Section, Table, bytes_text, list_text, seconds_text
+from moccasin_mzn.bench.report.document import (
+    Document,
+    Figure,
+    Mark,
+    Section,
+    Table,
+    bytes_text,
+    list_text,
+    seconds_text,
+)
 from moccasin_mzn.bench.report.drawing import marks_for
 from moccasin_mzn.bench.report.portfolio import Portfolio, best_counts, portfolio, portfolio_table, quality_table
 from moccasin_mzn.bench.report.results import BestKnown
@@ -51,7 +59,7 @@ class Analysis:
         return BestKnown.of(self.runs, self.best_known)
 
     @cached_property
-    def marks(self) -> dict[str, Any]:
+    def marks(self) -> dict[str, Mark]:
         """How each method is drawn."""
         return marks_for(self.runs.methods)
 

@@ -12,7 +12,7 @@ from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import matplotlib
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawn
 from matplotlib.lines import Line2D
@@ -135,7 +135,7 @@ def _handle(mark: Mark, places: Sequence[float]) -> Line2D:
     return line
 
 
-def _settings() -> AbstractContextManager[Any]:
+def _settings() -> AbstractContextManager[None]:
     defaults = {name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith("backend")}
     return matplotlib.rc_context({**defaults, **_SETTINGS})
 
@@ -160,11 +160,8 @@ _LATEX = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "[": "{[}", "]": "{]}", "--": "{-}{-}", "*": "{*}", "\u00a0": "~",
 }  # fmt: skip
-_TEX = {
-    "block_start_string": "<%", "block_end_string": "%>", "variable_start_string": "<<", "variable_end_string": ">>",
-    "comment_start_string": "<#", "comment_end_string": "#>",
-}  # fmt: skip
-"""Jinja's signs in templates of LaTeX, where braces mean something else."""
+_SIGNS = {False: ("{%", "%}", "{{", "}}", "{#", "#}"), True: ("<%", "%>", "<<", ">>", "<#", "#>")}
+"""Jinja's signs for blocks, variables and comments: its own, and those of LaTeX, where braces mean something else."""
 _SPACES = re.compile(r"[ \t\r\n\f\v]+")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&!])")
 
@@ -213,11 +210,13 @@ def _figures(document: Document, folder: Path, kinds: Sequence[str]) -> dict[str
     return names
 
 
-def _template(name: str) -> Any:
-    form: dict[str, Any] = dict(_TEX) if ".tex" in name else {}
+def _template(name: str) -> Template:
+    block, end_block, variable, end_variable, comment, end_comment = _SIGNS[".tex" in name]
     environment = Environment(
         loader=PackageLoader("moccasin_mzn.bench.report"), autoescape=".html" in name, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, **form,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, block_start_string=block,
+        block_end_string=end_block, variable_start_string=variable, variable_end_string=end_variable,
+        comment_start_string=comment, comment_end_string=end_comment,
     )  # fmt: skip
     environment.globals.update(panel_svg=panel_svg, mark_svg=mark_svg)
     environment.filters.update(latex=latex, markdown=markdown)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator
-from typing import Any
 
 from plotly.graph_objects import Bar as BarTrace
 from plotly.graph_objects import Figure, Scatter
@@ -203,7 +202,7 @@ def _profiles(picture: Picture, panel: Panel, scale: MemoryScale) -> Iterator[Sc
                       name=f"budget {picture.amount(panel.budget)}")  # fmt: skip
 
 
-def _steps(profile: Profile, scale: MemoryScale, name: str, line: dict[str, Any], **style: str) -> Scatter:
+def _steps(profile: Profile, scale: MemoryScale, name: str, line: dict[str, object], **style: str) -> Scatter:
     values = [memory / scale.step for memory in profile.memory]
     return Scatter(x=profile.edges, y=[*values, values[-1]], mode="lines", hoverinfo="skip",
                    name=name, line={**line, "shape": "hv"}, **style)  # fmt: skip
@@ -299,7 +298,7 @@ def _regions(picture: FrontierPicture) -> list[Scatter]:
     return regions
 
 
-def _frontier_steps(steps: Steps, name: str, line: dict[str, Any]) -> Scatter:
+def _frontier_steps(steps: Steps, name: str, line: dict[str, object]) -> Scatter:
     return Scatter(x=steps.edges, y=[*steps.values, steps.values[-1]], mode="lines", hoverinfo="skip", name=name,
                    line={**line, "shape": "hv"})  # fmt: skip
 

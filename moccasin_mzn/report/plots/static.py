@@ -11,7 +11,7 @@ import io
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -49,7 +49,9 @@ _MOST_PATHS = 8000
 """More bars than this are drawn as pixels inside an SVG, which keeps it small."""
 _FORMS = {"again": ("D", "recomputations"), "in": ("v", "copies-in"), "out": ("^", "copies-out")}
 """Of each mark its form and id."""
-SETTINGS: dict[Any, Any] = {
+Settings: TypeAlias = dict[Any, Any]
+"""Settings of matplotlib, by key; its own types have a list of all keys, which differs between versions."""
+SETTINGS: Settings = {
     "svg.hashsalt": "moccasin_mzn", "svg.fonttype": "none", "font.size": 9.0, "axes.edgecolor": INK, "text.color": INK,
     "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
 }  # fmt: skip
@@ -60,7 +62,7 @@ def render(picture: Picture, form: str) -> bytes:
     return rendered(lambda: _figure(picture), form)
 
 
-def rendered(draw: Callable[[], Figure], form: str, settings: dict[Any, Any] = SETTINGS) -> bytes:
+def rendered(draw: Callable[[], Figure], form: str, settings: Settings = SETTINGS) -> bytes:
     """A figure as a "png" or an "svg": the same bytes wherever it is drawn.
 
     Args:
@@ -197,10 +199,10 @@ class _Drawing:
         picture, panel, suffix = self.picture, self.panel, self.suffix
         scale = MemoryScale.of(panel.most, picture.graph.size_unit)
         if panel.before is not None:
-            _draw_profile(axes, panel.before, scale, gid=f"memory-before{suffix}", color=BEFORE, linewidth=2.0,
+            _draw_profile(axes, panel.before, scale, gid=f"memory-before{suffix}", color=BEFORE, width=2.0,
                           label=f"input order, stage by stage, peak {picture.amount(panel.before.peak)}")  # fmt: skip
-        _draw_profile(axes, panel.after, scale, gid=f"memory-after{suffix}", color=AFTER, linewidth=1.0, facecolor=PALE,
-                      fill=True, label=f"{picture.what}, peak {picture.amount(panel.after.peak)}")  # fmt: skip
+        _draw_profile(axes, panel.after, scale, gid=f"memory-after{suffix}", color=AFTER, width=1.0, fill=PALE,
+                      label=f"{picture.what}, peak {picture.amount(panel.after.peak)}")  # fmt: skip
         if panel.budget is not None:
             axes.axhline(panel.budget / scale.step, color=BUDGET, linestyle=(0, (5, 3)), linewidth=1.1,
                          gid=f"budget{suffix}", zorder=5, label=f"budget {picture.amount(panel.budget)}")  # fmt: skip
@@ -210,10 +212,14 @@ class _Drawing:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, borderaxespad=0.2)
 
 
-def _draw_profile(axes: Axes, profile: Profile, scale: MemoryScale, *, gid: str, color: str, **style: Any) -> None:
-    """A step line with its peak marked."""
+def _draw_profile(
+    axes: Axes, profile: Profile, scale: MemoryScale, *, gid: str, color: str, width: float, label: str,
+    fill: str | None = None,
+) -> None:  # fmt: skip
+    """Draw a step line of a width in points, and mark its peak; `fill` is the colour below it, None: there is none."""
     values = [memory / scale.step for memory in profile.memory]
-    axes.stairs(values, profile.edges, baseline=0 if style.get("fill") else None, gid=gid, edgecolor=color, **style)
+    axes.stairs(values, profile.edges, baseline=None if fill is None else 0, gid=gid, edgecolor=color, linewidth=width,
+                facecolor=fill, fill=fill is not None, label=label)  # fmt: skip
     axes.plot([profile.peak_at], [max(values)], marker="o", markersize=4, color=color, gid=f"{gid}-peak", zorder=6)
 
 
@@ -297,7 +303,7 @@ def _lay_out_frontier(picture: FrontierPicture, axes: Axes) -> None:
     axes.set_axisbelow(True)
     scale = MemoryScale.of(peak, unit)
     step = max(peak, 1) / scale.step / 100
-    functions: Any = (lambda x: x * step, lambda x: x / step)
+    functions = (lambda x: x * step, lambda x: x / step)
     above = axes.secondary_xaxis("top", functions=functions)
     above.set_xlabel(scale.title.replace("memory", "budget"))
     above.xaxis.set_major_formatter("{x:,.10g}")
