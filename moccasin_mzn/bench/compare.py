@@ -1,4 +1,4 @@
-"""All formulations and strategies on one instance, one after the other, beside published figures."""
+"""Comparison of all formulations and strategies on one instance, with published figures."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class Contender:
 
     label: str
     family: str
-    """Whose published column is its own: "moccasin", "checkmate", "rounding"; empty: nobody's."""
+    """The family of the published figures to show: "moccasin", "checkmate", "rounding"; empty: there are none."""
     options: JsonObject = field(default_factory=dict)
-    """Of the model; empty for a strategy, whose name is the label."""
+    """Options of the model; empty for a strategy, whose name is the label."""
     max_computations: int | str | None = None
 
 
 def contenders(only: Sequence[str] = (), models: Sequence[str] = (), like: str | None = None) -> tuple[Contender, ...]:
-    """All of them, or those whose labels match one of the patterns, with * and ?.
+    """List all contenders, or those whose labels match one of the patterns, with * and ?.
 
     Args:
-        models: files of models of one's own.
-        like: the formulation whose data and solutions they have; None: staged.
+        models: files of the user's own models.
+        like: the formulation whose data and solutions these have; None: staged.
 
     Raises:
-        InputError: a pattern that matches none; a model that cannot be read.
+        InputError: a pattern matches no label; a model cannot be read.
     """
     found = [
         Contender(
@@ -63,22 +63,22 @@ def contenders(only: Sequence[str] = (), models: Sequence[str] = (), like: str |
 
 @dataclass(frozen=True)
 class Row:
-    """What one contender does with one instance."""
+    """The result of one contender on one instance."""
 
     graph: str
     budget: str
-    """As given."""
+    """The budget as the user gave it."""
     instance: Instance
     contender: Contender
     result: Result | None
-    """None if it does not apply, or failed."""
+    """The result; None if the contender does not apply, or failed."""
     note: str
-    """Why the result is what it is."""
+    """The reason for the status, in one line."""
     published: tuple[str, str, str] = ("", "", "")
-    """TDI in percent, peak and seconds in the paper, as printed there; empty where it has none."""
+    """TDI in percent, peak and seconds as printed in the paper; empty where it has none."""
 
     def as_dict(self) -> JsonObject:
-        """The object that `compare --json` prints for it."""
+        """Return the object that `compare --json` prints for the row."""
         result = self.result
         return {
             "graph": self.graph,
@@ -96,10 +96,10 @@ class Row:
 
 @dataclass(frozen=True)
 class ContenderOptions(Effort):
-    """What each contender may spend, and whether they learn from each other."""
+    """The effort of each contender, and where models start."""
 
     warm: bool = False
-    """Do models start from the best schedule of those before them that they have as a solution?"""
+    """True: a model starts from the best schedule of former contenders that is a solution of it."""
 
 
 def compare(
@@ -111,7 +111,7 @@ def compare(
     Ends early when the user interrupts one of them.
 
     Raises:
-        InputError: nonsense in the budget.
+        InputError: the budget is nonsense.
     """
     baseline = Instance.build(graph, Budget.parse(budget), count_fixed=count_fixed)
     line = line_for(len(graph.nodes), len(graph.edges), baseline.budget, published)
@@ -131,7 +131,7 @@ def compare(
 def _run(
     contender: Contender, baseline: Instance, effort: ContenderOptions, known: Sequence[tuple[int, ...]]
 ) -> tuple[Result | None, str]:
-    """Result and note of one contender; `known` are schedules that a model may start from."""
+    """Run one contender and return its result and note; `known` has schedules that a model may start from."""
     graph, budget, order = baseline.graph, baseline.budget, baseline.order
     try:
         if not contender.options:
@@ -153,7 +153,7 @@ def _run(
 
 
 def _shortest_usable(instance: Instance, options: Options, known: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """The shortest schedule that is a solution of the formulation."""
+    """Return the shortest schedule that is a solution of the formulation."""
     durations = instance.graph.durations
     for sequence in sorted(known, key=lambda sequence: sum(durations[v] for v in sequence)):
         try:
@@ -164,11 +164,11 @@ def _shortest_usable(instance: Instance, options: Options, known: Sequence[tuple
     return None
 
 
-# --- The rows of a comparison as a Markdown table that grows while the contenders run -------------------------
+# --- The table: Markdown that grows while the contenders run --------------------------------------------------
 
 
 _WIDTHS = {"contender": 34, "status": 12}
-"""Of columns with longer texts than headings."""
+"""Widths in characters of columns whose texts are longer than their heading."""
 
 
 class ComparisonTable:
@@ -182,18 +182,19 @@ class ComparisonTable:
 
     def add(self, row: Row) -> None:
         """Print a row."""
-        told = self._told(row)
+        cells = self._cells(row)
         if not self._begun:
-            self._begin(row, [heading for heading, _ in told])
+            self._begin(row, [heading for heading, _ in cells])
         if row.result is None:
             self._notes.append(f"{row.contender.label}: {row.note}")
-        self._line(told)
+        self._line(cells)
 
-    def _told(self, row: Row) -> list[tuple[str, str]]:
+    def _cells(self, row: Row) -> list[tuple[str, str]]:
+        """Return heading and text of each cell."""
         result, budget = row.result, row.instance.budget
         answer = result if result is not None and result.found else None
         model = result if result is not None and result.formulation is not None else None
-        told = [
+        cells = [
             ("contender", row.contender.label),
             ("status", result.status if result else "-"),
             ("TDI %", f"{answer.tdi_percent:.3f}" if answer else "-"),
@@ -202,7 +203,7 @@ class ComparisonTable:
             ("s", f"{result.seconds.total:.1f}" if result else "-"),
         ]
         published = zip(("paper: TDI %", "peak", "s"), row.published, strict=True)
-        return [*told, *published] if self._with_published else told
+        return [*cells, *published] if self._with_published else cells
 
     def end(self) -> None:
         """Print the notes."""

@@ -1,4 +1,4 @@
-"""A store as files that other programs read: CSV, Parquet, and the layout of MiniZinc's mzn-bench."""
+"""Export of a store for other programs: CSV, Parquet, the layout of MiniZinc's mzn-bench, and scenarios of ASlib."""
 
 from __future__ import annotations
 
@@ -42,9 +42,12 @@ MZN_BENCH_STATUS = {
 
 
 def export_tables(store: Store, path: Path, form: str) -> list[Path]:
-    """Write runs to `path`, "runs.csv", say, and traces beside it, to "runs-traces.csv"; `form` is "csv" or "parquet".
+    """Write runs to `path`, such as "runs.csv", and traces next to it, here "runs-traces.csv".
 
-    Integers are integers, and nothing stands where nothing is.
+    Integers stay integers, and missing values are empty.
+
+    Args:
+        form: "csv" or "parquet".
 
     Raises:
         InputError: a file cannot be written; a package is missing.
@@ -61,7 +64,7 @@ def export_tables(store: Store, path: Path, form: str) -> list[Path]:
 
 
 def _exact(rows: list[Row], columns: Mapping[str, type]) -> pandas.DataFrame:
-    """A table whose types are those of the store, for every column, also an empty one."""
+    """Make a table whose columns, empty ones included, have the types of the store."""
     require("bench", "pandas")
     import pandas
 
@@ -77,7 +80,7 @@ def _parquet(frame: pandas.DataFrame) -> bytes:
 
 def export_mzn_bench(store: Store, folder: Path) -> list[Path]:
     """Write the two files of each run that mzn-bench collects: NAME_sol.yml, its schedules in order of time, and
-    NAME_stats.yml, its end. Times are seconds, the objective is the duration, or what else is to be least.
+    NAME_stats.yml, its end. Times are seconds, the objective is the duration, or what else is minimized.
 
     The files have mzn-bench's keys: problem (the graph's family and the model), model (the formulation or strategy),
     data_file (the graph and the budget), configuration (the method), status, time. As it compares configurations of
@@ -112,7 +115,7 @@ def empty_folder(folder: Path) -> None:
     """Make a folder.
 
     Raises:
-        InputError: it is there and not empty, or cannot be made.
+        InputError: the folder is there and not empty, or cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -123,7 +126,7 @@ def empty_folder(folder: Path) -> None:
 
 
 def distinct_names(labels: Iterable[str]) -> list[str]:
-    """Labels as names of files, which every reader of ARFF takes too, each another."""
+    """Turn labels into different names that are valid as file names and in ARFF."""
     found: list[str] = []
     for label in labels:
         name = _plain(label).strip("_") or "_"
@@ -153,7 +156,7 @@ def _standard(row: Row, status: str) -> JsonObject:
 
 
 def _solutions(row: Row, trace: list[Row]) -> Iterator[JsonObject]:
-    """A document for each schedule; mzn-bench reads the objective of each."""
+    """Yield a document for each schedule; mzn-bench reads the objective of each."""
     points = [point for at, point in enumerate(trace) if point["duration"] is not None
               and (at == 0 or trace[at - 1]["duration"] != point["duration"])]  # fmt: skip
     for point in points:
@@ -186,9 +189,9 @@ def _statistics(row: Row) -> JsonObject:
     return {name: value for name, value in found.items() if value is not None or name in ("objective", "flatTime")}
 
 
-def _either(row: Row, name: str, of_old: str) -> object:
-    """A value that rows of old stores have under another name."""
-    return row[of_old] if row[name] is None else row[name]
+def _either(row: Row, name: str, old_name: str) -> object:
+    """Return a value that rows of old stores have under another name."""
+    return row[old_name] if row[name] is None else row[name]
 
 
 # --- A store as a scenario of ASlib, the library of algorithm selection (Bischl et al., Artificial
@@ -205,7 +208,7 @@ RUN_STATUS = {
     "crashed": "crash",
 }  # fmt: skip
 NOT_RUN = "other"
-"""Of a method on an instance that it was not for."""
+"""The run status of a method on an instance on which it was not run."""
 FOLDS = 10
 _README = """\
 Made by: python -m moccasin_mzn bench export STORE --format aslib
@@ -227,8 +230,8 @@ def export_aslib(store: Store, folder: Path, experiment: str | None = None) -> l
         experiment: its name; None: the only one in the store.
 
     Raises:
-        InputError: there are several experiments, or there is none of the name; it has no runs of schedules for one
-            memory; graphs are not in the store; the folder is there and not empty, or cannot be written.
+        InputError: there are several experiments, or none of this name; the experiment has no runs of schedules for one
+            memory; graphs are missing in the store; the folder is not empty, or cannot be written.
     """
     scenario = _Scenario(_runs_of(store.rows(), experiment, store.path), store.graphs(), store.path)
     texts = scenario.files()
@@ -260,23 +263,23 @@ class _Scenario:
 
     @cached_property
     def names(self) -> dict[tuple[str, int], str]:
-        """An id for each instance, by digest of the graph and budget."""
+        """The id of each instance, by digest of the graph and budget."""
         first = {(row["graph_digest"], row["budget_amount"]): f"{row['graph']} {row['budget']}" for row in self.rows}
         return dict(zip(first, distinct_names(first.values()), strict=True))
 
     @cached_property
     def methods(self) -> dict[str, str]:
-        """An id for each."""
+        """The id of each method, by label."""
         labels = dict.fromkeys(row["method"] for row in self.rows)
         return dict(zip(labels, distinct_names(labels), strict=True))
 
     @property
     def cutoff(self) -> float:
-        """The shortest time limit: what took longer is censored."""
+        """The shortest time limit, in seconds; longer runs are censored."""
         return min(row["time_limit"] for row in self.rows)
 
     def files(self) -> dict[str, str]:
-        """The texts of all files, by name."""
+        """Return the texts of all files, by name."""
         require("bench", "yaml")
         import yaml
 
@@ -288,7 +291,7 @@ class _Scenario:
                      "runstatus": "{ok, timeout, memout, not_applicable, crash, other}"}  # fmt: skip
         of = dict.fromkeys(STEPS, "{ok, timeout, memout, presolved, crash, other}")
         numbers = dict.fromkeys((one.name for those in STEPS.values() for one in those), "NUMERIC")
-        told = "".join(f"  {one.name}: {one.meaning}\n" for those in STEPS.values() for one in those)
+        meanings = "".join(f"  {one.name}: {one.meaning}\n" for those in STEPS.values() for one in those)
         experiment = self.rows[0]["experiment"]
         return {
             "description.txt": yaml.safe_dump(self._description(), sort_keys=False, allow_unicode=True),
@@ -297,7 +300,7 @@ class _Scenario:
             "feature_runstatus.arff": self._arff("FEATURE_RUNSTATUS", of, statuses),
             "feature_costs.arff": self._arff("FEATURE_COSTS", dict.fromkeys(STEPS, "NUMERIC"), costs),
             "cv.arff": self._arff("CV", {"fold": "NUMERIC"}, self._folds()),
-            "readme.txt": _README.format(experiment=experiment, not_run=NOT_RUN, features=told.rstrip("\n")),
+            "readme.txt": _README.format(experiment=experiment, not_run=NOT_RUN, features=meanings.rstrip("\n")),
         }
 
     def _instance(self, digest: str, budget: int) -> Instance:
@@ -340,7 +343,7 @@ class _Scenario:
         return name
 
     def _runs(self) -> list[list[object]]:
-        """Every method on every instance, at least once."""
+        """Return the lines of algorithm_runs.arff: every method on every instance, at least once."""
         seeds = sorted({row["seed"] for row in self.rows} - {None})
         found: dict[tuple[tuple[str, int], str, int], list[object]] = {}
         for row in self.rows:
@@ -353,10 +356,10 @@ class _Scenario:
         others = ((key, method) for key in self.names for method in self.methods)
         found |= {(*pair, 1): [self.cutoff, NOT_RUN] for pair in others if pair not in done}
         lines = sorted(found.items(), key=lambda one: (self.names[one[0][0]], self.methods[one[0][1]], one[0][2]))
-        return [[self.names[key], turn, self.methods[method], *told] for (key, method, turn), told in lines]
+        return [[self.names[key], turn, self.methods[method], *result] for (key, method, turn), result in lines]
 
     def _folds(self) -> list[list[object]]:
-        """All budgets of a graph are in one fold: what is learnt of one tells of the others."""
+        """Return the lines of cv.arff; all budgets of a graph are in one fold, as they are alike."""
         digests = sorted({digest for digest, _ in self.names}, key=lambda one: hashlib.sha256(one.encode()).digest())
         fold = {digest: place % FOLDS + 1 for place, digest in enumerate(digests)}
         return [[name, 1, fold[digest]] for (digest, _), name in self.names.items()]

@@ -45,21 +45,21 @@ Values = Mapping[str, Json]
 
 
 def several_memories(options: Values) -> bool:
-    """Does a method ask for a plan, not a schedule?
+    """True if a method is for several memories: it makes a plan, not a schedule.
 
     Raises:
-        InputError: an option that needs others which are not there.
+        InputError: an option needs others which are missing.
     """
     if "alignment" in options and not options.get("addresses"):
         raise InputError("alignment goes with addresses")
     return _memories(options, "100%").several
 
 
-def how_to_plan(options: Values, **effort: object) -> SearchOptions:
-    """How a method for several memories searches.
+def plan_search(options: Values, **effort: object) -> SearchOptions:
+    """Return the search options of a method for several memories.
 
     Raises:
-        InputError: nonsense, or an option that is for one memory only.
+        InputError: a value is nonsense, or an option is for one memory only.
     """
     others = {name: str(value) for name, value in options.items() if name not in EXTENSIONS}
     _memories(options, "100%").refuse_others(name for name in others if name != "order")
@@ -69,10 +69,10 @@ def how_to_plan(options: Values, **effort: object) -> SearchOptions:
 def plan_problem(
     options: Values, graph: ComputationGraph, budget: str, order: str, count_fixed: bool
 ) -> tuple[PlanProblem, PlanFormulation]:
-    """What a method for several memories asks of a graph, and the formulation for it.
+    """Return the problem that a method for several memories makes of a graph, and the formulation for it.
 
     Raises:
-        InputError: nonsense in an option, or options that do not go together.
+        InputError: an option is nonsense, or options contradict each other.
     """
     memories = _memories(options, budget)
     others = {name: str(value) for name, value in options.items() if name not in EXTENSIONS}
@@ -81,10 +81,10 @@ def plan_problem(
 
 
 def for_graph(options: Values, graph: ComputationGraph) -> JsonObject:
-    """The options with times that are relative to the graph as numbers.
+    """Return the options with those times as numbers that were relative to the graph.
 
     Raises:
-        InputError: no number.
+        InputError: a time is no number.
     """
     found = dict(options)
     for name in _RELATIVE:
@@ -95,8 +95,8 @@ def for_graph(options: Values, graph: ComputationGraph) -> JsonObject:
     return found
 
 
-def question(options: Values, budget: str) -> list[str]:
-    """The words of `solve` for these options and the budget."""
+def problem_words(options: Values, budget: str) -> list[str]:
+    """Return the arguments of `solve` for the budget and these options."""
     memories = _memories(options, budget)
     whole = [word for text in memories.device for word in ("--device", text)] or ["--budget", budget]
     others = {name: options[name] for name in EXTENSIONS[-2:] if name in options}
@@ -104,12 +104,12 @@ def question(options: Values, budget: str) -> list[str]:
 
 
 def extension_text(options: Values) -> str | None:
-    """These options in one line, the first device without a budget; None without them."""
+    """Return the options beyond one memory in one line, the first device without a budget; None if there are none."""
     return shlex.join(extension_words(options)) or None
 
 
 def extension_words(options: Values) -> list[str]:
-    """These options as they stand."""
+    """Return the options beyond one memory as arguments of `solve`, with the values of the file."""
     return _words({name: options[name] for name in EXTENSIONS if name in options})
 
 
@@ -122,7 +122,7 @@ def _words(options: Values) -> list[str]:
 
 
 def _memories(options: Values, budget: str) -> MemoryOptions:
-    """The options for several memories as `solve` takes them; the first device has the budget."""
+    """Return the options for several memories as `solve` takes them; the first device gets the budget."""
     given = {name: options[name] for name in options_of(MemoryOptions) if options.get(name, False) is not False}
     given = {name: value if value is True else str(value) for name, value in given.items()}
     devices = tuple(text.strip() for text in given.pop("device", "").split(",") if text.strip())
@@ -136,9 +136,9 @@ _OF_MODELS = {name: one for name, one in model_options().items() if name not in 
 MODEL_OPTIONS = (*_OF_MODELS, "max_computations", "order", *EXTENSIONS)
 """Options of `solve` that a method may set, as in the file."""
 ALLOCATE = "allocate"
-"""A method that is this command, for buffers; of the others only "alignment" goes with it."""
+"""The option that makes a method run this command, on buffers; of the others only "alignment" goes with it."""
 ARENA = "arena"
-"""What is to be least of buffers."""
+"""The objective of methods for buffers."""
 _OF_STRATEGIES = ("strategy", "order", "addresses", "alignment")
 ORDERS = "input", "topological", FREE
 _EFFORT = ("time_limit", "threads")
@@ -157,21 +157,21 @@ class Method:
     """One way to solve an instance.
 
     Raises:
-        InputError: nonsense in the options.
+        InputError: an option is nonsense.
     """
 
     label: str
     options: Mapping[str, str | int | float | bool]
-    """Of `solve`, by the name in the file, without those that follow; those of `EXTENSIONS`, and "strategy" or any
-    others of `MODEL_OPTIONS`."""
+    """Options of `solve`, by the name in the file, without those that are fields here: those of `EXTENSIONS`, and
+    "strategy" or others of `MODEL_OPTIONS`."""
     time_limit: float
-    """Seconds."""
+    """The time limit in seconds."""
     threads: int
-    """1 for a strategy."""
+    """The number of threads; 1 for a strategy."""
     seeds: tuple[int, ...]
-    """Empty for a strategy, which draws no random numbers."""
+    """The random seeds; empty for a strategy, which draws no random numbers."""
     graphs: tuple[str, ...] = ("*",)
-    """Patterns of the labels of graphs it is for."""
+    """Patterns for the labels of the graphs that the method is for."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", dict(self.options))
@@ -201,37 +201,37 @@ class Method:
 
     @property
     def strategy(self) -> str | None:
-        """Its name; None for a model."""
+        """The name of the strategy; None for a model."""
         name = self.options.get("strategy")
         return None if name is None else str(name)
 
     @property
     def allocates(self) -> bool:
-        """Is it for buffers, not for graphs?"""
+        """True for a method on buffers, not on graphs."""
         return ALLOCATE in self.options
 
     @property
     def alignment(self) -> int:
-        """What offsets are multiples of, if there are any."""
+        """The number of which offsets, if there are any, are multiples."""
         return int(self.options.get("alignment", 1))
 
     def fits(self, graph: str, buffers: bool = False) -> bool:
-        """Is it for the graph, or the buffers, of this label?"""
+        """True if the method is for the graph, or the buffers, with this label."""
         return buffers == self.allocates and any(fnmatchcase(graph, pattern) for pattern in self.graphs)
 
     @property
     def several(self) -> bool:
-        """Does it make plans for several memories?"""
+        """True if the method makes plans for several memories."""
         return several_memories(self.options)
 
     def changed(self, other: Method) -> tuple[str, ...]:
-        """The options and limits in which it is not as another one."""
+        """Return the names of the options and limits in which the method differs from another one."""
         names = sorted({*self.options, *other.options})
         options = [name for name in names if self.options.get(name) != other.options.get(name)]
         return (*options, *(name for name in _EFFORT if getattr(self, name) != getattr(other, name)))
 
     def arguments(self, seed: int | None) -> list[str]:
-        """The words after `solve GRAPH`, as a person would ask the same, and those of `plan_methods.question`."""
+        """Return the arguments after `solve GRAPH`, without those of `problem_words`: to repeat a run by hand."""
         words = []
         for name, value in self.options.items():
             if name in EXTENSIONS or name == ALLOCATE:
@@ -244,11 +244,11 @@ class Method:
         words += ["--time-limit", f"{self.time_limit:g}"]
         if self.strategy is None:
             words += ["--threads", str(self.threads), "--seed", str(seed)]
-            words += [] if self.allocates or self.several else ["--if-none", "stop"]  # C is as it says
+            words += [] if self.allocates or self.several else ["--if-none", "stop"]  # C is not raised
         return words
 
     def request(self, graph: ComputationGraph, budget: str, seed: int | None, count_fixed: bool) -> Request:
-        """What a run asks of a graph.
+        """Make the request of a run on a graph.
 
         Raises:
             InputError: the budget leaves nothing for outputs, or options make no sense for the graph.
@@ -265,21 +265,20 @@ class Method:
             return Request(build(max_computations="unlimited"), rule, alignment=alignment)
         options, most = self._resolve(seed or 0)
         assert isinstance(options, Options)
-        return Request(
-            build(max_computations=most), replace(options, if_none=STOP), alignment=alignment
-        )  # C is as it is
+        options = replace(options, if_none=STOP)  # C is not raised
+        return Request(build(max_computations=most), options, alignment=alignment)
 
     def allocation(self, buffers: str, seed: int | None) -> AllocationRequest:
-        """What a run asks of buffers, a CSV."""
+        """Make the request of a run on buffers, the text of a CSV file."""
         return AllocationRequest(buffers, self.alignment, self.time_limit, self.threads, seed or 0)
 
     def columns(self) -> Row:
-        """What the row of a run says about it: options as resolved, None for those that mean nothing here."""
+        """Return the columns of a run's row that are about the method: its options as resolved, where they apply."""
         if self.allocates:
             return {"extension": extension_text(self.options), "objective": ARENA}
-        told = {"extension": extension_text(self.options), "objective": self.options.get("objective", "duration")}
+        common = {"extension": extension_text(self.options), "objective": self.options.get("objective", "duration")}
         if self.strategy is not None:
-            return {"strategy": self.strategy, **told}
+            return {"strategy": self.strategy, **common}
         options, most = self._resolve(self.seeds[0])
         form = getattr(options, "form", None)
         return {
@@ -289,7 +288,7 @@ class Method:
             "search": options.search,
             "solver": options.solver,
             "max_computations": str(most),
-            **told,
+            **common,
         }
 
     def _resolve(self, seed: int) -> tuple[SearchOptions, Json]:
@@ -299,7 +298,7 @@ class Method:
         most = None if most is None else parse_count(str(most))
         effort: JsonObject = {"time_limit": self.time_limit, "threads": self.threads, "seed": seed}
         if self.several:
-            return how_to_plan(self.options, **effort), 2 if most is None else most
+            return plan_search(self.options, **effort), 2 if most is None else most
         apart = ("order", "max_computations", *EXTENSIONS)
         given: JsonObject = {name: value for name, value in self.options.items() if name not in apart}
         if "until_gap" in given:
@@ -309,13 +308,13 @@ class Method:
 
 
 def read_methods(fields: Fields, top: Fields, folder: Path) -> Iterator[Method]:
-    """The methods of one table [[methods]]; what it does not say, the top of the file does.
+    """Yield the methods of one table [[methods]]; keys that it does not have are taken from the top of the file.
 
     Args:
-        folder: in which models of one's own are looked for.
+        folder: the folder of the file, to which paths of models are relative.
 
     Raises:
-        InputError: a key is unknown, or nonsense.
+        InputError: a key is unknown, or its value is nonsense.
     """
     named = "strategy" in fields.values
     fields.only((*_OWN_KEYS, "strategy", ALLOCATE, *MODEL_OPTIONS), _REFUSED)
@@ -342,7 +341,7 @@ def read_methods(fields: Fields, top: Fields, folder: Path) -> Iterator[Method]:
 
 
 def _choices(fields: Fields) -> dict[str, tuple[Json, ...]]:
-    """All values of each option; patterns of strategies resolved."""
+    """Return all values of each option, with patterns of strategies resolved."""
     choices: dict[str, tuple[Json, ...]] = {}
     for name, value in fields.values.items():
         if name in _OWN_KEYS:
@@ -385,7 +384,7 @@ _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "alignment": ("a positive integer", lambda value: type(value) is int and value > 0),
     ALLOCATE: ("true", lambda value: value is True),
 }
-"""Of each option what its value has to be, in words, and whether one is."""
+"""The values that each option may have, by name: a description, and a function that tests a value."""
 
 
 def _is_pattern(value: object) -> bool:
@@ -402,7 +401,7 @@ def _matching(pattern: str) -> list[str]:
 
 
 def _label(fields: Fields, options: Values, several: set[str]) -> str:
-    """The label of the table, or what the options say, and the values of those with several."""
+    """Make the label of a method: that of the table with the values of options that have several, or all options."""
     if "label" in fields.values:
         return " ".join([fields.text("label"), *(_word(name, options[name]) for name in options if name in several)])
     if "strategy" in options:

@@ -43,7 +43,7 @@ except ImportError:
     raise missing("sqlalchemy", "bench") from None
 
 APPLICATION = 0x4D6F6342
-"""What SQLite's header says a store is: "MocB"."""
+"""The application id of a store in SQLite's header: "MocB"."""
 BUSY_SECONDS = 60
 
 _TYPES = {
@@ -72,17 +72,17 @@ class Store:
     """
 
     def __init__(self, path: Path) -> None:
-        """For `open` and `create`."""
+        """Prepare a store at a path; use `open` or `create`."""
         self.path, self._engine = path, _engine(path)
         self._lacks: dict[str, tuple[str, ...]] = {}
-        """Columns of each table that an older store does not have; it gets them once it is written to."""
+        """The columns of each table that an older store does not have; it gets them once it is written to."""
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Store:
         """Open a store that is there.
 
         Raises:
-            InputError: there is no such file, or it is no store, or one of another version, or broken; it is untouched.
+            InputError: the file is missing, no store, a store of another version, or broken; it is left untouched.
         """
         path = Path(path)
         if not path.is_file() or path.stat().st_size == 0:
@@ -96,7 +96,7 @@ class Store:
         """Open a store for writing; make an empty one where there is no file, or an empty one.
 
         Raises:
-            InputError: as `open`, or the file cannot be written.
+            InputError: what `open` raises, or the file cannot be written.
         """
         path = Path(path)
         if not path.parent.is_dir():
@@ -146,13 +146,13 @@ class Store:
                 connection.execute(GRAPHS.insert(), lines)
 
     def graphs(self) -> dict[str, bytes]:
-        """The graphs of runs, packed, by digest; older stores lack those of runs that were not asked for since."""
+        """Return the graphs of runs, packed, by digest; older stores lack those of runs not requested since."""
         if "graphs" in self._lacks:
             return {}
         return {row["digest"]: row["packed"] for row in self._read(GRAPHS)}
 
     def keys(self) -> set[str]:
-        """The keys of all runs that are done."""
+        """Return the keys of all runs that are done."""
         with self._connected() as connection:
             return set(connection.scalars(sqlalchemy.select(RUNS.c.key)))
 
@@ -161,10 +161,10 @@ class Store:
 
         A run that was done for another experiment keeps its line, and gets a second one for the experiment of `runs`.
         A run of that experiment which one of `runs` replaces (the same graph, budget, method and seed by their labels,
-        but another time limit, say) is kept as one of the experiment "NAME (before)".
+        but for example another time limit) is kept as one of the experiment "NAME (before)".
 
         Returns:
-            How many are replaced.
+            The number of runs that are replaced.
         """
         rows = self.rows()
         done = {row["key"]: row for row in rows}
@@ -186,19 +186,19 @@ class Store:
         return len(old)
 
     def rows(self) -> list[Row]:
-        """All runs, in the order in which they were added, with integers as integers and None where nothing is."""
+        """Return all runs, in the order in which they were added; integers are integers, missing values None."""
         return self._read(RUNS)
 
     def trace_rows(self) -> list[Row]:
-        """All traces, by run in the order in which they were added, then by position."""
+        """Return all traces, by run in the order in which they were added, then by position."""
         return self._read(TRACES)
 
     def runs(self) -> pandas.DataFrame:
-        """All runs as a table with `COLUMNS`; None or NaN where nothing is."""
+        """Return all runs as a table with `COLUMNS`; missing values are None or NaN."""
         return _frame(self.rows(), COLUMNS)
 
     def traces(self) -> pandas.DataFrame:
-        """All traces as a table with `TRACE_COLUMNS`; NaN where nothing is."""
+        """Return all traces as a table with `TRACE_COLUMNS`; missing values are NaN."""
         return _frame(self.trace_rows(), TRACE_COLUMNS)
 
     def close(self) -> None:
@@ -213,7 +213,7 @@ class Store:
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[sqlalchemy.Connection]:
-        """Errors of SQLite are told in one line."""
+        """Connect, and turn errors of SQLite into an `InputError` of one line."""
         try:
             with self._engine.connect() as connection:
                 yield connection
@@ -223,7 +223,7 @@ class Store:
             raise InputError(f"{self.path}: the store is broken: it has no table {error}") from None
 
     def _read(self, table: Table) -> list[Row]:
-        """All lines, in the order in which they were added."""
+        """Return all lines of a table, in the order in which they were added."""
         lacks = self._lacks.get(table.name, ())
         columns = [column for column in table.columns if column.name not in lacks]
         with self._connected() as connection:
@@ -331,15 +331,15 @@ def _frame(rows: Sequence[Row], columns: Mapping[str, type]) -> pandas.DataFrame
     return frame.astype(dict.fromkeys(empty, float))
 
 
-# --- At most one writer at a time: a lock that ends with its process, however that ends -----------------------
+# --- The lock: at most one writer at a time; it ends with its process, however that ends ----------------------
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file, by a file `path`.lock beside it, which is removed afterwards.
+    """Lock a file by means of a file `path`.lock in its folder, which is removed afterwards.
 
     Raises:
-        InputError: another process holds it; or the folder cannot be written to.
+        InputError: another process has the lock, or the folder cannot be written to.
     """
     import fcntl  # where there is none (Windows), nothing else of this package imports it
 
@@ -354,7 +354,7 @@ def locked(path: Path) -> Iterator[None]:
         except OSError:
             os.close(descriptor)
             raise InputError(f"{path}: another `bench run` is writing to this store") from None
-        if _is_still(name, descriptor):  # else its holder has removed it between the two
+        if _is_still(name, descriptor):  # else its owner has removed it between the two
             break
         os.close(descriptor)
     try:

@@ -202,8 +202,8 @@ def package(
         (output / name).parent.mkdir(parents=True, exist_ok=True)
         replace_file(output / name, text)
     grades = Counter(grade_text(one.grade) for one in made.instances)
-    told = ", ".join(f"{number} {grade}" for grade, number in grades.items())
-    click.echo(f"{output}: {count_text(len(texts), 'file')}, {count_text(len(made.instances), 'instance')}: {told}")
+    counts = ", ".join(f"{number} {grade}" for grade, number in grades.items())
+    click.echo(f"{output}: {count_text(len(texts), 'file')}, {count_text(len(made.instances), 'instance')}: {counts}")
     return EXIT_FOUND
 
 
@@ -214,51 +214,51 @@ def package(
 @click.argument("experiment", type=click.Path(path_type=Path), metavar="EXPERIMENT.toml")
 @click.option("--table", type=click.Path(path_type=Path), default=Path("best_known.csv"), show_default=True,
               metavar="FILE.csv", help="What is known; it and its files are made if they are not there.")  # fmt: skip
-@click.option("--only", default="*", metavar="PATTERN", help="Only questions such as `*n100* 0.9, order input*`.")
-@click.option("--again", is_flag=True, help="Also what is proven and certified in full.")
-@click.option("--list", "listing", is_flag=True, help="List the questions and what is known, and search nothing.")
-@effort("For each question; as long again for its certificate.", time_limit=60.0)
+@click.option("--only", default="*", metavar="PATTERN", help="Only instances such as `*n100* 0.9, order input*`.")
+@click.option("--again", is_flag=True, help="Search those that are proven and certified in full as well.")
+@click.option("--list", "listing", is_flag=True, help="List the instances and what is known, and search nothing.")
+@effort("For each instance; as long again for its certificate.", time_limit=60.0)
 def best_known(
     experiment: Path, table: Path, only: str, again: bool, listing: bool, time_limit: float, threads: int | None,
     seed: int | None,
 ) -> int:  # fmt: skip
-    """Make or improve the table of best-known values, of the graphs, budgets, orders and C of EXPERIMENT.
+    """Make or improve the table of best-known values, for the graphs, budgets, orders and C of EXPERIMENT.
 
-    Each question starts from the schedule that is known, and nothing is ever replaced by anything worse. What is
-    found is in the table as soon as it is certified; after an interruption the same command goes on.
+    Each search starts from the schedule that is known, and nothing is ever replaced by anything worse. What is found
+    is in the table as soon as it is certified; after an interruption the same command continues.
     """
     from moccasin_mzn.bench.best_known import improve, merged, read_table, summary
     from moccasin_mzn.search.options import STOP, Options
 
     rows = read_table(table) if table.exists() else []
     graphs, runs = planned(experiment, ())
-    questions = dict.fromkeys(_question(run, graphs, experiment.parent, table.parent) for run in runs)
+    lines = dict.fromkeys(_line_of(run, graphs, experiment.parent, table.parent) for run in runs)
     options = Options.of({"time_limit": time_limit, "threads": threads, "seed": seed, "if_none": STOP})
-    chosen = [row for row in questions if fnmatchcase(row.label, only)]
+    chosen = [row for row in lines if fnmatchcase(row.label, only)]
     with stopped_by_signals():
         for row in chosen:
             rows = merged(rows, row)
-            row = next(one for one in rows if one.question == row.question)
+            row = next(one for one in rows if one.instance == row.instance)
             done = row.file and row.status in ("optimal", "infeasible") and row.certified == row.bound
             if not listing and (again or not done):
                 click.echo(f"{row.label} ...", err=True)
                 rows = improve(rows, row, table, generated, options, lambda result: click.echo(result.reason, err=True))
-                row = next(one for one in rows if one.question == row.question)
+                row = next(one for one in rows if one.instance == row.instance)
             click.echo(_status_line(row))
     click.echo(summary(rows))
     return EXIT_FOUND
 
 
-def _question(run: Run, graphs: list[BenchGraph], folder: Path, beside: Path) -> Known:
-    """What a run of the experiment asks, without an answer."""
-    from moccasin_mzn.bench.best_known import GENERATE, asked
+def _line_of(run: Run, graphs: list[BenchGraph], folder: Path, table_folder: Path) -> Known:
+    """Make the line of a run's instance, of which nothing is known yet; `folder` is that of the experiment."""
+    from moccasin_mzn.bench.best_known import GENERATE, new_line
 
     graph = next(one for one in graphs if one.source.label == run.row["graph"])
     assert graph.graph is not None
     words = graph.source.generate
-    path = "" if words else os.path.relpath((folder / str(graph.source.path)).resolve(), beside.resolve())
-    told = f"{GENERATE}{' '.join(words)}" if words else Path(path).as_posix()
-    return asked(told, graph.graph, run.row["budget"], run.order, run.row["max_computations"] or "auto")
+    path = "" if words else os.path.relpath((folder / str(graph.source.path)).resolve(), table_folder.resolve())
+    label = f"{GENERATE}{' '.join(words)}" if words else Path(path).as_posix()
+    return new_line(label, graph.graph, run.row["budget"], run.order, run.row["max_computations"] or "auto")
 
 
 def _status_line(row: Known) -> str:

@@ -146,12 +146,12 @@ def _run_missing(runs: Sequence[Run], store: Store, scheduler: str | None, worke
         click.echo(f"{store.path}: {len(runs) - len(missing)} of {count_text(len(runs), 'run')} done already")
     progress = _Progress(store, len(runs), missing)
     if missing:
-        from moccasin_mzn.bench.execute import held_signals
+        from moccasin_mzn.bench.execute import blocked_signals
 
         try:
             if scheduler is None:
                 click.echo(f"{count_text(len(missing), 'run')} to do, {_at_most(missing)}")
-            with held_signals():  # libraries that load may swallow an interrupt
+            with blocked_signals():  # libraries that load may swallow an interrupt
                 import numba  # noqa: F401
 
                 from moccasin_mzn.bench.cluster import run_all

@@ -110,7 +110,7 @@ def test_a_contradiction_is_an_error(bound):
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """A folder with a table of two questions, one without a schedule."""
+    """A folder with a table of two instances, one without a schedule."""
     from moccasin_mzn.cli.main import run
 
     folder = tmp_path_factory.mktemp("known")

@@ -78,7 +78,7 @@ def best_known_of_shipped():
     """The same of the instances that ship, from the table of all best-known values, in the units of the models."""
     _, runs = planned(ROOT / "data" / "experiments" / "instances.toml", ())
     asked = places([run.row for run in runs if is_of_package(run.row)])
-    table = {row.question: row for row in read_table(ROOT / "data" / "best_known.csv")}
+    table = {row.instance: row for row in read_table(ROOT / "data" / "best_known.csv")}
     found = {}
     for name, (_, _, digest, amount) in zip(data_files(place[:2] for place in asked), asked, strict=True):
         row = table.get((digest, amount, "input", "2"))

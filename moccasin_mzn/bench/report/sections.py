@@ -12,13 +12,7 @@ import pandas as pd
 
 from moccasin_mzn.bench.best_known import Known
 from moccasin_mzn.bench.published import Published, line_for
-from moccasin_mzn.bench.report import ablation, figures
-from moccasin_mzn.bench.report import ablation as ablation_table
-from moccasin_mzn.bench.report import records as agreement
-from moccasin_mzn.bench.report import records as record_tables
-from moccasin_mzn.bench.report import results as extension_tables
-from moccasin_mzn.bench.report import results as result_tables
-from moccasin_mzn.bench.report import statistics as proofs
+from moccasin_mzn.bench.report import ablation, figures, records, results, statistics
 from moccasin_mzn.bench.report.document import (
     Document,
     Figure,
@@ -71,9 +65,9 @@ class Analysis:
     @cached_property
     def times(self) -> pd.DataFrame:
         """Times to proof of the models on the problems that they have in common."""
-        times = proofs.proof_seconds(self.runs)
+        times = statistics.proof_seconds(self.runs)
         provers = [m for m in self.runs.methods if m in self.runs.models or np.isfinite(times[m]).any()]
-        problems, methods = proofs.common_ground(times[provers].notna())
+        problems, methods = statistics.common_ground(times[provers].notna())
         return times.loc[problems, methods]
 
     @cached_property
@@ -81,7 +75,7 @@ class Analysis:
         """None if there are not two methods that can prove something."""
         if len(self.times.columns) < 2:
             return None
-        return portfolio(self.times, proofs.time_limits(self.runs).loc[self.times.index, self.times.columns])
+        return portfolio(self.times, statistics.time_limits(self.runs).loc[self.times.index, self.times.columns])
 
     @cached_property
     def durations(self) -> pd.DataFrame:
@@ -89,7 +83,7 @@ class Analysis:
         of = self.runs.matrix(lambda group: float(upper_median(np.where(group["valid"], group["duration"], np.inf))))
         of = of.loc[np.isfinite(of).any(axis=1)]
         applicable = of.columns[of.notna().any()]
-        problems, methods = proofs.common_ground(of[applicable].notna())
+        problems, methods = statistics.common_ground(of[applicable].notna())
         of = of.loc[problems, methods]
         return of.loc[np.isfinite(of).any(axis=1) & (of.min(axis=1) > 0)]
 
@@ -100,9 +94,9 @@ class Analysis:
         return float(longest) if np.isfinite(longest) else 1.0
 
     @cached_property
-    def conflicts(self) -> tuple[agreement.Conflict, ...]:
+    def conflicts(self) -> tuple[records.Conflict, ...]:
         """What does not fit together."""
-        return agreement.conflicts(self.runs)
+        return records.conflicts(self.runs)
 
     def not_common(self, frame: pd.DataFrame, methods: Sequence[str]) -> tuple[str, ...]:
         """A sentence about methods that were left out of a comparison."""
@@ -154,7 +148,7 @@ def _summary(of: Analysis) -> tuple[str, ...]:
             f"{count_text(len(of.durations), 'problem')}."
         )
     if not of.conflicts:
-        shared = agreement.shared_problems(runs)
+        shared = records.shared_problems(runs)
         if shared:
             lines.append(f"All proofs agree, on {count_text(shared, 'problem')} that several methods solved.")
     return tuple(lines)
@@ -187,20 +181,20 @@ def _results(of: Analysis) -> tuple[Section, ...]:
         lines.append("None of the published figures is about one of these problems.")
     if of.best_known and not of.known.lines:
         lines.append("Nothing in the table of best-known values is about one of these problems.")
-    overview = result_tables.overview_table(of.runs, of.summaries, of.lines, of.known)
-    details = result_tables.detail_table(of.runs, of.summaries, of.lines, of.known)
+    overview = results.overview_table(of.runs, of.summaries, of.lines, of.known)
+    details = results.detail_table(of.runs, of.summaries, of.lines, of.known)
     return _section("results", "Results", lines, overview) + _section("details", "Results in full", (), details)
 
 
 def _extensions(of: Analysis) -> tuple[Section, ...]:
-    table = extension_tables.extension_table(of.runs)
+    table = results.extension_table(of.runs)
     return _section("extensions", "Several memories and arenas", (), table)
 
 
 def _ablation(of: Analysis) -> tuple[Section, ...]:
     found = ablation.comparisons(of.runs)
-    table = ablation_table.ablation_table(found)
-    return _section("ablation", "Ablation", ablation_table.verdicts(found), table)
+    table = ablation.ablation_table(found)
+    return _section("ablation", "Ablation", ablation.verdicts(found), table)
 
 
 def _progress(of: Analysis) -> tuple[Section, ...]:
@@ -253,7 +247,7 @@ def _gaps(of: Analysis) -> tuple[Section, ...]:
     final = final_gaps(of.runs)[list(of.runs.models)]
     impossible = set(of.runs.runs[of.runs.runs["status"] == "infeasible"]["problem"])
     final = final.loc[[problem for problem in final.index if problem not in impossible]]
-    problems, methods = proofs.common_ground(final.notna())
+    problems, methods = statistics.common_ground(final.notna())
     figure = figures.gap_figure(of.runs, problems, methods, final, of.marks, of.end)
     if figure is None:
         return ()
@@ -263,20 +257,20 @@ def _gaps(of: Analysis) -> tuple[Section, ...]:
 
 
 def _agreement(of: Analysis) -> tuple[Section, ...]:
-    counts = agreement.scope_counts(of.runs)
+    counts = records.scope_counts(of.runs)
     if not counts:
         return ()
     text = "No proof is contradicted by another or by a schedule of the same scope or of a part of it."
     if of.conflicts:
         text = "CONTRADICTIONS: at least one proof or one schedule below is wrong."
-    tables = (record_tables.conflict_table(of.conflicts), record_tables.scope_table(counts))
+    tables = (records.conflict_table(of.conflicts), records.scope_table(counts))
     return _section("agreement", "Agreement", [text], *tables)
 
 
 def _failures(of: Analysis) -> tuple[Section, ...]:
-    failed = record_tables.failure_table(of.runs)
+    failed = records.failure_table(of.runs)
     text = () if failed else ("No run failed.",)
-    return _section("failures", "Failures", text, failed, record_tables.unsuited_table(of.runs))
+    return _section("failures", "Failures", text, failed, records.unsuited_table(of.runs))
 
 
 def _circumstances(of: Analysis) -> tuple[Section, ...]:
@@ -292,5 +286,5 @@ def _circumstances(of: Analysis) -> tuple[Section, ...]:
     spent = f"In all {hours:.1f} hours" if hours >= 1 else f"In all {60 * hours:.0f} minutes"
     memory = f"; the largest run took {bytes_text(peak)}" if pd.notna(peak) else ""
     text.append(f"{spent} of runs by the clock{memory}. Every schedule is judged by the simulator.")
-    tables = (record_tables.circumstance_table(of.runs), record_tables.ending_table(of.runs))
+    tables = (records.circumstance_table(of.runs), records.ending_table(of.runs))
     return _section("circumstances", "How it was run", text, *tables)
