@@ -1,10 +1,10 @@
-"""Do all that is proven and all that is found fit together?
+"""Agreement of all proofs and schedules, and records of how runs were made and ended.
 
-A bound says that no schedule in a scope is shorter; a proof of optimality is a bound equal to its duration, a proof
+A bound claims that no schedule in a scope is shorter; a proof of optimality is a bound equal to its duration, a proof
 that there is no schedule an infinite one. A schedule found in the same scope, or in one that is part of it, must not be
 shorter. Scopes: `staged` with C computations is part of `staged` and of `general` with as many or more; all of `staged`
-is part of Checkmate's models, which compute in the stages of the same order without a limit. What was asked for with
-several memories or with addresses is only compared with the same.
+is part of Checkmate's models, which compute in the stages of the same order without a limit. Runs with several memories
+or with addresses are only compared with runs with the same options.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _FORMS = {form.name: form for form in FORMULATIONS}
 
 @dataclass(frozen=True, order=True)
 class Scope:
-    """Among which schedules a run seeks and proves."""
+    """The set of schedules in which a run searches and for which its proofs are valid."""
 
     formulation: str
     """"staged", "general" or "checkmate"."""
     computations: str
-    """Most computations of a node, as given; empty: no limit."""
+    """The most computations of a node, as given; empty: no limit."""
     order: str
-    """Of first computations; empty: it is open."""
+    """The order of first computations; empty: it is open."""
     extension: str = ""
     """Options for several memories and for addresses."""
 
     @property
     def title(self) -> str:
-        """In a few words."""
+        """The scope in a few words."""
         limit = f", C = {self.computations}" if self.computations else ""
         order = f", order {self.order}" if self.order not in ("", "input") else ""
         extension = f", {self.extension}" if self.extension else ""
         return f"{self.formulation}{limit}{order}{extension}"
 
-    def holds(self, other: Scope) -> bool:
+    def includes(self, other: Scope) -> bool:
         """True if every schedule of `other` is one of this scope."""
         if other.extension != self.extension:
             return False
@@ -62,7 +62,7 @@ class Conflict:
     prover: str
     scope: Scope
     bound: float
-    """Infinite: proven that there is no schedule."""
+    """The bound; infinite: proven that there is no schedule."""
     finder: str
     found_scope: Scope
     duration: float
@@ -70,19 +70,19 @@ class Conflict:
 
 @dataclass(frozen=True)
 class ScopeCount:
-    """What was proven in a scope."""
+    """The numbers of proofs in a scope."""
 
     scope: Scope
     problems: int
-    """With a proof."""
+    """The number of problems with a proof."""
     shared: int
-    """With proofs by two methods or more."""
+    """The number of problems with proofs by two methods or more."""
     agreed: int
-    """Of those, with the same optimum by all."""
+    """The number of these with the same optimum by all methods."""
 
 
 def scope_of(run: pd.Series) -> Scope | None:
-    """None for a strategy, whose proofs are about no formulation."""
+    """Return the scope of a run; None for a strategy, whose proofs are about no formulation."""
     formulation = run["formulation"]
     if not formulation or run["strategy"]:
         return None
@@ -97,21 +97,21 @@ def scope_of(run: pd.Series) -> Scope | None:
 
 
 def conflicts(runs: Runs) -> tuple[Conflict, ...]:
-    """All bounds that a schedule of the same problem refutes, each pair of methods and scopes once."""
+    """Find all bounds that a schedule of the same problem refutes, each pair of methods and scopes once."""
     found: dict[tuple[object, ...], Conflict] = {}
     for problem, group in runs.runs.groupby("problem", sort=True):
-        told = [(run["method"], scope, run) for _, run in group.iterrows() if (scope := scope_of(run)) is not None]
-        for prover, scope, run in told:
+        scoped = [(run["method"], scope, run) for _, run in group.iterrows() if (scope := scope_of(run)) is not None]
+        for prover, scope, run in scoped:
             bound = _bound(run)
-            for finder, inner, other in told:
-                if other["valid"] and other["value"] < bound and scope.holds(inner):
+            for finder, inner, other in scoped:
+                if other["valid"] and other["value"] < bound and scope.includes(inner):
                     pair = Conflict(runs.problems[problem], prover, scope, bound, finder, inner, other["value"])
                     found.setdefault((problem, prover, scope, finder, inner), pair)
     return tuple(found.values())
 
 
 def proofs(runs: Runs) -> pd.DataFrame:
-    """The optima that are proven: a row for each run with columns problem, method, scope and optimum."""
+    """Return the optima that are proven: a row for each run with columns problem, method, scope and optimum."""
     rows = [
         (int(run["problem"]), run["method"], scope, _bound(run))
         for _, run in runs.runs[runs.runs["proven"]].iterrows()
@@ -121,42 +121,42 @@ def proofs(runs: Runs) -> pd.DataFrame:
 
 
 def scope_counts(runs: Runs) -> tuple[ScopeCount, ...]:
-    """How much was proven in each scope, and by how many methods."""
+    """Count the proofs in each scope, and on how many problems several methods have one."""
     counts = []
     for scope, proven in proofs(runs).groupby("scope"):
-        told = proven.groupby("problem").nunique()
-        shared = told[told["method"] > 1]
-        counts.append(ScopeCount(scope, len(told), len(shared), int((shared["optimum"] == 1).sum())))
+        distinct = proven.groupby("problem").nunique()
+        shared = distinct[distinct["method"] > 1]
+        counts.append(ScopeCount(scope, len(distinct), len(shared), int((shared["optimum"] == 1).sum())))
     return tuple(counts)
 
 
 def shared_problems(runs: Runs) -> int:
-    """On how many problems two methods or more have a proof in the same scope."""
+    """Count the problems on which two methods or more have a proof in the same scope."""
     provers = proofs(runs).groupby(["problem", "scope"])["method"].nunique()
     return provers[provers > 1].index.unique("problem").size
 
 
 def _at_most(given: str, limit: str) -> bool:
-    """True if the limit on computations `given` is surely no more than `limit`."""
+    """True if a limit on computations is certainly no more than `limit`."""
     return given == limit or (given.isdigit() and limit.isdigit() and int(given) <= int(limit))
 
 
 def _bound(run: pd.Series) -> float:
-    """The bound that a run has proven on durations, or what else is to be least, in its scope."""
+    """Return the bound that a run has proven in its scope, on durations or what else is minimized."""
     if run["status"] == "infeasible":
         return math.inf
     known = -math.inf if math.isnan(run["bound"]) else float(run["bound"])
     return max(known, float(run["value"])) if run["status"] == "optimal" and run["valid"] else known
 
 
-# --- What went wrong, what does not fit together, and how it was run ------------------------------------------
+# --- The tables of the report ---------------------------------------------------------------------------------
 
 
 _REASON_CHARACTERS = 160
 
 
 def failure_table(runs: Runs) -> Table | None:
-    """Runs that ended as a failure, alike ones in a row; None if there are none."""
+    """Make a row for failed runs with the same problem, method, status and reason; None if no run failed."""
     failed = runs.runs[runs.runs["failed"]]
     rows: list[Row] = []
     for (problem, method, status, reason), group in failed.groupby(
@@ -168,15 +168,15 @@ def failure_table(runs: Runs) -> Table | None:
         rows.append({
             "graph": of.label, "budget": Cell(of.budget), "method": method, "seeds": seeds,
             "ended as": Cell(status, alarm=True, left=True), "schedules saved": Cell(str(saved) if saved else "-"),
-            "s": Cell(seconds_text(float(group["seconds"].max()))),
+            "total time (s)": Cell(seconds_text(float(group["seconds"].max()))),
             "memory": Cell(_peak_text(group["memory_peak"].max())), "reason": _shortened(reason),
         })  # fmt: skip
-    caption = "Runs that gave no answer of their own. Saved: valid schedules that they had told of before they ended."
+    caption = "Runs that failed. Saved: valid schedules that they had reported before they ended."
     return Table.of("failures", caption, rows) if rows else None
 
 
 def unsuited_table(runs: Runs) -> Table | None:
-    """Strategies on graphs that they are not for."""
+    """Make a row for each strategy on graphs that it is not for; None if there are none."""
     rows: list[Row] = []
     for method, group in runs.runs[runs.runs["status"] == NOT_APPLICABLE].groupby("method", sort=True):
         labels = dict.fromkeys(runs.problems[problem].label for problem in sorted(group["problem"]))
@@ -186,7 +186,7 @@ def unsuited_table(runs: Runs) -> Table | None:
 
 
 def conflict_table(conflicts: tuple[Conflict, ...]) -> Table | None:
-    """Bounds that are refuted by a schedule; None if there are none."""
+    """Make a row for each bound that a schedule refutes; None if there are none."""
     rows: list[Row] = []
     for conflict in conflicts:
         bound = "no schedule" if math.isinf(conflict.bound) else amount(conflict.bound)
@@ -201,7 +201,7 @@ def conflict_table(conflicts: tuple[Conflict, ...]) -> Table | None:
 
 
 def scope_table(counts: tuple[ScopeCount, ...]) -> Table:
-    """How much was proven in each scope, and by several methods alike."""
+    """Make a row for each scope: how much was proven there, and on how much several methods agree."""
     rows: list[Row] = [
         {
             "schedules": count.scope.title,
@@ -212,40 +212,40 @@ def scope_table(counts: tuple[ScopeCount, ...]) -> Table:
         for count in counts
     ]
     caption = (
-        "Among which schedules optima are proven. Optima are compared only within one row; bounds and schedules "
-        "also across rows: staged schedules are also general ones, and also Checkmate's."
+        "The sets of schedules for which optima are proven. Optima are compared only within one row; bounds and "
+        "schedules also across rows: staged schedules are also general ones, and also Checkmate's."
     )
     return Table.of("scopes", caption, rows)
 
 
 def circumstance_table(runs: Runs) -> Table:
-    """What each method was: model, solver, driver, limits."""
+    """Make a row for each method: its model, solver, driver and limits."""
     rows: list[Row] = []
     for method in runs.methods:
         group = runs.runs[runs.runs["method"] == method]
 
-        def told(column: str, group: pd.DataFrame = group) -> str:
+        def text(column: str, group: pd.DataFrame = group) -> str:
             return ", ".join(sorted({str(value) for value in group[column] if value and str(value) != "nan"})) or "-"
 
-        what = told("strategy") if method not in runs.models else " ".join(
-            part for part in map(told, ("formulation", "precedence", "index", "extension")) if part != "-")  # fmt: skip
+        what = text("strategy") if method not in runs.models else " ".join(
+            part for part in map(text, ("formulation", "precedence", "index", "extension")) if part != "-")  # fmt: skip
         limits = [bytes_text(value) for value in sorted(group["memory_limit"].dropna().unique())]
         rows.append({
-            "method": method, "model or strategy": what, "C": Cell(told("max_computations")), "search": told("search"),
-            "solver": told("solver"), "version": told("solver_version"), "driver": told("driver"),
+            "method": method, "model or strategy": what, "C": Cell(text("max_computations")), "search": text("search"),
+            "solver": text("solver"), "version": text("solver_version"), "driver": text("driver"),
             "threads": Cell(_numbers(group["threads"])), "seeds": Cell(_numbers(group["seed"])),
             "time limit, s": Cell(_numbers(group["time_limit"])), "memory limit": Cell(", ".join(limits) or "-"),
             "runs": Cell(str(len(group))),
         })  # fmt: skip
     caption = (
-        "The methods, as they were run. C: most computations of a node. Search: local search and bounds beside the "
-        "model."
+        "The methods, as they were run. C: most computations of a node. Search: local search and bounds in parallel "
+        "with the model."
     )
     return Table.of("methods", caption, rows)
 
 
 def ending_table(runs: Runs) -> Table:
-    """How many runs of each method ended in which way."""
+    """Make a row for each method: how many of its runs ended with which status."""
     counts = runs.runs.groupby(["method", "status"]).size().unstack(fill_value=0)
     rows: list[Row] = [
         {

@@ -1,5 +1,5 @@
-"""The sections of a report. What makes no sense for an experiment is left out, with a sentence where one might look for
-it."""
+"""The sections of a report. A section that does not apply to an experiment is left out, or is a sentence that explains
+why it is empty."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from moccasin_mzn.formatting import count_text
 
 @dataclass(frozen=True)
 class Analysis:
-    """All that several sections need, computed once."""
+    """Results that several sections need, each computed once."""
 
     runs: Runs
     published: tuple[Published, ...] = ()
@@ -49,17 +49,17 @@ class Analysis:
 
     @cached_property
     def known(self) -> BestKnown:
-        """What is best known of each problem, in the order that each method has."""
+        """The best-known values of each problem, in the order that each method has."""
         return BestKnown.of(self.runs, self.best_known)
 
     @cached_property
     def marks(self) -> dict[str, Mark]:
-        """How each method is drawn."""
+        """The mark of each method in figures."""
         return marks_for(self.runs.methods)
 
     @cached_property
     def summaries(self) -> dict[tuple[int, str], Summary]:
-        """A summary for each problem and method."""
+        """The summary of each problem and method."""
         return summaries(self.runs)
 
     @cached_property
@@ -72,7 +72,7 @@ class Analysis:
 
     @cached_property
     def portfolio(self) -> Portfolio | None:
-        """None if there are not two methods that can prove something."""
+        """The portfolio of the methods in `times`; None if there are fewer than two."""
         if len(self.times.columns) < 2:
             return None
         return portfolio(self.times, statistics.time_limits(self.runs).loc[self.times.index, self.times.columns])
@@ -95,11 +95,11 @@ class Analysis:
 
     @cached_property
     def conflicts(self) -> tuple[records.Conflict, ...]:
-        """What does not fit together."""
+        """The bounds that schedules refute."""
         return records.conflicts(self.runs)
 
     def not_common(self, frame: pd.DataFrame, methods: Sequence[str]) -> tuple[str, ...]:
-        """A sentence about methods that were left out of a comparison."""
+        """Make a sentence about the methods that were left out of a comparison; none if there are none."""
         absent = [method for method in methods if method not in frame.columns]
         if not absent or not len(frame.columns):
             return ()
@@ -107,10 +107,11 @@ class Analysis:
 
 
 def document(runs: Runs, published: Sequence[Published] = (), best_known: Sequence[Known] = ()) -> Document:
-    """The report about an experiment.
+    """Make the report about an experiment.
 
     Args:
-        best_known: lines of a table to compare with.
+        published: published figures to compare with.
+        best_known: lines of a table of best-known values to compare with.
     """
     of = Analysis(runs, tuple(published), tuple(best_known))
     makers = (
@@ -167,7 +168,7 @@ def _warnings(of: Analysis) -> tuple[str, ...]:
 
 
 def _section(name: str, title: str, text: Iterable[str], *blocks: Table | Figure | None) -> tuple[Section, ...]:
-    """One section, without the blocks that there are not; none if nothing stands in it."""
+    """Make one section of the paragraphs and the blocks that exist; none if it would be empty."""
     there = tuple(block for block in blocks if block is not None)
     section = Section(name, title, tuple(text), there)
     return (section,) if section.paragraphs or there else ()
@@ -209,8 +210,8 @@ def _growth(of: Analysis) -> tuple[Section, ...]:
         return ()
     text = []
     for title, fitted in laws.items():
-        told = [f"{m}: n^{round(fitted[m].exponent, 2) + 0.0:.2f}" for m in of.runs.methods if m in fitted]
-        text += [f"Fitted growth, {title}: {', '.join(told)}."] if told else []
+        growth = [f"{m}: n^{round(fitted[m].exponent, 2) + 0.0:.2f}" for m in of.runs.methods if m in fitted]
+        text += [f"Fitted growth, {title}: {', '.join(growth)}."] if growth else []
     text = text or ["Too few sizes of graphs to fit a growth."]
     return _section("growth", "Time to the best schedule and size", text, figure)
 
@@ -278,12 +279,12 @@ def _circumstances(of: Analysis) -> tuple[Section, ...]:
     machines = runs[runs["machine"] != ""]["machine"].value_counts().sort_index()
     versions = sorted(set(runs["version"]) - {""})
     if len(machines):
-        told = (f"{name} ({count_text(count, 'run')})" for name, count in machines.items())
-        text.append(f"Machines: {'; '.join(told)}.")
+        counts = (f"{name} ({count_text(count, 'run')})" for name, count in machines.items())
+        text.append(f"Machines: {'; '.join(counts)}.")
     if versions:
         text.append(f"moccasin_mzn {list_text(versions)}.")
     hours, peak = runs["seconds"].sum() / 3600, runs["memory_peak"].max()
-    spent = f"In all {hours:.1f} hours" if hours >= 1 else f"In all {60 * hours:.0f} minutes"
+    spent = f"In total {hours:.1f} hours" if hours >= 1 else f"In total {60 * hours:.0f} minutes"
     memory = f"; the largest run took {bytes_text(peak)}" if pd.notna(peak) else ""
     text.append(f"{spent} of runs by the clock{memory}. Every schedule is judged by the simulator.")
     tables = (records.circumstance_table(of.runs), records.ending_table(of.runs))

@@ -1,4 +1,4 @@
-"""Values over time: the trace of a run, its gap, and the median of several runs with the range they span."""
+"""Statistics of runs: values over time, times to proof, and summaries over seeds."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Steps:
     before: float = np.inf
 
     def at(self, places: np.ndarray | float) -> np.ndarray:
-        """The value at each of `places`."""
+        """Return the value at each of `places`."""
         position = np.searchsorted(self.starts, places, side="right")
         return np.concatenate([[self.before], self.values])[position]
 
     @classmethod
     def counting(cls, values: pd.Series, total: int = 1) -> Steps:
-        """How many of `total` values are at most so large; what is infinite or NaN never is."""
+        """Return the share of `total` values that are at most x, over x; infinite and NaN never are."""
         known = np.sort(values[np.isfinite(values)].to_numpy(dtype=float))
         return cls(known, np.arange(1, len(known) + 1) / max(1, total), 0.0)
 
@@ -46,14 +46,14 @@ class Curve:
 
 
 def upper_median(values: np.ndarray | Sequence[float]) -> np.ndarray:
-    """The median along the first axis, of an even number the larger of the middle two: where half of the values are
-    infinite, so is the median."""
+    """Return the median along the first axis, of an even number the larger of the middle two: where half of the values
+    are infinite, so is the median."""
     ordered = np.sort(np.asarray(values, dtype=float), axis=0)
     return ordered[len(ordered) // 2]
 
 
 def median_curve(steps: Sequence[Steps]) -> Curve:
-    """The upper median over runs at every moment where one of them changes."""
+    """Return the upper median over runs at every moment where one of them changes."""
     changes = [one.starts for one in steps]
     moments = np.unique(np.concatenate(changes)) if changes else np.array([])
     if not len(moments):
@@ -64,31 +64,33 @@ def median_curve(steps: Sequence[Steps]) -> Curve:
 
 
 def durations(runs: Runs, run: pd.Series) -> Steps:
-    """The duration of the incumbent of a run, in the graph's unit."""
+    """Return the duration of the incumbent of a run over time, in the graph's unit."""
     return _improving(runs, run, "duration", float(run["duration"]) if run["valid"] else np.nan, np.minimum, np.inf)
 
 
 def bounds(runs: Runs, run: pd.Series) -> Steps:
-    """The lower bound on the duration that a run has proven, in the graph's unit; before the first minus infinity."""
+    """Return the lower bound on durations that a run has proven, over time, in the graph's unit; at first -infinity."""
     return _improving(runs, run, "bound", float(run["duration_bound"]), np.maximum, -np.inf)
 
 
 def _improving(runs: Runs, run: pd.Series, column: str, final: float, better: np.ufunc, before: float) -> Steps:
-    """The best so far of what the trace of a run tells of `column`, unless it is of other amounts; the `final` value
-    counts even if no trace tells of it."""
+    """Return the best value so far of a column of a run's trace; `final` counts even if it is not in the trace.
+
+    A run with another objective has a trace of that: then `final` is the only value.
+    """
     seconds, values = [], []
     if run["objective"] == OF_SCHEDULES and run["key"] in runs.traces:
-        told = runs.traces[run["key"]][["seconds", column]].astype(float).dropna(subset=[column])
-        seconds, values = list(told["seconds"]), list(told[column])
-    reached = better.reduce(np.array(values), initial=before)
-    if not np.isnan(final) and better(reached, final) != reached:
+        trace = runs.traces[run["key"]][["seconds", column]].astype(float).dropna(subset=[column])
+        seconds, values = list(trace["seconds"]), list(trace[column])
+    best = better.reduce(np.array(values), initial=before)
+    if not np.isnan(final) and better(best, final) != best:
         seconds.append(max([*seconds, float(run["took"])]))
         values.append(final)
     return Steps(np.array(seconds, dtype=float), better.accumulate(np.array(values, dtype=float)), before)
 
 
 def best_seconds(runs: Runs, run: pd.Series) -> float:
-    """Seconds until a run had its best schedule; infinite without one."""
+    """Return the seconds until a run had its best schedule; infinite without one."""
     if not run["valid"]:
         return np.inf
     steps = durations(runs, run)
@@ -96,12 +98,12 @@ def best_seconds(runs: Runs, run: pd.Series) -> float:
 
 
 def percent_over(values: np.ndarray | float, base: float | None) -> np.ndarray | float:
-    """Total duration increase of durations over that of every node once, in percent; 0 if that is 0."""
+    """Return the total duration increase over every node once, in percent; 0 if that duration is 0."""
     return 100 * (np.asarray(values, dtype=float) / base - 1) if base else np.asarray(values, dtype=float) * 0
 
 
 def increases(runs: Runs, problem: int, method: str, of: Callable[[Runs, pd.Series], Steps]) -> Curve:
-    """The median over runs of `durations`, or of `bounds`, in percent over every node once."""
+    """Return the median over runs of `durations`, or of `bounds`, in percent over every node once."""
     base = runs.problems[problem].baseline_duration
     curve = median_curve([of(runs, run) for _, run in runs.of(problem, method).iterrows()])
     low, median, high = (np.asarray(percent_over(values, base)) for values in (curve.low, curve.median, curve.high))
@@ -109,8 +111,8 @@ def increases(runs: Runs, problem: int, method: str, of: Callable[[Runs, pd.Seri
 
 
 def gap_steps(runs: Runs, run: pd.Series) -> Steps:
-    """The gap of a run over time: 100 * (duration - bound) / duration, `WORST` while there is no schedule; of what else
-    is to be least the gap at the end."""
+    """Return the gap of a run over time: 100 * (duration - bound) / duration, `WORST` while there is no schedule; for
+    other objectives only the gap at the end."""
     if run["objective"] != OF_SCHEDULES:
         last = WORST if np.isnan(run["gap_percent"]) else run["gap_percent"]
         return Steps(np.array([0.0, float(run["took"])]), np.array([WORST, last]))
@@ -124,23 +126,23 @@ def gap_steps(runs: Runs, run: pd.Series) -> Steps:
 
 
 def median_gaps(runs: Runs, problems: Sequence[int], method: str) -> Curve:
-    """The upper median over problems of that over the runs of a method, and the range over problems."""
+    """Return the upper median over problems of that over a method's runs, and the range over problems."""
     groups = (runs.of(problem, method).iterrows() for problem in problems)
     curves = [median_curve([gap_steps(runs, run) for _, run in group]) for group in groups]
     return median_curve([Steps(curve.seconds, curve.median) for curve in curves])
 
 
 def final_gaps(runs: Runs) -> pd.DataFrame:
-    """The gap at the end, of every problem (row) and method (column): the upper median over runs; NaN: did not run."""
+    """Return the gap at the end of each problem (row) and method (column): the upper median over runs; NaN: not run."""
     return runs.matrix(lambda of: float(upper_median([gap_steps(runs, run).values[-1] for _, run in of.iterrows()])))
 
 
 def shares_within(gaps: pd.Series) -> Steps:
-    """The share of problems with a gap up to so many percent; `WORST` is no gap at all."""
+    """Return the share of problems with a gap of at most x percent, over x; `WORST` counts as no gap at all."""
     return Steps.counting(gaps[gaps < WORST], gaps.notna().sum())
 
 
-# --- Times to proof, scores, and on how many problems methods are good ----------------------------------------
+# --- Times to proof, scores and performance profiles ----------------------------------------------------------
 
 # A method solves a problem if more than half of its runs end with a proof (of optimality, or that there is no
 # schedule);
@@ -151,21 +153,21 @@ def shares_within(gaps: pd.Series) -> Steps:
 
 PENALTY = 2
 FASTEST = 0.05
-"""Times to proof below count as this many seconds where ratios are taken."""
+"""The least time to a proof, in seconds, where ratios are taken: shorter ones cannot be measured."""
 
 
 def proof_seconds(runs: Runs) -> pd.DataFrame:
-    """Time to proof of every problem (row) by every method (column): infinite if not solved, NaN if it did not run."""
+    """Return times to proof of problems (rows) by methods (columns): infinite if not solved, NaN if not run."""
     return runs.matrix(lambda group: float(upper_median(np.where(group["proven"], group["took"], np.inf))))
 
 
 def time_limits(runs: Runs) -> pd.DataFrame:
-    """The time limit of every problem and method, in seconds; without one, the longest of its runs."""
+    """Return the time limit of each problem and method, in seconds; without one, the longest of its runs."""
     return runs.matrix(lambda group: float(group["time_limit"].fillna(group["took"]).max()))
 
 
 def par2(seconds: pd.DataFrame, limits: pd.DataFrame | pd.Series) -> pd.DataFrame:
-    """`seconds`, with twice the limit where a problem is not solved; NaN stays."""
+    """Return `seconds`, with twice the limit where a problem is not solved; NaN stays."""
     penalties = PENALTY * limits
     if isinstance(limits, pd.Series):
         penalties = pd.concat([penalties] * len(seconds.columns), axis=1, keys=seconds.columns)
@@ -173,8 +175,8 @@ def par2(seconds: pd.DataFrame, limits: pd.DataFrame | pd.Series) -> pd.DataFram
 
 
 def performance_profiles(values: pd.DataFrame, floor: float = 0.0) -> dict[str, Steps]:
-    """Of each method the share of problems on which it is within a factor of the best (Dolan and More, Benchmarking
-    optimization software with performance profiles, Mathematical Programming 91, 2002).
+    """Return for each method the share of problems on which it is within a factor of the best (Dolan and More,
+    Benchmarking optimization software with performance profiles, Mathematical Programming 91, 2002).
 
     Args:
         values: what is to be small, for problems (rows) and methods (columns); infinite or NaN: never within any
@@ -193,9 +195,9 @@ def performance_profiles(values: pd.DataFrame, floor: float = 0.0) -> dict[str, 
 
 
 def common_ground(ran: pd.DataFrame) -> tuple[list[int], list[str]]:
-    """Problems and methods to compare: every one of the methods ran on every one of the problems.
+    """Choose problems and methods to compare, such that each of the methods ran on each of the problems.
 
-    While fewer than half of the problems are common to all, the method that ran on the fewest is left out; of several,
+    While fewer than half of the problems are common to all, the method that ran on the fewest is left out; among ties,
     the last. Both are empty if no method ran on half of the problems.
 
     Args:
@@ -212,7 +214,7 @@ def common_ground(ran: pd.DataFrame) -> tuple[list[int], list[str]]:
     return [], []
 
 
-# --- What a method did with a problem, over its runs: medians, and the range from the least to the largest ----
+# --- Summaries of a method's runs on a problem: medians, and the range from the least to the largest ----------
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: pd.Series | np.ndarray | list[float]) -> Spread | None:
-        """None without a finite number; what is not finite is left out."""
+        """Summarize the finite values; None without any."""
         known = np.asarray(values, dtype=float)
         known = known[np.isfinite(known)]
         if not len(known):
@@ -238,30 +240,30 @@ class Summary:
     """The runs of a method on a problem, one for each seed."""
 
     runs: int
-    """0: it did not run."""
+    """The number of runs; 0: the method did not run."""
     applies: bool
     found: int
-    """Runs with a valid schedule."""
+    """The number of runs with a valid schedule."""
     proven: int
-    """Runs that ended with a proof."""
+    """The number of runs that ended with a proof."""
     failed: int
     status: str
-    """The most frequent; of several, the first of the alphabet; empty without runs."""
+    """The most frequent status; among ties, the first in alphabetical order; empty without runs."""
     tdi: Spread | None
     """Total duration increase in percent, of runs with a schedule."""
     peak: Spread | None
     gap: Spread | None
-    """100 * (duration - bound) / duration; None for a strategy, which seeks no bound."""
+    """The gap, 100 * (duration - bound) / duration; None for a strategy, which seeks no bound."""
     best_seconds: Spread | None
-    """Until the best schedule of a run."""
+    """The seconds until a run had its best schedule."""
     proof_seconds: Spread | None
-    """Until the proof, of runs that ended with one."""
+    """The seconds until the proof, for runs that ended with one."""
     seconds: Spread | None
-    """Of whole runs."""
+    """The seconds of whole runs."""
 
 
 def summarize(runs: Runs, problem: int, method: str) -> Summary:
-    """Medians and ranges over the runs of a method on a problem."""
+    """Compute medians and ranges over the runs of a method on a problem."""
     group = runs.of(problem, method)
     valid, proven = group[group["valid"]], group[group["proven"]]
     base = runs.problems[problem].baseline_duration
@@ -282,7 +284,7 @@ def summarize(runs: Runs, problem: int, method: str) -> Summary:
 
 
 def summaries(runs: Runs) -> dict[tuple[int, str], Summary]:
-    """A summary for every problem and method."""
+    """Make the summary of every problem and method."""
     return {
         (problem, method): summarize(runs, problem, method)
         for problem in range(len(runs.problems))

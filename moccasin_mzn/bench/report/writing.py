@@ -1,4 +1,4 @@
-"""Panels to SVG for a page, and whole figures to files. The same numbers give the same bytes."""
+"""A document as files: HTML, Markdown with SVG figures, LaTeX with PDF figures. The same numbers make the same bytes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SETTINGS: dict[Any, Any] = {
 _SMALL, _LARGE = (3.3, 2.35), (4.3, 3.1)
 """Width and height of a panel in inches."""
 _COLUMNS = 3
-"""Of small panels, where the figure does not say how many; a page has as many rows of panels at most."""
+"""The columns of small panels where the figure leaves that open; a page has at most as many rows of panels."""
 _LEFT, _RIGHT, _BOTTOM, _TOP = 0.64, 0.1, 0.4, 0.24
 """Margins of a panel in inches. They are fixed: to measure the labels of every panel takes longer than to draw it."""
 _HANDLE, _CHARACTER = 0.62, 0.075
@@ -44,7 +44,7 @@ _FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', Arial, sans-serif"
 
 
 def panel_svg(panel: Panel, name: str, small: bool) -> str:
-    """A panel as an element for a page: no size of its own, the page's colour of text, ids that begin with `name`."""
+    """Draw a panel as an SVG element for a page, without a size, in the page's text colour; ids begin with `name`."""
     with _settings():
         figure = Drawn(figsize=_SMALL if small else _LARGE)
         _draw(panel, _panel_axes(figure, 0, 1, 1), small)
@@ -53,7 +53,7 @@ def panel_svg(panel: Panel, name: str, small: bool) -> str:
 
 
 def mark_svg(mark: Mark, name: str) -> str:
-    """A short piece of a method's line, with its marker, for legends of a page; ids begin with `name`."""
+    """Draw a short piece of a method's line, with its marker, for the legend on a page; ids begin with `name`."""
     with _settings():
         figure = Drawn(figsize=(0.42, 0.16))
         axes = figure.add_axes((0, 0, 1, 1))
@@ -66,7 +66,7 @@ def mark_svg(mark: Mark, name: str) -> str:
 
 
 def _for_page(text: str, name: str) -> str:
-    """The element alone, without a size, with ids of its own and the colours and fonts of the page."""
+    """Return the SVG element only, without a size, with ids of its own and the colours and fonts of the page."""
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     opening, _, rest = text.partition(">")
     text = re.sub(r' (width|height)="[^"]*"', "", opening) + ">" + rest
@@ -76,8 +76,8 @@ def _for_page(text: str, name: str) -> str:
 
 
 def figure_files(figure: Figure, kinds: Sequence[str]) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """A figure's pages of panels, each with the legend: a name, and the contents of a file of each of `kinds`, "svg" or
-    "pdf"."""
+    """Yield a figure's pages of panels, each with the legend: a name, and the file contents for each of `kinds`, which
+    are "svg" and "pdf"."""
     panels, most = figure.panels, (figure.columns or _COLUMNS) ** 2
     pages = [panels[k : k + most] for k in range(0, len(panels), most)]
     for number, page in enumerate(pages, 1):
@@ -108,7 +108,7 @@ def _page(figure: Figure, panels: Sequence[Panel]) -> Drawn:
 
 
 def _panel_axes(drawn: Drawn, place: int, rows: int, columns: int, below: float = 0.0) -> Axes:
-    """The axes of the panel at `place`, row by row, with its margins; `below` all panels are so many inches."""
+    """Make the axes of the panel at `place`, row by row, with its margins; `below` is the space under all in inches."""
     width, height = drawn.get_size_inches()
     row, column = divmod(place, columns)
     across, down = width / columns, (height - below) / rows
@@ -123,7 +123,7 @@ def _draw(panel: Panel, axes: Axes, small: bool) -> None:
 
 
 def _handle(mark: Mark, places: Sequence[float]) -> Line2D:
-    """A line with a marker in its middle; published points are hollow markers without a line."""
+    """Make a line with a marker in its middle; published points are hollow markers without a line."""
     line = Line2D(
         places, [0.0] * len(places), color=mark.color, linewidth=1.3, linestyle="none" if mark.published else "-",
         marker=mark.marker or None, markersize=4.5, markevery=[len(places) // 2],
@@ -147,14 +147,14 @@ def _bytes(figure: Drawn, kind: str, background: str = "none") -> bytes:
     return out.getvalue()
 
 
-# --- A document to files: one HTML page; Markdown with SVG figures; LaTeX with PDF figures --------------------
+# --- Templates and files --------------------------------------------------------------------------------------
 
 
 _TEMPLATES = {"html": ("report.html",), "md": ("report.md",), "tex": ("report.tex", "report-body.tex")}
-"""The files of each format, each of a template of its name."""
+"""The files of each format; each has a template of its name."""
 FORMATS = tuple(_TEMPLATES)
 _KINDS = {"md": "svg", "tex": "pdf"}
-"""Of the files of figures; a page holds its own."""
+"""The form of the files of figures, by format; an HTML page includes its figures."""
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
@@ -167,21 +167,21 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&!])")
 
 
 def latex(text: object) -> str:
-    """`text` as LaTeX shows it; brackets and asterisks in braces, so that they mean nothing to the commands around."""
+    """Escape text for LaTeX; brackets and asterisks are in braces, so that they mean nothing to commands around."""
     pieces = re.split(r"(--|.)", _SPACES.sub(" ", str(text)))
     return "".join(_LATEX.get(piece, piece) for piece in pieces)
 
 
 def markdown(text: object) -> str:
-    """`text` as Markdown shows it, also in a cell of a table."""
+    """Escape text for Markdown, also in a cell of a table."""
     return _MARKDOWN.sub(r"\\\1", _SPACES.sub(" ", str(text)))
 
 
 def write(document: Document, folder: Path, formats: Sequence[str] = FORMATS) -> tuple[Path, ...]:
-    """Write a report in some of `FORMATS`; each file is replaced whole, those of text are returned.
+    """Write a report in some of `FORMATS` and return the files of text; each file is replaced as a whole.
 
     Raises:
-        InputError: an unknown format, or a file that cannot be written.
+        InputError: a format is unknown, or a file cannot be written.
     """
     for name in formats:
         if name not in FORMATS:
@@ -196,7 +196,7 @@ def write(document: Document, folder: Path, formats: Sequence[str] = FORMATS) ->
 
 
 def _figures(document: Document, folder: Path, kinds: Sequence[str]) -> dict[str, list[str]]:
-    """Write all figures; the names of the pages of each, which are those of its files without their kind."""
+    """Write all figures; return the names of the pages of each, which are the names of its files without suffix."""
     _make(folder)
     names: dict[str, list[str]] = {}
     for section in document.sections:
@@ -228,7 +228,7 @@ def check_folder(folder: Path) -> None:
     """Refuse now what `write` would refuse after all figures are drawn.
 
     Raises:
-        InputError: `folder` is a file, or it can be neither written to nor made.
+        InputError: `folder` is a file, or cannot be written to or made.
     """
     above = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
     if not above.is_dir():

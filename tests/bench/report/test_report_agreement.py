@@ -21,8 +21,8 @@ from moccasin_mzn.bench.report.records import Scope, conflicts, scope_counts, sh
     ],
 )
 def test_scopes_that_hold_others(wide, narrow):
-    assert wide.holds(narrow)
-    assert narrow.holds(wide) == (wide == narrow)
+    assert wide.includes(narrow)
+    assert narrow.includes(wide) == (wide == narrow)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_scopes_that_hold_others(wide, narrow):
     ],
 )
 def test_scopes_that_do_not(one, other):
-    assert not one.holds(other) and not other.holds(one)
+    assert not one.includes(other) and not other.includes(one)
 
 
 def test_equal_optima_agree():

@@ -178,9 +178,9 @@ def test_portfolio_by_hand():
     result = portfolio(SECONDS, LIMITS)
     a, b, c = result.members
     assert (result.problems, result.solved, result.par2) == (4, 3, (1 + 1 + 5 + 20) / 4)
-    assert (a.solved, a.par2, a.best, a.sole_best) == (2, 43 / 4, 1, 1)
-    assert (b.solved, b.par2, b.best, b.sole_best) == (3, 30 / 4, 2, 2)
-    assert (c.solved, c.best, c.lost_solved, c.lost_par2) == (3, 0, 0, 0)
+    assert (a.solved, a.par2, a.wins, a.unique_wins) == (2, 43 / 4, 1, 1)
+    assert (b.solved, b.par2, b.wins, b.unique_wins) == (3, 30 / 4, 2, 2)
+    assert (c.solved, c.wins, c.lost_solved, c.lost_par2) == (3, 0, 0, 0)
     assert (a.lost_solved, a.lost_par2) == (0, 3 / 4)  # 4 s by b or c for 1 s
     assert (b.lost_solved, b.lost_par2) == (0, 2 / 4)  # 2 s for 1 s and 6 s for 5 s
     assert result.single_best is b
@@ -201,9 +201,9 @@ def test_laws_of_the_virtual_best_solver(seconds):
         assert (best <= seconds[method]).all()
         assert result.par2 <= member.par2 + 1e-9 and result.solved >= member.solved
         assert member.lost_par2 >= 0 and 0 <= member.lost_solved <= member.solved
-        assert member.sole_best <= member.best <= member.solved
-        assert (member.lost_par2 > 1e-9) <= (member.sole_best > 0)
-    assert sum(member.sole_best for member in result.members) <= result.solved <= sum(m.best for m in result.members)
+        assert member.unique_wins <= member.wins <= member.solved
+        assert (member.lost_par2 > 1e-9) <= (member.unique_wins > 0)
+    assert sum(member.unique_wins for member in result.members) <= result.solved <= sum(m.wins for m in result.members)
     if len(seconds.columns) == 1:
         assert result.members[0].lost_solved == result.solved
 
