@@ -194,12 +194,12 @@ def _either(row: Row, name: str, old_name: str) -> object:
     return row[old_name] if row[name] is None else row[name]
 
 
-# --- A store as a scenario of ASlib, the library of algorithm selection (Bischl et al., Artificial
-# Intelligence, 2016)
+# --- ASlib ----------------------------------------------------------------------------------------------------
 
-# Instances are graphs within budgets, algorithms are methods, repetitions are seeds. Performance is the seconds to a
-# proof, of whatever is best or that there is nothing, censored at the time limit: a method that proves nothing, as
-# strategies do, has always timed out. Features are those of `features`, for the input order.
+# ASlib is the library of algorithm selection (Bischl et al., Artificial Intelligence, 2016). Instances are graphs in
+# budgets, algorithms are methods, repetitions are seeds. Performance is the seconds to a proof, of an optimum or that
+# there is no schedule, censored at the time limit: a method that proves nothing, such as a strategy, has always timed
+# out. Features are those of `features`, for the input order.
 
 
 RUN_STATUS = {

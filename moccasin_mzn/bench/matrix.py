@@ -1,4 +1,7 @@
-"""The graphs of an experiment: found or generated, with a digest of what they are, packed for other machines."""
+"""The graphs and the runs of an experiment.
+
+Graphs are read or generated, and get a digest of their content; compressed, they go to other machines with their runs.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +139,7 @@ def _find(source: GraphSource, folders: Sequence[Path]) -> Path | None:
     raise InputError(f"graph {source.label}: there is no {path_of(source)} in {where}")
 
 
-# --- The runs of an experiment: every graph within every budget by every method with every seed ---------------
+# --- Runs: every graph within every budget by every method with every seed ------------------------------------
 
 
 @dataclass(frozen=True)

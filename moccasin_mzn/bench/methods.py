@@ -1,4 +1,4 @@
-"""Options of methods for several memories and for addresses: as in an experiment's file, and as `solve` takes them.
+"""Methods of an experiment: options of `solve`, where lists multiply; first those for several memories and addresses.
 
 The first device has no budget of its own: it gets that of the graph, as local memory does with paging. A time per unit
 of size may be a multiple of the graph's mean duration per unit of size, "0.1x", so that it means the same for all.
@@ -129,7 +129,7 @@ def _memories(options: Values, budget: str) -> MemoryOptions:
     return MemoryOptions(**given, device=first_device_swept(devices, budget))
 
 
-# --- Methods of an experiment: options of `solve`, where lists multiply ---------------------------------------
+# --- Methods --------------------------------------------------------------------------------------------------
 
 
 _OF_MODELS = {name: one for name, one in model_options().items() if name not in (*options_of(Effort), "if_none")}

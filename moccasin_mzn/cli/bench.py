@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 @group()
 def bench() -> None:
-    """Run an experiment, and export, report or package its results; keep what is best known."""
+    """Run an experiment, and export, report or package its results; keep a table of best-known values."""
 
 
 bench.add_command(run)
 
 
-# --- The command `bench report` -------------------------------------------------------------------------------
+# --- bench report ---------------------------------------------------------------------------------------------
 
 
 REPORT_FORMATS = ("html", "md", "tex")
@@ -41,7 +41,7 @@ REPORT_FORMATS = ("html", "md", "tex")
 @click.argument("store", type=click.Path(path_type=Path), metavar="STORE.sqlite")
 @click.option("--experiment", metavar="NAME", help="Which of the store's experiments.  [default: the only one]")
 @click.option("--published", type=click.Path(path_type=Path), metavar="FILE.csv",
-              help="CSV of published figures to show beside the results.")  # fmt: skip
+              help="CSV of published figures to show with the results.")  # fmt: skip
 @click.option("--best-known", type=click.Path(path_type=Path), metavar="FILE.csv",
               help="Table of best-known values, as of bench best-known, to compare with.")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path), metavar="FOLDER",
@@ -81,7 +81,7 @@ def report(
     return EXIT_FOUND
 
 
-# --- The command `bench export` -------------------------------------------------------------------------------
+# --- bench export ---------------------------------------------------------------------------------------------
 
 
 EXPORT_FORMATS = ("csv", "parquet", "mzn-bench", "aslib")
@@ -90,9 +90,9 @@ EXPORT_FORMATS = ("csv", "parquet", "mzn-bench", "aslib")
 @bench.command()
 @click.argument("store", type=click.Path(path_type=Path), metavar="STORE.sqlite")
 @click.option("--output", "-o", type=click.Path(path_type=Path), required=True, metavar="FILE.csv|FILE.parquet|FOLDER",
-              help="The runs; traces go beside it, into FILE-traces.csv.")  # fmt: skip
+              help="The file of the runs; traces go to FILE-traces.csv.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(EXPORT_FORMATS), help="Default: by the name of the output.")
-@click.option("--experiment", metavar="NAME", help="For aslib: whose runs, if there are several in STORE.")
+@click.option("--experiment", metavar="NAME", help="For aslib: the experiment, if there are several in STORE.")
 def export(store: Path, output: Path, form: str | None, experiment: str | None) -> int:
     """Write the results in STORE as tables, in the layout of MiniZinc's mzn-bench, or as a scenario of ASlib."""
     from moccasin_mzn.bench.export import export_aslib, export_mzn_bench, export_tables
@@ -116,26 +116,26 @@ def export(store: Path, output: Path, form: str | None, experiment: str | None) 
     return EXIT_FOUND
 
 
-# --- The command `bench package` ------------------------------------------------------------------------------
+# --- bench package --------------------------------------------------------------------------------------------
 
 
 @bench.command()
 @click.argument("experiment", type=click.Path(path_type=Path), metavar="EXPERIMENT.toml")
 @click.option("--output", "-o", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="A new folder.")
 @click.option("--instances", "count", type=click.IntRange(1), default=20, show_default=True, metavar="N",
-              help="How many, over all grades of difficulty.")  # fmt: skip
+              help="The number of instances, over all grades of difficulty.")  # fmt: skip
 @click.option(
     "--grade-by",
     metavar="METHOD",
-    help="The method whose seconds to a proof are the difficulty.  [default: the fastest with search off]",
+    help="The method whose time to a proof is the difficulty.  [default: the fastest with search off]",
 )
 @click.option(
     "--models/--no-models",
     default=True,
     show_default=True,
-    help="Model, checker and licence beside the instances, or instances alone.",
+    help="Write model, checker and licence with the instances, or only the instances.",
 )
-@click.option("--csplib", is_flag=True, help="In the folder csplib, an entry of CSPLib as well.")
+@click.option("--csplib", is_flag=True, help="Write an entry for CSPLib as well, in the folder csplib.")
 @click.option(
     "--store",
     type=click.Path(path_type=Path),
@@ -164,8 +164,8 @@ def package(
 ) -> int:  # fmt: skip
     """Make a submission to the MiniZinc Challenge of the graphs and budgets of EXPERIMENT.
 
-    A model in one file, graded instances, what is known of them, README and licence. Runs what is missing of the
-    experiment's methods of the staged formulation, first; after an interruption the same command goes on.
+    The package has a model in one file, graded instances, what is known of them, README and licence. Missing runs of
+    the experiment's methods of the staged formulation are done first; after an interruption the same command continues.
     """
     from moccasin_mzn.bench.export import empty_folder
     from moccasin_mzn.bench.package import (
@@ -207,7 +207,7 @@ def package(
     return EXIT_FOUND
 
 
-# --- The command `bench best-known` ---------------------------------------------------------------------------
+# --- bench best-known -----------------------------------------------------------------------------------------
 
 
 @bench.command("best-known")

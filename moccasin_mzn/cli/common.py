@@ -1,4 +1,7 @@
-"""Files that a command writes: they replace nothing that it reads, and are there before anything is printed."""
+"""What several commands share: files that they write, arguments, exit statuses, progress and answers.
+
+Files that a command writes replace nothing that it reads, and are there before anything is printed.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +30,14 @@ if TYPE_CHECKING:
 
 
 _WORDS = ("input", "topological", "free", "auto")
-"""Not files, where an option takes a file or one of these."""
+"""Words that are not files, where an option takes a file or one of them."""
 
 Job = tuple[Path, Callable[[], None]]
-"""A file, and what writes it, whole or not at all; raises `InputError` where it cannot."""
+"""A file, and a function that writes it, all or nothing, and raises `InputError` where it cannot."""
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, object]) -> None:
-    """Refuse before any work outputs that cannot be written, and those in whose place there is something to lose.
+    """Refuse, before any work, outputs that cannot be written or would overwrite an input or each other.
 
     Args:
         outputs: see `check_apart`; "--plot" is a picture.
@@ -56,11 +59,11 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, objec
 
 
 def check_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, object]) -> None:
-    """Refuse outputs in whose place there is something to lose.
+    """Refuse outputs that would overwrite an input or each other.
 
     Args:
-        outputs: by option; None: not asked for.
-        inputs: by what they are, such as "the graph"; what is no file's path is passed over.
+        outputs: files to write, by option; None: the option is not given.
+        inputs: files to read, by description, such as "the graph"; values that are no file's path are ignored.
 
     Raises:
         InputError: an output is an input, also by a link, or another output.
@@ -80,7 +83,7 @@ def check_apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, object]
 
 
 def write_files(jobs: Sequence[Job]) -> bool:
-    """Do all jobs that can be done, and tell of each of the others in a line; True if there are none of these."""
+    """Do all jobs, print a line on stderr for each that fails, and return whether none failed."""
     all_done = True
     for path, write in jobs:
         try:
@@ -113,7 +116,7 @@ def _same(one: Path, other: Path) -> bool:
         return os.path.realpath(one) == os.path.realpath(other)
 
 
-# --- What several commands share: arguments, exit statuses, signals -------------------------------------------
+# --- Arguments, exit statuses, progress and answers -----------------------------------------------------------
 
 
 EXIT_FOUND, EXIT_NONE, EXIT_BAD_INPUT = 0, 1, 2
@@ -123,7 +126,7 @@ GRAPH = click.argument("graph", type=click.Path(path_type=Path))
 
 def _not_free(context: click.Context, parameter: click.Parameter, value: str) -> str:
     if value == "free":
-        raise InputError(f"--order free is for searches: {context.info_name} is told an order")
+        raise InputError(f"--order free is for searches: {context.info_name} needs a given order")
     return value
 
 
@@ -133,7 +136,7 @@ BUDGET = option(
 )  # fmt: skip
 MAX_COMPUTATIONS = option(
     "--max-computations", metavar="C|auto|FILE",
-    help="How often a node may be computed; a JSON file may say it for each.  [default: 2]",
+    help="The most computations of a node; a JSON file can have one for each node.  [default: 2]",
 )  # fmt: skip
 _ORDER_HELP = "Input order: the graph file's (else a topological one), a topological one, or a file of node ids."
 ORDER = click.option(
@@ -146,7 +149,7 @@ ORDER_OR_FREE = option(
 )  # fmt: skip
 IN_PLACE = option(
     "--in-place", is_flag=True,
-    help="Outputs overwrite inputs where the graph says that they may, and nobody reads those later.",
+    help="Outputs overwrite inputs where the graph allows it and no later operation reads these.",
 )  # fmt: skip
 COUNT_FIXED = option(
     "--count-fixed", is_flag=True, help="The budget is for the graph's fixed memory too (parameters, optimizer state)."
@@ -155,38 +158,40 @@ COUNT_FIXED = option(
 
 @contextlib.contextmanager
 def progress_lines(request: Request, also: Listener | None = None) -> Iterator[Listener]:
-    """While a request is answered: gives what writes lines about it on stderr; being told to end stops the search.
+    """Print progress on stderr while a request is answered, and let signals stop the search.
 
     Args:
-        also: gets what the lines tell.
+        also: a second listener for the same progress.
+
+    Yields:
+        The listener for the search.
     """
     from moccasin_mzn.report.tables import ProgressLines
 
     lines = ProgressLines(request.problem, sys.stderr, named=len(getattr(request.options, "solvers", ())) > 1)
 
-    def tell(progress: Progress) -> None:
+    def listener(progress: Progress) -> None:
         lines(progress)
         if also is not None:
             also(progress)
 
     with stopped_by_signals():
-        yield tell
+        yield listener
     lines.flush()
 
 
-def told(
+def write_answer(
     result: Result, good: bool, files: Sequence[Job], as_json: bool, stream: JsonStream | None,
     print_result: Callable[[Result, TextIO], None], what: str = "schedule",
 ) -> int:  # fmt: skip
-    """Write the answer if it is good, and print it; the exit status.
+    """Write the files of an answer if it is good, print it, and return the exit status.
 
     Args:
-        result: has `as_dict` and `reason`.
-        good: is there what was asked for?
-        files: to write if so.
+        good: True if the result is an answer to the request.
+        files: the files to write if it is.
         stream: gets the result instead of stdout; None: there is none.
-        print_result: prints it for people.
-        what: was asked for.
+        print_result: prints the result for people.
+        what: the kind of answer, for the message that there is none.
     """
     all_written = write_files(files if good else ())
     text = json_line(result)
@@ -204,8 +209,12 @@ def told(
 
 
 def with_verdicts(result: Result, verdicts: Callable[[], Sequence[str]]) -> tuple[Result, bool]:
-    """The result with what solution checkers say of it, and whether they all accept it: one that rejects it, or a
-    MiniZinc that fails, is told on stderr, and takes no answer along."""
+    """Add the verdicts of solution checkers to a result.
+
+    Returns:
+        The result with the verdicts, True; or, with a line on stderr, the result as it was, False: a checker rejects
+        it, or MiniZinc fails.
+    """
     try:
         return replace(result, checks=tuple(verdicts())), True
     except InputError as error:
@@ -214,12 +223,12 @@ def with_verdicts(result: Result, verdicts: Callable[[], Sequence[str]]) -> tupl
 
 
 def json_line(result: Result) -> str:
-    """What --json prints of a result, and --output writes."""
+    """Return the line of JSON that --json prints of a result, and --output writes."""
     return json.dumps(result.as_dict()) + "\n"
 
 
 def file_jobs(*files: tuple[Path | None, Callable[[], str | bytes]]) -> list[Job]:
-    """What writes the files that are asked for, each with its content, which is made only then."""
+    """Return the jobs that write these files, without those that are None; contents are made when they are written."""
     from moccasin_mzn.files import replace_file
 
     def job(path: Path, content: Callable[[], str | bytes]) -> Job:
@@ -229,7 +238,7 @@ def file_jobs(*files: tuple[Path | None, Callable[[], str | bytes]]) -> list[Job
 
 
 def pictures(path: Path | None, picture: Callable[[], Picture | FrontierPicture]) -> list[Job]:
-    """What draws a `Picture`, if that is asked for; it is made only then."""
+    """Return the job that draws a picture, none without a path; the picture is made when it is drawn."""
 
     def draw() -> None:
         from moccasin_mzn.report.plots.files import write_picture

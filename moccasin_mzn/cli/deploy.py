@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 @group()
 def deploy() -> None:
-    """Turn a plan into what a runtime carries out."""
+    """Turn a plan into what a runtime executes."""
 
 
-# --- The command `deploy c-header` ----------------------------------------------------------------------------
+# --- deploy c-header ------------------------------------------------------------------------------------------
 
 
 @deploy.command(name="c-header")
@@ -50,8 +50,9 @@ def deploy() -> None:
 def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **options: OptionValue) -> int:
     """Write PLAN as a header of C99 and C++: offsets, sizes, reads of each step as constant arrays.
 
-    PLAN is what `solve --output` writes; offsets that it has not are searched for. Or a graph, with --budget, which is
-    for the arena: then a schedule is searched for too. An example that carries it out is data/run_plan.c.
+    PLAN is what `solve --output` writes; offsets that it does not have are searched for. Or it is a graph, with
+    --budget, which is for the arena: then a schedule is searched for too. data/run_plan.c is an example that executes
+    such a header.
 
     Exit status 1: there is no schedule within the budget.
     """
@@ -71,8 +72,8 @@ def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **opt
     if given is not None:
         found = placed(given, alignment, effort)
     elif ask is None:
-        told = f"{plan}: no plan for runtimes; of a graph one is made within --budget"
-        raise InputError(Page.PLAN_FORMAT.after(told))
+        message = f"{plan}: no plan for runtimes; of a graph one is made within --budget"
+        raise InputError(Page.PLAN_FORMAT.after(message))
     else:
         result = schedule_of(read_graph(plan), ask)
         if result is None:
@@ -85,7 +86,7 @@ def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **opt
     return EXIT_FOUND
 
 
-# --- The command `deploy tflite` ------------------------------------------------------------------------------
+# --- deploy tflite --------------------------------------------------------------------------------------------
 
 
 @deploy.command()
@@ -130,12 +131,12 @@ def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, 
             return EXIT_NONE
         found = planned(result)
     replace_file(output, planned_model(network, found))
-    again = count_text(len(found.steps) - len(graph.nodes), "operator")
-    click.echo(f"{output}: arena {found.arenas[0]:,} bytes, {again} computed again")
+    recomputed = count_text(len(found.steps) - len(graph.nodes), "operator")
+    click.echo(f"{output}: arena {found.arenas[0]:,} bytes, {recomputed} recomputed")
     return EXIT_FOUND
 
 
-# --- The command `deploy onnx` --------------------------------------------------------------------------------
+# --- deploy onnx ----------------------------------------------------------------------------------------------
 
 
 @deploy.command()
@@ -166,13 +167,13 @@ def onnx(
     keep_results: bool, fold: str, optimize: str, unknown_size: tuple[str, ...], unknown_duration: str, reduced: bool,
     in_place: bool, check: bool, inputs: Path | None, as_json: bool, **options: OptionValue,
 ) -> int:  # fmt: skip
-    """The ONNX file MODEL, rewritten to follow SCHEDULE: operators in its order, each as often as it is there.
+    """Rewrite the ONNX file MODEL to follow SCHEDULE: operators in its order, each as often as SCHEDULE has it.
 
-    SCHEDULE is what `solve --output` wrote for the graph that `import onnx` made of MODEL, with the options of that
-    import, and --in-place of `solve`, given again here. Without it a schedule within --budget is searched for; its
-    durations are multiply-adds. Weights, inputs, outputs and all else stay.
+    SCHEDULE is what `solve --output` wrote for the graph that `import onnx` made of MODEL; repeat the options of that
+    import, and --in-place of `solve`, here. Without SCHEDULE one within --budget is searched for; its durations are
+    multiply-adds. Weights, inputs, outputs and all else stay.
 
-    ONNX Runtime keeps to the order of a file if it is told so; `moccasin_mzn.deploy.onnx_session` has the options.
+    ONNX Runtime executes operators in the order of a file only with the options in `moccasin_mzn.deploy.onnx_session`.
 
     Exit status 1: there is no schedule within the budget; or with --check, outputs are not equal, or the measured peak
     is above the planned one. Then nothing is written.
@@ -211,7 +212,7 @@ def onnx(
     wrong = found is not None and (found.equal is False or found.peak > deployed.planned_values)
     if not wrong:
         _write(deployed, model, output)
-    _tell(deployed, made, found, None if wrong else output, as_json)
+    _print(deployed, made, found, None if wrong else output, as_json)
     return EXIT_NONE if wrong else EXIT_FOUND
 
 
@@ -229,7 +230,7 @@ def _write(deployed: Deployment, model: Path, output: Path) -> None:
     replace_file(output, data)
 
 
-def _tell(
+def _print(
     deployed: Deployment, made: Result | None, found: Comparison | None, output: Path | None, as_json: bool
 ) -> None:
     from moccasin_mzn.report.runtimes import comparison_lines, deployment_dict, deployment_line, schedule_line

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     Ask = Callable[[ComputationGraph], Request]
 
 SEARCH_SECONDS = 60.0
-"""Of a search for a schedule, without a time limit."""
+"""The default time limit of a search for a schedule, in seconds."""
 EFFORT = ("time_limit", "threads", "seed")
-"""Options that a search for offsets has as well."""
+"""The options that a search for offsets has as well."""
 ALIGNMENT = click.option(
     "--alignment", type=click.IntRange(min=1), metavar="N",
     help="Offsets are multiples of it.  [default: the plan's own]",
@@ -34,19 +34,19 @@ ALIGNMENT = click.option(
 
 
 def output(help_text: str) -> Decorator:
-    """The option --output, without which there is nothing to do."""
+    """Return the option --output, which is required."""
     return click.option(
         "--output", "-o", type=click.Path(path_type=Path), required=True, metavar="FILE", help=help_text
     )  # fmt: skip
 
 
 def searching(*problem: Decorator, default: str = "60", seed: str = "Random seed of all searches.") -> Decorator:
-    """Adds the options of a search for a schedule, which are those of `solve`.
+    """Add the options of a search for a schedule, which are those of `solve`.
 
     Args:
-        problem: more options of what is asked.
-        default: of the time limit, as the help has it.
-        seed: its help.
+        problem: further options of the problem.
+        default: the default of the time limit, as the help shows it.
+        seed: the help of --seed.
     """
     return added(
         option_group(
@@ -58,15 +58,15 @@ def searching(*problem: Decorator, default: str = "60", seed: str = "Random seed
 
 
 def asked(options: OptionValues, alignment: int | None = None, others: Container[str] = ()) -> Ask | None:
-    """What makes the request of a graph; None without --budget: there is no search.
+    """Return a function that makes the request for a graph; None without --budget, as there is no search then.
 
     Args:
-        options: those of `searching`.
-        alignment: of offsets, in an arena that the budget is for; None: there are none.
-        others: names of options that are of use without a search.
+        options: the options of `searching`.
+        alignment: the alignment of offsets in an arena, which the budget is for; None: there are no offsets.
+        others: names of options that are also used without a search.
 
     Raises:
-        InputError: nonsense in an option, or options of a search without --budget.
+        InputError: an option is nonsense, or is for a search and --budget is missing.
     """
     from moccasin_mzn.api.request import prepared
     from moccasin_mzn.problem.budget import Budget
@@ -74,7 +74,7 @@ def asked(options: OptionValues, alignment: int | None = None, others: Container
     given = {name: value for name, value in options.items() if value is not None and value is not False}
     problem = {"order": given.pop("order"), "count_fixed": given.pop("count_fixed", False)}
     if "budget" not in given:
-        more = [name for name, told in problem.items() if told not in ("input", False)]
+        more = [name for name, value in problem.items() if value not in ("input", False)]
         for name in (*more, *given):
             if name not in others:
                 raise InputError(f"{flag(name)} is for a search: give --budget as well")
@@ -85,7 +85,7 @@ def asked(options: OptionValues, alignment: int | None = None, others: Container
 
 
 def schedule_of(graph: ComputationGraph, ask: Ask) -> Result | None:
-    """Search for a schedule; None, which is told, if there is none within the budget."""
+    """Search for a schedule; None, with a line on stderr, if there is none within the budget."""
     from moccasin_mzn.api.solve import answer
 
     begin, request = time.monotonic(), ask(graph)
@@ -98,6 +98,6 @@ def schedule_of(graph: ComputationGraph, ask: Ask) -> Result | None:
 
 
 def files_read(options: OptionValues, **others: Path | None) -> dict[str, object]:
-    """What must not be overwritten, by what it is."""
+    """Return the files that a command reads, by description; they must not be overwritten."""
     named = {f"the {what}": path for what, path in others.items()}
     return {**named, "the order": options["order"], "a limit of computations": options["max_computations"]}

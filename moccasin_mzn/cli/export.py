@@ -1,4 +1,4 @@
-"""The command `plot`."""
+"""The commands `plot` and `export`: a schedule as a picture, an instance as files for MiniZinc."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from moccasin_mzn.search.options import own_options
 @click.argument("schedule", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
               help="The picture: .png, .svg or, interactive, .html. Default: print it as text on stdout.")  # fmt: skip
-@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the one the schedule says it was made for.")
+@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the budget in the file of the schedule.")
 @click.option("--by", default="event", show_default=True, metavar="event|stage",
               help="Horizontal axis: positions of the sequence, or stages.")  # fmt: skip
 @ORDER
@@ -60,7 +60,7 @@ def plot(
     computation_graph = read_graph(graph)
     positions, several = chosen_order(computation_graph, order), is_plan(load_json(schedule, Page.PLAN_FORMAT))
     if several and budget is not None:
-        raise InputError("--budget: a plan is drawn with the budgets of its memories, which its file tells")
+        raise InputError("--budget: a plan is drawn with the budgets of its memories, which its file has")
     if several:
         plan = read_plan(schedule, computation_graph)
         with located(schedule):
@@ -79,7 +79,7 @@ def plot(
     return EXIT_FOUND
 
 
-# --- The command `export` -------------------------------------------------------------------------------------
+# --- export ---------------------------------------------------------------------------------------------------
 
 
 @command()
@@ -99,14 +99,14 @@ def plot(
     option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE.dzn|FILE.json|FOLDER",
            help="Data for the model; a folder: model, data and checker, which need nothing of this package."),
     option("--fzn", is_flag=True, help="Write what a solver gets, FlatZinc, into the file instead."),
-    option("--solver", metavar="NAME", help="For --fzn: whose FlatZinc.  [default: cp-sat]"),
+    option("--solver", metavar="NAME", help="For --fzn: the solver whose FlatZinc it is.  [default: cp-sat]"),
     option("--format", "program", type=click.Choice(["mps", "lp"]),
            help="Write a mixed-integer program into the file instead, for the formulations that are one."),
 )  # fmt: skip
 def export(
     graph: Path, output: Path, fzn: bool, solver: str | None, program: str | None, **options: OptionValue
 ) -> int:
-    """Write GRAPH and a budget as files that plain MiniZinc solves, and say how.
+    """Write GRAPH and a budget as files that plain MiniZinc solves, and print the command for it.
 
     `validate --arrays` reads what MiniZinc prints, decodes it and judges it.
     """

@@ -1,4 +1,4 @@
-"""The command `frontier`."""
+"""The commands `frontier` and `compare`: one graph within many budgets, and by all methods."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ _Options = TypeVar("_Options", "Options", "SearchOptions")
 
 @command()
 @GRAPH
-@click.option("--points", type=int, default=20, show_default=True, metavar="N", help="How many budgets, at most.")
+@click.option("--points", type=int, default=20, show_default=True, metavar="N", help="The most budgets.")
 @click.option("--budget", "budgets", multiple=True, metavar="0.8|80%|BYTES|1.5GiB",
               help="These budgets only, as for solve; may be given several times.")  # fmt: skip
-@effort("For all together.", time_limit=600.0)
+@effort("For all budgets together.", time_limit=600.0)
 @added(*typed("formulation", "solver", *own_options(), "search"))
 @click.option("--max-computations", metavar="C|auto|FILE",
-              help="How often a node may be computed; a JSON file may say it for each.  [default: 2]")  # fmt: skip
+              help="The most computations of a node; a JSON file can have one for each.  [default: 2]")  # fmt: skip
 @ORDER_OR_FREE
 @COUNT_FIXED
 @IN_PLACE
 @grouped(MemoryOptions)
 @added(*typed("until_gap", help="A point needs no smaller gap than this.  [default: 0]"))
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the front: .png, .svg or .html.")
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the frontier: .png, .svg or .html.")
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as JSON.")
 @click.option("--csv", "table", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr.")
@@ -84,31 +84,31 @@ def frontier(
     problem = {name: options.pop(name) for name in ("order", "count_fixed")}
     given = {name: value for name, value in options.items() if value is not None}
     prepare = prepared_sweep(
-        given, _memories(given | ({"in_place": True} if in_place else {}), several), _as_far_as_it_goes
+        given, _memories(given | ({"in_place": True} if in_place else {}), several), _without_minizinc
     )
     with stopped_by_signals():
         variant = prepare(read_graph(graph).run_in_place(in_place), **problem)
         begin += ready(*variant.compiled)
         plan = Plan(points, time_limit, tuple(variant.amount(amount) for amount in amounts))
         found = sweep(variant, plan, lambda line: click.echo(line, err=True), begin)
-    all_written = _tell(found, output, table, plot, as_json, getattr(variant, "show", None))
+    all_written = _write(found, output, table, plot, as_json, getattr(variant, "show", None))
     return (EXIT_FOUND if found.found else EXIT_NONE) if all_written else EXIT_BAD_INPUT
 
 
-def _memories(given: OptionValues, asked: MemoryOptions) -> Memories | None:
-    """What is asked of several memories, of which the first one's budget is varied; None: there is one."""
-    if not asked.several:
+def _memories(given: OptionValues, memories: MemoryOptions) -> Memories | None:
+    """Return what makes the problem for several memories, with the first one's budget varied; None with one memory."""
+    if not memories.several:
         return None
-    asked.refuse_others(given)
-    swept = replace(asked, device=first_device_swept(asked.device))
-    return partial(swept.problem, options=given, budget=None if asked.device else "100%")
+    memories.refuse_others(given)
+    swept = replace(memories, device=first_device_swept(memories.device))
+    return partial(swept.problem, options=given, budget=None if memories.device else "100%")
 
 
-def _as_far_as_it_goes(options: _Options) -> _Options:
-    """The options, but without the model, and a note of it, where there is no MiniZinc for it and a search beside it.
+def _without_minizinc(options: _Options) -> _Options:
+    """Drop the model, with a note, if MiniZinc is missing and searches can run without it.
 
     Raises:
-        InputError: an unknown solver, or one that cannot run, even if no budget should ask for it.
+        InputError: a solver is unknown or cannot run, even if no budget should need it.
     """
     from moccasin_mzn.solvers.minizinc.drivers import NoNativeMiniZinc
     from moccasin_mzn.solvers.minizinc.solvers import OWN, check_solvers, find_backend
@@ -128,7 +128,7 @@ def _as_far_as_it_goes(options: _Options) -> _Options:
     return options
 
 
-def _tell(
+def _write(
     found: Frontier, output: Path | None, table: Path | None, plot: Path | None, as_json: bool, shower: Shower | None
 ) -> bool:  # fmt: skip
     """Write and print the answer; True if all files are written."""
@@ -145,7 +145,7 @@ def _tell(
     return all_written
 
 
-# --- The command `compare` ------------------------------------------------------------------------------------
+# --- compare --------------------------------------------------------------------------------------------------
 
 
 @command()
@@ -154,12 +154,12 @@ def _tell(
               help="Most memory, as for solve; may be given several times.")  # fmt: skip
 @COUNT_FIXED
 @click.option("--only", multiple=True, metavar="PATTERN",
-              help='Only these, such as `chen-*`; may be given several times.')  # fmt: skip
+              help='Only methods such as `chen-*`; may be given several times.')  # fmt: skip
 @click.option("--model", "models", multiple=True, metavar="FILE.mzn",
-              help="A model of one's own as well; may be given several times.")  # fmt: skip
+              help="Compare a model of your own as well; may be given several times.")  # fmt: skip
 @added(*typed("like"))
-@effort("For each of them.", time_limit=60.0)
-@click.option("--warm-start", is_flag=True, help="Let models that run alone start from the best schedule found before.")
+@effort("For each method.", time_limit=60.0)
+@click.option("--warm-start", is_flag=True, help="Start models without searches from the best schedule so far.")
 @click.option("--published", type=click.Path(path_type=Path), metavar="FILE", help="CSV of published figures to print.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line on stdout.")
 def compare(

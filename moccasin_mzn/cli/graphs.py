@@ -1,4 +1,4 @@
-"""What the commands that make graph files share: the record of how, and the file."""
+"""The commands `generate ...`, `reduce` and `convert`, and what all commands that write graph files share."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ _NOT_RECORDED = ("output", "store")
 
 
 def integers(option: str, texts: Iterable[str]) -> dict[str, int]:
-    """NAME=N, several times, as an option has it.
+    """Parse the values NAME=N of an option that may be given several times.
 
     Raises:
-        InputError: another form, or a name given twice.
+        InputError: a value has another form, or a name is given twice.
     """
     found: dict[str, int] = {}
     for text in texts:
@@ -80,7 +80,7 @@ def write_text(text: str, output: Path | None) -> None:
 
 
 def command_line() -> str:
-    """The command being executed, as one types it in the folder of its file, without the output and defaults."""
+    """Return the command being executed, as typed in the folder of its file, without the output and defaults."""
     context = click.get_current_context()
     names, at = [context.info_name or ""], context.parent
     while at is not None and at.parent is not None:
@@ -111,11 +111,14 @@ def _option(option: click.Parameter, value: OptionValue) -> list[str]:
 def write_made(
     graph: ComputationGraph, output: Path | None, versions: Mapping[str, str] | None = None, **facts: Json
 ) -> int:
-    """Write a graph with the record of how it was made, an older record within it, and tell its counts; exit status.
+    """Write a graph with the record of how it was made, which includes an older record, and print its counts.
 
     Args:
-        output: None: the file goes to stdout, the counts to stderr.
+        output: the file; None: the graph goes to stdout, the counts to stderr.
         versions, facts: see `provenance.made_by`.
+
+    Returns:
+        The exit status.
     """
     from moccasin_mzn.graphs.formats.node_link import graph_text
     from moccasin_mzn.graphs.provenance import ATTRIBUTE, made_by
@@ -132,14 +135,14 @@ def write_made(
     return EXIT_FOUND
 
 
-def tell_assumed(graph: ComputationGraph) -> None:
-    """Tell on stderr what an import assumed; the attribute may be that of a stranger's file."""
+def print_assumptions(graph: ComputationGraph) -> None:
+    """Print what an import assumed on stderr; the attribute is checked, as it may come from any file."""
     lines = graph.attributes.get("assumed")
     for line in lines if isinstance(lines, list) else ():
         click.echo(f"note: {line if isinstance(line, str) and line.isprintable() else shown(line)}", err=True)
 
 
-# --- The commands `generate ...`: instance families and published networks ------------------------------------
+# --- generate: instance families and published networks -------------------------------------------------------
 
 
 NODES = click.option("--nodes", "-n", type=int, required=True, metavar="N", help="Number of nodes.")
@@ -173,7 +176,7 @@ def layered(
     from moccasin_mzn.graphs.generators.random_layered import random_layered, width_of_layers
 
     if layer_width is not None and width is not None:
-        raise InputError("--width and --layer-width say the same thing: give one of them")
+        raise InputError("--width and --layer-width set the same thing: give one of them")
     if layer_width is not None:
         width = width_of_layers(nodes, layer_width)
     parts = {"width_spread": width_spread, "density": density, "skips": skips}
@@ -257,7 +260,7 @@ def network(
     return write_made(graph if peak is None else scaled(graph, peak), output)
 
 
-# --- The commands `reduce` and `convert`, which make graph files of graph files -------------------------------
+# --- reduce and convert: graph files of graph files -----------------------------------------------------------
 
 
 @command()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moccasin_mzn.cli.common import check_apart
-from moccasin_mzn.cli.graphs import MODE, OPTIMIZER, OUTPUT, SCALE, integers, tell_assumed, write_made
+from moccasin_mzn.cli.graphs import MODE, OPTIMIZER, OUTPUT, SCALE, integers, print_assumptions, write_made
 from moccasin_mzn.cli.options import OptionValue, OptionValues, group
 from moccasin_mzn.errors import InputError, shown
 
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
 FILE = click.argument("file", type=click.Path(path_type=Path))
 UNKNOWN_SIZE = click.option(
     "--unknown-size", multiple=True, metavar="stop|BYTES|NAME=BYTES",
-    help="Of outputs whose size is unknown, of each or of one by its name; such as 64KiB.  [default: stop]",
+    help="The size of outputs whose size is unknown, of all or of one by its name; such as 64KiB.  [default: stop]",
 )  # fmt: skip
 UNKNOWN_DURATION = click.option(
     "--unknown-duration", default="elements", show_default=True, metavar="stop|elements|N",
-    help="Of operators whose cost is unknown: one for each element of the output, or so many.",
+    help="The duration of operators whose cost is unknown: 1 for each element of the output, or N.",
 )  # fmt: skip
 DIMS = click.option(
     "--dim", "dims", multiple=True, metavar="NAME=N", help="Fix a dynamic dimension: batch=8, or x[0]=8."
 )
 VIEWS = click.option(
     "--views", type=click.Choice(["copied", "shared"]), default="copied", show_default=True,
-    help="Reshape and its like copy, as ONNX has it, or share memory, as in most runtimes.",
+    help="Reshape and similar operators copy, as ONNX defines, or share memory, as in most runtimes.",
 )  # fmt: skip
 WORKSPACES = click.option(
     "--workspaces/--no-workspaces", default=False, show_default=True,
-    help="Count what ONNX Runtime takes for convolutions while it computes them.",
+    help="Count the memory that ONNX Runtime takes for a convolution while it computes it.",
 )  # fmt: skip
 RESULTS = click.option(
     "--keep-results/--free-results", default=True, show_default=True,
-    help="Hold several results (in training all gradients) to the end.",
+    help="Keep several results (in training all gradients) to the end.",
 )  # fmt: skip
 FOLD = click.option(
     "--fold", type=click.Choice(["none", "small", "all"]), default="small", show_default=True,
-    help="What is computed of constants alone becomes a constant: if it has no more bytes than these, or all of it. "
-         "The rest is computed in each run, as all else is.",
+    help="Turn what depends on constants only into a constant: where it has no more bytes than these, or always. "
+         "The rest is computed in each run.",
 )  # fmt: skip
 OPTIMIZE = click.option(
     "--optimize", type=click.Choice(["none", "basic", "extended", "all"]), default="none", show_default=True,
@@ -59,12 +59,12 @@ OPTIMIZE = click.option(
 )  # fmt: skip
 PROFILE = click.option(
     "--profile", "repeats", type=click.IntRange(1, 10_000), metavar="REPEATS",
-    help="Measure durations on this machine: the median of so many runs.",
+    help="Measure durations on this machine: the median of REPEATS runs.",
 )  # fmt: skip
 
 
 def _amounts(command: Callable[..., int]) -> Callable[..., int]:
-    """Options about durations and sizes in graph files of other programs."""
+    """Add options about durations and sizes in graph files of other programs."""
     for what, meaning in (("size", "the size of a node's output"), ("duration", "the duration of a node")):
         command = click.option(
             f"--missing-{what}",
@@ -134,7 +134,7 @@ def onnx(
         return profile_onnx(file, graph, fixed, fold=Fold(fold), optimize=Optimize(optimize), repeats=count)
 
     graph = finish(graph, measure)
-    tell_assumed(graph)
+    print_assumptions(graph)
     return write_made(graph, output, used, source=source)
 
 
@@ -186,7 +186,7 @@ def torch(
     with contextlib.chdir("."):  # back to this folder, wherever the module's code goes
         trace = trace_network(spec, inputs, training=not inference, optimizer=optimizer)
         graph = finish(graph_of(trace, missing, keep_results), measure)
-    tell_assumed(graph)
+    print_assumptions(graph)
     return write_made(graph, output, versions())
 
 
@@ -217,12 +217,12 @@ def _of_graph_file(
 ) -> int:
     source = source_of(file, output)
     graph = read(file, **amounts)
-    tell_assumed(graph)
+    print_assumptions(graph)
     return write_made(graph, output, source=source)
 
 
 def _finishing(repeats: int | None, scale: str | None) -> Finish:
-    """What turns a graph's durations into time, if anything; its options are checked now."""
+    """Return a function that turns a graph's durations into time if an option is for that; check the options now."""
     from moccasin_mzn.graphs.importers.program import parse_peak, profiled, scaled
 
     if repeats is not None and scale is not None:
@@ -238,7 +238,7 @@ def _finishing(repeats: int | None, scale: str | None) -> Finish:
 
 
 def missing_of(sizes: tuple[str, ...], duration: str, repeats: int | None) -> Missing:
-    """What to take for what is unknown; a duration that will be measured is anything until then."""
+    """Return the values for unknown sizes and durations; durations that will be measured are 1 until then."""
     from moccasin_mzn.graphs.importers.program import STOP, Missing
 
     named: dict[str, int] = {}
@@ -257,7 +257,7 @@ def missing_of(sizes: tuple[str, ...], duration: str, repeats: int | None) -> Mi
 
 
 def _amount(text: str) -> int:
-    """Bytes, as 65536 or 64KiB."""
+    """Parse bytes, such as 65536 or 64KiB."""
     from moccasin_mzn.formatting import BYTE_STEPS
 
     for step, unit in (*BYTE_STEPS, (1, "")):
@@ -268,7 +268,7 @@ def _amount(text: str) -> int:
 
 
 def source_of(file: Path, output: Path | None) -> dict[str, str]:
-    """Name and digest of the file a graph is made from, which the output must not replace.
+    """Return name and digest of the file that a graph is made from, and refuse an output in its place.
 
     A pipe can be read only once and has no digest.
     """

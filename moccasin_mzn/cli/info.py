@@ -1,4 +1,4 @@
-"""The command `info`."""
+"""The commands `info`, `complexity` and `list`: graphs, models and methods in figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from moccasin_mzn.errors import InputError
 @GRAPH
 @ORDER
 @IN_PLACE
-@click.option("--features", is_flag=True, help="Tell numbers for algorithm selection, each with its meaning, instead.")
+@click.option("--features", is_flag=True, help="Print features for algorithm selection, with meanings, instead.")
 @click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="For --features: those of a budget as well.")
 @click.option("--max-computations", metavar="C|auto|FILE", help="For --features.  [default: 2]")
 @click.option("--csv", "as_csv", is_flag=True, help="Print --features as a line of names and one of numbers.")
@@ -27,7 +27,7 @@ def info(
     graph: Path, order: str, in_place: bool, features: bool, budget: str | None, max_computations: str | None,
     as_csv: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    """Tell the size of GRAPH, what its input order needs, and below which budgets nothing is feasible."""
+    """Print the size of GRAPH, what its input order needs, and below which budgets nothing is feasible."""
     from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.orders.least_peak import peak_bound
@@ -35,7 +35,7 @@ def info(
     from moccasin_mzn.report.schedules import print_info
 
     if features:
-        _tell_features(graph, in_place, order, budget, max_computations, as_csv, as_json)
+        _print_features(graph, in_place, order, budget, max_computations, as_csv, as_json)
         return EXIT_FOUND
     for name, given in (("--budget", budget), ("--max-computations", max_computations), ("--csv", as_csv)):
         if given:
@@ -77,7 +77,7 @@ def info(
     return EXIT_FOUND
 
 
-def _tell_features(
+def _print_features(
     path: Path, in_place: bool, order: str, budget: str | None, most: str | None, as_csv: bool, as_json: bool
 ) -> None:
     import csv
@@ -111,7 +111,7 @@ def _tell_features(
         print_table(console(sys.stdout), table)
 
 
-# --- The command `complexity` ---------------------------------------------------------------------------------
+# --- complexity -----------------------------------------------------------------------------------------------
 
 
 @command()
@@ -119,16 +119,16 @@ def _tell_features(
 @click.option("--budget", default="0.8", show_default=True, metavar="0.8|80%|BYTES|1.5GiB",
               help="Most memory: presolve and redundant constraints depend on it.")  # fmt: skip
 @click.option("--max-computations", default="2", show_default=True, metavar="C|auto|FILE",
-              help="How often a node may be computed, where the formulation limits it.")  # fmt: skip
+              help="The most computations of a node, where the formulation limits them.")  # fmt: skip
 @ORDER
 @added(*typed("model", "like"))
-@click.option("--solver", default="cp-sat", show_default=True, metavar="NAME", help="For whom the models are compiled.")
+@click.option("--solver", default="cp-sat", show_default=True, metavar="NAME", help="The solver to compile for.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line on stdout.")
 def complexity(
     graph: Path, budget: str, max_computations: str, order: str, model: str | None, like: str | None, solver: str,
     as_json: bool,
 ) -> int:  # fmt: skip
-    """Count variables and constraints of each formulation of GRAPH after flattening, beside their order of growth."""
+    """Count variables and constraints of each formulation of GRAPH after flattening, with their order of growth."""
     from moccasin_mzn.formulations.complexity import sizes
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.budget import Budget
@@ -151,7 +151,7 @@ def complexity(
     return EXIT_FOUND
 
 
-# --- The command `list` ---------------------------------------------------------------------------------------
+# --- list -----------------------------------------------------------------------------------------------------
 
 
 @command("list")
@@ -168,13 +168,13 @@ def list_methods(as_json: bool) -> int:
     except InputError as error:
         problem = str(error)
     if as_json:
-        told = {
+        document = {
             "methods": [asdict(entry) for entry in entries()],
             "solvers": [solver.name for solver in solvers],
             "solver_versions": [asdict(solver) for solver in solvers],
             **({"no_solvers": problem} if problem else {}),
         }
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(document))
     else:
         print_catalogue(entries(), solvers, sys.stdout)
         if problem:

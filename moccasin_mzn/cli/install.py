@@ -1,4 +1,4 @@
-"""The command `install-solver`."""
+"""The commands `install-solver` and `compile`, which prepare a machine."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def install_solver(removing: bool, folder: Path | None) -> int:
     except install.InstallError as error:
         raise InputError(str(error)) from None
     if not removing:
-        _tell_use(configurations)
+        _print_use(configurations)
     return EXIT_FOUND
 
 
-def _tell_use(configurations: list[JsonObject]) -> None:
+def _print_use(configurations: list[JsonObject]) -> None:
     from moccasin_mzn.solvers.flatzinc import configuration as install
 
     if not install.minizinc_is_there():
@@ -59,11 +59,11 @@ def _tell_use(configurations: list[JsonObject]) -> None:
     click.echo("python -m moccasin_mzn install-solver --remove    # undoes it")
 
 
-# --- The command `compile` ------------------------------------------------------------------------------------
+# --- compile --------------------------------------------------------------------------------------------------
 
 
 def searches() -> tuple[CompiledSearch, ...]:
-    """All there are."""
+    """Return all compiled searches of the package."""
     from moccasin_mzn.extensions.addresses import ADDRESSES
     from moccasin_mzn.extensions.paging import PAGING
     from moccasin_mzn.heuristics.compiled_searches import FREE, LOCAL, ORDERS
@@ -74,7 +74,7 @@ def searches() -> tuple[CompiledSearch, ...]:
 
 @command("compile")
 def compile_searches() -> int:
-    """Compile the searches, which else the first run that needs them does, and keep them on disk."""
+    """Compile the searches and keep them on disk; otherwise the first run that needs one compiles it."""
     from moccasin_mzn.heuristics.compiled_searches import NOT_KEPT, ready
     from moccasin_mzn.heuristics.compiling import keeps
 

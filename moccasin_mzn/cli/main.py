@@ -1,4 +1,4 @@
-"""An example for each command, which its help ends with; a test runs them."""
+"""The command line. Exit status 0: a valid schedule; 1: none; 2: bad usage or input, with one line that explains it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ EXAMPLES = {
     "install-solver": "--folder FOLDER",
     "compile": "",
 }
-"""By the words of a command, what follows them."""
+"""The example that ends the help of each command, by its words; a test runs them all."""
 
 
 def add_examples(group: click.Group) -> None:
@@ -75,11 +75,11 @@ def add_examples(group: click.Group) -> None:
         command.epilog = f"\b\nExample:\n  moccasin-mzn {words} {arguments}".rstrip()
 
 
-# --- The command line. Exit status 0: a valid schedule; 1: none; 2: bad usage or input, told in one line ------
+# --- The entry point ------------------------------------------------------------------------------------------
 
 
 LEAST_ADDRESS_SPACE = 200 * 2**20
-"""In bytes."""
+"""The least address space, in bytes, with which the program starts."""
 
 
 @group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -124,17 +124,17 @@ def run(arguments: list[str] | None = None) -> int:
         lack = out_of_memory(error)
         if lack is not None:
             refusal = lack
-        elif isinstance(error, OSError):  # of stdout: those of files are told by who opens them
+        elif isinstance(error, OSError):  # of stdout: whoever opens a file reports its errors
             refusal = InputError(f"{error.filename or 'stdout'}: {error.strerror or error}")
         else:
             raise
-    _tell(refusal, sys.argv[1:] if arguments is None else arguments)
+    _report(refusal, sys.argv[1:] if arguments is None else arguments)
     return EXIT_BAD_INPUT
 
 
-def _tell(refusal: InputError, arguments: list[str]) -> None:
-    """One line on stderr; and an object on stdout, if that is what stdout is for."""
-    told = refusal.as_dict()
+def _report(refusal: InputError, arguments: list[str]) -> None:
+    """Print a refusal in one line on stderr, and as an object on stdout if that is for JSON."""
+    document = refusal.as_dict()
     if not {"--json", "--json-stream"}.isdisjoint(arguments):
-        click.echo(json.dumps(told))
-    click.echo(f"error: {told['message']}", err=True)
+        click.echo(json.dumps(document))
+    click.echo(f"error: {document['message']}", err=True)

@@ -1,4 +1,4 @@
-"""The command `order`."""
+"""The commands `order` and `allocate`: least peak memory of an order, least arena for buffers."""
 
 from __future__ import annotations
 
@@ -55,24 +55,24 @@ def order(graph: Path, order: str, time_limit: float, seed: int, output: Path | 
     with stopped_by_signals():
         found = least_peak_order(computation_graph, time_limit=time_limit, seed=seed, on_progress=lines, start=start)
     lines.flush()
-    told = ordering_dict(computation_graph, input_peak, found)
-    all_written = write_files(file_jobs((output, lambda: json.dumps(told["order"]) + "\n")))
+    document = ordering_dict(computation_graph, input_peak, found)
+    all_written = write_files(file_jobs((output, lambda: json.dumps(document["order"]) + "\n")))
     if as_json:
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(document))
     else:
         print_ordering(computation_graph, input_peak, found, sys.stdout)
     return EXIT_FOUND if all_written else EXIT_BAD_INPUT
 
 
-# --- The command `allocate` -----------------------------------------------------------------------------------
+# --- allocate -------------------------------------------------------------------------------------------------
 
 
 @command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--capacity", type=click.IntRange(min=0), metavar="N", help="Size of the arena that must be enough.")
+@click.option("--capacity", type=click.IntRange(min=0), metavar="N", help="Size of an arena that the buffers must fit.")
 @click.option("--alignment", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
               help="Offsets are multiples of it.")  # fmt: skip
-@effort("Default: as long as it seems of use.", seed=0)
+@effort("Default: while the search makes progress.", seed=0)
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the CSV with offsets.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def allocate(
@@ -81,9 +81,9 @@ def allocate(
 ) -> int:  # fmt: skip
     """Give the buffers of FILE, a CSV as minimalloc reads it, offsets in a small arena.
 
-    Without --capacity the arena is made as small as possible. Buffers for which the file has an offset stay there; with
-    a hint, that is where the search begins. In gaps a buffer takes nothing, or a window of its size only. Ctrl-C keeps
-    the best arena found.
+    Without --capacity the arena is made as small as possible. Buffers with an offset in the file stay there; a hint in
+    the file is where the search begins. In its gaps a buffer takes no memory, or a window of its size only. Ctrl-C
+    keeps the best arena found.
     """
     from moccasin_mzn.checks import check_seed, check_threads, check_time_limit
     from moccasin_mzn.extensions.addresses.allocate import allocate_buffers

@@ -1,4 +1,4 @@
-"""Commands and groups of commands that take an option once, unless it may be given several times."""
+"""Commands that refuse an option given twice, and options made of the fields of frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Decorator: TypeAlias = Callable[[OptionValue], OptionValue]
 
 
 class StrictCommand(cloup.Command):
-    """A command. Click alone takes the last of several values without a word."""
+    """A command that refuses an option given twice, unless it is for several values; click takes the last one."""
 
     def make_parser(self, ctx: click.Context) -> _OptionParser:
         """Return click's parser, which here refuses an option that is given twice."""
@@ -63,21 +63,21 @@ command: Callable[..., Decorator] = partial(click.command, cls=StrictCommand)
 group: Callable[..., Decorator] = partial(click.group, cls=StrictGroup)
 
 
-# --- Options of commands, made of the fields of frozen dataclasses --------------------------------------------
+# --- Options made of the fields of frozen dataclasses ---------------------------------------------------------
 
 
 def typed(*names: str, **changes: OptionValue) -> list[Decorator]:
-    """The options of models of these names, for a group; `changes` are of what click is told of them."""
+    """Return the model options of these names, for a group; `changes` are changed arguments of click's option."""
     known = model_options()
     return [_option(name, known[name], **changes) for name in names]
 
 
 def effort(limit: str | None = None, /, **defaults: OptionValue) -> Decorator:
-    """Adds --time-limit, --threads and --seed to a command.
+    """Add --time-limit, --threads and --seed to a command.
 
     Args:
-        limit: the help of the first, if it is not for everything.
-        defaults: those that are not None.
+        limit: the help of --time-limit; None: the usual one.
+        defaults: the defaults that are not None.
     """
     helps = {} if limit is None else {"time_limit": {"help": limit}}
     shown = {name: {"default": value, "show_default": True} for name, value in defaults.items()}
@@ -86,7 +86,7 @@ def effort(limit: str | None = None, /, **defaults: OptionValue) -> Decorator:
 
 
 def grouped(kind: type) -> Decorator:
-    """Adds all options of a class to a command, under their headings."""
+    """Add all options of a class to a command, under their headings."""
     groups: dict[str, list[Decorator]] = {}
     for name, one in options_of(kind).items():
         groups.setdefault(one.group, []).append(_option(name, one, **({} if one.group else {"hidden": True})))
@@ -94,7 +94,7 @@ def grouped(kind: type) -> Decorator:
 
 
 def added(*options: Decorator) -> Decorator:
-    """Adds all of them to a command, in this order."""
+    """Add these options to a command, in this order."""
 
     def decorated(command: Callable[..., int]) -> Callable[..., int]:
         for one in reversed(options):
@@ -105,11 +105,11 @@ def added(*options: Decorator) -> Decorator:
 
 
 def _option(name: str, one: Option, **changes: OptionValue) -> Decorator:
-    told: OptionValues = {"help": one.help, **changes}
+    arguments: OptionValues = {"help": one.help, **changes}
     if one.kind is bool:
         on, off = one.flags
-        told = {"default": None, **told} if off else {"is_flag": True, **told}
-        return cloup.option(f"{on}/{off}" if off else on, name, cls=cloup.Option, **told)
+        arguments = {"default": None, **arguments} if off else {"is_flag": True, **arguments}
+        return cloup.option(f"{on}/{off}" if off else on, name, cls=cloup.Option, **arguments)
     if one.read is None:
-        told["type"] = click.Path(path_type=Path) if one.kind is Path else one.kind
-    return cloup.option(flag(name), cls=cloup.Option, metavar=one.metavar, multiple=one.multiple, **told)
+        arguments["type"] = click.Path(path_type=Path) if one.kind is Path else one.kind
+    return cloup.option(flag(name), cls=cloup.Option, metavar=one.metavar, multiple=one.multiple, **arguments)

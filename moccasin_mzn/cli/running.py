@@ -1,4 +1,4 @@
-"""The commands `run ...`: plans of networks, run."""
+"""The commands `run ...`: networks trained by a plan and without one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     _Called = tuple[Plan, Sequence[Tensor], Mapping[str, Tensor]]
 
 _OPTIONS = {"inputs": "--input"}
-"""Of parameters with other names."""
+"""The options of parameters with other names."""
 
 
 @group("run")
@@ -50,7 +50,8 @@ def run_() -> None:
     option("--evaluation", is_flag=True, help="The network is in evaluation mode, not in training mode."),
     option("--device", default="cpu", show_default=True, metavar="cpu|cuda|cuda:N", help="Where it is trained."),
     option("--onednn/--no-onednn", default=True, show_default=True,
-           help="Whether PyTorch uses oneDNN, whose recurrent layers a plan takes apart: without it they are equal."),
+           help="Let PyTorch use oneDNN. A plan splits oneDNN's recurrent layers into single operators: only "
+                "without oneDNN results are equal bit for bit there."),
 )  # fmt: skip
 @option_group(
     "Plan",
@@ -58,8 +59,8 @@ def run_() -> None:
            help="Most memory above parameters, buffers and inputs: a fraction of what the step takes, an amount, or "
                 "the least that a plan is found for."),
     option("--gradients", type=click.Choice(GRADIENTS),
-           help="Whether those of parameters are kept to the end, or each is added to the parameter's grad when it is "
-                "there.  [default: returned]"),
+           help="Keep the gradients of parameters to the end, or add each to the parameter's grad as soon as it is "
+                "computed.  [default: returned]"),
     option("--slow-memory", metavar="0.5|BYTES|64GiB",
            help="Most that may be offloaded to host memory and copied back, as the budget.  [default: nothing]"),
     *typed("time_limit", help="For the search.  [default: 60]"), *typed("threads", "seed"),
@@ -100,7 +101,7 @@ def torch(
     inputs = _checked(plan_file, asked)
     require_torch()
     try:
-        with _as_if_alone(onednn):
+        with _isolated(onednn):
             model = _placed(load_network(spec), device).train(not evaluation)
             criterion = None if loss is None else load_loss(loss)
             with users_code(spec):
@@ -112,7 +113,7 @@ def torch(
                     found.save(save)
                 beside = side_by_side(found, args, kwargs, steps, optimizer)
     except NoPlanError as error:
-        return _told_none(error, as_json)
+        return _report_none(error, as_json)
     if as_json:
         click.echo(json.dumps(side_by_side_dict(found, beside)))
         click.echo(verdict(beside), err=True)
@@ -122,10 +123,10 @@ def torch(
 
 
 def _checked(plan_file: Path | None, asked: OptionValues) -> tuple[Input, ...]:
-    """What the network is called with, of a plan that is to be sought.
+    """Return the inputs of the network for a search; none with --plan.
 
     Raises:
-        InputError: nonsense; something is missing, or is there beside a plan, which has it already.
+        InputError: an option is nonsense or missing, or is given together with a plan that has its value already.
     """
     from moccasin_mzn.extensions.memories import capacity_of
     from moccasin_mzn.graphs.importers.torch.spec import parse_inputs
@@ -149,8 +150,8 @@ def _checked(plan_file: Path | None, asked: OptionValues) -> tuple[Input, ...]:
 
 
 @contextlib.contextmanager
-def _as_if_alone(onednn: bool) -> Iterator[None]:
-    """Without warnings of PyTorch; the folder is afterwards the same, and so are the random numbers to come."""
+def _isolated(onednn: bool) -> Iterator[None]:
+    """Silence warnings of PyTorch, and restore the folder and the state of random numbers at the end."""
     import torch
 
     from moccasin_mzn.graphs.importers.torch.trace import quiet
@@ -166,10 +167,10 @@ def _as_if_alone(onednn: bool) -> Iterator[None]:
 
 
 def _placed(model: nn.Module, device: str) -> nn.Module:
-    """The network on a device.
+    """Move the network to a device.
 
     Raises:
-        InputError: there is no such device, or it has no room.
+        InputError: there is no such device, or it has too little memory.
     """
     import torch
 
@@ -179,14 +180,14 @@ def _placed(model: nn.Module, device: str) -> nn.Module:
         raise InputError(f"device {shown(device)}: expected cpu, cuda or cuda:N")
     try:
         return model.to(torch.empty(0, device=device).device)
-    except (RuntimeError, AssertionError) as error:  # as PyTorch says that there is none, or too little memory
+    except (RuntimeError, AssertionError) as error:  # PyTorch's for no device, or too little memory
         raise InputError(f"device {shown(device)}: {one_line(error)}") from None
 
 
 def _searched(
     model: nn.Module, loss: Callable[..., Tensor] | None, inputs: tuple[Input, ...], device: str, asked: OptionValues
 ) -> _Called:
-    """A plan for these inputs; and the inputs, positional and by name."""
+    """Search for a plan for these inputs; return it and the inputs, positional and by name."""
     import torch
 
     from moccasin_mzn.pytorch.planning import plan
@@ -208,7 +209,7 @@ def _searched(
 
 
 def _read(path: Path, model: nn.Module, loss: Callable[..., Tensor] | None) -> _Called:
-    """A plan from a file, and inputs of the forms that it is for."""
+    """Read a plan from a file; return it and random inputs of the shapes that it is for."""
     import torch
 
     from moccasin_mzn.pytorch.planning import Plan
@@ -227,7 +228,7 @@ def _read(path: Path, model: nn.Module, loss: Callable[..., Tensor] | None) -> _
     return found, args, kwargs
 
 
-def _told_none(error: InputError, as_json: bool) -> int:
+def _report_none(error: InputError, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"status": "none", "reason": str(error)}))
     click.echo(f"no plan: {error}", err=True)

@@ -1,4 +1,4 @@
-"""What the solution checkers say of an answer, in MiniZinc."""
+"""The command `solve`, and the verdicts of MiniZinc's solution checkers on its answer."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from moccasin_mzn.cli.common import (
     json_line,
     pictures,
     progress_lines,
-    told,
     with_verdicts,
+    write_answer,
     write_files,
 )
 from moccasin_mzn.cli.options import OptionValue, command, grouped, typed
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 def verdicts(result: Result) -> list[str]:
-    """One line of each checker that accepts the answer.
+    """Return one line of each checker that accepts the answer.
 
     Raises:
-        InputError: one of them rejects it, or MiniZinc is missing or fails.
+        InputError: a checker rejects the answer, or MiniZinc is missing or fails.
     """
     return _of_plan(result) if result.problem.noun == "plan" else _of_schedule(result)
 
@@ -76,7 +76,7 @@ def _of_plan(result: Result) -> list[str]:
     return verdicts
 
 
-# --- The command `solve` --------------------------------------------------------------------------------------
+# --- solve ----------------------------------------------------------------------------------------------------
 
 
 @command()
@@ -99,8 +99,8 @@ def _of_plan(result: Result) -> list[str]:
     "Output",
     option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule as JSON."),
     option("--certificate", type=click.Path(path_type=Path), metavar="FILE",
-           help="Write the schedule and a proof of a bound, which check-certificate checks. The proof takes as long "
-           "again as --time-limit at most, 60 s without it."),
+           help="Write the schedule and a proof of a bound, which check-certificate checks. The proof takes at most "
+           "another --time-limit, 60 s without it."),
     option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the answer: .png, .svg or .html."),
     option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
     option("--json-stream", is_flag=True,
@@ -115,7 +115,7 @@ def _of_plan(result: Result) -> list[str]:
 )
 @option_group(
     "Addresses",
-    option("--addresses", is_flag=True, help="Give outputs offsets in one arena, which the budget is then for."),
+    option("--addresses", is_flag=True, help="Give outputs offsets in one arena; the budget is then for the arena."),
     option("--alignment", type=click.IntRange(min=1), metavar="N", help="Offsets are multiples of it.  [default: 1]"),
     option("--buffers", type=click.Path(path_type=Path), metavar="FILE.csv",
            help="Write outputs, lifespans and offsets as minimalloc's CSV."),
@@ -180,7 +180,7 @@ def solve(
     files += pictures(plot, lambda: _picture(result))
     proof = file_jobs((certificate, lambda: _certificate_text(result, options["time_limit"])))
     all_written = write_files(proof)  # of an answer, and of there being none
-    status = told(result, result.valid, files, as_json, stream, print_result, problem.noun)
+    status = write_answer(result, result.valid, files, as_json, stream, print_result, problem.noun)
     return status if accepted and all_written else EXIT_BAD_INPUT
 
 
@@ -196,7 +196,7 @@ def _check_answer(outputs: dict[str, Path | None], twice: bool, addresses: bool,
 
 
 def _example(budget: str | None, several: MemoryOptions) -> tuple[Path, str | None]:
-    """The example and its budget, where no graph is given."""
+    """Return the example and its budget, where no graph is given."""
     from moccasin_mzn.graphs.provenance import BUDGET, example_graph, example_note
 
     if budget is None and not several.device:

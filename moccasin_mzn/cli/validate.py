@@ -1,4 +1,4 @@
-"""The command `validate`."""
+"""The commands `validate` and `check-certificate`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @command()
 @click.argument("graph", type=click.Path(path_type=Path), required=False)
 @click.argument("schedule", type=click.Path(path_type=Path), required=False)
-@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the one the schedule says it was made for.")
+@click.option("--budget", metavar="0.8|80%|BYTES|1.5GiB", help="Default: the budget in the file of the schedule.")
 @ORDER
 @COUNT_FIXED
 @IN_PLACE
@@ -57,12 +57,12 @@ def validate(
 
     SCHEDULE is a JSON list of node ids, or an object such as `solve --output` writes; a plan for several memories is
     judged by the platform in its file. --order matters only for a budget given as a fraction, and for --arrays, which
-    wants all that `export` was told.
+    needs all options of `export`.
     """
     model = {name: value for name, value in model.items() if value is not None}
     if best_known is not None:
         if any((graph, budget, in_place, arrays, output, model)):
-            raise InputError("--best-known: a table tells graphs, budgets and schedules itself")
+            raise InputError("--best-known: a table has its own graphs, budgets and schedules")
         return _validate_best_known(best_known)
     if graph is None or schedule is None:
         hint = "GRAPH" if graph is None else "SCHEDULE"
@@ -100,7 +100,7 @@ def validate(
     notes = [f"note: {note}" for note in repeats(computation_graph, claimed.sequence)]
     if violations and not in_place:
         notes += _of_another(document, computation_graph)
-    return _tell(figures, violations, [*judged_arenas("schedule", arenas), *notes])
+    return _print_verdict(figures, violations, [*judged_arenas("schedule", arenas), *notes])
 
 
 def _validate_arrays(
@@ -121,15 +121,16 @@ def _validate_arrays(
     with located("stdin" if str(printed) == "-" else printed):
         sequence = decoded(instance, form, read_solution(text))
     simulation = instance.judge(sequence)
-    told = instance.document(sequence, simulation, None)
-    document = versioned(instance.graph, sequence, told) if simulation.feasible else told
+    document = instance.document(sequence, simulation, None)
+    if simulation.feasible:
+        document = versioned(instance.graph, sequence, document)
     if not write_files(file_jobs((output, lambda: json.dumps(document) + "\n"))):
         return EXIT_BAD_INPUT
-    return _tell(_figures(instance.graph, simulation, instance.budget), simulation.violations, ())
+    return _print_verdict(_figures(instance.graph, simulation, instance.budget), simulation.violations, ())
 
 
 def _validate_best_known(table: Path) -> int:
-    """Check each line, and tell of all that are wrong."""
+    """Check each line of the table, and print one verdict each."""
     from moccasin_mzn.bench.best_known import checked, read_table, summary
     from moccasin_mzn.cli.bench_run import generated
 
@@ -154,8 +155,8 @@ def _figures(graph: ComputationGraph, simulation: Simulation, budget: int | None
     return f"peak {memory_text(simulation.peak, graph.size_unit)}, duration {duration}, {within}"
 
 
-def _tell(figures: str, violations: Sequence[Violation], more_lines: Sequence[str]) -> int:
-    """The verdict, what it covers, and notes; the exit status."""
+def _print_verdict(figures: str, violations: Sequence[Violation], more_lines: Sequence[str]) -> int:
+    """Print the verdict, what it covers, and notes; return the exit status."""
     from moccasin_mzn.formatting import count_text
 
     click.echo(f"invalid: {violations[0].message}" if violations else f"valid: {figures}")
@@ -168,7 +169,7 @@ def _tell(figures: str, violations: Sequence[Violation], more_lines: Sequence[st
 
 
 def _of_format(document: Json, graph: ComputationGraph) -> tuple[Violation, ...]:
-    """What is wrong with all else that a plan for runtimes says, where the judge finds nothing wrong."""
+    """Check the parts of a plan for runtimes that the judge does not know."""
     from moccasin_mzn.problem.files.plan_format import runtime_plan
     from moccasin_mzn.problem.files.schedules import is_versioned
     from moccasin_mzn.problem.judges.schedules import Violation
@@ -182,11 +183,11 @@ def _of_format(document: Json, graph: ComputationGraph) -> tuple[Violation, ...]
 
 
 def _of_another(document: Json, graph: ComputationGraph) -> list[str]:
-    """A note if the file says that it is of another graph."""
+    """Return a note if the file is for another graph, by its digest."""
     from moccasin_mzn.problem.judges.certificates import graph_digest
 
-    told = document.get("graph_digest") if isinstance(document, dict) else None
-    if told in (None, graph_digest(graph)):
+    digest = document.get("graph_digest") if isinstance(document, dict) else None
+    if digest in (None, graph_digest(graph)):
         return []
     return [f"note: the schedule is of another graph, {shown(document.get('graph'))}; this is {shown(graph.name)}"]
 
@@ -198,16 +199,16 @@ def _validate_plan(claimed: ClaimedPlan, budget: str | None, document: Json) -> 
     from moccasin_mzn.problem.validate import arenas_of_plan, judged_arenas, validate_plan
 
     if budget is not None:
-        raise InputError("--budget: a plan is judged by the budgets of its memories, which its file tells")
+        raise InputError("--budget: a plan is judged by the budgets of its memories, which its file has")
     simulation, graph = validate_plan(claimed), claimed.platform.graph
     peaks = zip(claimed.platform.memories, simulation.peaks, strict=True)
     figures = [f"peak in {memory.name} {memory_text(peak, graph.size_unit)}" for memory, peak in peaks]
     figures += [f"{what} {total_text(graph, what, simulation.total(what))}" for what in OBJECTIVES]
     violations = simulation.violations or _of_format(document, graph)
-    return _tell(", ".join(figures), violations, judged_arenas("plan", arenas_of_plan(claimed)))
+    return _print_verdict(", ".join(figures), violations, judged_arenas("plan", arenas_of_plan(claimed)))
 
 
-# --- The command `check-certificate` --------------------------------------------------------------------------
+# --- check-certificate ----------------------------------------------------------------------------------------
 
 
 @command("check-certificate")
@@ -215,9 +216,9 @@ def _validate_plan(claimed: ClaimedPlan, budget: str | None, document: Json) -> 
 @click.argument("file", metavar="CERTIFICATE", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check_certificate(graph: Path, file: Path, as_json: bool) -> int:
-    """Check CERTIFICATE, made by `solve --certificate`, of GRAPH: tell what it proves, or what is wrong with it.
+    """Check CERTIFICATE, made by `solve --certificate` for GRAPH: print what it proves, or what is wrong with it.
 
-    No solver is asked: the checker knows the graph, and counts in integers.
+    The checker needs no solver: it reads the graph, and computes in exact integers.
     """
     from moccasin_mzn.errors import InputError
     from moccasin_mzn.files import load_json

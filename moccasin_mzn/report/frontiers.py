@@ -1,4 +1,4 @@
-"""Fronts as JSON and as CSV."""
+"""Frontiers as JSON, as CSV, and as a table for people."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ CSV_COLUMNS = (
 )  # fmt: skip
 
 Shower = Callable[[Json, int], JsonObject]
-"""What a JSON object says of a schedule and the budget it is for."""
+"""A function that makes the JSON object of a schedule and the budget it is for."""
 
 
 def as_dict(frontier: Frontier, shower: Shower | None = None) -> JsonObject:
-    """The object that `frontier --json` prints: keys as in that of `solve --json`, node ids as in the file. `shower` is
-    for schedules that are not sequences of positions; what it says goes into the object of the point."""
+    """Return the object that `frontier --json` prints, with keys as in that of `solve --json` and node ids of the file.
+
+    Args:
+        shower: for schedules that are not sequences of positions; its object becomes part of that of the point.
+    """
     graph = frontier.graph
     return {
         "graph": graph.name,
@@ -47,13 +50,13 @@ def as_dict(frontier: Frontier, shower: Shower | None = None) -> JsonObject:
 
 
 def json_text(frontier: Frontier, shower: Shower | None = None) -> str:
-    """`as_dict` in one line."""
+    """Return `as_dict` as one line of JSON."""
     return json.dumps(as_dict(frontier, shower)) + "\n"
 
 
 def csv_text(frontier: Frontier, shower: Shower | None = None) -> str:
-    """A table with a header and a line for each point; empty where nothing is known. The sequence, or with several
-    memories the plan, is a JSON list."""
+    """Return a CSV table with a line for each point; unknown values are empty. The sequence, or with several memories
+    the plan, is a JSON list."""
     file = io.StringIO()
     writer = csv.DictWriter(file, CSV_COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -98,14 +101,14 @@ def _point(frontier: Frontier, point: FrontierPoint, pareto: bool, shower: Showe
     }
 
 
-# --- A front as a table for people ----------------------------------------------------------------------------
+# --- The table for people -------------------------------------------------------------------------------------
 
 
 _HEADINGS = ("budget", "% of peak", "TDI %", "bound %", "gap %", "status", "s")
 
 
 def print_frontier(frontier: Frontier, out: TextIO) -> None:
-    """All points by ascending budget, and what is known of the least one; * marks the Pareto front."""
+    """Print all points by ascending budget, and what is known of the least one; * marks the Pareto front."""
     to, chosen = console(out), frontier.pareto()
     table = plain_table(graph_text(frontier.graph), _HEADINGS, left=("status",))
     for point in frontier.points:

@@ -1,4 +1,4 @@
-"""What a person sees of a plan beside the network without it: lines while it is sought, a table at the end."""
+"""Output about plans that run: a network trained by a plan and without one, and a deployed ONNX model."""
 
 from __future__ import annotations
 
@@ -30,64 +30,67 @@ class SearchLines(Lines):
     """Prints a line for each plan and each bound that is better, at most a few per second."""
 
     def __call__(self, progress: Progress) -> None:
-        """Print the line, or hold it back if one was printed just before."""
+        """Print the line, or delay it if one was printed just before."""
         text = "no plan yet"
         if progress.phase != "peak" and progress.value is not None:
             gap = 100 * (progress.value - progress.bound) / progress.value if progress.value else 0.0
             text = f"a plan with {_plan_text(progress.figures)}, gap {gap:.3f} %"
         elif "peak" in progress.figures:
             text += f", the least peak is {memory_text(progress.peak, 'byte')}"
-        self._tell(progress.seconds, text, at_once=False)
+        self._print(progress.seconds, text, at_once=False)
 
 
 def _plan_text(figures: Mapping[str, Json]) -> str:
-    """What a plan does; `figures` are of `Problem.figures`."""
+    """Describe what a plan does; `figures` are those of `Problem.figures`."""
     if "recomputations" in figures:
-        return f"{count_text(figures['recomputations'], 'computation')} done again"
+        return count_text(figures["recomputations"], "recomputation")
     peaks = tuple(figures["peaks"].values())
     return f"{memory_text(peaks[SLOW], 'byte')} in slow memory"
 
 
-def print_side_by_side(found: Plan, beside: SideBySide, out: TextIO) -> None:
-    """Both, what was predicted, and whether all is equal."""
+def print_side_by_side(found: Plan, measured: SideBySide, out: TextIO) -> None:
+    """Print a table of both runs with the predicted figures, and whether all results are equal."""
     predicted = _predicted(found)
     amounts = [heading for what in predicted for heading in (_HEADINGS[what], "predicted")]
     table = plain_table(None, ("", *amounts, "ms", "over eager", "predicted"), left=("",))
-    if beside.eager is not None:
-        table.add_row("eager", *_cells(beside.eager, dict.fromkeys(predicted)), "-", "-")
-    increases = (_percent(increase) for increase in (beside.increase, found.predicted_increase))
-    table.add_row("plan", *_cells(beside.plan, predicted), *increases)
+    if measured.eager is not None:
+        table.add_row("eager", *_cells(measured.eager, dict.fromkeys(predicted)), "-", "-")
+    increases = (_percent(increase) for increase in (measured.increase, found.predicted_increase))
+    table.add_row("plan", *_cells(measured.plan, predicted), *increases)
     to = console(out)
     print_lines(to, found.report().splitlines())
     print_table(to, table)
-    print_lines(to, [verdict(beside)])
+    print_lines(to, [verdict(measured)])
 
 
 def _predicted(found: Plan) -> dict[str, int | None]:
-    """What is shown of the plan, by the name of what was measured of it."""
-    told: dict[str, int | None] = {"allocator_peak": found.predicted_peak, "storage_peak": found.predicted_storage_peak}
+    """Return the predicted figures that are shown, by the name of the measured ones."""
+    predicted: dict[str, int | None] = {
+        "allocator_peak": found.predicted_peak,
+        "storage_peak": found.predicted_storage_peak,
+    }
     if found.traced.gradients == ACCUMULATED:
-        told["first_peak"] = found.first_peak
+        predicted["first_peak"] = found.first_peak
     if found.copies:
-        told["slow_peak"] = found.predicted_slow_peak
-    return told
+        predicted["slow_peak"] = found.predicted_slow_peak
+    return predicted
 
 
-def verdict(beside: SideBySide) -> str:
-    """Whether all is equal, in a sentence."""
-    steps = count_text(beside.steps, "step")
-    if beside.equal is None:
+def verdict(measured: SideBySide) -> str:
+    """Return a sentence that states whether all results are equal."""
+    steps = count_text(measured.steps, "step")
+    if measured.equal is None:
         return f"{steps} with the plan; without it there is too little memory, so that nothing is compared"
-    if beside.equal:
+    if measured.equal:
         return f"equal after {steps}, bit for bit: outputs, gradients, parameters, buffers, the random state"
-    those = ", ".join(beside.unequal[:_UNEQUAL_SHOWN])
-    more = len(beside.unequal) - _UNEQUAL_SHOWN
+    those = ", ".join(measured.unequal[:_UNEQUAL_SHOWN])
+    more = len(measured.unequal) - _UNEQUAL_SHOWN
     those += f" and {more} more" if more > 0 else ""
-    hint = f" ({beside.hint})" if beside.hint else ""
-    return f"not equal after {steps}: {those}; the largest difference is {beside.largest_difference:.3g}{hint}"
+    hint = f" ({measured.hint})" if measured.hint else ""
+    return f"not equal after {steps}: {those}; the largest difference is {measured.largest_difference:.3g}{hint}"
 
 
-def side_by_side_dict(found: Plan, beside: SideBySide) -> JsonObject:
+def side_by_side_dict(found: Plan, measured: SideBySide) -> JsonObject:
     """All figures, for JSON: memory in bytes, time in seconds, increases of the time as fractions."""
     return {
         "status": found.status,
@@ -103,7 +106,7 @@ def side_by_side_dict(found: Plan, beside: SideBySide) -> JsonObject:
         "predicted_slow_peak": found.predicted_slow_peak,
         "predicted_increase": found.predicted_increase,
         "bound": found.bound,
-        **beside.as_dict(),
+        **measured.as_dict(),
     }
 
 
@@ -112,31 +115,31 @@ def _percent(increase: float | None) -> str:
 
 
 def _cells(side: Measured, predicted: Mapping[str, int | None]) -> list[str]:
-    amounts = [amount for what, told in predicted.items() for amount in (getattr(side, what), told)]
+    amounts = [amount for what, forecast in predicted.items() for amount in (getattr(side, what), forecast)]
     return [*("-" if each is None else memory_text(each, "byte") for each in amounts), f"{1000 * side.median:,.2f}"]
 
 
-# --- What is told of a model that follows a schedule ----------------------------------------------------------
+# --- A deployed ONNX model, which follows a schedule ----------------------------------------------------------
 
 
 def schedule_line(made: Result) -> str:
-    """How good the schedule is that was searched for."""
+    """Return status, reason, duration and bound of the schedule that was searched for, in a line."""
     over = percent_over(made.bound, made.instance.baseline.duration)
     return f"{made.status}: {made.reason}; duration +{made.tdi_percent:.3f} %, bound +{over:.3f} %"
 
 
 def deployment_line(deployed: Deployment) -> str:
-    """Counts and the planned peak, in a line."""
-    again = deployed.computations - deployed.nodes
+    """Return counts and the planned peak, in a line."""
+    recomputations = deployed.computations - deployed.nodes
     peaks = [memory_text(peak, "byte") for peak in (deployed.planned_peak, deployed.former_peak)]
     return (
-        f"{count_text(deployed.nodes, 'operator')}, {count_text(again, 'computation')} done again, "
+        f"{count_text(deployed.nodes, 'operator')}, {count_text(recomputations, 'recomputation')}, "
         f"planned peak {peaks[0]} instead of {peaks[1]}"
     )
 
 
 def comparison_lines(deployed: Deployment, found: Comparison) -> list[str]:
-    """What a run of both models came to."""
+    """Return the results of running both models, in lines."""
     equal = {
         True: "outputs are equal, bit for bit",
         False: "outputs are not equal",
@@ -161,8 +164,8 @@ def _order(found: Comparison) -> str:
 
 
 def deployment_dict(deployed: Deployment, made: Result | None, found: Comparison | None) -> JsonObject:
-    """The same for programs; what was not searched for, or not measured, is left out."""
-    told = {
+    """Return the same for JSON, without what was not searched for or not measured."""
+    document = {
         "operators": deployed.nodes,
         "computations": deployed.computations,
         "planned_peak": deployed.planned_peak,
@@ -171,10 +174,10 @@ def deployment_dict(deployed: Deployment, made: Result | None, found: Comparison
         "notes": [*deployed.notes],
     }
     if made is not None:
-        told |= {name: getattr(made, name) for name in ("status", "reason", "duration", "bound", "tdi_percent")}
+        document |= {name: getattr(made, name) for name in ("status", "reason", "duration", "bound", "tdi_percent")}
     if found is None:
-        return told
-    return told | {
+        return document
+    return document | {
         "equal": found.equal,
         "in_order": found.late is None,
         "within_plan": found.peak <= deployed.planned_values,

@@ -1,4 +1,4 @@
-"""What a person sees of a plan in the table of the answer, and what is computed again or copied."""
+"""Tables and lines for people: answers, graphs, methods, models and certificates."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _arenas(result: Result) -> Iterator[tuple[str, str, str]]:
 
 
 def events(result: Result) -> dict[int, list[str]]:
-    """What happens to each node beside its first computation."""
+    """Return the recomputations and copies of each node, as texts in their order."""
     memories = result.problem.platform.memories
     found: dict[int, list[str]] = {}
     computed = set()
@@ -87,19 +87,19 @@ def events(result: Result) -> dict[int, list[str]]:
     return found
 
 
-# --- What a person sees: progress lines while the search runs, and tables at its end --------------------------
+# --- Answers --------------------------------------------------------------------------------------------------
 
 
 _NODES_SHOWN = 20
 _FEW = 10
-"""Up to so many times the budget percentages are read easily."""
+"""Amounts below this many times the budget are shown in percent of it."""
 _PROFILE_WIDTH = 64
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = " .:-=+*#@"
 
 
 def print_result(result: Result, out: TextIO) -> None:
-    """The answer as a table, and which nodes are recomputed or copied where."""
+    """Print the answer as a table, and which nodes are recomputed or copied where."""
     to, schedules = console(out), result.problem.noun == "schedule"
     headings = ("", "input order", result.problem.noun)
     table = plain_table(graph_text(result.problem.graph), headings, left=("",))
@@ -144,9 +144,9 @@ def _rows(result: Result) -> Iterator[tuple[str, str, str]]:
 
 
 def _ending(result: Result) -> Iterator[str]:
-    """How the search ended: status, who found and proved what, notes, verdicts, solver and seconds."""
-    told = f"{result.status}: {result.reason}"
-    yield Page.DOUBLES.after(told) if result.claim else told
+    """Yield how the search ended: status, who found and proved what, notes, verdicts, solver and seconds."""
+    status = f"{result.status}: {result.reason}"
+    yield Page.DOUBLES.after(status) if result.claim else status
     by = [f"{what} by {who}" for what, who in (("found", result.found_by), ("proved", result.proved_by)) if who]
     if by:
         yield ", ".join(by)
@@ -159,9 +159,9 @@ def _ending(result: Result) -> Iterator[str]:
 
 
 def print_shortfall(result: Result, out: TextIO) -> None:
-    """In lines: how near the search came to the budget, if anything can, and what would help, or has helped."""
+    """Print how near the search came to the budget, and what would help, or has helped, if anything can."""
     lacking = result.shortfall
-    if lacking is None or lacking.floor > lacking.instance.budget:  # the reason says it all
+    if lacking is None or lacking.floor > lacking.instance.budget:  # the reason has it already
         return
     near = [] if result.valid else ["; ".join(f"{what} {amount}" for what, amount in _shortfall_rows(result))]
     print_lines(console(out), (*near, *_helps(result)))
@@ -200,7 +200,7 @@ def _fragmentation_text(arena: Arena) -> str:
 
 
 def _print_profiles(to: Console, result: Result) -> None:
-    """Memory over the sequence, before and after; what is over the budget in red."""
+    """Print the memory over the sequence, before and after; what is over the budget is red."""
     baseline, top, budget = result.instance.baseline, result.instance.baseline.peak, result.instance.budget
     for name, memory in (("input order", baseline.memory), ("schedule", result.simulation.memory)):
         line = Text(f"{name:>12}  ")
@@ -212,13 +212,13 @@ def _print_profiles(to: Console, result: Result) -> None:
 
 
 def shares(values: Sequence[int], width: int) -> list[int]:
-    """The maximum of each of up to `width` equal shares of `values`."""
+    """Return the maximum of each of up to `width` equal shares of `values`."""
     width = min(width, len(values))
     return [max(values[k * len(values) // width : (k + 1) * len(values) // width]) for k in range(width)]
 
 
 def block(value: int, top: int, blocks: str = _BLOCKS) -> str:
-    """The character of `blocks`, from empty to full, that is as high as `value`; the full one stands for `top`."""
+    """Return the character of `blocks`, from empty to full, that is as high as `value`; the full one is for `top`."""
     full = len(blocks) - 1
     return blocks[min(full, -(-full * value // top))] if top else blocks[0]
 
@@ -241,7 +241,7 @@ def _print_recomputed(to: Console, result: Result) -> None:
 
 
 def _print_events(to: Console, result: Result) -> None:
-    """What happens beside the first computations, node by node."""
+    """Print the recomputations and copies, node by node."""
     found = events(result)
     if not found:
         to.print("nothing is recomputed or copied")
@@ -264,12 +264,12 @@ def _print_nodes(
     to.print()
     print_table(to, table)
     if len(rows) > _NODES_SHOWN:
-        to.print(f"... and {len(rows) - _NODES_SHOWN:,} more; --output FILE or --json tells them all")
+        to.print(f"... and {len(rows) - _NODES_SHOWN:,} more; --output FILE or --json has them all")
 
 
 def print_info(instance: Instance, order_name: str, order_bound: int, out: TextIO) -> None:
-    """Size of a graph, cost of its input order, and the least budgets that can be feasible with and without
-    recomputations; `order_bound` is the latter."""
+    """Print the size of a graph, the cost of its input order, and the least budgets that can be feasible with and
+    without recomputations; `order_bound` is the latter."""
     to = console(out)
     graph, baseline, need = instance.graph, instance.baseline, least_budget_bound(instance.graph)
     table = plain_table(graph.name or "graph", ("what", ""), left=("what",))
@@ -306,7 +306,7 @@ def print_info(instance: Instance, order_name: str, order_bound: int, out: TextI
 
 
 def print_catalogue(entries: Sequence[Entry], solvers: Sequence[KnownSolver], out: TextIO) -> None:
-    """What there is to choose from."""
+    """Print the methods and solvers to choose from."""
     from moccasin_mzn.solvers.minizinc.solvers import lack_text
 
     to = console(out)
@@ -327,7 +327,7 @@ def print_catalogue(entries: Sequence[Entry], solvers: Sequence[KnownSolver], ou
 
 
 def print_sizes(instance: Instance, sizes: Sequence[ModelSize], out: TextIO) -> None:
-    """Counts of variables and constraints of each formulation, with the order of growth below each."""
+    """Print counts of variables and constraints of each formulation, with the order of growth below each."""
     to = console(out)
     graph, most = instance.graph, sorted(set(instance.max_computations))
     limit = str(most[0]) if len(most) == 1 else f"{most[0]} to {most[-1]}"
@@ -347,7 +347,7 @@ def print_sizes(instance: Instance, sizes: Sequence[ModelSize], out: TextIO) -> 
 
 
 def graph_line(graph: ComputationGraph) -> str:
-    """The counts of a graph in one line."""
+    """Return the counts of a graph in one line."""
     peak, floor = simulate(graph, graph.input_order()).peak, graph.largest_working_set().memory
     return (
         f"{count_text(len(graph.nodes), 'node')}, {count_text(len(graph.edges), 'edge')}, outputs "
@@ -357,7 +357,7 @@ def graph_line(graph: ComputationGraph) -> str:
 
 
 def print_networks(networks: Iterable[Architecture], out: TextIO) -> None:
-    """The networks that can be generated, with their defaults."""
+    """Print the networks that can be generated, with their defaults."""
     prose = ("network", "source", "parameters")
     table = plain_table(None, ("name", "network", "source", "input", "parameters"), left=("name", "input"), prose=prose)
     for network in networks:
@@ -367,11 +367,11 @@ def print_networks(networks: Iterable[Architecture], out: TextIO) -> None:
     print_table(console(out), table)
 
 
-# --- What a certificate proves, in words ----------------------------------------------------------------------
+# --- Certificates ---------------------------------------------------------------------------------------------
 
 
 def certificate_lines(graph: ComputationGraph, proven: Proven) -> Iterator[str]:
-    """The schedule, what is proven, and what is taken on trust, in a line each."""
+    """Yield the schedule, what is proven, and what is taken on trust, in a line each."""
     least = graph.total_duration
     budget = f"budget {memory_text(proven.budget, graph.size_unit)}"
     if proven.duration is not None:
@@ -388,7 +388,7 @@ def certificate_lines(graph: ComputationGraph, proven: Proven) -> Iterator[str]:
 
 
 def proven_dict(graph: ComputationGraph, proven: Proven) -> JsonObject:
-    """The same as JSON."""
+    """Return the same for JSON."""
     trusted = [vars(one) for one in proven.trusted]
     return {
         **vars(proven),
@@ -411,14 +411,14 @@ def _claim(graph: ComputationGraph, proven: Proven, budget: str) -> str:
 
 
 def _gap(proven: Proven) -> float | None:
-    """As in `Result`."""
+    """Return 100 * (duration - bound) / duration, as in `Result`; None where one of them is missing."""
     if proven.duration is None or proven.bound is None:
         return None
     return 100 * (proven.duration - proven.bound) / proven.duration if proven.duration else 0.0
 
 
 def _share(graph: ComputationGraph, proven: Proven) -> float | None:
-    """The part of what the schedule adds to every node once that is proven to be needed."""
+    """Return the proven share of the schedule's increase over every node once; None where it is unknown."""
     if proven.duration is None or proven.bound is None:
         return None
     added = proven.duration - graph.total_duration

@@ -1,4 +1,7 @@
-"""Tables that never cut or break a number or a name: what is too wide for a terminal folds where there is prose."""
+"""Tables and lines of progress on a terminal.
+
+Tables never cut or break a number or a name: what is too wide for a terminal folds where there is prose.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ def _least_width(column: Column) -> int:
     return max(map(cell_len, pieces), default=0)
 
 
-# --- Progress for a person: a line for each improvement, while the search runs --------------------------------
+# --- Progress: a line for each improvement, while the search runs ---------------------------------------------
 
 
 _SECONDS_BETWEEN_LINES = 0.25
@@ -83,33 +86,33 @@ class Lines:
     def __init__(self, out: TextIO) -> None:
         self._console = console(out)
         self._last_time = -1.0
-        self._held_back: str | None = None
+        self._delayed: str | None = None
 
-    def _tell(self, seconds: float, text: str, at_once: bool) -> None:
-        """Print a line, or hold it back if one was printed just before, unless it is for `at_once`."""
-        self._held_back = f"{seconds:8.1f} s  {text}"
+    def _print(self, seconds: float, text: str, at_once: bool) -> None:
+        """Print a line, or delay it if one was printed just before, unless it is for `at_once`."""
+        self._delayed = f"{seconds:8.1f} s  {text}"
         if at_once or seconds - self._last_time >= _SECONDS_BETWEEN_LINES:
             self._last_time = seconds
             self.flush()
 
     def flush(self) -> None:
-        """Print the line held back, if any."""
-        if self._held_back is not None:
-            self._console.print(self._held_back, soft_wrap=True)
-            self._held_back = None
+        """Print the delayed line, if any."""
+        if self._delayed is not None:
+            self._console.print(self._delayed, soft_wrap=True)
+            self._delayed = None
 
 
 class ProgressLines(Lines):
     """Prints a line for each new incumbent or bound that changes what a person reads, at most a few per second."""
 
     def __init__(self, problem: Problem, out: TextIO, named: bool = False) -> None:
-        """`named`: each line says who made it, as in a race; those of plans always do."""
+        """`named`: each line has the name of its source, as in a race; those of plans always have it."""
         super().__init__(out)
         self._problem, self._named = problem, named or not problem.seeks_peak
         self._last: tuple[object, ...] = ()
 
     def __call__(self, progress: Progress) -> None:
-        """Print the line, or hold it back if one was printed just before."""
+        """Print the line, or delay it if one was printed just before."""
         seeking = progress.phase == "peak"
         state = (progress.phase, progress.peak if seeking else progress.value, progress.bound)
         if state == self._last:
@@ -117,7 +120,7 @@ class ProgressLines(Lines):
         turning_point = self._last[:1] != state[:1] or (seeking and progress.peak <= self._problem.instance.budget)
         self._last = state
         text = self._of_schedule(progress) if self._problem.seeks_peak else self._of_plan(progress)
-        self._tell(progress.seconds, text + (f"  {progress.source}" if self._named else ""), turning_point)
+        self._print(progress.seconds, text + (f"  {progress.source}" if self._named else ""), turning_point)
 
     def _of_schedule(self, progress: Progress) -> str:
         """By how much it exceeds the input order, as that is what a budget costs."""

@@ -41,8 +41,7 @@ def marks_for(methods: Sequence[str]) -> dict[str, Mark]:
     return marks
 
 
-# --- How the time to the best schedule grows with the number of nodes: a power law, fitted as a line in log-
-# log
+# --- Growth of the time to the best schedule with the nodes: a power law, fitted as a line in log-log ---------
 
 
 LEAST_SIZES = 3

@@ -59,7 +59,7 @@ class BestKnown:
         return "-" if row is None or row.tdi_percent is None or tdi is None else f"{tdi.median - row.tdi_percent:+.3f}"
 
 
-# --- The paper's table with our columns: at a glance, and in full ---------------------------------------------
+# --- The paper's table with our columns: overview and details -------------------------------------------------
 
 
 Summaries = Mapping[tuple[int, str], Summary]

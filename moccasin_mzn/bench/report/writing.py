@@ -1,4 +1,4 @@
-"""A document as files: HTML, Markdown with SVG figures, LaTeX with PDF figures. The same numbers make the same bytes."""
+"""A document as files: HTML, Markdown with SVG figures, LaTeX with PDF figures. Equal numbers make equal bytes."""
 
 from __future__ import annotations
 

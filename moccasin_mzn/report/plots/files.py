@@ -1,4 +1,4 @@
-"""Pictures as files: the form by the suffix, everything that can fail checked before the work."""
+"""Pictures as files, whose suffix gives the form, and as plain text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_picture_file(path: str | PathLike[str]) -> None:
 
 
 def write_picture(path: str | PathLike[str], picture: Picture | FrontierPicture) -> None:
-    """Draw `picture` in the form that the suffix of `path` names, which holds its old content or all of the new.
+    """Draw `picture` in the form that the suffix of `path` names; the file has its old content or all of the new.
 
     Raises:
         InputError: what `check_picture_file` raises; the file cannot be written and is then as it was.
@@ -49,7 +49,7 @@ def write_picture(path: str | PathLike[str], picture: Picture | FrontierPicture)
 
 
 def page_of(picture: Picture | FrontierPicture) -> str:
-    """The interactive picture, as a page of its own.
+    """Return the interactive picture, as an HTML page of its own.
 
     Raises:
         InputError: the drawing library is not installed.
@@ -66,25 +66,25 @@ def _suffix(path: str | PathLike[str]) -> str:
     return Path(path).suffix.lower()
 
 
-# --- Pictures as plain text, for terminals, logs and pages: a row for each node, a column for each position.
+# --- Plain text, for terminals, logs and pages: a row for each node, a column for each position ---------------
 
-# 1 computed, 2 again, = kept
+# 1 computed, 2 recomputed, = kept
 # a 1==   a is read at 3 for the last time
 # b  1=
 # c   1
 
 
 _WIDEST = 100
-"""Columns: of longer plans each stands for several positions, and has the last thing that begins there."""
+"""The most columns; of longer plans a column stands for several positions, and shows the last that begins there."""
 _MOST_ROWS = 60
-"""Of larger graphs only nodes that are computed again or copied are told, and of these the first."""
+"""The most rows; of larger graphs only nodes that are recomputed or copied are shown, and of these the first."""
 _NARROWEST = 40
-"""Columns that every window has."""
+"""The least width of lines of text, in columns, which every window has."""
 _KEPT, _COPIED, _OFTEN = "=", "c", "+"
 
 
 def render_text(picture: Picture) -> str:
-    """The picture, in lines."""
+    """Return the picture as text."""
     return "\n".join(line.rstrip() for line in _lines(picture)) + "\n"
 
 
@@ -94,7 +94,7 @@ def _lines(picture: Picture) -> Iterator[str]:
     for text in (picture.title, picture.subtitle):
         yield from textwrap.wrap(text, max(_NARROWEST, columns))
     copied = f", {_COPIED} copied" if picture.copies else ""
-    yield f"1 computed, 2 again, {_KEPT} kept{copied}"
+    yield f"1 computed, 2 recomputed, {_KEPT} kept{copied}"
     for panel in picture.panels:
         yield ""
         if panel.name:
@@ -103,7 +103,7 @@ def _lines(picture: Picture) -> Iterator[str]:
 
 
 def _numbers(bars: Sequence[Bar]) -> dict[Bar, str]:
-    """What each copy begins with: how often the node is computed by then, or a letter."""
+    """Return the character that begins each copy: how often the node is computed by then, or a letter."""
     seen: Counter[int] = Counter()
     numbers = {}
     for bar in bars:
@@ -115,17 +115,17 @@ def _numbers(bars: Sequence[Bar]) -> dict[Bar, str]:
 
 def _rows(picture: Picture, panel: Panel, numbers: dict[Bar, str], columns: int) -> Iterator[str]:
     positions = len(picture.plan)
-    told = panel.order if len(panel.order) <= _MOST_ROWS else panel.marked[:_MOST_ROWS]
-    names = {v: row_name(picture.graph, v) for v in told}
+    nodes = panel.order if len(panel.order) <= _MOST_ROWS else panel.marked[:_MOST_ROWS]
+    names = {v: row_name(picture.graph, v) for v in nodes}
     width = max(map(len, (*names.values(), "memory")))
-    rows = {v: [" "] * columns for v in told}
+    rows = {v: [" "] * columns for v in nodes}
     for bar in panel.bars:
         if bar.node in rows:
             first, last = ((p - 1) * columns // positions for p in (bar.start, bar.end))
             rows[bar.node][first : last + 1] = [numbers[bar], *_KEPT * (last - first)]
     for v, row in rows.items():
         yield f"{names[v]:>{width}} {''.join(row)}"
-    if len(told) < len(panel.order):
-        yield f"{'...':>{width}} {len(panel.order) - len(told):,} nodes more"
+    if len(nodes) < len(panel.order):
+        yield f"{'...':>{width}} {len(panel.order) - len(nodes):,} nodes more"
     memory = shares(panel.after.memory, columns)
     yield f"{'memory':>{width}} {''.join(block(amount, panel.most) for amount in memory)}"

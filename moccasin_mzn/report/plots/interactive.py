@@ -1,4 +1,7 @@
-"""A plotly figure as a page of its own: one file that needs no network."""
+"""Interactive HTML pictures of schedules and frontiers, drawn by plotly.
+
+Each is one file that needs no network. The same picture gives the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ _BUTTONS = [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"], ["toIm
 
 
 def page(figure: Figure, title: str, subtitle: str, least: int) -> str:
-    """The page; the figure is at least so many pixels high."""
+    """Return the figure as a page; it is at least `least` pixels high."""
     division = figure.to_html(
         full_html=False, include_plotlyjs=True, div_id="figure",
         config={"displaylogo": False, "responsive": True, "modeBarButtons": _BUTTONS},
@@ -63,8 +66,7 @@ def page(figure: Figure, title: str, subtitle: str, least: int) -> str:
     )
 
 
-# --- Interactive HTML pictures, drawn by plotly: one file that needs no network. The same picture gives the
-# same bytes
+# --- Schedules and plans --------------------------------------------------------------------------------------
 
 
 _ALL_NAMED = 70  # nodes
@@ -111,7 +113,7 @@ def _figure(picture: Picture) -> Figure:
 
 
 def _legend(row: int) -> str:
-    """What plotly calls the legend of a row; each has its own."""
+    """Return plotly's name for the legend of a row; each row has its own."""
     return f"legend{row}" if row > 1 else "legend"
 
 
@@ -153,12 +155,12 @@ def _bar_text(picture: Picture, bar: Bar) -> str:
 
 
 def _shown(text: str) -> str:
-    """`text` as plotly shows it literally: it reads a little HTML."""
+    """Escape text for plotly, which reads a little HTML."""
     return html.escape(clean(text), quote=False)
 
 
 def _marks(panel: Panel) -> Iterator[Scatter]:
-    """Dotted lines from where outputs were dropped to where they are there again, and marks of what happens."""
+    """Yield dotted lines from where outputs were dropped to where they are back, and marks of what happens."""
     for kind in ("again", "copied"):
         gaps = [gap for gap in panel.gaps if gap.kind == kind]
         if gaps:
@@ -178,7 +180,7 @@ def _marks(panel: Panel) -> Iterator[Scatter]:
 
 
 def _profiles(picture: Picture, panel: Panel, scale: MemoryScale) -> Iterator[Scatter]:
-    """Memory before and after, the budget, and invisible points in the middle of each step to hover over."""
+    """Yield memory before and after, the budget, and invisible points in the middle of each step to hover over."""
     names, memories = [row_name(picture.graph, v) for v in range(len(picture.graph.nodes))], picture.platform.memories
     if panel.before is not None:
         name = f"input order, stage by stage, peak {picture.amount(panel.before.peak)}"
@@ -217,7 +219,7 @@ def _points(picture: Picture, profile: Profile, scale: MemoryScale, doing: list[
 
 
 def _lay_out(figure: Figure, picture: Picture, panel: Panel, scale: MemoryScale, row: int) -> None:
-    """The axes and legends of a panel, whose intervals are in `row` and whose memory is in the next one."""
+    """Set the axes and legends of a panel, whose intervals are in `row` and whose memory is in the next one."""
     marked = {panel.rows[v] for v in panel.marked}
     names = [_shown(row_name(picture.graph, v)) for v in panel.order]
     names = [f'<span style="color:{COLOURS["again"]}">{name}</span>' if at in marked else name
@@ -241,7 +243,7 @@ def _lay_out(figure: Figure, picture: Picture, panel: Panel, scale: MemoryScale,
         }  # fmt: skip
 
 
-# --- Interactive HTML pictures of fronts, drawn by plotly: one file that needs no network ---------------------
+# --- Frontiers ------------------------------------------------------------------------------------------------
 
 
 _LEAST_PIXELS = 400

@@ -1,6 +1,8 @@
-"""PNG and SVG pictures, drawn by matplotlib. The same picture gives the same bytes with the same matplotlib.
+"""PNG and SVG pictures of schedules and frontiers, drawn by matplotlib.
 
-In an SVG what is drawn has ids: bars are the paths of the groups "bars-only", "bars-first", "bars-again" and
+The same picture gives the same bytes with the same matplotlib.
+
+In an SVG all parts have ids: bars are the paths of the groups "bars-only", "bars-first", "bars-again" and
 "bars-copied", the others are "recomputations", "copies-in", "copies-out", "dropped", "memory-before",
 "memory-after" and "budget". Those of the second memory end in "-2", and so on.
 """
@@ -48,7 +50,7 @@ _DOTS_PER_INCH = 150
 _MOST_PATHS = 8000
 """More bars than this are drawn as pixels inside an SVG, which keeps it small."""
 _FORMS = {"again": ("D", "recomputations"), "in": ("v", "copies-in"), "out": ("^", "copies-out")}
-"""Of each mark its form and id."""
+"""The form and the id of each mark."""
 Settings: TypeAlias = dict[Any, Any]
 """Settings of matplotlib, by key; its own types have a list of all keys, which differs between versions."""
 SETTINGS: Settings = {
@@ -63,14 +65,14 @@ def render(picture: Picture, form: str) -> bytes:
 
 
 def rendered(draw: Callable[[], Figure], form: str, settings: Settings = SETTINGS) -> bytes:
-    """A figure as a "png" or an "svg": the same bytes wherever it is drawn.
+    """Draw a figure as a "png" or an "svg", with the same bytes wherever it is drawn.
 
     Args:
-        settings: of matplotlib.
+        settings: settings of matplotlib.
     """
     with warnings.catch_warnings(), matplotlib.rc_context():
         warnings.simplefilter("ignore")  # characters that the font does not have are drawn as boxes
-        matplotlib.rcdefaults()  # not what a style file on this machine says
+        matplotlib.rcdefaults()  # no style file of this machine counts
         matplotlib.rcParams.update(settings)
         file = io.BytesIO()
         metadata = {"Date": None, "Creator": "moccasin_mzn"} if form == "svg" else {"Software": "moccasin_mzn"}
@@ -107,7 +109,7 @@ class _Drawing:
     picture: Picture
     panel: Panel
     suffix: str
-    """Of all ids."""
+    """The end of all ids."""
 
     def draw_intervals(self, axes: Axes, inches: float) -> None:
         panel = self.panel
@@ -127,7 +129,7 @@ class _Drawing:
         )
 
     def _draw_bars(self, axes: Axes, bars: list[Bar], half: float) -> None:
-        """Bars of one kind, each `half` a row high above and below the middle of its row."""
+        """Draw bars of one kind, which extend `half`, in rows, above and below the middle of their row."""
         edges, kind, corners = self.picture.edges, bars[0].kind, []
         for bar in bars:
             left, right, row = edges[bar.start - 1], edges[bar.end], self.panel.rows[bar.node]
@@ -145,7 +147,7 @@ class _Drawing:
         return len(self.picture.bars) > _MOST_PATHS
 
     def _mark(self, axes: Axes, size: float) -> None:
-        """Marks of `size` points, and thin lines from where outputs were dropped to where they are there again."""
+        """Draw marks of `size` points, and thin lines from where outputs were dropped to where they are back."""
         panel = self.panel
         if panel.gaps:
             lines = [[(gap.left, gap.row), (gap.right, gap.row)] for gap in panel.gaps]
@@ -164,7 +166,7 @@ class _Drawing:
                 )  # fmt: skip
 
     def _name_rows(self, axes: Axes, row_points: float) -> None:
-        """Names of all nodes where they fit, else of as many marked ones as do, with lines to their rows."""
+        """Write names of all nodes where they fit, else of as many marked ones as do, with lines to their rows."""
         panel = self.panel
         marked = [panel.rows[v] for v in panel.marked]
         distance = _READABLE / row_points
@@ -180,7 +182,7 @@ class _Drawing:
         axes.set_ylabel(panel.nodes_title, parse_math=False)
 
     def _name_marked(self, axes: Axes, marked: list[int], distance: float) -> None:
-        """Names `distance` rows apart beside the axes, each with a line to its row."""
+        """Write names `distance` rows apart next to the axes, each with a line to its row."""
         panel = self.panel
         places = spread(marked, distance, len(panel.order) - 1)
         for row, place in places.items():
@@ -223,15 +225,14 @@ def _draw_profile(
     axes.plot([profile.peak_at], [max(values)], marker="o", markersize=4, color=color, gid=f"{gid}-peak", zorder=6)
 
 
-# --- PNG and SVG pictures of fronts, drawn by matplotlib. The same front gives the same bytes with the same
-# matplotlib
+# --- Frontiers ------------------------------------------------------------------------------------------------
 
-# In an SVG what is drawn has ids: "durations", "bounds", "gap", "infeasible", "proven", "open" and "input-order".
+# In an SVG these parts have ids: "durations", "bounds", "gap", "infeasible", "proven", "open" and "input-order".
 
 
 _SIZE = 8.0, 5.2  # inches
 _FEW = 40
-"""Points; of more the marks are smaller."""
+"""The most points with marks of full size."""
 
 
 def render_frontier(picture: FrontierPicture, form: str) -> bytes:

@@ -20,7 +20,7 @@ DRAWN = """\
 graph: 6 nodes, 1 recomputation
 duration increase (TDI) 16.667 %, peak 3
 / budget 3
-1 computed, 2 again, = kept
+1 computed, 2 recomputed, = kept
 
      0 1=   2=
      1  1===
@@ -60,7 +60,7 @@ def test_copies_are_told_apart():
     links = (Link(0, 1, (1,) * 3, (0,) * 3), Link(1, 0, (1,) * 3, (0,) * 3))
     plan = (Action(0, 0), Action(0, 1, 0), Action(1, 0), Action(2, 0))
     lines = render_text(Picture(Platform(CHAIN, memories, links), plan, (0, 1, 2))).splitlines()
-    assert "1 computed, 2 again, = kept, c copied" in lines
+    assert "1 computed, 2 recomputed, = kept, c copied" in lines
     assert lines[lines.index("slow") + 1] == "     0  c"
 
 
