@@ -295,8 +295,8 @@ at any time must be within a budget; the sum of the durations of all computation
 node is computed once. It is the problem of tensor rematerialization: training a neural network in less memory than its
 activations need, by recomputing some of them."""
 _MODEL = """\
-Each computation has a retention interval, from its computation to the last read of its output, and a boolean that says
-whether it takes place; intervals fit the budget as one cumulative constraint. Nodes are computed for the first time in
+Each computation has a retention interval, from its computation to the last read of its output, and a boolean that is
+true if it takes place; intervals fit the budget as one cumulative constraint. Nodes are computed for the first time in
 the order in which they are numbered, and are recomputed only in stages between these."""
 _README = """\
 # Tensor rematerialization

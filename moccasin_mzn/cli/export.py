@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from cloup import option, option_group
@@ -24,6 +25,9 @@ from moccasin_mzn.cli.options import OptionValue, command, typed
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, located
 from moccasin_mzn.search.options import own_options
+
+if TYPE_CHECKING:
+    from moccasin_mzn.formulations import Formulation
 
 
 @command()
@@ -117,13 +121,11 @@ def export(
         MODEL,
         configurations,
         data_text,
-        mixed_integer_program,
         standalone,
         uncounted,
     )
     from moccasin_mzn.graphs.formats import read_graph
-    from moccasin_mzn.solvers.minizinc.compile import compile_model, json_text
-    from moccasin_mzn.solvers.minizinc.solvers import find_backend
+    from moccasin_mzn.solvers.minizinc.compile import json_text
 
     if solver is not None and not fzn:
         raise InputError("--solver is for --fzn: data and models are the same for all solvers")
@@ -147,10 +149,8 @@ def export(
         text = json_text(form.items(instance, data, start, None))
     else:
         text = data_text(instance, form, data, command_line(), start)
-    if program is not None:
-        made = {output: mixed_integer_program(form, text, program)}
-    elif fzn:
-        made = {output: compile_model(find_backend(solver or "cp-sat"), form.program, text)}
+    if is_compiled:
+        made = {output: _compiled(form, text, program, solver or "cp-sat")}
     elif is_file:
         made = {output: text}
     else:
@@ -165,3 +165,14 @@ def export(
         place = (MODEL, CHECKER, DATA) if not is_file else (form.file, form.checker_file, output)
         click.echo(f"minizinc --solver cp-sat {shlex.join(map(str, place))}")
     return EXIT_FOUND
+
+
+def _compiled(form: Formulation, data: str, program: str | None, solver: str) -> str:
+    """Return the mixed-integer program, "mps" or "lp", or without one the FlatZinc of a solver."""
+    from moccasin_mzn.formulations.exporting import mixed_integer_program
+    from moccasin_mzn.solvers.minizinc.compile import compile_model
+    from moccasin_mzn.solvers.minizinc.solvers import find_backend
+
+    if program is not None:
+        return mixed_integer_program(form, data, program)
+    return compile_model(find_backend(solver), form.program, data)

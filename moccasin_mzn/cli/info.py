@@ -6,12 +6,17 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, IN_PLACE, ORDER
 from moccasin_mzn.cli.options import added, command, typed
 from moccasin_mzn.errors import InputError
+
+if TYPE_CHECKING:
+    from moccasin_mzn.files import JsonObject
+    from moccasin_mzn.problem.instance import Instance
 
 
 @command()
@@ -28,7 +33,6 @@ def info(
     as_csv: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Print the size of GRAPH, what its input order needs, and below which budgets nothing is feasible."""
-    from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.orders.least_peak import peak_bound
     from moccasin_mzn.problem.instance import Instance
@@ -46,35 +50,44 @@ def info(
     if not as_json:
         print_info(instance, order, order_bound, sys.stdout)
         return EXIT_FOUND
-    need = least_budget_bound(computation_graph)
+    click.echo(json.dumps(_facts(instance, order_bound)))
+    return EXIT_FOUND
+
+
+def _facts(instance: Instance, order_bound: int) -> JsonObject:
+    """Return the object that `info --json` prints; `order_bound` is the least peak of any order, as proven."""
+    from moccasin_mzn.bounds.least_budget import enough_budget, least_budget_bound
+    from moccasin_mzn.problem.instance import Instance
+
+    graph = instance.graph
+    need = least_budget_bound(graph)
     facts = {
-        "graph": computation_graph.name,
-        "nodes": len(computation_graph.nodes),
-        "edges": len(computation_graph.edges),
+        "graph": graph.name,
+        "nodes": len(graph.nodes),
+        "edges": len(graph.edges),
         "peak": instance.baseline.peak,
         "duration": instance.baseline.duration,
         "least_budget_bound": need.memory,
-        "least_budget_node": computation_graph.nodes[need.node],
-        "enough_budget": enough_budget(computation_graph),
+        "least_budget_node": graph.nodes[need.node],
+        "enough_budget": enough_budget(graph),
         "order_peak_bound": order_bound,
     }
-    if computation_graph.workspaces is not None:
-        largest = computation_graph.largest_workspace()
-        plain = Instance.build(computation_graph.without_workspaces(), "100%", order=instance.order)
+    if graph.workspaces is not None:
+        largest = graph.largest_workspace()
+        plain = Instance.build(graph.without_workspaces(), "100%", order=instance.order)
         facts |= {
-            "largest_workspace": computation_graph.workspaces[largest],
-            "largest_workspace_node": computation_graph.nodes[largest],
+            "largest_workspace": graph.workspaces[largest],
+            "largest_workspace_node": graph.nodes[largest],
             "peak_without_workspaces": plain.baseline.peak,
         }
-    if computation_graph.in_place is not None:
-        facts["may_overwrite"] = sum(map(bool, computation_graph.in_place))
-    if computation_graph.computed_once:
-        facts["computed_once"] = len(computation_graph.computed_once)
-    if computation_graph.overwritable is not None:
-        plain = Instance.build(computation_graph.run_in_place(False), "100%", order=instance.order)
+    if graph.in_place is not None:
+        facts["may_overwrite"] = sum(map(bool, graph.in_place))
+    if graph.computed_once:
+        facts["computed_once"] = len(graph.computed_once)
+    if graph.overwritable is not None:
+        plain = Instance.build(graph.run_in_place(False), "100%", order=instance.order)
         facts["peak_not_in_place"] = plain.baseline.peak
-    click.echo(json.dumps(facts))
-    return EXIT_FOUND
+    return facts
 
 
 def _print_features(

@@ -28,7 +28,7 @@ from moccasin_mzn.cli.common import (
     write_answer,
     write_files,
 )
-from moccasin_mzn.cli.options import OptionValue, command, grouped, typed
+from moccasin_mzn.cli.options import OptionValue, OptionValues, command, grouped, typed
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions
 from moccasin_mzn.option import flag
@@ -36,6 +36,7 @@ from moccasin_mzn.search.options import own_options
 from moccasin_mzn.terminal import stopped_by_signals
 
 if TYPE_CHECKING:
+    from moccasin_mzn.api.json_lines import JsonStream
     from moccasin_mzn.report.plots.picture import Picture
     from moccasin_mzn.search.result import Result
 
@@ -138,7 +139,6 @@ def solve(
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.heuristics.compiled_searches import seconds_spent
     from moccasin_mzn.problem.budget import Budget
-    from moccasin_mzn.report.schedules import print_result, print_shortfall
 
     begin = time.monotonic()
     several = MemoryOptions.taken_from(options)
@@ -147,16 +147,12 @@ def solve(
     if budget is None and not several.device and several.platform is None:  # only devices have budgets of their own
         raise click.MissingParameter(ctx=click.get_current_context(), param_hint="'--budget'", param_type="option")
     outputs = {"--output": output, "--plot": plot, "--buffers": buffers, "--certificate": certificate}
-    others = {"a limit of computations": options["max_computations"], "the warm start": options["warm_start"]}
-    others["the model"] = options["model"]
-    check_outputs(outputs, {"the graph": graph, "the order": order, **others})
     given = {name: value for name, value in options.items() if value is not None}
+    _check_files(outputs, {"the graph": graph, "the order": order}, given)
     if several.several:
         more = {"strategy": strategy, "buffers": buffers, "certificate": certificate, "in_place": in_place or None}
         several.refuse_others([*(name for name, value in more.items() if value is not None), *given])
-    _check_answer(outputs, as_json and json_stream, addresses, alignment)
-    if in_place and certificate is not None:
-        raise InputError("--certificate: certificates know no execution in place: leave out --in-place")
+    _check_answer(outputs, as_json and json_stream, addresses, alignment, in_place)
     arenas = (alignment or 1) if addresses else None
     memories = partial(several.problem, options=given) if several.several else None
     prepare = prepared(given, strategy, memories, arenas, flag)
@@ -164,8 +160,7 @@ def solve(
     computation_graph = read_graph(graph).run_in_place(in_place)
     read_seconds = time.monotonic() - begin
     request = prepare(computation_graph, budget=checked_budget, order=order, count_fixed=count_fixed)
-    problem = request.problem
-    stream = JsonStream(problem, sys.stdout) if json_stream else None
+    stream = JsonStream(request.problem, sys.stdout) if json_stream else None
     written = None if stream is None else partial(stream.progress, needed=not any(outputs.values()))
     with progress_lines(request, written) as lines:
         result = answer(request, lines, begin)
@@ -174,20 +169,42 @@ def solve(
         result, accepted = with_verdicts(result, lambda: verdicts(result))
     total = time.monotonic() - begin - seconds_spent()
     result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=total))
-    if result.shortfall is not None and (as_json or json_stream):
+    status = _write(result, outputs, as_json, stream, options["time_limit"])
+    return status if accepted else EXIT_BAD_INPUT
+
+
+def _write(
+    result: Result, outputs: dict[str, Path | None], as_json: bool, stream: JsonStream | None, time_limit: float | None
+) -> int:
+    """Write the files of a result, print it, and return the exit status; `time_limit` is for the certificate."""
+    from moccasin_mzn.report.schedules import print_result, print_shortfall
+
+    if result.shortfall is not None and (as_json or stream is not None):
         print_shortfall(result, sys.stderr)
-    files = file_jobs((output, lambda: json_line(result)), (buffers, lambda: _buffers_text(result)))
-    files += pictures(plot, lambda: _picture(result))
-    proof = file_jobs((certificate, lambda: _certificate_text(result, options["time_limit"])))
+    files = file_jobs(
+        (outputs["--output"], lambda: json_line(result)), (outputs["--buffers"], lambda: _buffers_text(result))
+    )
+    files += pictures(outputs["--plot"], lambda: _picture(result))
+    proof = file_jobs((outputs["--certificate"], lambda: _certificate_text(result, time_limit)))
     all_written = write_files(proof)  # of an answer, and of there being none
-    status = write_answer(result, result.valid, files, as_json, stream, print_result, problem.noun)
-    return status if accepted and all_written else EXIT_BAD_INPUT
+    status = write_answer(result, result.valid, files, as_json, stream, print_result, result.problem.noun)
+    return status if all_written else EXIT_BAD_INPUT
 
 
-def _check_answer(outputs: dict[str, Path | None], twice: bool, addresses: bool, alignment: int | None) -> None:
-    """Refuse options about the answer that do not go together."""
+def _check_files(outputs: dict[str, Path | None], inputs: dict[str, object], given: OptionValues) -> None:
+    """Refuse outputs that cannot be written or would overwrite an input."""
+    names = {"a limit of computations": "max_computations", "the warm start": "warm_start", "the model": "model"}
+    check_outputs(outputs, {**inputs, **{what: given.get(name) for what, name in names.items()}})
+
+
+def _check_answer(
+    outputs: dict[str, Path | None], twice: bool, addresses: bool, alignment: int | None, in_place: bool
+) -> None:
+    """Refuse options about the answer that contradict each other."""
     from moccasin_mzn.problem.arena import check_alignment
 
+    if in_place and outputs["--certificate"] is not None:
+        raise InputError("--certificate: certificates know no execution in place: leave out --in-place")
     if twice:
         raise InputError("--json and --json-stream: give one of them")
     if not addresses and (alignment is not None or outputs["--buffers"] is not None):

@@ -76,6 +76,13 @@ def validate(
         return _validate_arrays(graph, schedule, budget, problem, model, output, in_place)
     for name in (*model, *(["output"] if output is not None else [])):
         raise InputError(f"{flag(name)} goes with --arrays")
+    return _validate_file(graph, schedule, budget, order, count_fixed, in_place)
+
+
+def _validate_file(
+    graph: Path, schedule: Path, budget: str | None, order: str, count_fixed: bool, in_place: bool
+) -> int:
+    """Judge the schedule or plan in a file."""
     from moccasin_mzn.files import load_json
     from moccasin_mzn.graphs.formats import read_graph
     from moccasin_mzn.problem.files.plans import is_plan, read_plan
