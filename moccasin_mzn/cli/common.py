@@ -208,7 +208,7 @@ def write_answer(
     return EXIT_FOUND if all_written else EXIT_BAD_INPUT
 
 
-def with_verdicts(result: Result, verdicts: Callable[[], Sequence[str]]) -> tuple[Result, bool]:
+def with_checks(result: Result, check: Callable[[], Sequence[str]]) -> tuple[Result, bool]:
     """Add the verdicts of solution checkers to a result.
 
     Returns:
@@ -216,7 +216,7 @@ def with_verdicts(result: Result, verdicts: Callable[[], Sequence[str]]) -> tupl
         it, or MiniZinc fails.
     """
     try:
-        return replace(result, checks=tuple(verdicts())), True
+        return replace(result, checks=tuple(check())), True
     except InputError as error:
         click.echo(f"error: {' '.join(str(error).split())}", err=True)
         return result, False

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, IN_PLACE, check_outputs
-from moccasin_mzn.cli.deploy_options import ALIGNMENT, EFFORT, asked, files_read, output, schedule_of, searching
+from moccasin_mzn.cli.deploy_options import ALIGNMENT, EFFORT, files_read, output, request_maker, schedule_of, searching
 from moccasin_mzn.cli.graphs import command_line, integers
-from moccasin_mzn.cli.importing import (
+from moccasin_mzn.cli.imports import (
     DIMS,
     FOLD,
     OPTIMIZE,
@@ -65,17 +65,17 @@ def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **opt
 
     effort = Effort(*(options[name] for name in EFFORT))
     check_outputs({"--output": output}, files_read(options, plan=plan))
-    ask = asked(options, alignment or 1, EFFORT)
+    make_request = request_maker(options, alignment or 1, EFFORT)
     given = plan_in(plan)
-    if given is not None and ask is not None:
+    if given is not None and make_request is not None:
         raise InputError("--budget is for a graph: a plan has a budget of its own")
     if given is not None:
         found = placed(given, alignment, effort)
-    elif ask is None:
+    elif make_request is None:
         message = f"{plan}: no plan for runtimes; of a graph one is made within --budget"
         raise InputError(Page.PLAN_FORMAT.after(message))
     else:
-        result = schedule_of(read_graph(plan), ask)
+        result = schedule_of(read_graph(plan), make_request)
         if result is None:
             return EXIT_NONE
         found = planned(result)
@@ -119,14 +119,14 @@ def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, 
         raise InputError("expected a plan, or --budget to make one within it")
     if step % LEAST:
         raise InputError(f"--alignment {step}: TFLite Micro wants multiples of {LEAST}")
-    ask = asked(options, step, EFFORT)
+    make_request = request_maker(options, step, EFFORT)
     network = read_model(model)
     graph = graph_of(network, model.stem)
-    if ask is None:
+    if make_request is None:
         assert plan is not None
         found = placed(read_runtime_plan(plan, graph), step, effort)
     else:
-        result = schedule_of(graph, ask)
+        result = schedule_of(graph, make_request)
         if result is None:
             return EXIT_NONE
         found = planned(result)
@@ -188,18 +188,19 @@ def onnx(
         raise InputError("--inputs is for --check")
     if (schedule is None) == (options["budget"] is None):
         raise InputError("expected a schedule, or --budget to make one within it")
-    ask, seed = asked(options, others=("seed",)), options["seed"] or 0
+    make_request, seed = request_maker(options, others=("seed",)), options["seed"] or 0
+    missing = missing_of(unknown_size, "0" if make_request is None else unknown_duration, None)
     source = read_source(
-        model, dims=integers("--dim", dims), missing=missing_of(unknown_size, unknown_duration if ask else "0", None),
+        model, dims=integers("--dim", dims), missing=missing,
         merge_views=views == "shared", keep_results=keep_results, workspaces=workspaces, fold=Fold(fold),
         optimize=Optimize(optimize), reduced=reduced, in_place=in_place, folder=output.parent,
     )  # fmt: skip
     made = None
-    if ask is None:
+    if make_request is None:
         assert schedule is not None
         sequence = read_sequence(schedule, source)
     else:
-        made = schedule_of(source.graph, ask)
+        made = schedule_of(source.graph, make_request)
         if made is None:
             return EXIT_NONE
         sequence = made.sequence

@@ -11,7 +11,7 @@ import click
 from cloup import option_group
 
 from moccasin_mzn.cli.common import BUDGET, COUNT_FIXED, MAX_COMPUTATIONS, ORDER_OR_FREE, progress_lines
-from moccasin_mzn.cli.options import Decorator, OptionValues, added, typed
+from moccasin_mzn.cli.options import Decorator, OptionValues, added, named_options
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.option import flag
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.search.result import Result
 
-    Ask = Callable[[ComputationGraph], Request]
+    RequestMaker = Callable[[ComputationGraph], Request]
 
 SEARCH_SECONDS = 60.0
 """The default time limit of a search for a schedule, in seconds."""
@@ -51,13 +51,16 @@ def searching(*problem: Decorator, default: str = "60", seed: str = "Random seed
     return added(
         option_group(
             "Search for a schedule, with --budget", BUDGET, MAX_COMPUTATIONS, ORDER_OR_FREE, COUNT_FIXED, *problem,
-            *typed("solver"), *typed("time_limit", help=f"Of the search.  [default: {default}]"),
-            *typed("until_gap", "threads"), *typed("seed", help=seed), *typed("search", "if_none"),
+            *named_options("solver"), *named_options("time_limit", help=f"Of the search.  [default: {default}]"),
+            *named_options("until_gap", "threads"), *named_options("seed", help=seed),
+            *named_options("search", "if_none"),
         )
     )  # fmt: skip
 
 
-def asked(options: OptionValues, alignment: int | None = None, others: Container[str] = ()) -> Ask | None:
+def request_maker(
+    options: OptionValues, alignment: int | None = None, others: Container[str] = ()
+) -> RequestMaker | None:
     """Return a function that makes the request for a graph; None without --budget, as there is no search then.
 
     Args:
@@ -84,11 +87,11 @@ def asked(options: OptionValues, alignment: int | None = None, others: Container
     return lambda graph: prepare(graph, budget=budget, **problem)
 
 
-def schedule_of(graph: ComputationGraph, ask: Ask) -> Result | None:
+def schedule_of(graph: ComputationGraph, make_request: RequestMaker) -> Result | None:
     """Search for a schedule; None, with a line on stderr, if there is none within the budget."""
     from moccasin_mzn.api.solve import answer
 
-    begin, request = time.monotonic(), ask(graph)
+    begin, request = time.monotonic(), make_request(graph)
     with progress_lines(request) as lines:
         result = answer(request, lines, begin)
     if result.valid:

@@ -21,7 +21,7 @@ from moccasin_mzn.cli.common import (
     write_files,
 )
 from moccasin_mzn.cli.graphs import command_line
-from moccasin_mzn.cli.options import OptionValue, command, typed
+from moccasin_mzn.cli.options import OptionValue, command, named_options
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, located
 from moccasin_mzn.search.options import own_options
@@ -97,7 +97,7 @@ def plot(
     IN_PLACE,
     option("--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="A schedule to start from."),
 )
-@option_group("Model", *typed("formulation", *own_options(), "like"))
+@option_group("Model", *named_options("formulation", *own_options(), "like"))
 @option_group(
     "Output",
     option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="FILE.dzn|FILE.json|FOLDER",

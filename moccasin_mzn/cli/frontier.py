@@ -25,7 +25,7 @@ from moccasin_mzn.cli.common import (
     pictures,
     write_files,
 )
-from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, effort, grouped, typed
+from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, effort, grouped, named_options
 from moccasin_mzn.extensions.memories import MemoryOptions, first_device_swept
 from moccasin_mzn.search.options import own_options
 from moccasin_mzn.terminal import is_read, stopped_by_signals
@@ -46,14 +46,14 @@ _Options = TypeVar("_Options", "Options", "SearchOptions")
 @click.option("--budget", "budgets", multiple=True, metavar="0.8|80%|BYTES|1.5GiB",
               help="These budgets only, as for solve; may be given several times.")  # fmt: skip
 @effort("For all budgets together.", time_limit=600.0)
-@added(*typed("formulation", "solver", *own_options(), "search"))
+@added(*named_options("formulation", "solver", *own_options(), "search"))
 @click.option("--max-computations", metavar="C|auto|FILE",
               help="The most computations of a node; a JSON file can have one for each.  [default: 2]")  # fmt: skip
 @ORDER_OR_FREE
 @COUNT_FIXED
 @IN_PLACE
 @grouped(MemoryOptions)
-@added(*typed("until_gap", help="A point needs no smaller gap than this.  [default: 0]"))
+@added(*named_options("until_gap", help="A point needs no smaller gap than this.  [default: 0]"))
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the frontier: .png, .svg or .html.")
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as JSON.")
 @click.option("--csv", "table", type=click.Path(path_type=Path), metavar="FILE", help="Write all points as CSV.")
@@ -157,7 +157,7 @@ def _write(
               help='Only methods such as `chen-*`; may be given several times.')  # fmt: skip
 @click.option("--model", "models", multiple=True, metavar="FILE.mzn",
               help="Compare a model of your own as well; may be given several times.")  # fmt: skip
-@added(*typed("like"))
+@added(*named_options("like"))
 @effort("For each method.", time_limit=60.0)
 @click.option("--warm-start", is_flag=True, help="Start models without searches from the best schedule so far.")
 @click.option("--published", type=click.Path(path_type=Path), metavar="FILE", help="CSV of published figures to print.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moccasin_mzn.cli.common import EXIT_FOUND, GRAPH, IN_PLACE, ORDER
-from moccasin_mzn.cli.options import added, command, typed
+from moccasin_mzn.cli.options import added, command, named_options
 from moccasin_mzn.errors import InputError
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _print_features(
 @click.option("--max-computations", default="2", show_default=True, metavar="C|auto|FILE",
               help="The most computations of a node, where the formulation limits them.")  # fmt: skip
 @ORDER
-@added(*typed("model", "like"))
+@added(*named_options("model", "like"))
 @click.option("--solver", default="cp-sat", show_default=True, metavar="NAME", help="The solver to compile for.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line on stdout.")
 def complexity(

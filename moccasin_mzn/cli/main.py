@@ -14,12 +14,12 @@ from moccasin_mzn.cli.deploy import deploy
 from moccasin_mzn.cli.export import export, plot
 from moccasin_mzn.cli.frontier import compare, frontier
 from moccasin_mzn.cli.graphs import convert, generate, reduce
-from moccasin_mzn.cli.importing import import_
+from moccasin_mzn.cli.imports import import_
 from moccasin_mzn.cli.info import complexity, info, list_methods
 from moccasin_mzn.cli.install import compile_searches, install_solver
 from moccasin_mzn.cli.memory import allocate, order
 from moccasin_mzn.cli.options import group
-from moccasin_mzn.cli.running import run_
+from moccasin_mzn.cli.run import run_
 from moccasin_mzn.cli.solve import solve
 from moccasin_mzn.cli.validate import check_certificate, validate
 from moccasin_mzn.doc_links import Page

@@ -66,7 +66,7 @@ group: Callable[..., Decorator] = partial(click.group, cls=StrictGroup)
 # --- Options made of the fields of frozen dataclasses ---------------------------------------------------------
 
 
-def typed(*names: str, **changes: OptionValue) -> list[Decorator]:
+def named_options(*names: str, **changes: OptionValue) -> list[Decorator]:
     """Return the model options of these names, for a group; `changes` are changed arguments of click's option."""
     known = model_options()
     return [_option(name, known[name], **changes) for name in names]

@@ -24,11 +24,11 @@ from moccasin_mzn.cli.common import (
     json_line,
     pictures,
     progress_lines,
-    with_verdicts,
+    with_checks,
     write_answer,
     write_files,
 )
-from moccasin_mzn.cli.options import OptionValue, OptionValues, command, grouped, typed
+from moccasin_mzn.cli.options import OptionValue, OptionValues, command, grouped, named_options
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.extensions.memories import MemoryOptions
 from moccasin_mzn.option import flag
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from moccasin_mzn.search.result import Result
 
 
-def verdicts(result: Result) -> list[str]:
+def checker_lines(result: Result) -> list[str]:
     """Return one line of each checker that accepts the answer.
 
     Raises:
@@ -92,9 +92,9 @@ def _of_plan(result: Result) -> list[str]:
 )  # fmt: skip
 @option_group(
     "Search",
-    *typed("solver", "time_limit", "until_gap", "threads", "seed"),
+    *named_options("solver", "time_limit", "until_gap", "threads", "seed"),
     option("--warm-start", type=click.Path(path_type=Path), metavar="FILE", help="A schedule to start from."),
-    *typed("search", "if_none"),
+    *named_options("search", "if_none"),
 )
 @option_group(
     "Output",
@@ -110,9 +110,9 @@ def _of_plan(result: Result) -> list[str]:
 )  # fmt: skip
 @option_group(
     "Model",
-    *typed("formulation"),
+    *named_options("formulation"),
     option("--strategy", metavar="NAME", help="Instead of a model: a rule, see the command list."),
-    *typed(*own_options(), "like", "two_phase"),
+    *named_options(*own_options(), "like", "two_phase"),
 )
 @option_group(
     "Addresses",
@@ -166,7 +166,7 @@ def solve(
         result = answer(request, lines, begin)
     accepted = True
     if check and result.found:
-        result, accepted = with_verdicts(result, lambda: verdicts(result))
+        result, accepted = with_checks(result, lambda: checker_lines(result))
     total = time.monotonic() - begin - seconds_spent()
     result = replace(result, seconds=replace(result.seconds, read=read_seconds, total=total))
     status = _write(result, outputs, as_json, stream, options["time_limit"])

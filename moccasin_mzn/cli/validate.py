@@ -22,7 +22,7 @@ from moccasin_mzn.cli.common import (
     file_jobs,
     write_files,
 )
-from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, typed
+from moccasin_mzn.cli.options import OptionValue, OptionValues, added, command, named_options
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError, located, shown
 from moccasin_mzn.files import Json
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @IN_PLACE
 @click.option("--arrays", is_flag=True,
               help="SCHEDULE is what MiniZinc printed for an exported instance; - for standard input.")  # fmt: skip
-@added(*typed("formulation", *own_options(), "like"))
+@added(*named_options("formulation", *own_options(), "like"))
 @click.option("--max-computations", metavar="C|auto|FILE", help="As for export.  [default: 2]")
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="With --arrays: write the schedule.")
 @click.option("--best-known", type=click.Path(path_type=Path), metavar="TABLE.csv",

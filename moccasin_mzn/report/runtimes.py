@@ -60,7 +60,7 @@ def print_side_by_side(found: Plan, measured: SideBySide, out: TextIO) -> None:
     to = console(out)
     print_lines(to, found.report().splitlines())
     print_table(to, table)
-    print_lines(to, [verdict(measured)])
+    print_lines(to, [equality_text(measured)])
 
 
 def _predicted(found: Plan) -> dict[str, int | None]:
@@ -76,7 +76,7 @@ def _predicted(found: Plan) -> dict[str, int | None]:
     return predicted
 
 
-def verdict(measured: SideBySide) -> str:
+def equality_text(measured: SideBySide) -> str:
     """Return a sentence that states whether all results are equal."""
     steps = count_text(measured.steps, "step")
     if measured.equal is None:

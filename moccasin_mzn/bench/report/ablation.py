@@ -81,7 +81,7 @@ class Comparison:
     worse: int
 
     @property
-    def verdict(self) -> int:
+    def sign(self) -> int:
         """1 if the method is slower than its baseline with `CONFIDENCE`, -1 if it is faster, else 0."""
         low, high = (self.seconds and self.seconds.interval) or (0.0, np.inf)
         return (low > 1) - (high < 1)
@@ -172,9 +172,9 @@ def ablation_table(found: Sequence[Comparison]) -> Table | None:
     return Table.of("ablation", caption, groups=groups) if groups else None
 
 
-def verdicts(found: Sequence[Comparison]) -> list[str]:
+def sentences(found: Sequence[Comparison]) -> list[str]:
     """Make a sentence for each baseline."""
-    return [_verdict(baseline, list(of)) for baseline, of in _by_baseline(found)]
+    return [_sentence(baseline, list(of)) for baseline, of in _by_baseline(found)]
 
 
 def _by_baseline(found: Sequence[Comparison]) -> list[tuple[str, list[Comparison]]]:
@@ -182,12 +182,12 @@ def _by_baseline(found: Sequence[Comparison]) -> list[tuple[str, list[Comparison
     return [(baseline, list(of)) for baseline, of in groupby(ordered, key=lambda one: one.baseline)]
 
 
-def _verdict(baseline: str, of: Sequence[Comparison]) -> str:
+def _sentence(baseline: str, of: Sequence[Comparison]) -> str:
     named = {
-        sign: [f"{one.method} ({ratio_text(one.seconds.mean)})" for one in of if one.verdict == sign and one.seconds]
+        sign: [f"{one.method} ({ratio_text(one.seconds.mean)})" for one in of if one.sign == sign and one.seconds]
         for sign in (1, -1)
     }
-    rest = [one.method for one in of if not one.verdict]
+    rest = [one.method for one in of if not one.sign]
     parts = [f"slower to the proof are {list_text(named[1])}"] if named[1] else []
     parts += [f"faster are {list_text(named[-1])}"] if named[-1] else []
     parts += [f"no difference is shown for {list_text(rest)}"] if rest else []
@@ -205,7 +205,7 @@ def _row(one: Comparison) -> Row:
         "pairs": Cell(str(one.pairs)),
         "proven": Cell(f"{one.proven} ({100 * one.proven / one.pairs:.0f}\u00a0%)"),
         "by baseline": Cell(f"{one.proven_before} ({100 * one.proven_before / one.pairs:.0f}\u00a0%)"),
-        "time to proof, ratio": Cell(ratio, strong=one.verdict != 0),
+        "time to proof, ratio": Cell(ratio, strong=one.sign != 0),
         "better": Cell(str(one.better)),
         "ties": Cell(str(one.ties)),
         "worse": Cell(str(one.worse)),

@@ -195,7 +195,7 @@ def _extensions(of: Analysis) -> tuple[Section, ...]:
 def _ablation(of: Analysis) -> tuple[Section, ...]:
     found = ablation.comparisons(of.runs)
     table = ablation.ablation_table(found)
-    return _section("ablation", "Ablation", ablation.verdicts(found), table)
+    return _section("ablation", "Ablation", ablation.sentences(found), table)
 
 
 def _progress(of: Analysis) -> tuple[Section, ...]:

@@ -14,7 +14,7 @@ import click
 from cloup import option, option_group
 
 from moccasin_mzn.cli.common import EXIT_FOUND, EXIT_NONE, check_outputs
-from moccasin_mzn.cli.options import OptionValue, OptionValues, group, typed
+from moccasin_mzn.cli.options import OptionValue, OptionValues, group, named_options
 from moccasin_mzn.errors import InputError, shown
 from moccasin_mzn.option import flag
 from moccasin_mzn.pytorch.accumulating import GRADIENTS
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from moccasin_mzn.pytorch.planning import Plan
 
     _Called = tuple[Plan, Sequence[Tensor], Mapping[str, Tensor]]
+
 
 _OPTIONS = {"inputs": "--input"}
 """The options of parameters with other names."""
@@ -63,7 +64,7 @@ def run_() -> None:
                 "computed.  [default: returned]"),
     option("--slow-memory", metavar="0.5|BYTES|64GiB",
            help="Most that may be offloaded to host memory and copied back, as the budget.  [default: nothing]"),
-    *typed("time_limit", help="For the search.  [default: 60]"), *typed("threads", "seed"),
+    *named_options("time_limit", help="For the search.  [default: 60]"), *named_options("threads", "seed"),
     option("--plan", "plan_file", type=click.Path(path_type=Path), metavar="FILE", help="A plan saved before."),
     option("--save", type=click.Path(path_type=Path), metavar="FILE", help="Write the plan as JSON."),
 )  # fmt: skip
@@ -76,7 +77,7 @@ def run_() -> None:
 )  # fmt: skip
 def torch(
     spec: str, loss: str | None, evaluation: bool, device: str, onednn: bool, plan_file: Path | None, save: Path | None,
-    steps: int, optimizer: str, as_json: bool, **asked: OptionValue,
+    steps: int, optimizer: str, as_json: bool, **options: OptionValue,
 ) -> int:  # fmt: skip
     """A PyTorch module: FACTORY() of the Python module (or FILE.py:FACTORY) returns it.
 
@@ -92,13 +93,13 @@ def torch(
     from moccasin_mzn.graphs.importers.torch.trace import require_torch
     from moccasin_mzn.pytorch.refusal import NoPlanError
     from moccasin_mzn.pytorch.side_by_side import side_by_side
-    from moccasin_mzn.report.runtimes import print_side_by_side, side_by_side_dict, verdict
+    from moccasin_mzn.report.runtimes import equality_text, print_side_by_side, side_by_side_dict
 
     code = spec.rpartition(":")[0]
     check_outputs(
         {"--save": save}, {"the plan": plan_file, "the network": Path(code) if code.endswith(".py") else None}
     )
-    inputs = _checked(plan_file, asked)
+    inputs = _checked(plan_file, options)
     require_torch()
     try:
         with _isolated(onednn):
@@ -106,23 +107,23 @@ def torch(
             criterion = None if loss is None else load_loss(loss)
             with users_code(spec):
                 found, args, kwargs = (
-                    _searched(model, criterion, inputs, device, asked) if plan_file is None
+                    _searched(model, criterion, inputs, device, options) if plan_file is None
                     else _read(plan_file, model, criterion)
                 )  # fmt: skip
                 if save is not None:
                     found.save(save)
-                beside = side_by_side(found, args, kwargs, steps, optimizer)
+                measured = side_by_side(found, args, kwargs, steps, optimizer)
     except NoPlanError as error:
         return _report_none(error, as_json)
     if as_json:
-        click.echo(json.dumps(side_by_side_dict(found, beside)))
-        click.echo(verdict(beside), err=True)
+        click.echo(json.dumps(side_by_side_dict(found, measured)))
+        click.echo(equality_text(measured), err=True)
     else:
-        print_side_by_side(found, beside, sys.stdout)
-    return EXIT_NONE if beside.equal is False else EXIT_FOUND
+        print_side_by_side(found, measured, sys.stdout)
+    return EXIT_NONE if measured.equal is False else EXIT_FOUND
 
 
-def _checked(plan_file: Path | None, asked: OptionValues) -> tuple[Input, ...]:
+def _checked(plan_file: Path | None, options: OptionValues) -> tuple[Input, ...]:
     """Return the inputs of the network for a search; none with --plan.
 
     Raises:
@@ -133,7 +134,7 @@ def _checked(plan_file: Path | None, asked: OptionValues) -> tuple[Input, ...]:
     from moccasin_mzn.problem.budget import Budget
     from moccasin_mzn.pytorch.planning import LEAST
 
-    given = [_OPTIONS.get(name, flag(name)) for name, value in asked.items() if value not in (None, ())]
+    given = [_OPTIONS.get(name, flag(name)) for name, value in options.items() if value not in (None, ())]
     if plan_file is not None:
         if given:
             raise InputError(f"{given[0]} does not go with --plan, which has a plan already")
@@ -143,10 +144,10 @@ def _checked(plan_file: Path | None, asked: OptionValues) -> tuple[Input, ...]:
             raise click.MissingParameter(
                 ctx=click.get_current_context(), param_hint=f"'{option_needed}'", param_type="option"
             )
-    if asked["budget"] != LEAST:
-        Budget.parse(asked["budget"])
-    capacity_of(asked["slow_memory"], 1)
-    return parse_inputs(asked.pop("inputs"))
+    if options["budget"] != LEAST:
+        Budget.parse(options["budget"])
+    capacity_of(options["slow_memory"], 1)
+    return parse_inputs(options.pop("inputs"))
 
 
 @contextlib.contextmanager
@@ -185,7 +186,7 @@ def _placed(model: nn.Module, device: str) -> nn.Module:
 
 
 def _searched(
-    model: nn.Module, loss: Callable[..., Tensor] | None, inputs: tuple[Input, ...], device: str, asked: OptionValues
+    model: nn.Module, loss: Callable[..., Tensor] | None, inputs: tuple[Input, ...], device: str, options: OptionValues
 ) -> _Called:
     """Search for a plan for these inputs; return it and the inputs, positional and by name."""
     import torch
@@ -201,7 +202,7 @@ def _searched(
     args = [tensor for name, tensor in made if name is None]
     kwargs = {name: tensor for name, tensor in made if name is not None}
     lines = SearchLines(sys.stderr)
-    how = {name: value for name, value in asked.items() if value is not None}
+    how = {name: value for name, value in options.items() if value is not None}
     with stopped_by_signals():
         found = plan(model, args, kwargs=kwargs, loss=loss, on_progress=lines, **how)
     lines.flush()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Measure = Callable[[int], Mapping[NodeId, int]]
     Finish = Callable[[ComputationGraph, Measure | None], ComputationGraph]
 
+
 FILE = click.argument("file", type=click.Path(path_type=Path))
 UNKNOWN_SIZE = click.option(
     "--unknown-size", multiple=True, metavar="stop|BYTES|NAME=BYTES",
