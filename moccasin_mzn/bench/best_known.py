@@ -309,7 +309,7 @@ def with_schedule(document: JsonObject, other: JsonObject) -> JsonObject:
 
 
 def summary(rows: Sequence[Known]) -> str:
-    """How many lines there are, and of what kind."""
+    """Count the lines, and those that are proven and certified, as JSON."""
     proven = [row for row in rows if row.status in ("optimal", "infeasible")]
     whole = [row for row in proven if row.certified == row.bound]
     partly = [row for row in rows if row not in whole and (row.certified or 0) > row.once]

@@ -35,7 +35,7 @@ _GRAPH_KEYS = ("path", "generate", "buffers", "label", "family", "optional", "bu
 
 @dataclass(frozen=True)
 class GraphSource:
-    """Where a graph comes from, or buffers; one of `path`, `generate` and `buffers` is given.
+    """The source of a graph, or of buffers: exactly one of `path`, `generate` and `buffers`.
 
     Raises:
         InputError: none of the three is given, or several are; a budget is nonsense.

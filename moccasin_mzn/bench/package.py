@@ -32,7 +32,7 @@ from moccasin_mzn.solvers.minizinc.solvers import too_wide
 
 @dataclass(frozen=True)
 class Findings:
-    """What the runs in a store found out about one instance. Durations are in the graph's unit."""
+    """The findings of the runs in a store on one instance. Durations are in the graph's unit."""
 
     duration: int | None
     """The duration of the shortest schedule; None: none was found."""

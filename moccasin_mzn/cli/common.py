@@ -1,4 +1,4 @@
-"""What several commands share: files that they write, arguments, exit statuses, progress and answers.
+"""Parts that several commands share: output files, arguments, exit statuses, progress and answers.
 
 Files that a command writes replace nothing that it reads, and are there before anything is printed.
 """

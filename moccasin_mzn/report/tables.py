@@ -68,7 +68,7 @@ def print_table(to: Console, table: Table) -> None:
 
 
 def _least_width(column: Column) -> int:
-    """Of the widest line of a column, or of its longest word if it may be folded."""
+    """Return the width of the widest line of a column, or of its longest word if it may be folded."""
     cells = [str(column.header), *map(str, column.cells)]
     pieces = (piece for cell in cells for piece in (cell.splitlines() if column.no_wrap else cell.split()))
     return max(map(cell_len, pieces), default=0)

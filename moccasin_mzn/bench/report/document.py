@@ -75,7 +75,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Mark:
-    """How a method looks in every figure."""
+    """The look of a method in all figures."""
 
     color: str
     dashes: tuple[float, ...]

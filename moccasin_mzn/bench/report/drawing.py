@@ -1,4 +1,4 @@
-"""What is drawn on a pair of axes, and how methods look: the same colours, dashes and markers in all figures.
+"""Drawings on a pair of axes, and the look of methods: the same colours, dashes and markers in all figures.
 
 The colours are those of Okabe and Ito (Color Universal Design, 2008), which readers with any colour vision can
 distinguish, without yellow and black, which vanish on light and dark pages. Dashes and markers distinguish methods

@@ -160,7 +160,7 @@ class FrontierPicture:
 
     @property
     def subtitle(self) -> str:
-        """What is proven, in one line."""
+        """The proofs, in one line."""
         f = self.frontier
         text = (
             f"{f.proven} of {count_text(len(f.points), 'point')} proven; no schedule below {self.amount(f.least_bound)}"
