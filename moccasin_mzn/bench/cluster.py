@@ -87,7 +87,7 @@ def needs(run: Run) -> dict[str, int]:
 
 
 def _execute_here(run: Run) -> Outcome | None:
-    """Execute a run in a worker; None if nobody waits for it any more, which ends it."""
+    """Execute a run in a worker; None if the scheduler has dropped it, which ends the run."""
     worker = distributed.get_worker()
     key = worker.get_current_task()
 

@@ -170,7 +170,7 @@ def _graph(fields: Fields, budgets: tuple[str, ...]) -> GraphSource:
         raise InputError(f"{fields.key('generate')}: {shown(line)}: {error}") from None
     buffers = fields.text("buffers", None)
     if buffers is not None and "budgets" in fields.values:
-        raise InputError(f"{fields.key('budgets')}: buffers have none, their arena is to be least")
+        raise InputError(f"{fields.key('budgets')}: buffers have none, their arena is minimized")
     file = path or buffers
     label = fields.text("label", (line if file is None else Path(file).stem) or "")
     budgets = fields.texts("budgets", budgets)

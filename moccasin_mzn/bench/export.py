@@ -359,7 +359,7 @@ class _Scenario:
         return [[self.names[key], turn, self.methods[method], *result] for (key, method, turn), result in lines]
 
     def _folds(self) -> list[list[object]]:
-        """Return the lines of cv.arff; all budgets of a graph are in one fold, as they are alike."""
+        """Return the lines of cv.arff; all budgets of a graph are in one fold, as they are not independent."""
         digests = sorted({digest for digest, _ in self.names}, key=lambda one: hashlib.sha256(one.encode()).digest())
         fold = {digest: place % FOLDS + 1 for place, digest in enumerate(digests)}
         return [[name, 1, fold[digest]] for (digest, _), name in self.names.items()]

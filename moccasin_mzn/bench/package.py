@@ -386,8 +386,8 @@ def package_files(
     Args:
         methods: the labels of the grading methods.
         grading: the rows of these methods in the store.
-        whole: True for a package that stands alone; False for the instances alone, for a folder beside that of the
-            models and below the table of best-known values.
+        whole: True for a package that stands alone; False for the instances alone, for a folder next to that of
+            the models and below the table of best-known values.
         csplib: True to add an entry of CSPLib.
     """
     texts, data = models(), package.data()

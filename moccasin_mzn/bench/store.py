@@ -1,7 +1,7 @@
 """Results in SQLite: one line per run and experiment, one trace per run, and the graphs of them all.
 
-A store is one file (and SQLite's own `-wal` and `-shm` beside it while it is open). Each run is one transaction that is
-on the disk before `add` returns: whatever is killed, whenever, a run is in the store wholly or not at all.
+A store is one file (and SQLite's own `-wal` and `-shm` while it is open). Each run is one transaction that is on the
+disk before `add` returns: no matter when a process is killed, a run is in the store wholly or not at all.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def deploy() -> None:
 @deploy.command(name="c-header")
 @click.argument("plan", type=click.Path(path_type=Path))
 @output("The header.")
-@click.option("--prefix", default="plan", show_default=True, metavar="NAME", help="Of all names in it.")
+@click.option("--prefix", default="plan", show_default=True, metavar="NAME", help="Prefix of all names in the header.")
 @ALIGNMENT
 @searching(default="60, for offsets alone 10")
 def c_header(plan: Path, output: Path, prefix: str, alignment: int | None, **options: OptionValue) -> int:
@@ -159,7 +159,7 @@ def tflite(model: Path, plan: Path | None, output: Path, alignment: int | None, 
               help="Run both models in ONNX Runtime on random inputs, in one thread: are the outputs equal bit for "
                    "bit, is the order that of the schedule, and what are the peaks?")  # fmt: skip
 @click.option("--inputs", type=click.Path(path_type=Path), metavar="FILE.npz",
-              help="Of --check, arrays by names of inputs, in place of random ones.")  # fmt: skip
+              help="For --check: arrays by names of inputs, instead of random ones.")  # fmt: skip
 @searching(seed="Random seed of all searches, and of the inputs of --check.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def onnx(

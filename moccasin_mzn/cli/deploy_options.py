@@ -51,7 +51,7 @@ def searching(*problem: Decorator, default: str = "60", seed: str = "Random seed
     return added(
         option_group(
             "Search for a schedule, with --budget", BUDGET, MAX_COMPUTATIONS, ORDER_OR_FREE, COUNT_FIXED, *problem,
-            *named_options("solver"), *named_options("time_limit", help=f"Of the search.  [default: {default}]"),
+            *named_options("solver"), *named_options("time_limit", help=f"For the search.  [default: {default}]"),
             *named_options("until_gap", "threads"), *named_options("seed", help=seed),
             *named_options("search", "if_none"),
         )

@@ -47,7 +47,7 @@ OPTIMIZER = click.option(
 )  # fmt: skip
 SCALE = click.option(
     "--scale", metavar="19.5T",
-    help="Turn operations into nanoseconds of a device that does so many of them in a second.",
+    help="Turn operations into nanoseconds of a device that does this many in a second.",
 )  # fmt: skip
 _NOT_RECORDED = ("output", "store")
 
@@ -172,7 +172,7 @@ def layered(
     nodes: int, seed: int, width: float | None, layer_width: float | None, width_spread: float, density: float,
     skips: float, output: Path | None,
 ) -> int:  # fmt: skip
-    """A random layered graph with an input order, the paper's RL: w is 0.27, 0.43, 0.36, 0.31 for its G1 to G4."""
+    """Make a random layered graph with an input order, the paper's RL: w is 0.27, 0.43, 0.36, 0.31 for G1 to G4."""
     from moccasin_mzn.graphs.generators.random_layered import random_layered, width_of_layers
 
     if layer_width is not None and width is not None:
@@ -196,7 +196,7 @@ def layered(
 def u_shaped(
     nodes: int, seed: int, shortest: int, longest: int | None, density: float, shrink: float, output: Path | None
 ) -> int:
-    """A chain whose second half reads the first again, as in a U-Net."""
+    """Make a chain whose second half reads outputs of the first, as in a U-Net."""
     from moccasin_mzn.graphs.generators.families import u_shaped as make
 
     graph = make(nodes, seed, shortest=shortest, longest=longest, density=density, shrink=shrink)
@@ -207,10 +207,10 @@ def u_shaped(
 @NODES
 @SEED
 @click.option("--training/--inference", default=True, show_default=True, help="With loss and gradients, or without.")
-@click.option("--unit", is_flag=True, help="All sizes and durations of the layers 1.")
+@click.option("--unit", is_flag=True, help="Give all layers size 1 and duration 1.")
 @OUTPUT
 def chain(nodes: int, seed: int, training: bool, unit: bool, output: Path | None) -> int:
-    """A chain of N layers, in training with a loss and N gradients."""
+    """Make a chain of N layers, in training with a loss and N gradients."""
     from moccasin_mzn.graphs.generators.families import chain as make
 
     return write_made(make(nodes, seed, training=training, unit=unit), output)
@@ -224,7 +224,7 @@ def chain(nodes: int, seed: int, training: bool, unit: bool, output: Path | None
               help="Sizes and durations are from 0 to this.")  # fmt: skip
 @OUTPUT
 def random_dag(nodes: int, seed: int, edges: int | None, largest: int, output: Path | None) -> int:
-    """A random acyclic graph without structure, for tests."""
+    """Make a random acyclic graph without structure, for tests."""
     from moccasin_mzn.graphs.generators.families import random_dag as make
 
     return write_made(make(nodes, seed, edges=edges, largest=largest), output)
@@ -232,8 +232,8 @@ def random_dag(nodes: int, seed: int, edges: int | None, largest: int, output: P
 
 @generate.command()
 @click.argument("name", required=False)
-@click.option("--batch", type=int, default=1, show_default=True, metavar="B", help="Samples.")
-@click.option("--input", "shape", type=int, nargs=3, metavar="H W C", help="Of one sample.  [default: see --list]")
+@click.option("--batch", type=int, default=1, show_default=True, metavar="B", help="Samples in a batch.")
+@click.option("--input", "shape", type=int, nargs=3, metavar="H W C", help="Shape of a sample.  [default: see --list]")
 @MODE
 @OPTIMIZER
 @click.option("--set", "settings", multiple=True, metavar="KEY=N", help="Other parameters of the network, see --list.")
@@ -244,7 +244,7 @@ def network(
     name: str | None, batch: int, shape: tuple[int, int, int] | None, inference: bool, optimizer: str,
     settings: tuple[str, ...], scale: str | None, listing: bool, output: Path | None,
 ) -> int:  # fmt: skip
-    """A published network, by Checkmate's construction and cost model: sizes in bytes, durations in FLOP."""
+    """Make a published network, by Checkmate's construction and cost model: sizes in bytes, durations in FLOP."""
     from moccasin_mzn.graphs.generators.catalogue import NETWORKS, find, generate_network
     from moccasin_mzn.graphs.importers.program import parse_peak, scaled
     from moccasin_mzn.report.schedules import print_networks
@@ -271,7 +271,7 @@ def network(
     help="Merge operations with several inputs, and far from their producer, too; may lose schedules.",
 )
 @click.option("--elementwise", multiple=True, metavar="PATTERN",
-              help='Labels of operators that run in place besides those known, such as `*_relu`.')  # fmt: skip
+              help='Labels of further operators that run in place, such as `*_relu`.')  # fmt: skip
 @OUTPUT
 def reduce(graph: Path, fuse: bool, elementwise: tuple[str, ...], output: Path | None) -> int:
     """Merge operations of GRAPH that can run in place into their producers.

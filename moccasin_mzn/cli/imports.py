@@ -102,7 +102,7 @@ def onnx(
     unknown_size: tuple[str, ...],
     unknown_duration: str, repeats: int | None, scale: str | None, output: Path | None,
 ) -> int:  # fmt: skip
-    """An ONNX model: one node per operator, constants folded, sizes in bytes, durations in multiply-adds."""
+    """Import an ONNX model: one node per operator, constants folded, sizes in bytes, durations in multiply-adds."""
     from moccasin_mzn.graphs.importers.onnx.file import import_onnx, versions
     from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize
     from moccasin_mzn.graphs.importers.onnx.profile import refuse_pipe
@@ -144,7 +144,7 @@ def onnx(
 @SCALE
 @OUTPUT
 def tflite(file: Path, scale: str | None, output: Path | None) -> int:
-    """A TFLite model: one node per operator, sizes in bytes, durations in multiply-adds."""
+    """Import a TFLite model: one node per operator, sizes in bytes, durations in multiply-adds."""
     from moccasin_mzn.graphs.importers.tflite import import_tflite, versions
 
     finish = _finishing(None, scale)
@@ -155,7 +155,7 @@ def tflite(file: Path, scale: str | None, output: Path | None) -> int:
 @import_.command()
 @click.argument("spec", metavar="MODULE:FACTORY")
 @click.option("--input", "inputs", multiple=True, required=True, metavar="SHAPE[:DTYPE]",
-              help="Of one argument: 8x3x224x224, 8x128:int64; given once for each.")  # fmt: skip
+              help="An argument of the network: 8x3x224x224, 8x128:int64; once for each.")  # fmt: skip
 @MODE
 @OPTIMIZER
 @RESULTS
@@ -168,7 +168,7 @@ def torch(
     spec: str, inputs: tuple[str, ...], inference: bool, optimizer: str, keep_results: bool,
     unknown_size: tuple[str, ...], unknown_duration: str, repeats: int | None, scale: str | None, output: Path | None,
 ) -> int:  # fmt: skip
-    """A PyTorch module: FACTORY() of the Python module (or FILE.py:FACTORY) returns it.
+    """Import a PyTorch module, which FACTORY() of the Python module (or FILE.py:FACTORY) returns.
 
     THIS RUNS THE MODULE'S CODE, as python would: import nothing you would not run. Sizes are in bytes, durations in
     FLOP, a multiply-add counted as two.
@@ -196,7 +196,7 @@ def torch(
 @_amounts
 @OUTPUT
 def graphml(file: Path, output: Path | None, **amounts: OptionValue) -> int:
-    """GraphML, whose nodes have durations and sizes, integers, as attributes."""
+    """Import GraphML, whose nodes have durations and sizes, integers, as attributes."""
     from moccasin_mzn.graphs.formats.graphml import read_graphml
 
     return _of_graph_file(read_graphml, file, amounts, output)
@@ -207,7 +207,7 @@ def graphml(file: Path, output: Path | None, **amounts: OptionValue) -> int:
 @_amounts
 @OUTPUT
 def dot(file: Path, output: Path | None, **amounts: OptionValue) -> int:
-    """A digraph in Graphviz's DOT, whose nodes have durations and sizes, integers, as attributes."""
+    """Import a digraph in Graphviz's DOT, whose nodes have durations and sizes, integers, as attributes."""
     from moccasin_mzn.graphs.formats.dot import read_dot
 
     return _of_graph_file(read_dot, file, amounts, output)

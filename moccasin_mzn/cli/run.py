@@ -43,13 +43,13 @@ def run_() -> None:
 @option_group(
     "Step",
     option("--input", "inputs", multiple=True, metavar="[NAME=]SHAPE[:DTYPE]",
-           help="Of one argument: 8x3x224x224, 8x128:int64; given once for each. Values are random, of integers 0 "
-                "or 1."),
+           help="An argument of the network: 8x3x224x224, 8x128:int64; once for each. Values are random; those of "
+                "integers are 0 or 1."),
     option("--loss", metavar="NAME|MODULE:FUNCTION",
-           help="Called with the outputs and the last input: a function of torch.nn.functional, or your own.  "
+           help="A function of the outputs and the last input: one of torch.nn.functional, or your own.  "
                 "[default: an output of one number is the loss, others get random gradients]"),
     option("--evaluation", is_flag=True, help="The network is in evaluation mode, not in training mode."),
-    option("--device", default="cpu", show_default=True, metavar="cpu|cuda|cuda:N", help="Where it is trained."),
+    option("--device", default="cpu", show_default=True, metavar="cpu|cuda|cuda:N", help="The device of the training."),
     option("--onednn/--no-onednn", default=True, show_default=True,
            help="Let PyTorch use oneDNN. A plan splits oneDNN's recurrent layers into single operators: only "
                 "without oneDNN results are equal bit for bit there."),
@@ -57,35 +57,35 @@ def run_() -> None:
 @option_group(
     "Plan",
     option("--budget", metavar="0.8|80%|BYTES|1.5GiB|least",
-           help="Most memory above parameters, buffers and inputs: a fraction of what the step takes, an amount, or "
-                "the least that a plan is found for."),
+           help="Most memory above parameters, buffers and inputs: a fraction of what the step takes without a plan, "
+                "an amount, or the least for which a plan is found."),
     option("--gradients", type=click.Choice(GRADIENTS),
            help="Keep the gradients of parameters to the end, or add each to the parameter's grad as soon as it is "
                 "computed.  [default: returned]"),
     option("--slow-memory", metavar="0.5|BYTES|64GiB",
-           help="Most that may be offloaded to host memory and copied back, as the budget.  [default: nothing]"),
-    *named_options("time_limit", help="For the search.  [default: 60]"), *named_options("threads", "seed"),
+           help="Most memory that may be offloaded to the host, in the form of the budget.  [default: nothing]"),
+    *named_options("time_limit", help="Time limit of the search.  [default: 60]"), *named_options("threads", "seed"),
     option("--plan", "plan_file", type=click.Path(path_type=Path), metavar="FILE", help="A plan saved before."),
     option("--save", type=click.Path(path_type=Path), metavar="FILE", help="Write the plan as JSON."),
 )  # fmt: skip
 @option_group(
     "Comparison",
-    option("--steps", type=click.IntRange(1, 10_000), default=5, show_default=True, metavar="N", help="Of training."),
+    option("--steps", type=click.IntRange(1, 10_000), default=5, show_default=True, metavar="N", help="Number of steps."),
     option("--optimizer", type=click.Choice(["sgd", "momentum", "adam"]), default="sgd", show_default=True,
-           help="What makes a step of the gradients."),
+           help="The optimizer of the training steps."),
     option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
 )  # fmt: skip
 def torch(
     spec: str, loss: str | None, evaluation: bool, device: str, onednn: bool, plan_file: Path | None, save: Path | None,
     steps: int, optimizer: str, as_json: bool, **options: OptionValue,
 ) -> int:  # fmt: skip
-    """A PyTorch module: FACTORY() of the Python module (or FILE.py:FACTORY) returns it.
+    """Train a PyTorch module, which FACTORY() of the Python module (or FILE.py:FACTORY) returns.
 
     THIS RUNS THE MODULE'S CODE, as python would: import nothing you would not run. Memory is above parameters, buffers
     and inputs, at the allocator and of the storages that operators return; time is CPU time of a step.
 
-    Exit status 0: results with the plan are those without it, bit for bit, if there is memory for that; 1: there is no
-    plan, or they are not.
+    Exit status 0: results with the plan equal those without it, bit for bit, where memory allows the comparison; 1:
+    there is no plan, or they differ.
 
     Ctrl-C ends the search and keeps the best plan; later it ends the steps.
     """

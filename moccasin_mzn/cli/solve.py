@@ -198,14 +198,14 @@ def _check_files(outputs: dict[str, Path | None], inputs: dict[str, object], giv
 
 
 def _check_answer(
-    outputs: dict[str, Path | None], twice: bool, addresses: bool, alignment: int | None, in_place: bool
+    outputs: dict[str, Path | None], json_twice: bool, addresses: bool, alignment: int | None, in_place: bool
 ) -> None:
     """Refuse options about the answer that contradict each other."""
     from moccasin_mzn.problem.arena import check_alignment
 
     if in_place and outputs["--certificate"] is not None:
         raise InputError("--certificate: certificates know no execution in place: leave out --in-place")
-    if twice:
+    if json_twice:
         raise InputError("--json and --json-stream: give one of them")
     if not addresses and (alignment is not None or outputs["--buffers"] is not None):
         raise InputError(f"--{'buffers' if alignment is None else 'alignment'} goes with --addresses")

@@ -237,7 +237,7 @@ def _print_recomputed(to: Console, result: Result) -> None:
         for v, positions in recomputed.items()
     }  # fmt: skip
     headings = ("first at", "again at", "before")
-    _print_nodes(to, graph, f"{nodes} recomputed, {computations} in all", headings, rows)
+    _print_nodes(to, graph, f"{nodes} recomputed, {computations} in total", headings, rows)
 
 
 def _print_events(to: Console, result: Result) -> None:
@@ -247,7 +247,7 @@ def _print_events(to: Console, result: Result) -> None:
         to.print("nothing is recomputed or copied")
         return
     nodes, actions = count_text(len(found), "node"), count_text(len(result.plan), "action")
-    title = f"{nodes} recomputed or copied, {actions} in all"
+    title = f"{nodes} recomputed or copied, {actions} in total"
     rows = {v: ("\n".join(lines),) for v, lines in found.items()}
     _print_nodes(to, result.problem.graph, title, ("actions",), rows)
 

@@ -68,7 +68,7 @@ class Runs:
     """The runs of one experiment.
 
     `runs` has the store's columns, with these added or made whole: `problem` (position in `problems`), `valid` (no
-    gaps), `found` (the same of whatever is to be least), `proven`, `failed`, `applies` (booleans), `took` (seconds: the
+    gaps), `found` (the same for any objective), `proven`, `failed`, `applies` (booleans), `took` (seconds: the
     answer's own total, else the whole process).
     `traces` are those of these runs, by key, in their order.
     """

@@ -253,7 +253,7 @@ def _gaps(of: Analysis) -> tuple[Section, ...]:
     if figure is None:
         return ()
     text = f"On the {count_text(len(problems), 'problem')} that all of these methods ran on"
-    text += " and that nobody has proven to have no schedule." if impossible else "."
+    text += " and that are not proven to have no schedule." if impossible else "."
     return _section("gaps", "Gaps over time", [text, *of.not_common(final[methods], of.runs.models)], figure)
 
 
