@@ -70,7 +70,8 @@ def run_() -> None:
 )  # fmt: skip
 @option_group(
     "Comparison",
-    option("--steps", type=click.IntRange(1, 10_000), default=5, show_default=True, metavar="N", help="Number of steps."),
+    option("--steps", type=click.IntRange(1, 10_000), default=5, show_default=True, metavar="N",
+           help="Number of training steps."),
     option("--optimizer", type=click.Choice(["sgd", "momentum", "adam"]), default="sgd", show_default=True,
            help="The optimizer of the training steps."),
     option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout; progress goes to stderr."),
