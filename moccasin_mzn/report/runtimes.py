@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _HEADINGS = {
-    "allocator_peak": "allocator", "storage_peak": "storages", "first_peak": "first step", "slow_peak": "slow memory"
+    "allocator_peak": "allocator", "storage_peak": "storages", "first_peak": "first step", "slow_peak": "host memory"
 }  # fmt: skip
 _UNEQUAL_SHOWN = 5
 
@@ -45,7 +45,7 @@ def _plan_text(figures: Mapping[str, Json]) -> str:
     if "recomputations" in figures:
         return count_text(figures["recomputations"], "recomputation")
     peaks = tuple(figures["peaks"].values())
-    return f"{memory_text(peaks[SLOW], 'byte')} in slow memory"
+    return f"{memory_text(peaks[SLOW], 'byte')} in host memory"
 
 
 def print_side_by_side(found: Plan, measured: SideBySide, out: TextIO) -> None:

@@ -85,7 +85,7 @@ def test_accumulated_gradients_and_slow_memory_are_asked_for(command):
     asked = ["--budget", "0.6", "--gradients", "accumulated", "--slow-memory", "32KiB"]
     status, out, err = command("run", "torch", *LAYERS, *asked, *TWO_STEPS, "--time-limit", "8", "--json")
     assert status == 0 and told(out)["equal"], err
-    assert "in slow memory, gap" in err
+    assert "in host memory, gap" in err
     check_peaks(told(out))
     assert told(out)["gradients"] == "accumulated" and told(out)["predicted_slow_peak"] <= 32 * 1024
 
@@ -109,7 +109,7 @@ def test_accumulated_gradients_and_slow_memory_are_shown(command, tmp_path):
     status, out, err = command("run", "torch", LAYERS[0], "--plan", path, "--steps", "1")
     lines = [line.split() for line in out.splitlines()]
     headings = (
-        "allocator predicted storages predicted first step predicted slow memory predicted ms over eager predicted"
+        "allocator predicted storages predicted first step predicted host memory predicted ms over eager predicted"
     )
     assert status == 0 and headings.split() in lines, err
 
