@@ -6,7 +6,7 @@ import html
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from moccasin_mzn.api.frontier.points import Frontier
 from moccasin_mzn.bench.compare import Row
@@ -49,27 +49,6 @@ class Drawing:
 class Answer(ABC):
     """A result that shows its figures as lines, as a table in a notebook, and its parts as a data frame."""
 
-    details: Any
-    """The result with all its fields."""
-
-    @property
-    def status(self) -> str:
-        """The status: "optimal": proven to be the best, of a schedule for its formulation; "feasible": not proven;
-        "infeasible": proven that there is none; "unknown": none found in time; "over-budget": a strategy's schedule,
-        but over the budget."""
-        return self.details.status
-
-    @property
-    def bound(self) -> int:
-        """The lower bound on what is minimized: a duration or another objective, the peak of an order, the size of an
-        arena."""
-        return self.details.bound
-
-    @property
-    def gap_percent(self) -> float | None:
-        """The gap, 100 * (value - bound) / value of what is minimized; None without an answer."""
-        return self.details.gap_percent
-
     @abstractmethod
     def figures(self) -> dict[str, str]:
         """Return the figures for people, by name."""
@@ -101,14 +80,52 @@ class Answer(ABC):
         return f"<table>{cells}</table>"
 
 
+class _Proven(Protocol):
+    """A result of a search with its proof."""
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def bound(self) -> int: ...
+
+
+class ProvenAnswer(Answer):
+    """An answer with a status and a bound; `details` has all fields of the result."""
+
+    details: _Proven
+
+    @property
+    def status(self) -> str:
+        """The status: "optimal": proven to be the best, of a schedule for its formulation; "feasible": not proven;
+        "infeasible": proven that there is none; "unknown": none found in time; "over-budget": a strategy's schedule,
+        but over the budget."""
+        return self.details.status
+
+    @property
+    def bound(self) -> int:
+        """The lower bound on what is minimized: a duration or another objective, the peak of an order, the size of an
+        arena."""
+        return self.details.bound
+
+    @property
+    @abstractmethod
+    def gap_percent(self) -> float | None:
+        """The gap, 100 * (value - bound) / value of what is minimized; None without an answer."""
+
+
 @dataclass(frozen=True, repr=False)
-class Result(Answer):
+class Result(ProvenAnswer):
     """The best schedule found, or the best plan with several memories, as judged by the simulator, and what is proven.
 
     `details` has all fields, and `details.as_dict()` is what `solve --json` prints.
     """
 
     details: Found
+
+    @property
+    def gap_percent(self) -> float | None:
+        return self.details.gap_percent
 
     @property
     def _several(self) -> bool:
@@ -238,7 +255,7 @@ class Result(Answer):
 
 
 @dataclass(frozen=True, repr=False)
-class OrderResult(Answer):
+class OrderResult(ProvenAnswer):
     """An order of all nodes, each computed once, and what is known of the least peak of any such order."""
 
     graph: ComputationGraph
@@ -260,6 +277,10 @@ class OrderResult(Answer):
     def peak(self) -> int:
         """The peak of the order, in the graph's size unit."""
         return self.details.peak
+
+    @property
+    def gap_percent(self) -> float:
+        return self.details.gap_percent
 
     def figures(self) -> dict[str, str]:
         unit, details = self.graph.size_unit, self.details
@@ -313,7 +334,7 @@ class FrontierResult(Answer):
 
 
 @dataclass(frozen=True, repr=False)
-class AllocationResult(Answer):
+class AllocationResult(ProvenAnswer):
     """Buffers with their offsets in an arena, and what is proven about its size."""
 
     details: Allocation
@@ -322,6 +343,10 @@ class AllocationResult(Answer):
     def size(self) -> int:
         """The size of the arena."""
         return self.details.arena.size
+
+    @property
+    def gap_percent(self) -> float:
+        return 100 * (self.size - self.bound) / self.size if self.size else 0.0
 
     @property
     def offsets(self) -> dict[str, int]:
