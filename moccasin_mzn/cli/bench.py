@@ -21,6 +21,7 @@ from moccasin_mzn.terminal import stopped_by_signals
 if TYPE_CHECKING:
     from moccasin_mzn.bench.best_known import Known
     from moccasin_mzn.bench.matrix import BenchGraph, Run
+    from moccasin_mzn.bench.package import Package
 
 
 @group()
@@ -168,17 +169,8 @@ def package(
     the experiment's methods of the staged formulation are done first; after an interruption the same command continues.
     """
     from moccasin_mzn.bench.export import empty_folder
-    from moccasin_mzn.bench.package import (
-        Package,
-        chosen,
-        grade_text,
-        graded,
-        grading_methods,
-        is_of_package,
-        package_files,
-    )
+    from moccasin_mzn.bench.package import Package, chosen, graded, grading_methods, is_of_package, package_files
     from moccasin_mzn.bench.store import Store
-    from moccasin_mzn.files import replace_file
 
     graphs, runs = planned(experiment, folders)
     runs = [run for run in runs if is_of_package(run.row)]
@@ -197,14 +189,21 @@ def package(
     if not candidates:
         raise InputError(f"{experiment}: there is no instance for a package")
     made = Package(chosen(candidates, count), command_line())
-    texts = package_files(made, methods, grading, whole=models, csplib=csplib)
+    _write_package(output, made, package_files(made, methods, grading, whole=models, csplib=csplib))
+    return EXIT_FOUND
+
+
+def _write_package(folder: Path, made: Package, texts: dict[str, str]) -> None:
+    """Write the files of a package, and print how many there are and the grades of its instances."""
+    from moccasin_mzn.bench.package import grade_text
+    from moccasin_mzn.files import replace_file
+
     for name, text in texts.items():
-        (output / name).parent.mkdir(parents=True, exist_ok=True)
-        replace_file(output / name, text)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / name, text)
     grades = Counter(grade_text(one.grade) for one in made.instances)
     counts = ", ".join(f"{number} {grade}" for grade, number in grades.items())
-    click.echo(f"{output}: {count_text(len(texts), 'file')}, {count_text(len(made.instances), 'instance')}: {counts}")
-    return EXIT_FOUND
+    click.echo(f"{folder}: {count_text(len(texts), 'file')}, {count_text(len(made.instances), 'instance')}: {counts}")
 
 
 # --- bench best-known -----------------------------------------------------------------------------------------
