@@ -13,7 +13,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from moccasin_mzn.bench.graphs import instance_within
+from moccasin_mzn.bench.matrix import instance_within
 from moccasin_mzn.bench.package import FORMULATION, data_files, is_of_package, places
 from moccasin_mzn.cli.bench_run import planned
 from moccasin_mzn.files import replace_file

@@ -117,8 +117,7 @@ def test_methods_that_are_compared_run_side_by_side(tmp_path):
 def test_seeds_are_outermost_and_strategies_are_run_once(tmp_path):
     told = []
     path = write(tmp_path, GOOD)
-    from moccasin_mzn.bench.graphs import load_graphs
-    from moccasin_mzn.bench.matrix import matrix
+    from moccasin_mzn.bench.matrix import load_graphs, matrix
     from moccasin_mzn.cli.bench_run import generated
 
     experiment = read_experiment(path)

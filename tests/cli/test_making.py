@@ -70,7 +70,7 @@ def test_without_an_output_the_file_goes_to_stdout(command, tmp_path):
         (["network", "unet", "--set", "depth=x"], "--set 'depth=x': expected NAME=N with an integer N"),
         (["network", "unet", "--set", "depth=1", "--set", "depth=2"], "--set 'depth' is given twice"),
         (["network", "unet", "--set", "a\nb"], "--set 'a\\nb': expected NAME=N"),
-        (["layered", "-n", "9", "--width", "0.3", "--layer-width", "3"], "say the same thing: give one of them"),
+        (["layered", "-n", "9", "--width", "0.3", "--layer-width", "3"], "set the same thing: give one of them"),
         (["layered", "-n", "-100", "--layer-width", "10"], "n is -100, expected an integer of 2 or more"),
         (["layered", "-n", "100", "--layer-width", "inf"], "nodes of a layer are inf, expected a number over 0"),
         (["layered", "-n", "100", "--width", "1e-320"], "width is 1e-320, expected a number from 1e-09"),

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from moccasin_mzn.cli.main import main, run
-from moccasin_mzn.cli.strict import StrictCommand
+from moccasin_mzn.cli.options import StrictCommand
 
 
 def commands(group=main, path=()):

@@ -46,7 +46,7 @@ def test_one_command_plans_and_rewrites(tmp_path, command):
     lines = out.splitlines()
     assert status == 0 and lines[0].startswith("optimal: ") and "; duration +" in lines[0]
     assert lines[1:4] == [
-        f"{new}: 4 operators, 1 computation done again, planned peak 192 B instead of 208 B",
+        f"{new}: 4 operators, 1 recomputation, planned peak 192 B instead of 208 B",
         "outputs are equal, bit for bit",
         "order: that of the schedule",
     ]

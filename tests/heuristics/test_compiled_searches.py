@@ -76,7 +76,7 @@ import sys
 from moccasin_mzn.extensions.addresses.allocate import allocate_buffers
 from moccasin_mzn.problem.arena import Buffer
 from moccasin_mzn.heuristics.compiled_searches import ready
-from moccasin_mzn.cli.compiling import searches
+from moccasin_mzn.cli.install import searches
 from moccasin_mzn.graphs.generators.random_layered import random_layered
 from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.heuristics.orders.least_peak import least_peak_order

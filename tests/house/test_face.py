@@ -192,6 +192,30 @@ def test_what_is_missing_is_named_with_its_extra(package, use, monkeypatch):
         use(result)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: mz.solve(U_SHAPE, 6),
+        lambda: mz.solve(U_SHAPE, 6, paging=PAGING, slow_memory=4, search="only", time_limit=1),
+        lambda: mz.solve(U_SHAPE, 1),
+        lambda: mz.order(U_SHAPE, time_limit=1),
+        lambda: mz.frontier(U_SHAPE, budgets=[6], time_limit=2, threads=1),
+        lambda: mz.compare(U_SHAPE, 1.0, only=["keep-all"], time_limit=5),
+        lambda: mz.allocate([mz.Buffer("a", 0, 2, 3), mz.Buffer("b", 1, 3, 2)]),
+    ],
+    ids=["schedule", "plan", "infeasible", "order", "frontier", "comparison", "allocation"],
+)
+def test_an_answer_has_a_value_for_each_of_its_properties(make):
+    answer = make()
+    values = {name: getattr(answer, name) for name, _ in inspect.getmembers(type(answer), inspect.isdatadescriptor)
+              if not name.startswith("_")}  # fmt: skip
+    assert ("gap_percent" in values) == ("bound" in values) == ("status" in values)
+    if values.get("status") == "optimal":
+        assert values["gap_percent"] == 0
+    elif values.get("status") == "infeasible":
+        assert values["gap_percent"] is None
+
+
 def test_order_from_python():
     found = mz.order(U_SHAPE, time_limit=5)
     assert found.status == "optimal" and found.peak == found.bound <= found.input_peak and found.gap_percent == 0

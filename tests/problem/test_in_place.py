@@ -12,7 +12,7 @@ from cases import draw_case
 from few import few
 from overwriting import memory_in_place, overwriting
 
-from moccasin_mzn.bench.graphs import graph_digest
+from moccasin_mzn.bench.matrix import graph_digest
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.graphs.formats import read_graph, write_graph
 from moccasin_mzn.graphs.formats.dot import write_dot

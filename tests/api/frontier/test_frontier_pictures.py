@@ -13,9 +13,9 @@ from stairs import GRAPH, Stairs, stairs
 from moccasin_mzn.api.frontier.points import Frontier, FrontierPoint
 from moccasin_mzn.api.frontier.sweep import Plan, sweep
 from moccasin_mzn.report.plots.files import write_picture
-from moccasin_mzn.report.plots.frontier_interactive import render as render_page
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
-from moccasin_mzn.report.plots.frontier_static import render
+from moccasin_mzn.report.plots.interactive import render_frontier as render_page
+from moccasin_mzn.report.plots.static import render_frontier as render
 
 OPEN = Frontier(
     GRAPH,

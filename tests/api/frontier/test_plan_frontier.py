@@ -22,10 +22,10 @@ from moccasin_mzn.problem.instance import Instance
 from moccasin_mzn.problem.judges.plans import judge_plan
 from moccasin_mzn.problem.plan_problem import PlanProblem
 from moccasin_mzn.problem.platform import Goal, Link, Memory, Platform
-from moccasin_mzn.report.frontier_files import as_dict
-from moccasin_mzn.report.plots.frontier_interactive import render as render_page
+from moccasin_mzn.report.frontiers import as_dict
 from moccasin_mzn.report.plots.frontier_picture import FrontierPicture
-from moccasin_mzn.report.plots.frontier_static import render
+from moccasin_mzn.report.plots.interactive import render_frontier as render_page
+from moccasin_mzn.report.plots.static import render_frontier as render
 from moccasin_mzn.search.options import SearchOptions
 
 ALONE = SearchOptions(search="off", threads=1, seed=0)

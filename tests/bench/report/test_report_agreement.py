@@ -7,7 +7,7 @@ import math
 import pytest
 from report_frames import row, runs_of
 
-from moccasin_mzn.bench.report.agreement import Scope, conflicts, scope_counts, shared_problems
+from moccasin_mzn.bench.report.records import Scope, conflicts, scope_counts, shared_problems
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ from moccasin_mzn.bench.report.agreement import Scope, conflicts, scope_counts, 
     ],
 )
 def test_scopes_that_hold_others(wide, narrow):
-    assert wide.holds(narrow)
-    assert narrow.holds(wide) == (wide == narrow)
+    assert wide.includes(narrow)
+    assert narrow.includes(wide) == (wide == narrow)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_scopes_that_hold_others(wide, narrow):
     ],
 )
 def test_scopes_that_do_not(one, other):
-    assert not one.holds(other) and not other.holds(one)
+    assert not one.includes(other) and not other.includes(one)
 
 
 def test_equal_optima_agree():

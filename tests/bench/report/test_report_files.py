@@ -319,6 +319,6 @@ def test_report_command_reports_bad_input_in_one_line_and_writes_nothing(command
 
 
 def test_the_command_starts_without_the_libraries_of_reports():
-    code = "import sys, moccasin_mzn.cli.bench_report; print({'pandas', 'matplotlib', 'jinja2'} & set(sys.modules))"
+    code = "import sys, moccasin_mzn.cli.bench; print({'pandas', 'matplotlib', 'jinja2'} & set(sys.modules))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "set()"

@@ -1,17 +1,17 @@
-"""What the commands `deploy ...` share: options, and the search for a schedule where none is given."""
+"""Options that the commands `deploy ...` share, and the search for a schedule where none is given."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from cloup import option_group
 
 from moccasin_mzn.cli.common import BUDGET, COUNT_FIXED, MAX_COMPUTATIONS, ORDER_OR_FREE, progress_lines
-from moccasin_mzn.cli.typed import added, typed
+from moccasin_mzn.cli.options import Decorator, OptionValues, added, named_options
 from moccasin_mzn.doc_links import Page
 from moccasin_mzn.errors import InputError
 from moccasin_mzn.option import flag
@@ -21,52 +21,55 @@ if TYPE_CHECKING:
     from moccasin_mzn.graphs.graph import ComputationGraph
     from moccasin_mzn.search.result import Result
 
-    Ask = Callable[[ComputationGraph], Request]
+    RequestMaker = Callable[[ComputationGraph], Request]
 
 SEARCH_SECONDS = 60.0
-"""Of a search for a schedule, without a time limit."""
+"""The default time limit of a search for a schedule, in seconds."""
 EFFORT = ("time_limit", "threads", "seed")
-"""Options that a search for offsets has as well."""
+"""The options that a search for offsets has as well."""
 ALIGNMENT = click.option(
     "--alignment", type=click.IntRange(min=1), metavar="N",
     help="Offsets are multiples of it.  [default: the plan's own]",
 )  # fmt: skip
 
 
-def output(help_text: str) -> Callable[[Any], Any]:
-    """The option --output, without which there is nothing to do."""
+def output(help_text: str) -> Decorator:
+    """Return the option --output, which is required."""
     return click.option(
         "--output", "-o", type=click.Path(path_type=Path), required=True, metavar="FILE", help=help_text
     )  # fmt: skip
 
 
-def searching(*problem: Any, default: str = "60", seed: str = "Random seed of all searches.") -> Callable[[Any], Any]:
-    """Adds the options of a search for a schedule, which are those of `solve`.
+def searching(*problem: Decorator, default: str = "60", seed: str = "Random seed of all searches.") -> Decorator:
+    """Add the options of a search for a schedule, which are those of `solve`.
 
     Args:
-        problem: more options of what is asked.
-        default: of the time limit, as the help has it.
-        seed: its help.
+        problem: further options of the problem.
+        default: the default of the time limit, as the help shows it.
+        seed: the help of --seed.
     """
     return added(
         option_group(
             "Search for a schedule, with --budget", BUDGET, MAX_COMPUTATIONS, ORDER_OR_FREE, COUNT_FIXED, *problem,
-            *typed("solver"), *typed("time_limit", help=f"Of the search.  [default: {default}]"),
-            *typed("until_gap", "threads"), *typed("seed", help=seed), *typed("search", "if_none"),
+            *named_options("solver"), *named_options("time_limit", help=f"For the search.  [default: {default}]"),
+            *named_options("until_gap", "threads"), *named_options("seed", help=seed),
+            *named_options("search", "if_none"),
         )
     )  # fmt: skip
 
 
-def asked(options: dict[str, Any], alignment: int | None = None, others: Container[str] = ()) -> Ask | None:
-    """What makes the request of a graph; None without --budget: there is no search.
+def request_maker(
+    options: OptionValues, alignment: int | None = None, others: Container[str] = ()
+) -> RequestMaker | None:
+    """Return a function that makes the request for a graph; None without --budget, as there is no search then.
 
     Args:
-        options: those of `searching`.
-        alignment: of offsets, in an arena that the budget is for; None: there are none.
-        others: names of options that are of use without a search.
+        options: the options of `searching`.
+        alignment: the alignment of offsets in an arena, which the budget is for; None: there are no offsets.
+        others: names of options that are also used without a search.
 
     Raises:
-        InputError: nonsense in an option, or options of a search without --budget.
+        InputError: an option is nonsense, or is for a search and --budget is missing.
     """
     from moccasin_mzn.api.request import prepared
     from moccasin_mzn.problem.budget import Budget
@@ -74,7 +77,7 @@ def asked(options: dict[str, Any], alignment: int | None = None, others: Contain
     given = {name: value for name, value in options.items() if value is not None and value is not False}
     problem = {"order": given.pop("order"), "count_fixed": given.pop("count_fixed", False)}
     if "budget" not in given:
-        more = [name for name, told in problem.items() if told not in ("input", False)]
+        more = [name for name, value in problem.items() if value not in ("input", False)]
         for name in (*more, *given):
             if name not in others:
                 raise InputError(f"{flag(name)} is for a search: give --budget as well")
@@ -84,11 +87,11 @@ def asked(options: dict[str, Any], alignment: int | None = None, others: Contain
     return lambda graph: prepare(graph, budget=budget, **problem)
 
 
-def schedule_of(graph: ComputationGraph, ask: Ask) -> Result | None:
-    """Search for a schedule; None, which is told, if there is none within the budget."""
+def schedule_of(graph: ComputationGraph, make_request: RequestMaker) -> Result | None:
+    """Search for a schedule; None, with a line on stderr, if there is none within the budget."""
     from moccasin_mzn.api.solve import answer
 
-    begin, request = time.monotonic(), ask(graph)
+    begin, request = time.monotonic(), make_request(graph)
     with progress_lines(request) as lines:
         result = answer(request, lines, begin)
     if result.valid:
@@ -97,7 +100,7 @@ def schedule_of(graph: ComputationGraph, ask: Ask) -> Result | None:
     return None
 
 
-def files_read(options: dict[str, Any], **others: Path | None) -> dict[str, Any]:
-    """What must not be overwritten, by what it is."""
+def files_read(options: OptionValues, **others: Path | None) -> dict[str, object]:
+    """Return the files that a command reads, by description; they must not be overwritten."""
     named = {f"the {what}": path for what, path in others.items()}
     return {**named, "the order": options["order"], "a limit of computations": options["max_computations"]}

@@ -4,50 +4,54 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from moccasin_mzn.cli.making import MODE, OPTIMIZER, OUTPUT, SCALE, integers, tell_assumed, write_made
-from moccasin_mzn.cli.outputs import check_apart
-from moccasin_mzn.cli.strict import group
+from moccasin_mzn.cli.common import check_apart
+from moccasin_mzn.cli.graphs import MODE, OPTIMIZER, OUTPUT, SCALE, integers, print_assumptions, write_made
+from moccasin_mzn.cli.options import OptionValue, OptionValues, group
 from moccasin_mzn.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from moccasin_mzn.graphs.graph import ComputationGraph
+    from moccasin_mzn.graphs.graph import ComputationGraph, NodeId
     from moccasin_mzn.graphs.importers.program import Missing
+
+    Measure = Callable[[int], Mapping[NodeId, int]]
+    Finish = Callable[[ComputationGraph, Measure | None], ComputationGraph]
+
 
 FILE = click.argument("file", type=click.Path(path_type=Path))
 UNKNOWN_SIZE = click.option(
     "--unknown-size", multiple=True, metavar="stop|BYTES|NAME=BYTES",
-    help="Of outputs whose size is unknown, of each or of one by its name; such as 64KiB.  [default: stop]",
+    help="The size of outputs whose size is unknown, of all or of one by its name; such as 64KiB.  [default: stop]",
 )  # fmt: skip
 UNKNOWN_DURATION = click.option(
     "--unknown-duration", default="elements", show_default=True, metavar="stop|elements|N",
-    help="Of operators whose cost is unknown: one for each element of the output, or so many.",
+    help="The duration of operators whose cost is unknown: 1 for each element of the output, or N.",
 )  # fmt: skip
 DIMS = click.option(
     "--dim", "dims", multiple=True, metavar="NAME=N", help="Fix a dynamic dimension: batch=8, or x[0]=8."
 )
 VIEWS = click.option(
     "--views", type=click.Choice(["copied", "shared"]), default="copied", show_default=True,
-    help="Reshape and its like copy, as ONNX has it, or share memory, as in most runtimes.",
+    help="Reshape and similar operators copy, as ONNX defines, or share memory, as in most runtimes.",
 )  # fmt: skip
 WORKSPACES = click.option(
     "--workspaces/--no-workspaces", default=False, show_default=True,
-    help="Count what ONNX Runtime takes for convolutions while it computes them.",
+    help="Count the memory that ONNX Runtime takes for a convolution while it computes it.",
 )  # fmt: skip
 RESULTS = click.option(
     "--keep-results/--free-results", default=True, show_default=True,
-    help="Hold several results (in training all gradients) to the end.",
+    help="Keep several results (in training all gradients) to the end.",
 )  # fmt: skip
 FOLD = click.option(
     "--fold", type=click.Choice(["none", "small", "all"]), default="small", show_default=True,
-    help="What is computed of constants alone becomes a constant: if it has no more bytes than these, or all of it. "
-         "The rest is computed in each run, as all else is.",
+    help="Turn what depends on constants only into a constant: where it has no more bytes than these, or always. "
+         "The rest is computed in each run.",
 )  # fmt: skip
 OPTIMIZE = click.option(
     "--optimize", type=click.Choice(["none", "basic", "extended", "all"]), default="none", show_default=True,
@@ -56,12 +60,12 @@ OPTIMIZE = click.option(
 )  # fmt: skip
 PROFILE = click.option(
     "--profile", "repeats", type=click.IntRange(1, 10_000), metavar="REPEATS",
-    help="Measure durations on this machine: the median of so many runs.",
+    help="Measure durations on this machine: the median of REPEATS runs.",
 )  # fmt: skip
 
 
 def _amounts(command: Callable[..., int]) -> Callable[..., int]:
-    """Options about durations and sizes in graph files of other programs."""
+    """Add options about durations and sizes in graph files of other programs."""
     for what, meaning in (("size", "the size of a node's output"), ("duration", "the duration of a node")):
         command = click.option(
             f"--missing-{what}",
@@ -98,7 +102,7 @@ def onnx(
     unknown_size: tuple[str, ...],
     unknown_duration: str, repeats: int | None, scale: str | None, output: Path | None,
 ) -> int:  # fmt: skip
-    """An ONNX model: one node per operator, constants folded, sizes in bytes, durations in multiply-adds."""
+    """Import an ONNX model: one node per operator, constants folded, sizes in bytes, durations in multiply-adds."""
     from moccasin_mzn.graphs.importers.onnx.file import import_onnx, versions
     from moccasin_mzn.graphs.importers.onnx.preparation import Fold, Optimize
     from moccasin_mzn.graphs.importers.onnx.profile import refuse_pipe
@@ -124,14 +128,14 @@ def onnx(
     if optimize != Optimize.NONE:
         used.update(of_runtime())
 
-    def measure(count: int) -> dict[Any, int]:
+    def measure(count: int) -> Mapping[NodeId, int]:
         from moccasin_mzn.graphs.importers.onnx.profile import profile_onnx
 
         used.update(of_runtime())
         return profile_onnx(file, graph, fixed, fold=Fold(fold), optimize=Optimize(optimize), repeats=count)
 
     graph = finish(graph, measure)
-    tell_assumed(graph)
+    print_assumptions(graph)
     return write_made(graph, output, used, source=source)
 
 
@@ -140,7 +144,7 @@ def onnx(
 @SCALE
 @OUTPUT
 def tflite(file: Path, scale: str | None, output: Path | None) -> int:
-    """A TFLite model: one node per operator, sizes in bytes, durations in multiply-adds."""
+    """Import a TFLite model: one node per operator, sizes in bytes, durations in multiply-adds."""
     from moccasin_mzn.graphs.importers.tflite import import_tflite, versions
 
     finish = _finishing(None, scale)
@@ -151,7 +155,7 @@ def tflite(file: Path, scale: str | None, output: Path | None) -> int:
 @import_.command()
 @click.argument("spec", metavar="MODULE:FACTORY")
 @click.option("--input", "inputs", multiple=True, required=True, metavar="SHAPE[:DTYPE]",
-              help="Of one argument: 8x3x224x224, 8x128:int64; given once for each.")  # fmt: skip
+              help="An argument of the network: 8x3x224x224, 8x128:int64; once for each.")  # fmt: skip
 @MODE
 @OPTIMIZER
 @RESULTS
@@ -164,7 +168,7 @@ def torch(
     spec: str, inputs: tuple[str, ...], inference: bool, optimizer: str, keep_results: bool,
     unknown_size: tuple[str, ...], unknown_duration: str, repeats: int | None, scale: str | None, output: Path | None,
 ) -> int:  # fmt: skip
-    """A PyTorch module: FACTORY() of the Python module (or FILE.py:FACTORY) returns it.
+    """Import a PyTorch module, which FACTORY() of the Python module (or FILE.py:FACTORY) returns.
 
     THIS RUNS THE MODULE'S CODE, as python would: import nothing you would not run. Sizes are in bytes, durations in
     FLOP, a multiply-add counted as two.
@@ -175,15 +179,15 @@ def torch(
     finish = _finishing(repeats, scale)
     missing = missing_of(unknown_size, unknown_duration, repeats)
 
-    def measure(count: int) -> dict[Any, int]:
+    def measure(count: int) -> Mapping[NodeId, int]:
         from moccasin_mzn.graphs.importers.torch.graph import measure as measured
 
-        return measured(trace, repeats=count)
+        return dict(measured(trace, repeats=count).items())
 
     with contextlib.chdir("."):  # back to this folder, wherever the module's code goes
         trace = trace_network(spec, inputs, training=not inference, optimizer=optimizer)
         graph = finish(graph_of(trace, missing, keep_results), measure)
-    tell_assumed(graph)
+    print_assumptions(graph)
     return write_made(graph, output, versions())
 
 
@@ -191,8 +195,8 @@ def torch(
 @FILE
 @_amounts
 @OUTPUT
-def graphml(file: Path, output: Path | None, **amounts: Any) -> int:
-    """GraphML, whose nodes have durations and sizes, integers, as attributes."""
+def graphml(file: Path, output: Path | None, **amounts: OptionValue) -> int:
+    """Import GraphML, whose nodes have durations and sizes, integers, as attributes."""
     from moccasin_mzn.graphs.formats.graphml import read_graphml
 
     return _of_graph_file(read_graphml, file, amounts, output)
@@ -202,32 +206,32 @@ def graphml(file: Path, output: Path | None, **amounts: Any) -> int:
 @FILE
 @_amounts
 @OUTPUT
-def dot(file: Path, output: Path | None, **amounts: Any) -> int:
-    """A digraph in Graphviz's DOT, whose nodes have durations and sizes, integers, as attributes."""
+def dot(file: Path, output: Path | None, **amounts: OptionValue) -> int:
+    """Import a digraph in Graphviz's DOT, whose nodes have durations and sizes, integers, as attributes."""
     from moccasin_mzn.graphs.formats.dot import read_dot
 
     return _of_graph_file(read_dot, file, amounts, output)
 
 
 def _of_graph_file(
-    read: Callable[..., ComputationGraph], file: Path, amounts: dict[str, Any], output: Path | None
+    read: Callable[..., ComputationGraph], file: Path, amounts: OptionValues, output: Path | None
 ) -> int:
     source = source_of(file, output)
     graph = read(file, **amounts)
-    tell_assumed(graph)
+    print_assumptions(graph)
     return write_made(graph, output, source=source)
 
 
-def _finishing(repeats: int | None, scale: str | None) -> Any:
-    """What turns a graph's durations into time, if anything; its options are checked now."""
+def _finishing(repeats: int | None, scale: str | None) -> Finish:
+    """Return a function that turns a graph's durations into time if an option is for that; check the options now."""
     from moccasin_mzn.graphs.importers.program import parse_peak, profiled, scaled
 
     if repeats is not None and scale is not None:
         raise InputError("--profile measures time, --scale estimates it: give one of them")
     peak = None if scale is None else parse_peak(scale)
 
-    def finish(graph: ComputationGraph, measure: Any) -> ComputationGraph:
-        if repeats is not None:
+    def finish(graph: ComputationGraph, measure: Measure | None) -> ComputationGraph:
+        if repeats is not None and measure is not None:
             return profiled(graph, measure(repeats))
         return graph if peak is None else scaled(graph, peak)
 
@@ -235,7 +239,7 @@ def _finishing(repeats: int | None, scale: str | None) -> Any:
 
 
 def missing_of(sizes: tuple[str, ...], duration: str, repeats: int | None) -> Missing:
-    """What to take for what is unknown; a duration that will be measured is anything until then."""
+    """Return the values for unknown sizes and durations; durations that will be measured are 1 until then."""
     from moccasin_mzn.graphs.importers.program import STOP, Missing
 
     named: dict[str, int] = {}
@@ -254,7 +258,7 @@ def missing_of(sizes: tuple[str, ...], duration: str, repeats: int | None) -> Mi
 
 
 def _amount(text: str) -> int:
-    """Bytes, as 65536 or 64KiB."""
+    """Parse bytes, such as 65536 or 64KiB."""
     from moccasin_mzn.formatting import BYTE_STEPS
 
     for step, unit in (*BYTE_STEPS, (1, "")):
@@ -265,7 +269,7 @@ def _amount(text: str) -> int:
 
 
 def source_of(file: Path, output: Path | None) -> dict[str, str]:
-    """Name and digest of the file a graph is made from, which the output must not replace.
+    """Return name and digest of the file that a graph is made from, and refuse an output in its place.
 
     A pipe can be read only once and has no digest.
     """
