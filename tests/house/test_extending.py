@@ -129,6 +129,7 @@ def test_there_is_an_example_of_each_kind():
         "A strategy",
         "A search",
         "A deployment",
+        "An importer",
         "A reader",
         "A solver",
         "A network",
