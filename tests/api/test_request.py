@@ -78,7 +78,7 @@ def test_a_request_for_offsets_is_the_same_again():
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(8))
-def test_a_worker_answers_what_is_asked(seed):
+def test_a_worker_answers_the_request(seed):
     case = draw_case(seed)
     prepare = prepared({"max_computations": case.max_computations, "if_none": "stop", "search": "only"})
     request = prepare(case.graph, budget=max(1, case.budget), order="input", count_fixed=False)

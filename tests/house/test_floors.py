@@ -91,11 +91,11 @@ def test_no_room_imports_one_above():
     assert upwards == []
 
 
-def test_no_circles():
+def test_files_import_in_no_circle():
     assert [circle for circle in nx.strongly_connected_components(INSIDE) if len(circle) > 1] == []
 
 
-def test_levels_of_rooms():
+def test_rooms_and_levels_are_few():
     rooms = nx.DiGraph(
         [(room_of(one), room_of(other)) for one, other in INSIDE.edges if room_of(one) != room_of(other)]
     )

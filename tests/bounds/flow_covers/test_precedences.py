@@ -61,5 +61,5 @@ def test_no_shorter_schedule_the_other_way_round():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(5))
-def test_no_shorter_schedule_the_other_way_round_at_length(part):
+def test_no_shorter_schedule_the_other_way_round_on_many_graphs(part):
     assert sum(check_case(seed) for seed in range(1000 + 200 * part, 1200 + 200 * part)) > 30
