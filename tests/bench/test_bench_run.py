@@ -32,6 +32,8 @@ from moccasin_mzn.bench.store import Store, check_row
 from moccasin_mzn.graphs.formats import read_graph
 from moccasin_mzn.problem.judges.schedules import simulate
 
+pytestmark = pytest.mark.xdist_group("bench_run")  # one worker makes what all tests of this file share
+
 LONG = """
 name = "long"
 time_limit = 600

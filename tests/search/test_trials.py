@@ -141,7 +141,7 @@ def test_the_least_peak_seen_is_that_of_the_search(order, budget, monkeypatch):
     monkeypatch.setattr(Relaxation, "search", lambda self, runner: None)  # so that nothing is proven
     graph, heard = hard_graph(), []
     result = solve(
-        graph, budget, order=order, max_computations=2, search="only", time_limit=2, on_progress=heard.append
+        graph, budget, order=order, max_computations=2, search="only", time_limit=1, on_progress=heard.append
     )
     lacking = result.shortfall
     assert result.status == "unknown" and not result.found

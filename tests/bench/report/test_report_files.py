@@ -24,6 +24,8 @@ from moccasin_mzn.bench.report.sections import document
 from moccasin_mzn.bench.report.writing import latex, markdown, write
 from moccasin_mzn.bench.store import Store
 
+pytestmark = pytest.mark.xdist_group("report_files")  # one worker makes what all tests of this file share
+
 PUBLISHED = (
     "graph,n,m,budget,moccasin_tdi,moccasin_peak,moccasin_seconds,checkmate_tdi,checkmate_peak,checkmate_seconds\n"
 )

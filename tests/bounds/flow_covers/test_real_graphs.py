@@ -52,6 +52,7 @@ def test_prices_alone_bound_published_graphs(name, budget):
     assert percent(best * moments.unit, instance) >= PRICES[name, budget]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("name", "budget", "least"), [(*row, COVERS[row]) for row in COVERS])
 def test_covers_bound_published_graphs(name, budget, least):
     instance = instance_of(name, budget)
