@@ -71,6 +71,7 @@ def drawn(seed: int, workspaces: bool = False) -> tuple[Instance, Relaxation]:
     return instance, Relaxation.of(stages, chosen, moments, watched)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("workspaces", [False, True])
 @pytest.mark.parametrize("seed", seeds({0, 1} | MOMENTS))
 def test_blocks_model_is_the_compiled_relaxation(seed, workspaces):
@@ -96,6 +97,7 @@ def test_blocks_model_is_the_same_for_a_newer_minizinc(tmp_path, solver):
     assert f"less than {compiled(relaxation)} = " in out and "==========" in out
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("workspaces", [False, True])
 @pytest.mark.parametrize("seed", seeds({2, 16, 59}))
 def test_blocks_model_is_never_above_brute_force(seed, workspaces):
